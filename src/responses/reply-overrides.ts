@@ -52,8 +52,8 @@ export function withReplyOverrides(
       }
       return { text: overridden, dropped };
     },
-    createStreamTransform: (costUsd) =>
-      transformWithOverrides(plan.createStreamTransform(costUsd), overrides, captured),
+    createStreamTransform: () =>
+      transformWithOverrides(plan.createStreamTransform(), overrides, captured),
   };
 }
 
@@ -99,7 +99,8 @@ function transformWithOverrides(
     transformEvent: (event) => rewriteChunk(transform.transformEvent(event)),
     transformUsageEvent: (event, costUsd) =>
       rewriteChunk(transform.transformUsageEvent(event, costUsd)),
-    finish: (wasTold) => rewriteChunk(transform.finish(wasTold)),
+    finish: (hasTerminalEvent, costUsd) =>
+      rewriteChunk(transform.finish(hasTerminalEvent, costUsd)),
     rewriteError: (bytes) => {
       const rewritten = transform.rewriteError(bytes);
       captured.failure = errorIn(rewritten) ?? captured.failure;

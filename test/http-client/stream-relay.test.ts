@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { type Listener, listen } from "../../src/http/listen.ts";
 import { createStreamMeter } from "../../src/inference/metering/usage/usage.ts";
 import { usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
+import { createEventPipeline } from "../../src/inference/streaming/event-pipeline.ts";
 import { relayStream } from "../../src/inference/streaming/relay.ts";
 import type { StreamOutcome } from "../../src/inference/streaming/relay-options.ts";
 import { passthroughTransform } from "../../src/inference/translate/stream-transform.ts";
@@ -50,13 +51,18 @@ function openRelay(options: RelayOptions = {}) {
   const stream = relayStream({
     body: upstreamBody,
     first: Buffer.from(first),
-    parser: createSseParser(),
-    meter,
-    parsesAllEvents,
-    transform: passthroughTransform("chat", {
-      wantsUsage: true,
+    pipeline: createEventPipeline({
+      parser: createSseParser(),
+      meter,
+      parsesAllEvents,
+      transform: passthroughTransform("chat", {
+        wantsUsage: true,
+        lacksTerminalEvent: false,
+        toErrorBody: () => ({ error: { message: "rewritten" } }),
+      }),
+      endsStreamByClosing: false,
       lacksTerminalEvent: false,
-      toErrorBody: () => ({ error: { message: "rewritten" } }),
+      costUsd: () => "0.000001",
     }),
     timer: {
       add: (tick) => {
@@ -66,14 +72,9 @@ function openRelay(options: RelayOptions = {}) {
     },
     timeouts: { idleMs: IDLE_MS, streamMs: 10 * IDLE_MS },
     now: () => now,
-    endsStreamByClosing: false,
-    lacksTerminalEvent: false,
     drainMs: () => drainMs,
-    shutdownSignal: { aborted: false },
-    drainedSignal: { aborted: false },
-    isHoldCertain: () => true,
-    confirmHold: async () => true,
-    costUsd: () => "0.000001",
+    shutdownSignals: { drained: { aborted: false }, forced: { aborted: false } },
+    confirmHold: () => true,
     settle: async (outcome) => {
       settled.push(outcome);
       await settlement?.();

@@ -88,17 +88,17 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
     writer: INBOUND_WIRES[api].createStreamWriter(writeContext()),
     showsUsage: true,
     dropped: [],
-    costUsd: () => "0.001",
     toPublicError: (error) => error,
   });
+  const costUsd = (): string => "0.001";
   let events = 0;
   for (const chunk of chunks)
     for (const event of parser.push(chunk)) {
       events += 1;
       if (scanEvent(meter, event) === "usage" && meter.isUsageFinal)
-        transform.transformUsageEvent(event, "0.001");
+        transform.transformUsageEvent(event, costUsd);
       else transform.transformEvent(event);
     }
-  expect(transform.finish(true)).toBeDefined();
+  expect(transform.finish(true, costUsd)).toBeDefined();
   return events;
 }

@@ -6,6 +6,7 @@ import { isObject, type JsonObject } from "../../base/json.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
 import { hasUnknownMedia } from "../metering/input-bound.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
+import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import type { HeldCall } from "./call.ts";
 
 export type OngoingCall = Pick<HeldCall, "candidate" | "request" | "plan" | "estimate">;
@@ -23,14 +24,6 @@ function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean
   if (!credential.provider.stopsBillingOnAbort || !request.stream) return false;
   const mayReason = model.supported.includes("reasoning") && !isReasoningOff(request, plan.wire);
   return !mayReason && !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
-}
-
-/** When the calls in flight end at the latest. */
-export interface ShutdownSignals {
-  /** The end of the drain: nothing is waited for on behalf of callers that are still connected. */
-  readonly drained: Pick<AbortSignalLike, "aborted">;
-  /** Later: nothing is waited for. */
-  readonly forced: Pick<AbortSignalLike, "aborted">;
 }
 
 /** Ends a request to a provider: on a shutdown, and when the caller leaves where the gateway can hang up. */

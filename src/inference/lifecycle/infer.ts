@@ -3,13 +3,14 @@
 // in one transaction with its usage record.
 
 import { Fault } from "../../base/fault.ts";
-import {
-  isFallbackable,
-  priceCandidates,
-  type PricedCandidate,
-} from "../routing/priced-candidates.ts";
+import { isFallbackable, priceCandidates } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
-import { type AttemptDeps, attemptCandidate, type CandidateResult } from "../upstream/attempt.ts";
+import {
+  type AttemptDeps,
+  attemptCandidate,
+  type CandidateResult,
+  type FailedCandidate,
+} from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, OpenCall } from "./call.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold.ts";
@@ -48,9 +49,9 @@ export async function infer(deps: InferDeps, input: CallInput): Promise<Response
   const call: OpenCall = { ...routed, candidates, attempts: [], untrack: deps.trackCall() };
   let fault: Fault;
   try {
-    const result = await sendToCandidates(deps, call);
-    if (result.ok) return await respond(deps.respond, result.call, result.reply);
-    await settleFailed(deps.settle, result.call, result);
+    const { held, result } = await sendToCandidates(deps, call);
+    if (result.ok) return await respond(deps.respond, held, result.reply);
+    await settleFailed(deps.settle, held, result);
     fault = withShortfall(result.fault, call.shortfall);
   } catch (error) {
     // Releasing a hold that is settled already changes nothing.
@@ -61,8 +62,14 @@ export async function infer(deps: InferDeps, input: CallInput): Promise<Response
   throw fault;
 }
 
-type SentCall = CandidateResult & { readonly call: HeldCall };
-type FailedCall = SentCall & { readonly ok: false };
+interface SentCall {
+  readonly held: HeldCall;
+  readonly result: CandidateResult;
+}
+
+interface FailedCall extends SentCall {
+  readonly result: FailedCandidate;
+}
 
 /** Holds for, plans and sends to one candidate after the other, until one replies or none may help. */
 async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCall> {
@@ -73,44 +80,40 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
     const isFallback = failed !== undefined;
     const hold = await ensureHold(deps.hold, call, { priced, remaining, isFallback });
     if (!hold.isPaid && !priced.candidate.credential.byok) continue;
-    const held = planCall(deps.plan, call, priced, hold);
-    if (held instanceof Fault) {
+    const planned = planCall(deps.plan, call, priced, hold);
+    if (planned instanceof Fault) {
       // The request may be expressible on the wire of the next candidate.
-      planFault ??= held;
+      planFault ??= planned;
       continue;
     }
-    const sent = await sendToCandidate(deps, call, held, remaining[0]);
-    if (sent.ok) return sent;
-    failed = sent;
-    if (!canFallBack(deps, failed)) break;
+    let held: HeldCall | undefined = planned;
+    while (held !== undefined) {
+      const request = attemptRequestFor(deps.plan, held, remaining[0]);
+      const result = await attemptCandidate(held.candidate, request, call.attempts, deps.send);
+      if (result.ok) return { held, result };
+      failed = { held, result };
+      held = withoutEndpoint(failed);
+    }
+    if (failed !== undefined && !canFallBack(deps, failed)) break;
   }
   if (failed === undefined) throw planFault ?? new Error("a call without a candidate");
   return failed;
 }
 
-async function sendToCandidate(
-  deps: InferDeps,
-  { attempts }: OpenCall,
-  held: HeldCall,
-  next: PricedCandidate | undefined,
-): Promise<SentCall> {
-  const send = async (call: HeldCall): Promise<SentCall> => {
-    const request = attemptRequestFor(deps.plan, call, next);
-    return { ...(await attemptCandidate(call.candidate, request, attempts, deps.send)), call };
-  };
-  const sent = await send(held);
-  const { withoutEndpoint } = held.plan;
-  if (sent.ok || withoutEndpoint === undefined || !NO_ENDPOINT_STATUSES.has(sent.fault.status))
-    return sent;
-  return await send({ ...held, plan: withoutEndpoint });
-}
-
 const NO_ENDPOINT_STATUSES: ReadonlySet<number> = new Set([404, 405]);
+
+/** The call without the endpoint that the provider turned out not to have. */
+function withoutEndpoint({ held, result: { fault } }: FailedCall): HeldCall | undefined {
+  const plan = held.plan.withoutEndpoint;
+  return plan !== undefined && NO_ENDPOINT_STATUSES.has(fault.status)
+    ? { ...held, plan }
+    : undefined;
+}
 
 // The caller does not wait forever, and neither does the hold.
 function canFallBack(
   { now, lastAttemptStartMs }: InferDeps,
-  { call: { input }, fault, isClientGone, isShutDown }: FailedCall,
+  { held: { input }, result: { fault, isClientGone, isShutDown } }: FailedCall,
 ): boolean {
   if (isClientGone || isShutDown === true || input.signal.aborted) return false;
   return now() - input.now <= lastAttemptStartMs && isFallbackable(fault);

@@ -5,9 +5,10 @@ import { clampedOutputLimit } from "../metering/cost-estimate.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import { isStrict } from "../translate/losses.ts";
 import { planFor } from "../translate/plan.ts";
+import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
 import type { CreatePlan, HeldCall, Hold, OpenCall } from "./call.ts";
-import { cancelSignalOf, type ShutdownSignals } from "./client-disconnect.ts";
+import { cancelSignalOf } from "./client-disconnect.ts";
 
 export interface PlanDeps {
   /** A stable name for the account that reveals nothing about it. */

@@ -7,7 +7,7 @@ import type { SettleOutcome } from "../../ledger/decide.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
-import type { CandidateResult } from "../upstream/attempt.ts";
+import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
 import { releaseHold } from "./hold.ts";
@@ -33,7 +33,7 @@ const DROPPED_PATH_MAX_LENGTH = 200;
 export async function settleFailed(
   deps: SettleDeps,
   call: HeldCall,
-  { fault, isClientGone, isShutDown, wasSent }: CandidateResult & { readonly ok: false },
+  { fault, isClientGone, isShutDown, wasSent }: FailedCandidate,
 ): Promise<void> {
   const failure = fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
   const ownFailure = isShutDown === true ? "shut_down" : failure;

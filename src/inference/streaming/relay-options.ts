@@ -2,10 +2,8 @@
 
 import type { AbortSignalLike } from "../../base/abort.ts";
 import type { JsonObject } from "../../base/json.ts";
-import type { SseParser } from "../../base/streams/sse.ts";
 import type { BodyStream } from "../../http-client/body-stream.ts";
-import type { StreamMeter } from "../metering/usage/stream-meter.ts";
-import type { StreamTransform } from "../translate/stream-transform.ts";
+import type { EventPipeline } from "./event-pipeline.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 
 /** How a stream ended, as its usage record says it. */
@@ -33,34 +31,28 @@ export interface StreamTimeouts {
   readonly streamMs: number;
 }
 
+/** When the calls in flight end at the latest. */
+export interface ShutdownSignals {
+  /** The end of the drain: nothing is waited for on behalf of callers that are still connected. */
+  readonly drained: Pick<AbortSignalLike, "aborted">;
+  /** Later: nothing is waited for. */
+  readonly forced: Pick<AbortSignalLike, "aborted">;
+}
+
 export interface RelayOptions {
   /** The provider's stream, after `first`. */
   readonly body: BodyStream;
   /** What was read of it in search of the first event. */
   readonly first: Uint8Array | undefined;
-  readonly parser: SseParser;
-  readonly meter: StreamMeter;
-  /** Whether every event is parsed anyway, because it is translated. */
-  readonly parsesAllEvents: boolean;
-  readonly transform: StreamTransform;
+  readonly pipeline: EventPipeline;
   readonly timer: SharedTimer;
   readonly timeouts: StreamTimeouts;
   readonly now: () => number;
-  /** Whether closing ends this passthrough stream: then everything from the stop reason on waits for the settlement. */
-  readonly endsStreamByClosing: boolean;
-  /** Whether the provider's streams have no terminal event. */
-  readonly lacksTerminalEvent: boolean;
   /** How long the stream is read on, for the provider's usage, after the client has left in the middle of a reply. */
   readonly drainMs: () => number;
-  /** Aborted at the end of the drain: the stream of a connected client ends with an error. */
-  readonly drainedSignal: Pick<AbortSignalLike, "aborted">;
-  /** Aborted when a shutdown leaves no time for that. */
-  readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
-  /** Whether the call's credits are certainly still held; otherwise `confirmHold` finds out. */
-  readonly isHoldCertain: () => boolean;
-  readonly confirmHold: () => Promise<boolean>;
-  /** The cost so far. */
-  readonly costUsd: () => string | undefined;
+  readonly shutdownSignals: ShutdownSignals;
+  /** Whether the call's credits are still held. */
+  readonly confirmHold: () => true | Promise<boolean>;
   /** Called once, when the stream ends. `isWhole`: the provider's reply is complete. */
   readonly settle: (outcome: StreamOutcome, isWhole: boolean) => Promise<unknown>;
   /** The body of the error event for a stream that broke. */

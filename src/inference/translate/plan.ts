@@ -51,7 +51,7 @@ export interface TransportPlan {
   readonly dropped: readonly string[];
   readonly readUsage: (json: JsonObject) => Usage | undefined;
   readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
-  readonly createStreamTransform: (costUsd: () => string | undefined) => StreamTransform;
+  readonly createStreamTransform: () => StreamTransform;
   readonly isTranslated: boolean;
   /** Sent instead where the provider turns out not to have the endpoint of `path`. */
   readonly withoutEndpoint?: TransportPlan;
@@ -273,12 +273,11 @@ function translationPlan(
         costUsd,
         dropped,
       }),
-    createStreamTransform: (costUsd) =>
+    createStreamTransform: () =>
       translationTransform(parsed.api === "embeddings" ? "chat" : parsed.api, {
         reader: outbound.createStreamReader(readContext),
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: parsed.api !== "chat" || request.includeUsage === true,
-        costUsd,
         dropped,
         toPublicError: (error) =>
           publicError(streamErrorFault(error, credential, { isTranslated: true })),

@@ -6,18 +6,18 @@ import { type JsonObject, numberIn, objectIn, parseObject } from "../../base/jso
 import type { SseEvent } from "../../base/streams/sse.ts";
 import { memberSpans, withMembers } from "../request/json-edit.ts";
 
+/** Called only where the cost is shown, because computing it is not free. */
+export type CostSoFar = () => string | undefined;
+
 export interface StreamTransform {
   /** An event without final usage. */
   readonly transformEvent: (event: SseEvent) => Uint8Array | undefined;
   /** The event that carries the final usage; adds the cost if it is known. */
-  readonly transformUsageEvent: (
-    event: SseEvent,
-    costUsd: string | undefined,
-  ) => Uint8Array | undefined;
+  readonly transformUsageEvent: (event: SseEvent, costUsd: CostSoFar) => Uint8Array | undefined;
   /** Writes the provider's error event as the gateway's own; undefined for what follows it. */
   readonly rewriteError: (bytes: Uint8Array) => Uint8Array | undefined;
   /** The bytes that complete a successful stream; none if the provider's terminal event was passed through. */
-  readonly finish: (hasTerminalEvent: boolean) => Uint8Array | undefined;
+  readonly finish: (hasTerminalEvent: boolean, costUsd: CostSoFar) => Uint8Array | undefined;
   /** The error event for a failure that the gateway found; undefined after an error event of the provider. */
   readonly errorEvent: (body: JsonObject) => Uint8Array | undefined;
   /** Sent while the provider is silent, so that proxies do not close an idle connection. */
@@ -69,8 +69,8 @@ export function passthroughTransform(
     transformUsageEvent: (event, costUsd) => {
       latest = event;
       if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
-      const extras = { cost: costUsd, dropped };
-      return costUsd === undefined ? event.raw : addExtrasToEvent(event.raw, path, extras);
+      const cost = costUsd();
+      return cost === undefined ? event.raw : addExtrasToEvent(event.raw, path, { cost, dropped });
     },
     rewriteError: (bytes) => {
       const text = decoder.decode(bytes);

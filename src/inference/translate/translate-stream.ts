@@ -11,6 +11,7 @@ import { createCallSplitter } from "../canonical/split-calls.ts";
 import type { WireStreamReader, WireStreamWriter } from "../canonical/wire.ts";
 import { allLossPaths, replyLossPaths } from "./translate-reply.ts";
 import {
+  type CostSoFar,
   errorEvent,
   keepAliveBytes,
   nextSequenceNumber,
@@ -23,7 +24,6 @@ export interface StreamTranslation {
   readonly writer: WireStreamWriter;
   /** Whether the caller sees the usage. */
   readonly showsUsage: boolean;
-  readonly costUsd: () => string | undefined;
   /** The request fields that were dropped. */
   readonly dropped: readonly string[];
   /** The error as the caller sees it. */
@@ -34,7 +34,7 @@ const encoder = new TextEncoder();
 
 export function translationTransform(
   api: StreamingApi,
-  { reader, writer, showsUsage, costUsd, dropped: requestLosses, toPublicError }: StreamTranslation,
+  { reader, writer, showsUsage, dropped: requestLosses, toPublicError }: StreamTranslation,
 ): StreamTransform {
   const splitCalls = createCallSplitter();
   let report: UsageReport | undefined;
@@ -59,24 +59,17 @@ export function translationTransform(
     latest = bytes ?? latest;
     return bytes;
   };
-  const finish = (): Uint8Array | undefined => {
+  const finish = (_hasTerminalEvent: boolean, costUsd: CostSoFar): Uint8Array | undefined => {
     const rest = write(reader.end());
     if (failed) return encodeText(rest);
     const dropped = replyLossPaths(writer.losses);
-    const extras = extrasOf(allLossPaths(requestLosses, dropped));
+    const extras = extrasOf(costUsd(), allLossPaths(requestLosses, dropped));
     const usage =
       report === undefined ? "" : writer.push({ type: "usage", report: { ...report, extras } });
     const isShown = showsUsage && report !== undefined;
     const note =
       isShown || dropped.length === 0 ? "" : `: x-postern-dropped: ${dropped.join(", ")}\n\n`;
     return encodeText(rest + usage + note + writer.end());
-  };
-  const extrasOf = (dropped: readonly string[]): JsonObject => {
-    const cost = costUsd();
-    return {
-      ...(cost === undefined ? {} : { cost: Number(cost) }),
-      ...(dropped.length === 0 ? {} : { dropped }),
-    };
   };
   return {
     transformEvent: translateEvent,
@@ -85,6 +78,13 @@ export function translationTransform(
     finish,
     errorEvent: (body) => (failed ? undefined : errorEvent(api, body, nextSequenceNumber(latest))),
     keepAlive: keepAliveBytes(api),
+  };
+}
+
+function extrasOf(cost: string | undefined, dropped: readonly string[]): JsonObject {
+  return {
+    ...(cost === undefined ? {} : { cost: Number(cost) }),
+    ...(dropped.length === 0 ? {} : { dropped }),
   };
 }
 

@@ -47,7 +47,12 @@ export interface AttemptRequest extends UpstreamRequest {
 
 export type CandidateResult =
   | { readonly ok: true; readonly reply: UpstreamReply }
-  | Pick<FailedAttempt, "ok" | "fault" | "isClientGone" | "wasSent" | "isShutDown">;
+  | FailedCandidate;
+
+export type FailedCandidate = Pick<
+  FailedAttempt,
+  "ok" | "fault" | "isClientGone" | "wasSent" | "isShutDown"
+>;
 
 export const ATTEMPTS_PER_CANDIDATE = 2;
 const BACKOFF_MS = 250;

@@ -1,0 +1,27 @@
+// Whether a call's credits are still held. A process that was suspended has lost its lease, and with it perhaps its holds.
+
+import { Fault } from "../../base/fault.ts";
+import type { Lease } from "../../ledger/lease.ts";
+import type { HeldCall } from "./call.ts";
+
+/** True at once for most calls: the store is asked only after an interruption of the lease. */
+export function confirmHold(
+  lease: Pick<Lease, "term" | "confirmHold">,
+  { input, hold }: HeldCall,
+): true | Promise<boolean> {
+  // A hold of zero reserves nothing that others could spend.
+  if (hold.amount === 0n || hold.leaseTerm === lease.term()) return true;
+  return lease.confirmHold(input.requestId).then((isHeld) => {
+    const term = isHeld ? lease.term() : 0;
+    hold.leaseTerm = term;
+    return term !== 0;
+  });
+}
+
+export function suspendedFault(): Fault {
+  return new Fault("overloaded", "the gateway was suspended and lost the call's hold", {
+    message:
+      "The gateway was suspended during the call, and its credits are no longer held. Send the request again.",
+    retryAfterSeconds: 1,
+  });
+}

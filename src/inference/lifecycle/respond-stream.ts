@@ -1,0 +1,107 @@
+// Responds with a provider's stream while it arrives. The call is settled once, when the stream ends; its last event waits for
+// that.
+
+import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
+import { Fault } from "../../base/fault.ts";
+import { usdText } from "../../base/money.ts";
+import { createSseParser } from "../../base/streams/sse.ts";
+import type { Lease } from "../../ledger/lease.ts";
+import { hasInputTokens } from "../metering/charge.ts";
+import { usageSoFar } from "../metering/usage/stream-meter.ts";
+import { createStreamMeter } from "../metering/usage/usage.ts";
+import { createEventPipeline } from "../streaming/event-pipeline.ts";
+import { relayStream } from "../streaming/relay.ts";
+import type { ShutdownSignals, StreamFailure, StreamTimeouts } from "../streaming/relay-options.ts";
+import type { SharedTimer } from "../streaming/shared-timer.ts";
+import { createAwsFrameParser } from "../upstream/aws-frames.ts";
+import { shutDownFault } from "../upstream/failure.ts";
+import type { UpstreamReply } from "../upstream/read-reply.ts";
+import { transportFault } from "../upstream/transport-fault.ts";
+import type { HeldCall } from "./call.ts";
+import { drainMsFor } from "./client-disconnect.ts";
+import { confirmHold, suspendedFault } from "./confirm-hold.ts";
+import { createReplyRecorder } from "./idempotent-reply.ts";
+import { billedCost, chargeStream, chargeUsage } from "./meter.ts";
+import { responseHeaders } from "./response-headers.ts";
+import { settle, type SettleDeps } from "./settle.ts";
+
+export interface RespondStreamDeps {
+  readonly settle: SettleDeps;
+  readonly timer: SharedTimer;
+  readonly timeouts: StreamTimeouts;
+  readonly now: () => number;
+  readonly monotonicNow: () => number;
+  readonly lease: Pick<Lease, "term" | "confirmHold">;
+  readonly shutdownSignals: ShutdownSignals;
+}
+
+export function respondStream(
+  deps: RespondStreamDeps,
+  call: HeldCall,
+  reply: UpstreamReply & { readonly kind: "stream" },
+): Response {
+  const { input, request, candidate, plan } = call;
+  const { wire } = plan;
+  if (wire === "embeddings" || wire === "count_tokens") throw new Error(`${wire} is not streamed`);
+  const { provider } = candidate.credential;
+  const meter = createStreamMeter(wire, provider.id, request.choices);
+  const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
+  const firstTokenMs = Math.max(0, deps.now() - input.now);
+  const headers = streamHeaders(call, reply);
+  const stream = relayStream({
+    body: reply.body,
+    first: reply.first,
+    pipeline: createEventPipeline({
+      parser: wire === "converse" ? createAwsFrameParser() : createSseParser(),
+      meter,
+      transform: plan.createStreamTransform(),
+      parsesAllEvents: plan.isTranslated,
+      endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
+      lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
+      costUsd: () => {
+        const usage = usageSoFar(meter);
+        return usage && usdText(billedCost(call, chargeUsage(call, usage, deps.now())));
+      },
+    }),
+    timer: deps.timer,
+    timeouts: deps.timeouts,
+    now: deps.monotonicNow,
+    drainMs: () => drainMsFor(call, hasInputTokens(usageSoFar(meter))),
+    shutdownSignals: deps.shutdownSignals,
+    confirmHold: () => confirmHold(deps.lease, call),
+    settle: (outcome, isWhole) => {
+      const charge = chargeStream(call, meter, { outcome, endedAt: deps.now() });
+      const cost = billedCost(call, charge);
+      const stored = isWhole ? recorder?.reply(headers) : undefined;
+      const metered = { charge, cost, outcome, status: 200, stored, firstTokenMs };
+      return settle(deps.settle, call, metered);
+    },
+    errorBody: (failure) => {
+      const error = publicError(streamFault(call, failure));
+      return errorBody(errorFormat(request.api), error, input.requestId);
+    },
+    ...(recorder === undefined ? {} : { record: recorder.record }),
+  });
+  return new Response(stream, { headers });
+}
+
+function streamHeaders(
+  call: HeldCall,
+  { headers: providerHeaders, contentType }: UpstreamReply & { readonly kind: "stream" },
+): Record<string, string> {
+  const headers = responseHeaders(call, providerHeaders);
+  headers["content-type"] = call.plan.isTranslated
+    ? "text/event-stream; charset=utf-8"
+    : contentType;
+  headers["cache-control"] = "no-store";
+  headers["x-accel-buffering"] = "no";
+  return headers;
+}
+
+function streamFault({ candidate }: HeldCall, failure: StreamFailure): Fault {
+  if (failure === "hold_lost") return suspendedFault();
+  if (failure === "shut_down") return shutDownFault();
+  return failure === "unsettled"
+    ? new Fault("internal", "the call could not be settled")
+    : transportFault(failure, `stream: ${failure}`, candidate.credential);
+}

@@ -1,0 +1,118 @@
+// Turns the bytes of a provider's stream into those for the client: parse, meter, transform. The terminal event, and everything
+// after it, is held back until the call is settled.
+
+import { parseJson } from "../../base/json.ts";
+import { readSse, type SseEvent, type SseParser } from "../../base/streams/sse.ts";
+import {
+  isReplyComplete,
+  parseEvent,
+  scanEvent,
+  type StreamMeter,
+} from "../metering/usage/stream-meter.ts";
+import type { StreamTransform } from "../translate/stream-transform.ts";
+
+export interface EventPipelineOptions {
+  readonly parser: SseParser;
+  readonly meter: StreamMeter;
+  readonly transform: StreamTransform;
+  /** Whether every event is parsed anyway, because it is translated. */
+  readonly parsesAllEvents: boolean;
+  /** Whether closing ends this passthrough stream: then everything from the stop reason on waits for the settlement. */
+  readonly endsStreamByClosing: boolean;
+  /** Whether the provider's streams have no terminal event. */
+  readonly lacksTerminalEvent: boolean;
+  /** The cost so far. */
+  readonly costUsd: () => string | undefined;
+}
+
+/** Plain data, because every stream has one. */
+export interface EventPipeline extends EventPipelineOptions {
+  readonly heldBack: Uint8Array[];
+  /** Whether the last event of the provider lacks its blank line. */
+  lacksBlank: boolean;
+}
+
+export function createEventPipeline(options: EventPipelineOptions): EventPipeline {
+  return { ...options, heldBack: [], lacksBlank: false };
+}
+
+/** The bytes for the client. Throws if the chunk is not part of a valid event stream, or an event exceeds the parser's limit. */
+export function transformChunk(pipeline: EventPipeline, chunk: Uint8Array): Uint8Array | undefined {
+  const single = pipeline.parser.parseSingle(chunk);
+  return single === undefined
+    ? transformEvents(pipeline, pipeline.parser.push(chunk))
+    : transformEvent(pipeline, single);
+}
+
+/** The bytes of events that the end of the stream completes. */
+export function transformEnd(pipeline: EventPipeline): Uint8Array | undefined {
+  return transformEvents(pipeline, finalEvents(pipeline));
+}
+
+/** Adds what completes a successful stream to the bytes that are held back. */
+export function completeEvents(pipeline: EventPipeline): void {
+  const { transform, meter, costUsd, heldBack } = pipeline;
+  const last = transform.finish(meter.finished, costUsd);
+  if (last !== undefined) heldBack.push(withBlankLine(pipeline, last));
+}
+
+/** Whether a stream that closed is complete: without its terminal event, only if nothing else can be missing. */
+export function isCompleteAtClose({ meter, lacksTerminalEvent }: EventPipeline): boolean {
+  if (meter.failed) return false;
+  return meter.finished || (meter.hasStopReason && (lacksTerminalEvent || meter.isUsageFinal));
+}
+
+const BLANK_LINE = new TextEncoder().encode("\n\n");
+
+export function withBlankLine({ lacksBlank }: EventPipeline, bytes: Uint8Array): Uint8Array {
+  return lacksBlank ? Buffer.concat([BLANK_LINE, bytes]) : bytes;
+}
+
+function transformEvents(
+  pipeline: EventPipeline,
+  events: readonly SseEvent[],
+): Uint8Array | undefined {
+  let firstBytes: Uint8Array | undefined;
+  let allBytes: Uint8Array[] | undefined;
+  for (const event of events) {
+    const bytes = transformEvent(pipeline, event);
+    if (bytes === undefined) continue;
+    if (firstBytes === undefined) firstBytes = bytes;
+    else (allBytes ??= [firstBytes]).push(bytes);
+  }
+  return allBytes === undefined ? firstBytes : Buffer.concat(allBytes);
+}
+
+/** Events without their blank line: an incomplete one is dropped, and a complete one gets the line before the next event. */
+function finalEvents(pipeline: EventPipeline): SseEvent[] {
+  return pipeline.parser.end().filter((event) => {
+    if (event.isComplete) return true;
+    const data = readSse(event)?.data.trim();
+    const isWhole = data === "[DONE]" || (data !== undefined && parseJson(data) !== undefined);
+    pipeline.lacksBlank = isWhole;
+    return isWhole;
+  });
+}
+
+function transformEvent(pipeline: EventPipeline, event: SseEvent): Uint8Array | undefined {
+  const { meter, transform, parsesAllEvents, heldBack } = pipeline;
+  // What comes after the end is not part of the reply: it is neither metered nor translated, and dropped after an error.
+  if (meter.finished) {
+    if (!parsesAllEvents && !meter.failed) heldBack.push(event.raw);
+    return undefined;
+  }
+  const kind = parsesAllEvents ? parseEvent(meter, event) : scanEvent(meter, event);
+  const transformed =
+    kind === "usage" && meter.isUsageFinal
+      ? transform.transformUsageEvent(event, pipeline.costUsd)
+      : transform.transformEvent(event);
+  const bytes =
+    transformed !== undefined && meter.failed ? transform.rewriteError(transformed) : transformed;
+  const isHeldBack =
+    meter.finished ||
+    heldBack.length > 0 ||
+    (pipeline.endsStreamByClosing && isReplyComplete(meter));
+  if (bytes === undefined || !isHeldBack) return bytes;
+  heldBack.push(bytes);
+  return undefined;
+}
