@@ -27,13 +27,20 @@ export const ABANDONED_KINDS: Readonly<Record<string, AbandonedKind>> = {
     content: "hi",
     fields: { modalities: ["text", "audio"], audio: { voice: "alloy", format: "pcm16" } },
   },
-  tools: { content: "hi", fields: { tools: [{ type: "web_search_20250305", name: "a" }] } },
+  functions: {
+    content: "hi",
+    fields: { tools: [{ type: "function", function: { name: "f", parameters: {} } }] },
+  },
+  "provider tools": {
+    content: "hi",
+    fields: { tools: [{ type: "web_search_20250305", name: "a" }] },
+  },
   reasoning: { content: "hi", supported: ["reasoning"] },
   "not streamed": { content: "hi", fields: { stream: false } },
 };
 
 /** Whether the caller pays the provider's usage of the whole reply. Otherwise it pays its input and what was sent so far. */
-export function isReadToItsEnd(providerId: string, kind: string): boolean {
+function isReadToItsEnd(providerId: string, kind: string): boolean {
   const { content, fields = {}, supported = [] } = ABANDONED_KINDS[kind] ?? { content: "" };
   const body = { model: "a/b", stream: true, messages: [{ role: "user", content }], ...fields };
   const request = parseRequest("chat", JSON.stringify(body));
@@ -45,13 +52,18 @@ export function isReadToItsEnd(providerId: string, kind: string): boolean {
     plan: { wire: "chat" },
     estimate: { bounds: { fees: request.fees } },
   } as unknown as OngoingCall;
-  return drainMsFor(call, false) > 0;
+  // The Messages API reports the input at the start of the stream.
+  const isInputKnown = provider?.paths.chat === undefined && provider?.paths.messages !== undefined;
+  return drainMsFor(call, isInputKnown) > 0;
+}
+
+/** The charged part of the price, or that the provider has no wire for this content. */
+export function abandonedPart(providerId: string, kind: string): "100 %" | "so far" | "refused" {
+  if (kind === "audio in" && providerId === "anthropic") return "refused";
+  return isReadToItsEnd(providerId, kind) ? "100 %" : "so far";
 }
 
 export function abandonedCallRows(): readonly (readonly string[])[] {
   const kinds = Object.keys(ABANDONED_KINDS);
-  return PROVIDERS.map(({ id }) => [
-    `\`${id}\``,
-    ...kinds.map((kind) => (isReadToItsEnd(id, kind) ? "100 %" : "so far")),
-  ]);
+  return PROVIDERS.map(({ id }) => [`\`${id}\``, ...kinds.map((kind) => abandonedPart(id, kind))]);
 }

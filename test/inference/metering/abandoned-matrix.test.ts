@@ -1,0 +1,295 @@
+// Every built-in provider, kind of content and way of leaving: nothing costs less than the provider bills, where that is
+// known, or more than the hold. The kinds and the provider's part are those of the table in docs/site/providers.md.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { generateKeyPairSync } from "node:crypto";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { createSimulator } from "../../../src/simulator/simulator.ts";
+import { integer, type Row } from "../../../src/store/db.ts";
+import { ABANDONED_KINDS, abandonedPart } from "../../support/source/abandoned-calls-table.ts";
+import {
+  type Gateway,
+  registerAccount,
+  startGateway,
+  type TestAccount,
+} from "../../support/gateway.ts";
+import {
+  expectSettledLedger,
+  grantCredits,
+  type Json,
+  readWallet,
+  postCall,
+  USD,
+  usageRecordsOf,
+  waitUntil,
+} from "../support/harness.ts";
+import { STORE_KINDS, type StoreKind } from "../../support/stores/stores.ts";
+import { withModels } from "../support/models-file.ts";
+import { openSocketClient } from "../support/socket-client.ts";
+import { type Leave, WAYS_OF_LEAVING } from "../support/ways-of-leaving.ts";
+
+const INPUT_NANO = 2_000n;
+/** Between two deltas of the provider. */
+const PACE_MS = 30;
+
+/** The wire of a provider's model is the first of these that it has. */
+const WIRES = ["chat", "gemini", "messages", "converse"];
+
+const PNG = `data:image/png;base64,${"iVBORw0K".repeat(40)}`;
+const PDF = `data:application/pdf;base64,${"JVBERi0x".repeat(2_000)}`;
+/** `marker` keeps the provider from finding the prompt in its cache. */
+const lookup = (marker: string, index: number): Json => ({
+  type: "function",
+  function: {
+    name: index === 0 ? "lookup" : `lookup_${index}`,
+    description: `Looks a customer of ${marker} up by name, city and year of birth.`,
+    parameters: { type: "object", properties: { name: { type: "string" } }, required: ["name"] },
+  },
+});
+
+/** What the request contains, and the input tokens that the provider reports for it. */
+interface Kind {
+  readonly part?: Json;
+  readonly text?: string;
+  readonly tools?: number;
+  readonly inputTokens: number;
+}
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  text: { text: "word ".repeat(1_400), inputTokens: 1_500 },
+  image: { part: { type: "image_url", image_url: { url: PNG } }, inputTokens: 1_450 },
+  PDF: {
+    part: { type: "file", file: { file_data: PDF, filename: "a.pdf" } },
+    inputTokens: 150_000,
+  },
+  "audio in": {
+    part: { type: "input_audio", input_audio: { data: "UklGRg==".repeat(500), format: "wav" } },
+    inputTokens: 3_000,
+  },
+  functions: { tools: 30, inputTokens: 1_500 },
+};
+
+const TEXTS = { first: "I will use", toolCall: '"tool_calls":[', last: "[DONE]" };
+
+function bodyFor(providerId: string, kind: Kind, marker: string): Json {
+  const directives = `[[sim: preamble chunks=1 latency=${PACE_MS} pace=${PACE_MS} input=${kind.inputTokens} output=40]]`;
+  const text = { type: "text", text: `${marker} ${kind.text ?? "Look at this."} ${directives}` };
+  return {
+    model: `${providerId}/matrix`,
+    stream: true,
+    max_tokens: 1_000,
+    messages: [{ role: "user", content: kind.part === undefined ? [text] : [kind.part, text] }],
+    tools: Array.from({ length: kind.tools ?? 1 }, (_, index) => lookup(marker, index)),
+    tool_choice: { type: "function", function: { name: "lookup" } },
+  };
+}
+
+/** By marker: resolves when the provider has the request. */
+const arrivals = new Map<string, () => void>();
+let upstream: { readonly url: string; readonly stop: () => Promise<void> };
+beforeAll(() => {
+  upstream = startProviders();
+});
+afterAll(() => upstream.stop());
+
+function startProviders(): typeof upstream {
+  const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    development: false,
+    fetch: async (request) => {
+      if (request.url.endsWith("/token"))
+        return Response.json({ access_token: "t", expires_in: 3_599, token_type: "Bearer" });
+      const text = await request.text();
+      arrivals.get(/case-\d+/.exec(text)?.[0] ?? "")?.();
+      // As at the providers that report usage without being asked.
+      const isChat = request.url.endsWith("/chat/completions");
+      const body = isChat
+        ? JSON.stringify({ ...(JSON.parse(text) as Json), stream_options: { include_usage: true } })
+        : text;
+      return simulator.fetch(
+        new Request(request.url, {
+          method: "POST",
+          headers: request.headers,
+          body,
+          signal: request.signal,
+        }),
+      );
+    },
+  });
+  return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) };
+}
+
+function providerSettings(url: string): Record<string, string> {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2_048 });
+  const settings: Record<string, string> = {
+    VERTEX_CREDENTIALS: JSON.stringify({
+      type: "service_account",
+      project_id: "matrix",
+      private_key_id: "key",
+      private_key: privateKey.export({ type: "pkcs8", format: "pem" }),
+      client_email: "gateway@matrix.iam.gserviceaccount.com",
+      token_uri: `${url}/token`,
+    }),
+  };
+  for (const { envPrefix, cloudAuth, paths } of PROVIDERS) {
+    const isChat = paths.chat?.startsWith("/chat") === true;
+    settings[`${envPrefix}_BASE_URL`] = isChat ? `${url}/v1` : url;
+    if (cloudAuth !== "google") settings[`${envPrefix}_API_KEY`] = "test-key-0123456789";
+  }
+  return settings;
+}
+
+function startMatrixGateway(store: StoreKind): Promise<Gateway> {
+  return startGateway({
+    store,
+    providers: [],
+    logLevel: "warn",
+    env: {
+      ...providerSettings(upstream.url),
+      ...withModels(
+        PROVIDERS.map(({ id, paths }) => ({
+          id: `${id}/matrix`,
+          wires: WIRES.filter((wire) => wire in paths).slice(0, 1),
+          context_length: 1_000_000,
+          max_output_tokens: 32_000,
+          input_modalities: ["text", "image", "file", "audio"],
+          supported: ["tools"],
+          pricing: { tokens: { input: "2", output: "8" } },
+        })),
+      ),
+    },
+  });
+}
+
+interface Call {
+  readonly account: TestAccount;
+  readonly marker: string;
+}
+
+let cases = 0;
+async function newCall(gateway: Gateway): Promise<Call> {
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
+  return { account, marker: `case-${++cases}` };
+}
+
+async function recordOf(gateway: Gateway, { account }: Call): Promise<Row> {
+  const [record] = await waitUntil(
+    () => usageRecordsOf(gateway.server.db, account.id),
+    ({ length }) => length > 0,
+  );
+  if (record === undefined) throw new Error("no usage record");
+  return record;
+}
+
+/** The price of the same call that is not abandoned; undefined if the provider cannot take this content. */
+async function fullCostOf(
+  gateway: Gateway,
+  providerId: string,
+  kind: Kind,
+): Promise<bigint | undefined> {
+  const call = await newCall(gateway);
+  const body = bodyFor(providerId, kind, call.marker);
+  const response = await postCall(gateway, call.account, "chat", body);
+  const text = await response.text();
+  if (response.status === 400) return undefined;
+  expect([response.status, text]).toEqual([200, expect.stringContaining("[DONE]")]);
+  return BigInt(integer(await recordOf(gateway, call), "cost_nano"));
+}
+
+interface Abandoned {
+  readonly cost: bigint;
+  readonly held: bigint;
+  readonly isExact: boolean;
+}
+
+async function abandon(
+  gateway: Gateway,
+  providerId: string,
+  kind: Kind,
+  leave: Leave,
+): Promise<Abandoned> {
+  const call = await newCall(gateway);
+  const arrived = new Promise<void>((resolve) => arrivals.set(call.marker, resolve));
+  const body = bodyFor(providerId, kind, call.marker);
+  const client = openSocketClient(gateway, call.account, "chat", body);
+  await arrived;
+  const { held } = await readWallet(gateway.server.db, call.account.id);
+  await leave(client, TEXTS);
+  const record = await recordOf(gateway, call);
+  client.disconnect();
+  return {
+    cost: BigInt(integer(record, "cost_nano")),
+    held,
+    isExact: integer(record, "exact") === 1,
+  };
+}
+
+test("the kinds are those of the documented table", () => {
+  expect(Object.keys(ABANDONED_KINDS)).toEqual(expect.arrayContaining(Object.keys(KINDS)));
+});
+
+/** The charged shares of the full price, by kind and way, where the call is not read to its end. */
+const shares = new Map<string, number[]>();
+afterAll(() => {
+  const percent = (share: number): string => (share * 100).toFixed(0);
+  const rows = [...shares].map(
+    ([name, all]) => `  ${name}: ${percent(Math.min(...all))} to ${percent(Math.max(...all))} %`,
+  );
+  console.log(`» charged share where a disconnect ends the bill:\n${rows.toSorted().join("\n")}`);
+});
+
+async function checkKind(gateway: Gateway, providerId: string, name: string): Promise<void> {
+  const kind = KINDS[name] ?? { inputTokens: 0 };
+  const fullCost = await fullCostOf(gateway, providerId, kind);
+  const part = abandonedPart(providerId, name);
+  expect({ name, isRefused: fullCost === undefined }).toEqual({
+    name,
+    isRefused: part === "refused",
+  });
+  if (fullCost === undefined) return;
+  await Promise.all(
+    Object.entries(WAYS_OF_LEAVING).map(async ([way, leave]) => {
+      const { cost, held, isExact } = await abandon(gateway, providerId, kind, leave);
+      const where = `${name}, ${way}`;
+      expect({ where, isAboveHold: cost > held }).toEqual({ where, isAboveHold: false });
+      if (part === "100 %") {
+        expect({ where, cost, isExact }).toEqual({ where, cost: fullCost, isExact: true });
+        return;
+      }
+      const isBelowInput = cost < BigInt(kind.inputTokens) * INPUT_NANO;
+      expect({ where, isBelowInput }).toEqual({ where, isBelowInput: false });
+      shares.set(where, [...(shares.get(where) ?? []), Number(cost) / Number(fullCost)]);
+    }),
+  );
+}
+
+/** One provider of each kind is enough for the second store. */
+const PROVIDER_IDS: Readonly<Record<StoreKind, readonly string[]>> = {
+  sqlite: PROVIDERS.map(({ id }) => id),
+  postgres: ["openai", "anthropic", "mistral"],
+};
+
+for (const store of STORE_KINDS)
+  describe(`a stream that its caller leaves, on ${store}`, () => {
+    let gateway: Gateway;
+    beforeAll(async () => {
+      gateway = await startMatrixGateway(store);
+    });
+    afterAll(() => gateway.stop());
+
+    test.concurrent.each(PROVIDER_IDS[store].map((id) => [id]))(
+      "pays the provider's bill and at most the hold, at %s",
+      async (id) => {
+        await Promise.all(Object.keys(KINDS).map((name) => checkKind(gateway, id, name)));
+      },
+      60_000,
+    );
+
+    test("leaves nothing held and a consistent ledger", async () => {
+      await expectSettledLedger(gateway.server.db);
+    });
+  });
