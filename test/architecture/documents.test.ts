@@ -21,6 +21,17 @@ describe("documents", () => {
     expect(readText("README.md").split("\n").length).toBeLessThanOrEqual(README_LINES_MAX);
   });
 
+  test("each tested attack of the page on security names a test that exists", () => {
+    const rows = [
+      ...readText("docs/site/security.md").matchAll(/^\| .+ \| `(test\/\S+)` \| (.+) \|$/gm),
+    ];
+    expect(rows.length).toBeGreaterThan(30);
+    for (const [, file = "", title = ""] of rows)
+      expect({ file, title, exists: readText(file).includes(title) }).toMatchObject({
+        exists: true,
+      });
+  });
+
   test("each step of the life of a call names a function that exists in its file", () => {
     const steps = [
       ...readText("docs/life-of-a-call.md").matchAll(

@@ -99,6 +99,10 @@ describeEachStore((kind, open) => {
       ["a decomposed letter", "jose\u0301@example.com"],
       ["a long local part", `${"a".repeat(250)}@example.com`],
       ["a line end", "a@example.com\r\nbcc: b@example.com"],
+      ["a NUL", "a@example.com\u0000"],
+      ["a path after the domain", "ops@example.com/.evil.com"],
+      ["an encoded dot", "ops@example.com%2eevil.com"],
+      ["a soft hyphen in the domain", "ops@exam\u00ADple.com"],
     ])("rejects a start with %s", async (_what, wrong) => {
       const response = await agent.start(wrong);
       expect(response.status).toBe(400);

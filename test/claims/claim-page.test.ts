@@ -329,62 +329,6 @@ describe("deciding", () => {
     expect(await statusOfPoll()).toBe(400);
   });
 
-  test("revokes and limits keys as chosen", async () => {
-    const created = await Promise.all(
-      ["limited", "kept"].map((name) =>
-        harness.db.write((tx) =>
-          harness.keys.create(tx, agent.accountId, { name }, harness.clock.now),
-        ),
-      ),
-    );
-    const [limited, kept] = created.map(({ key }) => key.id);
-    const keys = await readJson<{ data: { id: string; name: string | null }[] }>(
-      agent.get("/v1/keys"),
-    );
-    const first = keys.data.find(({ name }) => name === null)?.id ?? "";
-    const done = await browser.post(
-      "/claim",
-      fields({
-        [`key.${first}`]: "revoke",
-        [`key.${limited}`]: "limit",
-        [`usd.${limited}`]: "2,50",
-        [`window.${limited}`]: "day",
-        [`key.${kept}`]: "keep",
-      }),
-    );
-    expect(titleOf(done)).toBe("The account is yours");
-    const rows = await store.db.all(
-      "select id, revoked_at, limit_nano, limit_window from api_key where account_id = ?",
-      [agent.accountId],
-    );
-    const row = (id: string | undefined) => rows.find((one) => one["id"] === id);
-    expect(row(first)?.["revoked_at"]).not.toBeNull();
-    expect(row(limited)).toMatchObject({ revoked_at: null, limit_window: "day" });
-    expect(BigInt(String(row(limited)?.["limit_nano"]))).toBe(2_500_000_000n);
-    expect(row(kept)).toMatchObject({ revoked_at: null, limit_nano: null });
-    expect((await agent.get("/v1/account")).status).toBe(401);
-    expect(harness.events).toEqual([
-      "claim.started",
-      "key.revoked",
-      "key.limited",
-      "claim.completed",
-    ]);
-  });
-
-  test("narrows a key to model calls, and the agent still learns that the account is claimed", async () => {
-    const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
-    const id = keys.data[0]?.id ?? "";
-    expect((await browser.visit("/claim")).text).toContain("It may do everything.");
-    const done = await browser.post("/claim", fields({ [`key.${id}`]: "models" }));
-    expect(titleOf(done)).toBe("The account is yours");
-    expect((await agent.get("/v1/keys")).status).toBe(403);
-    expect((await agent.get("/v1/account")).status).toBe(200);
-    expect((await store.db.get("select scopes from api_key where id = ?", [id]))?.["scopes"]).toBe(
-      "claim:read models:write usage:read",
-    );
-    expect(harness.events).toEqual(["claim.started", "key.limited", "claim.completed"]);
-  });
-
   test("isolates a key name with direction marks", async () => {
     const name = "\u202eyek ruoy si siht";
     await store.db.write((tx) =>

@@ -289,6 +289,35 @@ for (const store of STORE_KINDS)
       60_000,
     );
 
+    test("32 prompts of 9,000 tokens, left before their replies, cost their usage", async () => {
+      const call = await newCall(gateway);
+      const text = `${"word ".repeat(9_000)} [[sim: latency=${10 * PACE_MS} input=9000 output=40]]`;
+      const clients = Array.from({ length: 32 }, () => {
+        const marker = `case-${++cases}`;
+        const arrived = new Promise<void>((resolve) => arrivals.set(marker, resolve));
+        const body = {
+          model: "openai/matrix",
+          max_tokens: 1_000,
+          messages: [{ role: "user", content: `${marker} ${text}` }],
+        };
+        return { client: openSocketClient(gateway, call.account, "chat", body), arrived };
+      });
+      await Promise.all(
+        clients.map(async ({ client, arrived }) => {
+          await arrived;
+          client.disconnect();
+        }),
+      );
+      const records = await waitUntil(
+        () => usageRecordsOf(gateway.server.db, call.account.id),
+        ({ length }) => length === 32,
+      );
+      const cost = 9_000n * INPUT_NANO + 40n * 8_000n;
+      expect(records.map((record) => BigInt(integer(record, "cost_nano")))).toEqual(
+        Array.from({ length: 32 }, () => cost),
+      );
+    });
+
     test("leaves nothing held and a consistent ledger", async () => {
       await expectSettledLedger(gateway.server.db);
     });
