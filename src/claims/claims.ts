@@ -243,7 +243,7 @@ async function start(tx: Tx, request: StartRequest, deps: ClaimDeps): Promise<St
     expiresAt,
     intervalMs: POLL_INTERVAL_MS,
   });
-  await deps.onEvent(tx, { kind: "claim.started", attempt: await lockAttempt(tx, id) }, now);
+  await deps.onEvent(tx, { kind: "claim.started", attempt: await requireAttempt(tx, id) }, now);
   return { id, token, userCode, expiresAt, intervalMs: POLL_INTERVAL_MS };
 }
 
@@ -385,6 +385,10 @@ async function findByCode(
 async function lockAttempt(tx: Tx, id: string): Promise<ClaimAttempt> {
   const unlocked = await readAttempt(tx, id);
   if (unlocked !== undefined) await lockWorkspace(tx, unlocked.accountId);
+  return await requireAttempt(tx, id);
+}
+
+async function requireAttempt(tx: Tx, id: string): Promise<ClaimAttempt> {
   const attempt = await readAttempt(tx, id);
   if (attempt === undefined) throw new Fault("not_found", `no claim attempt ${id}`);
   return attempt;
