@@ -106,7 +106,7 @@ export const KEPT: Readonly<Record<string, string>> = {
     "accounting; the address of a wallet is on the public chain, and a payment token works once",
   claim_count: "counts per hour, deleted after a day",
   human_grant:
-    "one bonus a person: the subject of the identity provider and a keyed hash of the mailbox",
+    "one bonus per person: the subject of the identity provider and a keyed hash of the mailbox",
   idempotent_answer: "encrypted, deleted after 24 hours",
   open_circuits: "no data of accounts",
   operator_session: "no data of accounts",

@@ -1,4 +1,4 @@
-// The export of an account: all its records, one JSON object a line, read page by page while it is sent.
+// The export of an account: all its records, one JSON object per line, read page by page while it is sent.
 
 import { listInvitations } from "../accounts/invitations.ts";
 import { getAccount } from "../accounts/accounts.ts";

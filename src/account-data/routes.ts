@@ -33,12 +33,12 @@ function exportRoute({ db, startExport, payUrl }: AccountDataDeps): Route {
     scope: "account:export",
     tag: "Accounts",
     summary: "Export all data of the account",
-    description: `Streams newline-delimited JSON: one object a line, with \`type\` and \`data\`. The types are ${EXPORTED_TYPES.map((type) => `\`${type}\``).join(", ")}; each record has the form of its endpoint. The last line has the type \`end\` and the number of records; without it the export is not complete. Secrets are not included. One export of an account runs at a time.`,
+    description: `Streams newline-delimited JSON: one object per line, with \`type\` and \`data\`. The types are ${EXPORTED_TYPES.map((type) => `\`${type}\``).join(", ")}; each record has the form of its endpoint. The last line has the type \`end\` and the number of records; without it the export is not complete. Secrets are not included. One export of an account runs at a time.`,
     dialect: "openai",
     isLongRunning: true,
     responses: {
       200: {
-        description: "The records, one JSON object a line.",
+        description: "The records, one JSON object per line.",
         contentType: "application/x-ndjson",
         example: EXPORT_EXAMPLE,
       },
@@ -75,7 +75,7 @@ function closeRoute(): Route {
     scope: "account:close",
     tag: "Accounts",
     summary: "Close the account",
-    description: `Refuses model calls and purchases at once. For ${GRACE_DAYS} days everything can be read and exported, and POST /v1/account/reopen undoes it. Then emails, names, webhooks, stored responses and provider keys are erased for good; transfers and invoices stay without them. The balance is not paid out by this request. A workspace that a person owns is closed in the console.`,
+    description: `Refuses model calls and purchases at once. For ${GRACE_DAYS} days everything can be read and exported, and POST /v1/account/reopen undoes it. Then emails, names, webhooks, stored responses and provider keys are erased for good; transfers and invoices are kept without them. The balance is not paid out by this request. A workspace that a person owns is closed in the console.`,
     dialect: "openai",
     responses: {
       200: {

@@ -131,7 +131,7 @@ async function assertWithinAllowance(
     );
   if (limitWindow !== null && limitWindow !== allowance.window)
     throw allowanceFault(
-      `Your allowance resets ${allowance.window === null ? "never" : `every ${allowance.window}`}. The key must reset likewise, or never.`,
+      `Your allowance resets ${allowance.window === null ? "never" : `every ${allowance.window}`}. The key's limit must reset in the same way, or never.`,
     );
 }
 

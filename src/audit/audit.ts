@@ -62,7 +62,7 @@ export const AUDIT_ACTIONS = {
   "payment_method.saved": "An owner saved a payment method.",
   "response_storage.changed": "Which responses are stored, or for how long, was changed.",
   "provider_key.added": "A provider key was added.",
-  "provider_key.changed": "The name, API keys or storing of a provider key was changed.",
+  "provider_key.changed": "The name, the API keys or `allow_store` of a provider key was changed.",
   "provider_key.deleted": "A provider key was deleted.",
   "session.ended": "A person ended their own sessions.",
   "webhook.created": "A webhook was created.",

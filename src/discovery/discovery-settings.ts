@@ -1,4 +1,4 @@
-// Facts for the documents that do not follow from the routes.
+// What the generated documents need to know of this gateway's settings.
 
 export const PRODUCT_NAME = "Postern";
 

@@ -157,7 +157,7 @@ function features({ startingCredits }: DiscoverySettings): readonly Feature[] {
       text: (
         <>
           Call any of the <a href="/models">models</a> through Chat Completions, Responses or
-          Messages. Requests are translated; nothing is dropped in silence.
+          Messages. Requests are translated; nothing is dropped silently.
         </>
       ),
     },

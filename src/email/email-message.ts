@@ -124,7 +124,7 @@ const TEMPLATES: Readonly<Record<EmailType, (input: TemplateInput) => Template>>
     lines: [
       `An automatic purchase of ${usd("amount_usd")} for ${workspace} failed: ${words("reason")}.`,
       text("next_try_at") === ""
-        ? "It is not tried again on its own."
+        ? "It is not retried automatically."
         : `The next attempt is at ${text("next_try_at")}.`,
     ],
     link: billing(accountId),

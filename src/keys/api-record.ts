@@ -32,7 +32,7 @@ export const POLICY_SCHEMA = {
     description: "Open model calls, if fewer than the gateway allows every key.",
   }),
   max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
-    description: "Models are refused whose list price per million tokens, in or out, is higher.",
+    description: "Models with a higher list price per million input or output tokens are refused.",
   }),
   alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
     description: "The percentages of `limit_usd` at which `key.limit_reached` fires.",

@@ -151,7 +151,7 @@ function inheritPolicy(access: Access, change: PolicyChange = {}): PolicyChange 
     throw ownerOnlyFault(
       access,
       "requests_per_minute",
-      "A key with rates of its own cannot create keys, because each key would have these rates again.",
+      "A key with its own rate limits cannot create keys: each new key would get the same limits again.",
     );
   assertPolicyKept(access, policy, change);
   return { ...change, ...policy };

@@ -57,7 +57,7 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
       tag: "Agents",
       summary: "Call the MCP server",
       description:
-        "The Model Context Protocol over Streamable HTTP, without sessions: revisions 2026-07-28 and 2025-11-25, and `initialize` of older clients. Send the API key as `authorization: Bearer <API_KEY>`; `create_account`, `list_models` and the resources need none. Requests of web pages from other origins are refused.",
+        "The Model Context Protocol over Streamable HTTP, without sessions: revisions 2026-07-28 and 2025-11-25, and `initialize` of older clients. Send the API key as `authorization: Bearer <API_KEY>`; `create_account`, `list_models` and the resources need none. Requests from web pages of other origins are refused.",
       dialect: "jsonrpc",
       body: Message,
       isLongRunning: true,

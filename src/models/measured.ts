@@ -33,7 +33,7 @@ export const Measured = z
   .meta({
     id: "MeasuredFigures",
     description:
-      "What this gateway measured over the last 24 hours, in all its processes and on its own provider account; null with fewer than five calls. Medians come from a histogram whose buckets double.",
+      "What this gateway measured over the last 24 hours, in all its processes and on its own provider account; null with fewer than five calls. Medians are estimated from a histogram with doubling buckets.",
     example: { uptime: 0.998, latency_ms: 1_840, first_token_ms: 420 },
   });
 

@@ -64,7 +64,7 @@ export function createMetrics(deps: MetricsDeps): Metrics {
         renderFamily(
           "postern_open_circuits",
           "gauge",
-          "Circuit breakers that are open, by which calls skip a provider's model.",
+          "Open circuit breakers: calls skip that model at that provider.",
           [{ value: openCircuits() }],
         ),
         renderFamily("postern_info", "gauge", "Version of the server.", [

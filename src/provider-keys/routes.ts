@@ -71,7 +71,7 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
     tag: "Provider keys",
     summary: "Add a provider key",
     description:
-      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. Only calls with the API key that adds it use it, unless `api_key_ids` says otherwise; only an API key that acts as the owner can say so: one of an unclaimed account, without a limit and with all scopes. Owners and admins choose the API keys in the console. The provider stores no requests and replies unless `allow_store` is true. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
+      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. By default, only calls with the API key that adds it use it. An API key that acts as the owner can set `api_key_ids`: one of an unclaimed account, without a limit and with all scopes. Owners and admins choose the API keys in the console. The provider stores no requests and replies unless `allow_store` is true. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
     dialect: "openai",
     body: NewProviderKeyRequest,
     requestExample: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
@@ -111,9 +111,9 @@ function changeRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
     id: "changeProviderKey",
     scope: "provider_keys:write",
     tag: "Provider keys",
-    summary: "Change a provider key's name, API keys or storing",
+    summary: "Change a provider key's name, API keys or `allow_store`",
     description:
-      "Only the fields in the request are changed. If the gateway runs in several processes, calls may use the former settings for another five seconds. In a claimed account, and with a key that does not act as the owner, only the name of provider keys that the calling key added for itself can be changed, and `allow_store` set to `false`; owners and admins change the rest in the console.",
+      "Only the fields in the request are changed. If the gateway runs in several processes, calls may use the former settings for another five seconds. In a claimed account, and with a key that does not act as the owner, a call can only rename provider keys that the calling key added for itself, and set their `allow_store` to `false`; owners and admins change the rest in the console.",
     dialect: "openai",
     params: ProviderKeyPath,
     body: ChangeProviderKeyRequest,

@@ -112,7 +112,7 @@ export const USAGE_EXAMPLE = {
 const Latency = z
   .object({ p50: z.int(), p95: z.int() })
   .nullable()
-  .meta({ description: "Milliseconds, from a histogram whose buckets double." });
+  .meta({ description: "Milliseconds, estimated from a histogram with doubling buckets." });
 
 const SUM_FIELDS = {
   calls: z.int(),

@@ -122,7 +122,7 @@ function summaryRoute(db: Db): Route {
     scope: "usage:read",
     tag: "Usage",
     summary: "Summarize usage by time, model, key, provider, API or label",
-    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}), with totals and those of the period before. With \`accept: text/csv\`, returns the groups as CSV; the header \`x-next-cursor\` is the cursor of the next page. A call with several labels counts in each of them.`,
+    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}), with the totals of the period and of the one before it. With \`accept: text/csv\`, returns the groups as CSV; the header \`x-next-cursor\` is the cursor of the next page. A call with several labels counts in each of them.`,
     dialect: "openai",
     query: z.strictObject({
       ...FilterQuery,

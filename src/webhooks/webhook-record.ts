@@ -24,7 +24,7 @@ export const WebhookRecord = z
       description: "Since when every attempt has failed; null if the last one succeeded.",
     }),
     former_secret_until: z.string().nullable().meta({
-      description: "Until when the former secret signs too, after a rotation.",
+      description: "After a rotation: until when events are also signed with the former secret.",
     }),
     created_at: z.string(),
   })

@@ -79,7 +79,7 @@ describe.each([...STORE_KINDS])("closing an account on %s", (store) => {
     const refused = await call(account, "POST /v1/chat/completions", CALL);
     expect([refused.status, refused.text]).toEqual([
       403,
-      expect.stringContaining("This workspace is closing since"),
+      expect.stringContaining("This workspace has been closing since"),
     ]);
     const purchase = await call(account, "POST /v1/billing/invoice", { amount_usd: 10 });
     expect([purchase.status, purchase.text]).toEqual([
@@ -136,7 +136,7 @@ describe.each([...STORE_KINDS])("closing an account on %s", (store) => {
     const settings = await visitPage(gateway, `/console/${account.id}/settings`, owner);
     expect(textOf(settings)).toContain("This workspace is closing");
     const overview = await visitPage(gateway, `/console/${account.id}`, owner);
-    expect(textOf(overview)).toContain("This workspace is closing since");
+    expect(textOf(overview)).toContain("This workspace has been closing since");
     await visitPage(gateway, path, owner, { do: "reopen" });
     expect((await call(account, "POST /v1/chat/completions", CALL)).status).toBe(200);
   });

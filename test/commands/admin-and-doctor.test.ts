@@ -169,7 +169,7 @@ describe("postern admin backup and verify-ledger", () => {
     expect(stderr).toContain(account.id);
   });
 
-  test("report wrong hourly sums, and compute them anew", async () => {
+  test("report wrong hourly sums, and recompute them", async () => {
     const tampered = await restoreBackup("tampered-sums");
     const database = new Database(path.join(tampered["POSTERN_DATA_DIR"] ?? "", "postern.db"));
     database.run("insert into charge_hour values (0, 7, 0, 0)");
@@ -185,7 +185,7 @@ describe("postern admin backup and verify-ledger", () => {
       tampered,
     );
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^Computed the charges of \d+ hours anew\.$/m);
+    expect(stdout).toMatch(/^Recomputed the charges of \d+ hours\.$/m);
     expect(stdout).toContain("No differences.");
   });
 

@@ -137,7 +137,7 @@ describe("files that exist", () => {
     await run("connect", "pi", "--yes");
     write(".pi/agent/models.json", "{}");
     const undone = await run("connect", "pi", "--undo");
-    expect(undone.stderr).toContain("was changed since");
+    expect(undone.stderr).toContain("was changed after postern connect wrote it");
     expect(read(".pi/agent/models.json")).toBe("{}");
   });
 });

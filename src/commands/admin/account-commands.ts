@@ -66,7 +66,7 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
   "admin adjust": {
     summary: "Adjust a balance, up or down (-2.50)",
     details:
-      "A positive amount first pays what the account owes, then adds paid credit. A negative amount is taken from promotional\ncredit first, and at most what is not held by calls in flight. --bucket promo or paid adjusts only that bucket. Repeating\nthe command with the same --id adjusts once.",
+      "A positive amount first pays what the account owes, then adds paid credit. A negative amount is taken from promotional\ncredit first; credit that calls in flight hold cannot be taken. --bucket promo or paid adjusts only that bucket.\nRepeating the command with the same --id adjusts once.",
     positionals: ["account", "usd"],
     flags: {
       reason: REASON_FLAG,

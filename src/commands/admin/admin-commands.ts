@@ -44,7 +44,7 @@ export const adminCommands: Readonly<Record<string, Command>> = {
   "admin verify-ledger": {
     summary: "Recompute every balance from the transfers and print differences",
     details:
-      "Reads a consistent snapshot while the gateway runs. Calls before the last run without differences count by their sums; --full reads every call. Exit code 1 if there is a difference.",
+      "Reads a consistent snapshot while the gateway runs. Calls that an earlier run has verified are checked by their sums; --full reads every call. Exit code 1 if there is a difference.",
     positionals: [],
     flags: {
       full: {
@@ -54,7 +54,7 @@ export const adminCommands: Readonly<Record<string, Command>> = {
       "rebuild-sums": {
         type: "boolean",
         description:
-          "First compute the hourly sums of the report anew from the transfers. Calls wait meanwhile.",
+          "First recompute the report's hourly sums from the transfers. Calls wait while it runs.",
       },
       alert: {
         type: "boolean",
@@ -65,7 +65,7 @@ export const adminCommands: Readonly<Record<string, Command>> = {
       withStore(cli, async (db, config) => {
         if (args.has("rebuild-sums")) {
           const hours = await db.write(rebuildChargeHours);
-          cli.print(`Computed the charges of ${hours} hours anew.`);
+          cli.print(`Recomputed the charges of ${hours} hours.`);
         }
         const result = await verifyLedgerCommand(db, args.has("full"), cli);
         if (result !== 0 && args.has("alert")) await alertLedgerProblem(config, cli);
@@ -179,7 +179,7 @@ async function verifyLedgerCommand(db: Db, isFull: boolean, cli: CliEnv): Promis
   );
   if (sums.length > 0)
     cli.printError(
-      "Differences of hourly charges concern the report only. postern admin verify-ledger --rebuild-sums computes them anew.",
+      "Differences of hourly charges concern the report only. postern admin verify-ledger --rebuild-sums recomputes them.",
     );
   return EXIT_FAILURE;
 }

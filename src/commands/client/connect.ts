@@ -109,7 +109,7 @@ function chooseModel(
   throw invalid(
     "--model",
     wanted === undefined
-      ? "The gateway can call no model now. Ask its operator to set a provider key."
+      ? "The gateway cannot call any model now. Ask its operator to set a provider key."
       : `The gateway cannot call "${wanted}". See GET /v1/models.`,
   );
 }
@@ -189,7 +189,7 @@ function undo(client: string, { client: { homeFolder }, print }: CliEnv): void {
     const text = readText(name);
     if (text !== undefined && digest(text) !== objectIn(written)?.[name])
       throw new Error(
-        `${name} was changed since. Edit it by hand; the state before is in ${record}.`,
+        `${name} was changed after postern connect wrote it. Edit it by hand; its earlier content is in ${record}.`,
       );
   }
   for (const { file, before } of entries) {

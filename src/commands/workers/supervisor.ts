@@ -75,9 +75,12 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       await stopWorker(slot, "SIGHUP", options.drainMs);
       if (isStopping) return;
       if (await isReady(launch(slot))) continue;
-      log.error("the restart stopped: a worker did not start; the others run on", {
-        worker: slot.worker,
-      });
+      log.error(
+        "stopped the restart because a worker did not start; the other workers keep running",
+        {
+          worker: slot.worker,
+        },
+      );
       return;
     }
     log.info("restarted the workers", { workers: count });

@@ -103,7 +103,7 @@ function RestrictionFields({
           label="Allowed models"
           value={values.allowed_models}
           error={errorOf("allowed_models")}
-          hint="One a line, such as openai/*. Empty: all models."
+          hint="One per line, such as openai/*. Empty: all models."
         />
         <TextField
           id={`${id}-providers`}
@@ -111,7 +111,7 @@ function RestrictionFields({
           label="Allowed providers"
           value={values.allowed_providers}
           error={errorOf("allowed_providers")}
-          hint="One a line, such as anthropic. Empty: all providers."
+          hint="One per line, such as anthropic. Empty: all providers."
         />
       </div>
       <div class="fields">

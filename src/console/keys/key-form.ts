@@ -132,8 +132,8 @@ function policyField<T>(
 }
 
 const FIELD_RULES: Readonly<Record<PolicyParam, string>> = {
-  allowed_models: "Enter at most 50 model ids, one a line. `*` stands for any characters.",
-  allowed_providers: "Enter at most 50 provider ids, one a line. `*` stands for any characters.",
+  allowed_models: "Enter at most 50 model ids, one per line. `*` stands for any characters.",
+  allowed_providers: "Enter at most 50 provider ids, one per line. `*` stands for any characters.",
   requests_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
   tokens_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
   max_concurrent_calls: "Enter a whole number of at least 1, or leave the field empty.",

@@ -46,14 +46,14 @@ function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
   if (freeze.by === "closing")
     return (
       <p class="notice danger" role="status">
-        This workspace is closing since <DateTime at={freeze.since} />. Calls and purchases are
-        rejected. The owner can reopen it in the settings.
+        This workspace has been closing since <DateTime at={freeze.since} />. Calls and purchases
+        are rejected. The owner can reopen it in the settings.
       </p>
     );
   return (
     <p class="notice danger" role="status">
       {freeze.by === "operator"
-        ? `The operator of this gateway froze this workspace at ${formatDateTime(freeze.since)}: ${freeze.reason}. It makes no calls until the operator lifts that.`
+        ? `The operator of this gateway froze this workspace at ${formatDateTime(freeze.since)}: ${freeze.reason}. It can make no calls until the operator unfreezes it.`
         : `This workspace is frozen: a bank reversed a payment, and ${formatUsd(freeze.owed)} of its credits were already spent. Calls are rejected until new credits have paid this debt.`}
     </p>
   );

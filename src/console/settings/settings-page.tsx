@@ -41,7 +41,8 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
         <TimeZoneForm {...props} />
         <Card id="emails" title="Emails">
           <p>
-            You choose for all your workspaces <a href="/emails">which emails you get</a>.
+            <a href="/emails">Choose which emails you get</a>. The choice applies to all your
+            workspaces.
           </p>
         </Card>
         <Card id="about" title="About this workspace">
@@ -80,8 +81,8 @@ function TimeZoneForm({ user, workspace, timeZoneError }: SettingsPageProps): Ch
           )}
         </select>
         <p id="time-zone-hint" class="hint">
-          The console shows times in it, in all your workspaces, and the days of Usage begin at its
-          midnight. Limits, budgets and invoices count days in UTC.
+          The console shows times in this time zone, in all your workspaces, and the days on the
+          Usage page begin at its midnight. Limits, budgets and invoices use days in UTC.
         </p>
         <div class="actions">
           <button type="submit" class="secondary">

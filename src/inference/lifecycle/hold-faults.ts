@@ -141,7 +141,7 @@ export function operatorFreezeFault(freeze: Freeze & { readonly by: "operator" }
 
 export function closingFault({ since }: Freeze & { readonly by: "closing" }): Fault {
   return new Fault("workspace_frozen", "the account is closing", {
-    message: `This workspace is closing since ${new Date(since).toISOString()}, so model calls are blocked. Its owner can reopen it in the console, or with POST /v1/account/reopen if no person owns it.`,
+    message: `This workspace has been closing since ${new Date(since).toISOString()}, so model calls are blocked. Its owner can reopen it in the console, or with POST /v1/account/reopen if no person owns it.`,
     fields: { frozen_by: "closing", frozen_since: new Date(since).toISOString() },
     next: [
       { method: "POST", url: "/v1/account/reopen", why: "Reopen the account before it is erased." },

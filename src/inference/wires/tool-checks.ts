@@ -61,7 +61,7 @@ export function writeClaudeSchema(
   const reduced = reduceSchema(schema, CLAUDE_SCHEMA);
   if (reduced === undefined) {
     const reason =
-      "This provider has no strict tools that are recursive or have objects with any names.";
+      "This provider's strict tools cannot be recursive or have objects with arbitrary property names.";
     addHintLoss(losses, `${path}.strict`, reason);
     return { schema, strict: undefined };
   }
@@ -84,7 +84,8 @@ export function writeOpenAiStrict(
   if (abilities?.strictTools === false)
     return addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");
   if (abilities?.openaiFields === false || isStrictCompatible(parameters)) return true;
-  const reason = "This provider's strict tools need closed objects with only required properties.";
+  const reason =
+    "This provider's strict tools need objects that require all of their properties and allow no others.";
   return addHintLoss(losses, `${path}.strict`, reason);
 }
 

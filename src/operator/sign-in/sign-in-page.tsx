@@ -31,7 +31,7 @@ export function signInPage({
         ) : null}
         <p class="intro">These pages are for the operators of this gateway.</p>
         <p>
-          A customer session does not count here. Every sign-in is recorded, and so is every attempt
+          A customer's session is not valid here. Every sign-in is recorded, and so is every attempt
           by a person who is not an operator.
         </p>
         {providerName === undefined ? (

@@ -35,7 +35,7 @@ export function grantsPage(
   const suspicious = networks.filter(
     ({ accounts, claimed }) => accounts >= MANY_ACCOUNTS && claimed === 0,
   );
-  const limit = grantPerDay === 0n ? "no limit a day" : `of ${formatUsd(grantPerDay)} a day`;
+  const limit = grantPerDay === 0n ? "no daily limit" : `of ${formatUsd(grantPerDay)} a day`;
   return operatorPage({
     title: "Grants and abuse",
     operator,

@@ -71,7 +71,7 @@ function readRoute({ db, storage }: StorageRouteDeps): Route {
     method: "GET",
     id: "readResponseStorage",
     scope: "models:read",
-    summary: "Get which responses are stored",
+    summary: "Get the settings of stored responses",
     responses: RESPONSES,
     faults: [],
     run: async ({ caller }) => ({
@@ -87,9 +87,9 @@ function changeRoute({ storage }: StorageRouteDeps): Route {
     method: "PATCH",
     id: "changeResponseStorage",
     scope: "models:write",
-    summary: "Set which responses are stored",
+    summary: "Change the settings of stored responses",
     description:
-      "Only the fields in the request are changed, and a looser value than the gateway's has no effect. Stored responses that the new setting does not allow can no longer be read at once, and are deleted within ten minutes; calls of other processes follow within five seconds. In a claimed account, only the owner and admins can change it, in the console.",
+      "Only the fields in the request are changed, and a looser value than the gateway's has no effect. Stored responses that the new setting does not allow become unreadable at once and are deleted within ten minutes; other processes of the gateway apply the setting within five seconds. In a claimed account, only the owner and admins can change it, in the console.",
     body: StorageSettings,
     requestExample: { store: "on_request", retention_days: 7 },
     responses: RESPONSES,

@@ -96,7 +96,9 @@ function writeBudgetThinking(options: ThinkingOptions): JsonObject | undefined {
     return undefined;
   }
   if (lacksReplayableReasoning(options)) {
-    addLoss("The last tool call has no reasoning of this model, which it requires to reason on.");
+    addLoss(
+      "This model can only continue to reason if the last tool call has its reasoning, and this one has none.",
+    );
     return undefined;
   }
   if (budget < wanted)

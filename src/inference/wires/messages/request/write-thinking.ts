@@ -100,7 +100,7 @@ function writeBudget(options: ThinkingOptions): WrittenThinking {
   }
   if (lacksReplayableReasoning(options)) {
     options.addLoss(
-      "The last tool call has no reasoning of this model, which it requires to reason on.",
+      "This model can only continue to reason if the last tool call has its reasoning, and this one has none.",
     );
     return { effort };
   }
