@@ -7,7 +7,7 @@ export interface PriceDifference {
   /** Our model id. */
   readonly id: string;
   readonly change: "added" | "removed" | "changed";
-  /** The prices that differ: "input 2 → 3 (+50 %)". */
+  /** The prices that differ: "input 2 → 3 (+50%)". */
   readonly details: readonly string[];
 }
 
@@ -61,7 +61,7 @@ function changedPrices(before: PriceRow, after: PriceRow): string[] {
 function percentText(from: string | undefined, to: string | undefined): string {
   if (from === undefined || to === undefined || Number(from) === 0) return "";
   const percent = Math.round((Number(to) / Number(from) - 1) * 100);
-  return ` (${percent > 0 ? "+" : ""}${percent} %)`;
+  return ` (${percent > 0 ? "+" : ""}${percent}%)`;
 }
 
 function currentText(row: PriceRow): string {

@@ -387,7 +387,7 @@ describe("postern admin prices", () => {
     const { code, stdout } = await runAdmin("prices", file);
     expect(code).toBe(0);
     expect(stdout).toContain("checked on 2026-01-01");
-    expect(stdout).toContain("changed  openai/gpt-5.4: input 2.5 → 9 (+260 %)");
+    expect(stdout).toContain("changed  openai/gpt-5.4: input 2.5 → 9 (+260%)");
     const json = await runAdmin("prices", file, "--json");
     expect(JSON.parse(json.stdout)).toMatchObject({ after: "2026-01-01" });
     const doctor = await runInProcess(["doctor"], { ...settings, POSTERN_PRICES_FILE: file });

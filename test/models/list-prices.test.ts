@@ -75,7 +75,7 @@ describe("comparePrices", () => {
     );
     expect(differenceText(comparePrices(before, after))).toBe(
       [
-        "changed  openai/a: input 2 → 3 (+50 %); input above 200000 none → 6",
+        "changed  openai/a: input 2 → 3 (+50%); input above 200000 none → 6",
         "added    openai/c: input 1, output 10",
         "removed  openai/b: input 1, output 10",
       ].join("\n"),

@@ -57,5 +57,5 @@ function byCount(counts: ReadonlyMap<string, number>): readonly (readonly [strin
 }
 
 function percent(part: number, total: number): string {
-  return `${((100 * part) / Math.max(1, total)).toFixed(1)} %`;
+  return `${((100 * part) / Math.max(1, total)).toFixed(1)}%`;
 }
