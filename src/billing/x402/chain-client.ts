@@ -5,17 +5,22 @@
 import { z } from "zod";
 import type { Secret } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import { postJson } from "./post-json.ts";
 import { equalsIgnoreCase, type SignedPayment } from "./protocol.ts";
+import {
+  addressTopic,
+  callRpc,
+  fetchBlock,
+  LogEntry,
+  requireNetwork,
+  toHex,
+  TransactionReceipt,
+} from "./rpc-node.ts";
 
 /** keccak-256 of `AuthorizationUsed(address,bytes32)` and of `Transfer(address,address,uint256)`. */
 const AUTHORIZATION_USED_TOPIC =
   "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
 const TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
-const RPC_TIMEOUT_MS = 10_000;
-/** Receipts of transactions with many calls are long. */
-const RESPONSE_MAX_BYTES = 8 * 1_048_576;
 /** Many nodes limit `eth_getLogs` to 10,000 blocks. */
 const BLOCKS_PER_QUERY = 9_000n;
 const QUERIES_MAX = 40;
@@ -32,21 +37,6 @@ export type ChainLookup =
   /** Not found up to `at`, by the chain's clock. */
   | { readonly kind: "absent"; readonly at: number };
 
-const quantity = z
-  .string()
-  .regex(/^0x[0-9a-fA-F]+$/)
-  .transform((text) => BigInt(text));
-const Block = z.object({ number: quantity, timestamp: quantity });
-const LogEntry = z.object({
-  address: z.string(),
-  topics: z.array(z.string()),
-  data: z.string(),
-  logIndex: quantity,
-  transactionHash: z.string().regex(/^0x[0-9a-fA-F]{64}$/),
-});
-const RpcResponse = z.object({ result: z.unknown() });
-const TransactionReceipt = z.object({ status: quantity, logs: z.array(LogEntry) });
-
 export function createChainClient(rpcUrl: Secret): ChainClient {
   return {
     findPayment: async (payment, since) => {
@@ -58,27 +48,13 @@ export function createChainClient(rpcUrl: Secret): ChainClient {
         for (const entry of await fetchAuthorizationLogs(rpcUrl, payment, [first, last]))
           if (await isPaidBy(rpcUrl, payment, entry))
             return { kind: "paid", transaction: entry.transactionHash.toLowerCase() };
-        const { at } = await fetchBlock(rpcUrl, hex(first));
+        const { at } = await fetchBlock(rpcUrl, toHex(first));
         if (first === 0n || at < since - CLOCK_SKEW_MS) return { kind: "absent", at: latest.at };
         last = first;
       }
       throw new Error("the payment is too old to be looked up");
     },
   };
-}
-
-/** A node of another chain would find nothing, which would count as "not paid". */
-async function requireNetwork(rpcUrl: Secret, network: string): Promise<void> {
-  const id = quantity.parse(await callRpc(rpcUrl, "eth_chainId", []));
-  if (`eip155:${id}` !== network) throw new Error(`the node belongs to chain ${id}`);
-}
-
-async function fetchBlock(
-  rpcUrl: Secret,
-  name: string,
-): Promise<{ readonly number: bigint; readonly at: number }> {
-  const block = Block.parse(await callRpc(rpcUrl, "eth_getBlockByNumber", [name, false]));
-  return { number: block.number, at: Number(block.timestamp) * 1_000 };
 }
 
 async function fetchAuthorizationLogs(
@@ -90,8 +66,8 @@ async function fetchAuthorizationLogs(
   const filter = {
     address: accepted.asset,
     topics: [AUTHORIZATION_USED_TOPIC, addressTopic(from), nonce],
-    fromBlock: hex(first),
-    toBlock: hex(last),
+    fromBlock: toHex(first),
+    toBlock: toHex(last),
   };
   return z.array(LogEntry).parse(await callRpc(rpcUrl, "eth_getLogs", [filter]));
 }
@@ -115,29 +91,4 @@ async function isPaidBy(
     equalsIgnoreCase(recipient, addressTopic(to)) &&
     BigInt(next.data) === BigInt(value)
   );
-}
-
-async function callRpc(
-  rpcUrl: Secret,
-  method: string,
-  params: readonly unknown[],
-): Promise<unknown> {
-  const { status, body } = await postJson(rpcUrl.reveal(), {
-    body: { jsonrpc: "2.0", id: 1, method, params },
-    timeoutMs: RPC_TIMEOUT_MS,
-    responseMaxBytes: RESPONSE_MAX_BYTES,
-  });
-  const response = RpcResponse.safeParse(body);
-  if (response.data?.result === undefined)
-    throw new Error(`${method} failed with status ${status}`);
-  return response.data.result;
-}
-
-function hex(number: bigint): string {
-  return `0x${number.toString(16)}`;
-}
-
-/** Log topics are padded to 32 bytes. */
-function addressTopic(address: string): string {
-  return `0x${address.slice(2).toLowerCase().padStart(64, "0")}`;
 }
