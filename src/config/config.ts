@@ -44,15 +44,15 @@ import {
 } from "./telemetry.ts";
 import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agents.ts";
 import {
-  X402_ENVIRONMENT,
-  X402_SETTINGS,
-  type X402Config,
-  x402ConfigErrors,
-  x402ConfigFrom,
-} from "./x402.ts";
+  AGENT_PAYMENT_ENVIRONMENT,
+  AGENT_PAYMENT_SETTINGS,
+  type AgentPaymentConfig,
+  agentPaymentConfigErrors,
+  agentPaymentConfigFrom,
+} from "./agent-payments.ts";
 import { unknownVariableErrors } from "./unknown-variables.ts";
 
-export interface Config extends processes.ProcessConfig {
+export interface Config extends processes.ProcessConfig, AgentPaymentConfig {
   readonly host: string;
   readonly port: number;
   readonly baseUrl: string;
@@ -95,10 +95,6 @@ export interface Config extends processes.ProcessConfig {
   readonly operators: readonly string[];
   readonly verifiedAgents: readonly VerifiedAgentConfig[];
   readonly alerts: operator.AlertConfig;
-  /** The least that a call which pays for itself buys. */
-  readonly agentTopUpCents: number;
-  /** Absent where x402 is off. */
-  readonly x402?: X402Config;
   /** An email address or URL for reports of vulnerabilities, published in security.txt. */
   readonly securityContact?: string;
   /** The bearer token of /metrics. Without one /metrics is served in development only. */
@@ -206,7 +202,7 @@ export const SETTINGS: Readonly<
   ...operator.OPERATOR_SETTINGS,
   ...email.EMAIL_SETTINGS,
   ...BILLING_SETTINGS,
-  ...X402_SETTINGS,
+  ...AGENT_PAYMENT_SETTINGS,
   ...TELEMETRY_SETTINGS,
 };
 
@@ -281,7 +277,7 @@ const EnvironmentSchema = z.object({
   ...operator.OPERATOR_ENVIRONMENT,
   ...email.EMAIL_ENVIRONMENT,
   ...BILLING_ENVIRONMENT,
-  ...X402_ENVIRONMENT,
+  ...AGENT_PAYMENT_ENVIRONMENT,
   ...TELEMETRY_ENVIRONMENT,
 });
 
@@ -324,7 +320,7 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
     errors.push("OIDC_ISSUER and OIDC_CLIENT_ID must be set together");
   errors.push(...verifiedAgentErrors(config));
   errors.push(...operator.operatorConfigErrors(parsed.data, config));
-  errors.push(...billingConfigErrors(parsed.data), ...x402ConfigErrors(parsed.data));
+  errors.push(...billingConfigErrors(parsed.data), ...agentPaymentConfigErrors(parsed.data));
   errors.push(...email.emailConfigErrors(parsed.data));
   return errors.length === 0 ? { ok: true, config } : { ok: false, errors };
 }
@@ -393,7 +389,7 @@ function buildConfig(
     ...email.emailConfigFrom(env),
     ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),
     verifiedAgents: env.POSTERN_VERIFIED_AGENTS,
-    ...x402ConfigFrom(env),
+    ...agentPaymentConfigFrom(env),
     ...parseTelemetryConfig(env),
     providers,
   };

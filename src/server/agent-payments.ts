@@ -10,19 +10,27 @@ import {
   pollSharedTokens,
   type StripeMethodDeps,
 } from "../billing/mpp/stripe-method.ts";
+import { createTempoDeps, createTempoMethod, pollTempo } from "../billing/tempo/tempo-method.ts";
 import type { BillingDeps } from "../billing/billing-deps.ts";
 import type { PaymentProtocol } from "../billing/payments/payment-protocol.ts";
 import { createWithPayment, type WithPayment } from "../billing/payments/paid-calls.ts";
 import type { MasterSecret } from "../base/encryption.ts";
+import { SECOND_MS } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
+
+const POLL_INTERVAL_MS = 10 * SECOND_MS;
 
 export interface AgentPayments {
   /** Undefined where x402 is off. */
   readonly x402: X402Service | undefined;
   /** Undefined where no method of Machine Payments is enabled. */
   readonly mpp: PaymentProtocol | undefined;
-  /** Resumes payments with shared payment tokens. Undefined where the method `stripe` is off. */
-  readonly pollSharedTokens: (() => Promise<void>) | undefined;
+  /** Resume payments whose outcome is unknown. */
+  readonly jobs: readonly (readonly [
+    name: string,
+    intervalMs: number,
+    run: () => Promise<unknown>,
+  ])[];
   /** Runs a model call and lets it pay for itself where the balance does not cover it. */
   readonly withPayment: WithPayment | undefined;
 }
@@ -34,14 +42,16 @@ interface AgentPaymentDeps {
 }
 
 export function createAgentPayments(
-  { x402: settings, baseUrl, agentTopUpCents: topUpCents }: Config,
+  { x402: settings, tempo: tempoSettings, baseUrl, agentTopUpCents: topUpCents }: Config,
   { billing, master, now }: AgentPaymentDeps,
 ): AgentPayments {
   const x402 = settings && createX402(settings, { billing, now, baseUrl });
   const stripe = stripeMethodDeps(billing, now);
+  const tempo = tempoSettings && createTempoDeps(tempoSettings, { billing, now });
   const methods = [
     ...(x402 === undefined ? [] : [createEvmMethod(x402.deps)]),
     ...(stripe === undefined ? [] : [createStripeMethod(stripe)]),
+    ...(tempo === undefined ? [] : [createTempoMethod(tempo)]),
   ];
   const challenger = createChallenger(master, baseUrl);
   const mpp = methods.length === 0 ? undefined : createMppProtocol({ challenger, methods, now });
@@ -51,8 +61,15 @@ export function createAgentPayments(
   ];
   const withPayment =
     protocols.length === 0 ? undefined : createWithPayment({ billing, topUpCents, protocols, now });
-  const pollTokens = stripe && (() => pollSharedTokens(stripe));
-  return { x402, mpp, pollSharedTokens: pollTokens, withPayment };
+  const polls: readonly (readonly [name: string, run: (() => Promise<unknown>) | undefined])[] = [
+    ["reconcile x402 payments", x402?.poll],
+    ["reconcile shared payment tokens", stripe && (() => pollSharedTokens(stripe))],
+    ["reconcile Tempo payments", tempo && (() => pollTempo(tempo))],
+  ];
+  const jobs = polls.flatMap(([name, run]) =>
+    run === undefined ? [] : [[name, POLL_INTERVAL_MS, run] as const],
+  );
+  return { x402, mpp, jobs, withPayment };
 }
 
 function stripeMethodDeps(billing: BillingDeps, now: () => number): StripeMethodDeps | undefined {

@@ -56,6 +56,7 @@ export function discoverySettings(
 
 export function paymentMethods({
   x402,
+  tempo,
   billing: { stripe },
 }: Config): NonNullable<DiscoverySettings["paymentMethods"]> {
   return [
@@ -63,6 +64,7 @@ export function paymentMethods({
       ? []
       : ["x402", "evm"].map((method) => ({ method, currency: x402.token.name }))),
     ...(stripe?.networkId === undefined ? [] : [{ method: "stripe", currency: "usd" }]),
+    ...(tempo === undefined ? [] : [{ method: "tempo", currency: tempo.token.name }]),
   ];
 }
 

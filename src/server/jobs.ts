@@ -39,7 +39,6 @@ export function createJobs(
   services: Services,
 ): readonly Job[] {
   const { core, modelCalls, deliveryWorker, emailWorker, billing, operatorAlerts } = services;
-  const { x402, pollSharedTokens } = services.agentPayments;
   const { db, lease, keys, catalog, reconcileHolds } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
@@ -87,12 +86,7 @@ export function createJobs(
     ...(usageRetention === undefined
       ? []
       : [["archive usage records", HOUR_MS, archiveJob(usageRetention)] as const]),
-    ...(x402 === undefined
-      ? []
-      : [["reconcile x402 payments", 10 * SECOND_MS, x402.poll] as const]),
-    ...(pollSharedTokens === undefined
-      ? []
-      : [["reconcile shared payment tokens", 10 * SECOND_MS, pollSharedTokens] as const]),
+    ...services.agentPayments.jobs,
   ];
   return jobs.map(([name, intervalMs, run]) => ({ name, intervalMs, run }));
 }

@@ -42,6 +42,7 @@ export function listSettings(config: Config): readonly Setting[] {
       usageRetention === undefined ? "forever" : `${usageRetention.days} days`,
     ],
     ["x402 payments", config.x402 === undefined ? "off" : "on"],
+    ["Tempo payments", config.tempo === undefined ? "off" : `on chain ${config.tempo.chainId}`],
     ["STRIPE_NETWORK_ID", config.billing.stripe?.networkId ?? "not set"],
     ["Telemetry", config.telemetry === undefined ? "off" : "on"],
     ["POSTERN_METRICS_TOKEN", isSet(config.metricsToken)],

@@ -30,7 +30,12 @@ const ChallengeSchema = z.object({
 });
 export type Challenge = Readonly<z.infer<typeof ChallengeSchema>>;
 
-const CredentialSchema = z.object({ challenge: ChallengeSchema, payload: z.unknown() });
+const CredentialSchema = z.object({
+  challenge: ChallengeSchema,
+  payload: z.unknown(),
+  /** Who pays, as a DID. The payer says it; nothing proves it. */
+  source: z.string().optional(),
+});
 /** What a client sends to pay: the challenge as it was, and the method's proof. */
 export type Credential = Readonly<z.infer<typeof CredentialSchema>>;
 

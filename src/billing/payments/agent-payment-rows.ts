@@ -1,4 +1,4 @@
-// Rows of the table agent_payment: one per signed transfer or shared payment token, inserted before it is charged.
+// Rows of the table agent_payment: one per signed transfer, transaction or shared payment token, inserted before it is charged.
 
 import {
   type Db,
@@ -14,8 +14,8 @@ import {
 import type { InvoiceDraft } from "./payment-protocol.ts";
 import { createInvoice, findInvoice, setVoid } from "../invoices/invoices.ts";
 
-/** How the payment is settled: by an x402 facilitator, or at Stripe with a shared payment token. */
-const PAYMENT_METHODS = ["x402", "stripe"] as const;
+/** How the payment is settled: by an x402 facilitator, at Stripe with a shared payment token, or by the Tempo network. */
+const PAYMENT_METHODS = ["x402", "stripe", "tempo"] as const;
 export type AgentPaymentMethod = (typeof PAYMENT_METHODS)[number];
 
 /**
@@ -26,7 +26,7 @@ const PAYMENT_STATES = ["open", "paid", "refused", "unclear"] as const;
 export type AgentPaymentState = (typeof PAYMENT_STATES)[number];
 
 export interface AgentPayment {
-  /** Unique for what can be charged once: a transfer's chain, token, payer and nonce, or a challenge. */
+  /** Unique for what can be charged once: a transfer's chain, token, payer and nonce, a challenge, or a transaction. */
   readonly id: string;
   readonly method: AgentPaymentMethod;
   readonly accountId: string;

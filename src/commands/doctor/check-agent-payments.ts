@@ -1,8 +1,10 @@
-// `doctor` on x402: whether the facilitator and the node serve the configured chain.
+// `doctor` on x402 and Tempo: whether the facilitator and the nodes serve the configured chains.
 
 import { z } from "zod";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
+import { TEMPO_TESTNET } from "../../config/agent-payments.ts";
 import type { Config } from "../../config/config.ts";
+import type { Secret } from "../../base/secret.ts";
 import type { X402Config } from "../../config/x402.ts";
 import { isLoopbackHost } from "../../base/loopback.ts";
 import type { Finding } from "./finding.ts";
@@ -23,6 +25,21 @@ export async function checkX402({ x402, development }: Config): Promise<readonly
   if (x402 === undefined) return [];
   const [facilitator, node] = await Promise.all([checkFacilitator(x402), checkNode(x402)]);
   return [facilitator, node, ...checkPaymentSettings(x402, development)];
+}
+
+/** No finding if the method `tempo` is off. */
+export async function checkTempo({ tempo, development }: Config): Promise<readonly Finding[]> {
+  if (tempo === undefined) return [];
+  const { chainId, rpcUrl, token } = tempo;
+  const node = await checkChain(rpcUrl, {
+    check: "tempo",
+    network: `eip155:${chainId}`,
+    setting: "TEMPO_RPC_URL",
+  });
+  const isRisk = chainId === TEMPO_TESTNET && !development;
+  const message = `Tempo's test network: worthless ${token.name} would buy real credits`;
+  const hint = "Set TEMPO_CHAIN_ID to 4217, or unset TEMPO_PAY_TO.";
+  return [node, ...(isRisk ? [{ status: "warn", check: "tempo", message, hint } as const] : [])];
 }
 
 async function checkFacilitator(x402: X402Config): Promise<Finding> {
@@ -65,7 +82,18 @@ async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
       check: CHECK,
       message: "without X402_RPC_URL, you must look up payments that the facilitator loses",
     };
-  const hint = `Set X402_RPC_URL to a node of ${network}.`;
+  return await checkChain(rpcUrl, { check: CHECK, network, setting: "X402_RPC_URL" });
+}
+
+async function checkChain(
+  rpcUrl: Secret,
+  {
+    check,
+    network,
+    setting,
+  }: { readonly check: string; readonly network: string; readonly setting: string },
+): Promise<Finding> {
+  const hint = `Set ${setting} to a node of ${network}.`;
   try {
     const response = await fetch(rpcUrl.reveal(), {
       method: "POST",
@@ -76,10 +104,10 @@ async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
     });
     const id = BigInt(ChainId.parse(await readJson(response)).result);
     return `eip155:${id}` === network
-      ? { status: "ok", check: CHECK, message: `the node serves ${network}` }
-      : fail(`the node serves eip155:${id}, but payments are on ${network}`, hint);
+      ? { status: "ok", check, message: `the node serves ${network}` }
+      : fail(`the node serves eip155:${id}, but payments are on ${network}`, hint, check);
   } catch {
-    return fail("the node at X402_RPC_URL does not answer", hint);
+    return fail(`the node at ${setting} does not answer`, hint, check);
   }
 }
 
@@ -110,6 +138,6 @@ async function readJson(response: Response): Promise<unknown> {
   return JSON.parse(await readBoundedText(response.body, RESPONSE_MAX_BYTES));
 }
 
-function fail(message: string, hint: string): Finding {
-  return { status: "fail", check: CHECK, message, hint };
+function fail(message: string, hint: string, check = CHECK): Finding {
+  return { status: "fail", check, message, hint };
 }

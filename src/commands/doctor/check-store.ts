@@ -82,10 +82,11 @@ async function checkDurability(db: Db): Promise<readonly Finding[]> {
 
 // Open payments of a method that is off are not reconciled.
 async function checkOpenAgentPayments(db: Db, config: Config): Promise<readonly Finding[]> {
-  const { x402, billing } = config;
+  const { x402, tempo, billing } = config;
   const methods: readonly (readonly [AgentPaymentMethod, settings: string, isOn: boolean])[] = [
     ["x402", "the X402 settings", x402 !== undefined],
     ["stripe", "STRIPE_NETWORK_ID", billing.stripe?.networkId !== undefined],
+    ["tempo", "the TEMPO settings", tempo !== undefined],
   ];
   const findings: Finding[] = [];
   for (const [method, settings, isOn] of methods) {

@@ -9,7 +9,7 @@ import { checkProviders } from "./check-providers.ts";
 import { checkStore } from "./check-store.ts";
 import { checkTelemetry } from "./check-telemetry.ts";
 import { fixStore } from "./fix-store.ts";
-import { checkX402 } from "./check-x402.ts";
+import { checkTempo, checkX402 } from "./check-agent-payments.ts";
 
 const CHECK_WIDTH = 11;
 
@@ -43,11 +43,12 @@ export const doctor: Command = {
 };
 
 async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[]> {
-  const [store, providers, signIn, x402, telemetry] = await Promise.all([
+  const [store, providers, signIn, x402, tempo, telemetry] = await Promise.all([
     checkStore(config, cli.now()),
     checkProviders(config.providers, config.development),
     checkSignIn(config),
     checkX402(config),
+    checkTempo(config),
     checkTelemetry(config),
   ]);
   return [
@@ -58,6 +59,7 @@ async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[
     ...signIn,
     ...checkPayments(config),
     ...x402,
+    ...tempo,
     ...telemetry,
   ];
 }

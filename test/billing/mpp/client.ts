@@ -1,8 +1,9 @@
 // Helpers of the Machine Payments tests: the official client, and credentials made by hand.
 
 import { Challenge, Credential, Receipt } from "mppx";
-import { evm, Mppx, stripe } from "mppx/client";
+import { evm, Mppx, stripe, tempo } from "mppx/client";
 import type { FakeStripe } from "../../support/fakes/stripe.ts";
+import type { TempoChain, TempoWallet } from "../../support/fakes/tempo-chain.ts";
 import type { Wallet } from "../../support/fakes/x402-facilitator.ts";
 
 export type { Challenge };
@@ -50,7 +51,23 @@ export function stripeMethod({ url, env }: Pick<FakeStripe, "url" | "env">, meth
   });
 }
 
-function createClient(method: ReturnType<typeof evm.charge> | ReturnType<typeof stripeMethod>) {
+/** The official client with the method `tempo`. It asks the node itself, without the gateway's proxy. */
+export function createTempoClient(
+  chain: TempoChain,
+  wallet: TempoWallet,
+  mode?: "push" | "pull",
+): MppClient {
+  const options = mode === undefined ? {} : { mode };
+  const getClient = () => chain.client() as never;
+  return createClient(tempo.charge({ account: wallet, getClient, ...options }));
+}
+
+type ClientMethod =
+  | ReturnType<typeof evm.charge>
+  | ReturnType<typeof stripeMethod>
+  | ReturnType<typeof tempo.charge>;
+
+function createClient(method: ClientMethod): MppClient {
   const sent: Headers[] = [];
   const recordingFetch: typeof fetch = Object.assign(
     (input: string | URL | Request, init?: RequestInit) => {

@@ -14,7 +14,7 @@ import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import OpenAI from "openai";
 import { DAY_MS } from "../../../src/base/time.ts";
-import { checkX402 } from "../../../src/commands/doctor/check-x402.ts";
+import { checkX402 } from "../../../src/commands/doctor/check-agent-payments.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import {
   newWallet,

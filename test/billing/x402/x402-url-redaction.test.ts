@@ -5,7 +5,7 @@ import { describeError } from "../../../src/base/log.ts";
 import { secret } from "../../../src/base/secret.ts";
 import { createChainClient } from "../../../src/billing/x402/chain-client.ts";
 import { createFacilitatorClient } from "../../../src/billing/x402/facilitator-client.ts";
-import { checkX402 } from "../../../src/commands/doctor/check-x402.ts";
+import { checkX402 } from "../../../src/commands/doctor/check-agent-payments.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import { createPayment } from "./wallet.ts";
 
