@@ -13,11 +13,11 @@ import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/f
 import { rejectionMessage } from "../support/rejection.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { startGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
 import {
   newStoreLocation,
   openStore,
   openStoreAt,
-  scratchFolder,
   type TestStore,
 } from "../support/stores/stores.ts";
 

@@ -1,9 +1,10 @@
 // Runs the `postern` command by the launcher, in a temporary folder, with only the given settings.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { scratchFolder } from "../support/scratch-folder.ts";
 
 const LAUNCHER = path.resolve(import.meta.dir, "../../bin/postern.js");
 const KILL_AFTER_MS = 40_000;
@@ -41,7 +42,7 @@ export function createTempFolder(): {
   readonly settings: Settings;
   readonly remove: () => void;
 } {
-  const folder = mkdtempSync(path.join(tmpdir(), "postern-commands-"));
+  const folder = scratchFolder("commands");
   return {
     folder,
     settings: { POSTERN_DATA_DIR: path.join(folder, "data"), POSTERN_PORT: "0" },

@@ -10,7 +10,8 @@ import { type AlertMessage, createAlerts } from "../../src/operations/alerts.ts"
 import { createAlertChannels } from "../../src/server/operator-alerts.ts";
 import { signatureHeaders } from "../../src/webhooks/signature.ts";
 import { runInProcess } from "../support/run-command.ts";
-import { openStore, scratchFolder } from "../support/stores/stores.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
+import { openStore } from "../support/stores/stores.ts";
 
 setDefaultTimeout(30_000);
 const SIGNING = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";

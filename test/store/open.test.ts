@@ -7,7 +7,7 @@ import { secret } from "../../src/base/secret.ts";
 import { openStore } from "../../src/store/open.ts";
 import { testPostgres } from "../support/stores/postgres.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { scratchFolder } from "../support/stores/stores.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
 
 describe("a data folder", () => {
   test("with a file that is not a SQLite file names the file and the setting", async () => {

@@ -8,7 +8,7 @@ import { openSqlite } from "../../src/store/sqlite.ts";
 import { eventually } from "../support/eventually.ts";
 import { startScript } from "../support/script-process.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { scratchFolder } from "../support/stores/stores.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
 
 // Starts other processes, possibly on a busy machine.
 setDefaultTimeout(60_000);

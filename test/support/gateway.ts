@@ -1,8 +1,6 @@
 // Starts a complete gateway for tests: HTTP on loopback, its own store, and the simulator behind a port as its provider.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
+import { rmSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
 import { type Config, readConfig } from "../../src/config/config.ts";
 import { createServer, type Server } from "../../src/server/server.ts";
@@ -10,7 +8,9 @@ import { listen } from "../../src/http/listen.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/lifecycle/timeouts.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
-import { migratedPostgres } from "./stores/postgres.ts";
+import { scratchFolder } from "./scratch-folder.ts";
+import { dropPostgres, migratedPostgres } from "./stores/postgres.ts";
+import { migratedSqlite } from "./stores/stores.ts";
 
 export interface GatewayOptions {
   readonly store?: "sqlite" | "postgres";
@@ -41,10 +41,13 @@ export interface Gateway {
 }
 
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
-  const folder = mkdtempSync(path.join(tmpdir(), "postern-test-"));
   const simulator = startSimulator(options);
-  const databaseUrl =
-    options.databaseUrl ?? (options.store === "postgres" ? await migratedPostgres() : undefined);
+  const ownDatabase =
+    options.store === "postgres" && options.databaseUrl === undefined
+      ? await migratedPostgres()
+      : undefined;
+  const databaseUrl = options.databaseUrl ?? ownDatabase;
+  const folder = databaseUrl === undefined ? await migratedSqlite() : scratchFolder();
   // Listens first, because the port is part of the base URL in the configuration.
   let server: Server | undefined;
   const listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) =>
@@ -88,6 +91,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
       await listener.stop(true);
       await startedServer.close();
       await simulator.stop();
+      if (ownDatabase !== undefined) await dropPostgres(ownDatabase);
       rmSync(folder, { recursive: true, force: true });
     },
   };

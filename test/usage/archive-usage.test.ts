@@ -15,7 +15,8 @@ import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { listUsage } from "../../src/usage/usage-list.ts";
 import { totalUsage } from "../../src/usage/usage-stats.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
-import { describeEachStore, scratchFolder, type TestStore } from "../support/stores/stores.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const NOW = Date.UTC(2026, 10, 23, 12);
 const OLD = NOW - 100 * DAY_MS;

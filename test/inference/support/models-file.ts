@@ -1,11 +1,11 @@
 // Writes an operator's models file for a test.
 
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import path from "node:path";
+import { scratchFolder } from "../../support/scratch-folder.ts";
 import type { Json } from "./harness.ts";
 
-const folder = mkdtempSync(path.join(tmpdir(), "postern-models-"));
+const folder = scratchFolder("models");
 let files = 0;
 
 /** The settings with which a gateway reads these models and providers. */

@@ -1,9 +1,9 @@
 // A gateway with one model at three providers, each a simulator on its own port that can be made to fail.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
+import { scratchFolder } from "../../support/scratch-folder.ts";
 import { bodyOf, postCall } from "./harness.ts";
 import {
   type Gateway,
@@ -82,7 +82,7 @@ export interface RoutingHarness {
 }
 
 export async function startRoutingHarness(options: GatewayOptions = {}): Promise<RoutingHarness> {
-  const folder = mkdtempSync(path.join(tmpdir(), "postern-routing-"));
+  const folder = scratchFolder("routing");
   const faultyProviders = {
     alpha: startFaultyProvider(),
     beta: startFaultyProvider(),

@@ -10,6 +10,7 @@ import {
   mkdtempSync,
   readFileSync,
   rmSync,
+  statfsSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -33,13 +34,28 @@ export const POSTGRES_SETTINGS = [
   // The data does not have to survive a crash of the machine.
   "fsync=off",
   "full_page_writes=off",
+  // In the server's folder, so that killed servers leave nothing in /dev/shm.
+  "dynamic_shared_memory_type=mmap",
 ];
+/** Space for the databases of a test run. */
+const FREE_BYTES_MIN = 4 * 1_073_741_824;
 
-/** A new folder that the server's user can write to. */
+/** A new folder that the server's user can write to, in memory if there is space. */
 export function createServerFolder() {
-  const folder = mkdtempSync(path.join(tmpdir(), "postern-postgres-"));
+  const folder = mkdtempSync(
+    path.join(hasSpace("/dev/shm") ? "/dev/shm" : tmpdir(), "postern-postgres-"),
+  );
   giveToServer(folder);
   return folder;
+}
+
+function hasSpace(folder) {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize >= FREE_BYTES_MIN;
+  } catch {
+    return false;
+  }
 }
 
 export function giveToServer(file) {

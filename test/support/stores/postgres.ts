@@ -27,6 +27,14 @@ export async function migratedPostgres(): Promise<string> {
   return createDatabase(url, await template);
 }
 
+/** Drops a database, so that the server does not keep the stores of a whole test run. */
+export async function dropPostgres(database: string): Promise<void> {
+  const name = new URL(database).pathname.slice(1);
+  await withAdmin(await serverUrl(), (admin) =>
+    admin.unsafe(`drop database if exists ${name} with (force)`),
+  );
+}
+
 function serverUrl(): Promise<string> {
   const given = process.env["POSTERN_TEST_DATABASE_URL"];
   server ??= given ? Promise.resolve(given) : startServer();

@@ -1,14 +1,14 @@
 // A gateway with one model per wire, in front of a simulated provider. Records what the provider and the official clients
 // receive, so that check-exchanges.ts can check all of it at the end.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
+import { scratchFolder } from "../../support/scratch-folder.ts";
 import { grantCredits, USD } from "../../inference/support/harness.ts";
 import {
   type TestAccount,
@@ -99,7 +99,7 @@ export interface HarnessOptions {
 }
 
 export async function startHarness(more: HarnessOptions = {}): Promise<Harness> {
-  const folder = mkdtempSync(path.join(tmpdir(), "postern-translation-"));
+  const folder = scratchFolder("translation");
   const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
   const upstreamRequests: UpstreamRequest[] = [];
   const upstream = Bun.serve({
