@@ -111,7 +111,12 @@ const BEDROCK_PREFIX = "bedrock/";
 const DATE = /(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)/;
 
 /** The models of the catalog without a models file. */
-export function builtInModels(table: PriceTable = PRICE_TABLE): Model[] {
+export function builtInModels(table: PriceTable = PRICE_TABLE): readonly Model[] {
+  return modelsOf(table);
+}
+
+// Merged once per table: several gateways in a process, as in tests, share the models.
+const modelsOf = memoize((table: PriceTable): readonly Model[] => {
   const models = new Map<string, Model>();
   const takenNames = new Set<string>();
   for (const own of SUPPLEMENTAL_MODELS) {
@@ -125,7 +130,7 @@ export function builtInModels(table: PriceTable = PRICE_TABLE): Model[] {
       models.set(id, toModel(listed, undefined));
   }
   return [...models.values()];
-}
+});
 
 /** Indexes models by all their names. If names collide, ids win over aliases, and aliases over other spellings. */
 export function catalogOf(
