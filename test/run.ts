@@ -13,8 +13,41 @@ const ROOT = path.dirname(import.meta.dir);
 const SHARDS = 4;
 const TEST_TIMEOUT_MS = 60_000;
 const BATCH_TIMEOUT_MS = 480_000;
-/** Larger folders are split, so that no shard runs one long batch at the end. */
-const BATCH_FILES_MAX = 10;
+/** Of test code. Files share a process, because loading the server takes most of the time of a short file. */
+const BATCH_BYTES = 90_000;
+/** Started first, each in its own process, so that no shard runs one of them at the end: those above ten seconds. */
+const LONG_FILES: readonly string[] = [
+  "browser/console-pages",
+  "commands/serve",
+  "inference/lifecycle/multiple-processes",
+  "inference/upstream/provider-failures",
+  "browser/public-pages",
+  "responses/background",
+  "email/emails",
+  "browser/operator-pages",
+  "commands/drain-deadline",
+  "commands/admin-accounts",
+  "ledger/histories/histories",
+  "commands/workers",
+  "responses/stored-responses",
+  "inference/lifecycle/hold-lifetime",
+  "browser/first-use",
+  "http/slow-clients",
+  "inference/metering/abandoned-calls",
+  "billing/x402/x402-random-histories",
+  "responses/background-stream",
+  "inference/metering/plausible-usage",
+  "billing/stripe/random-histories",
+  "translation/recordings",
+  "inference/upstream/corrupted-replies",
+  "commands/move",
+  "billing/top-up/top-up-worker",
+  "translation/recorded-costs",
+  "chaos/chaos",
+  "commands/rotate-secret",
+  "billing/mpp/mpp-faults",
+  "claims/claim-browser",
+].map((name) => `test/${name}.test.ts`);
 /** Time for the pipes to close after a batch exits: a leaked child process can hold them open. */
 const PIPE_CLOSE_MS = 2_000;
 /** Bounds the whole run, so that CI always gets a result. */
@@ -30,11 +63,10 @@ interface TestCounts {
   skipped: number;
 }
 
-/** Test files that share a process: loading the server takes most of the time of a short file. */
+/** Test files that share a process. */
 interface Batch {
   readonly name: string;
   readonly files: readonly string[];
-  readonly weight: number;
 }
 
 interface FileResult extends TestCounts {
@@ -79,37 +111,39 @@ async function runChecks(): Promise<void> {
   }
 }
 
-/** Batches ordered by estimated time, longest first; the size of the files is the estimate. */
+/** The long files, longest first, and then the other files in batches of about the same size. */
 function createBatches(): readonly Batch[] {
   const files = readdirSync(path.join(ROOT, "test"), { recursive: true, encoding: "utf8" })
     .filter((file) => /\.test\.tsx?$/.test(file))
     .map((file) => path.join("test", file))
-    .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
-  const byName = Map.groupBy(files, (file) => (isSlow(file) ? file : path.dirname(file)));
-  return [...byName]
-    .flatMap(([name, members]) =>
-      splitFiles(members.toSorted()).map((part, index) => ({
-        name: index === 0 ? name : `${name}, part ${index + 1}`,
-        files: part,
-        weight: weightOf(part),
-      })),
-    )
-    .toSorted((left, right) => right.weight - left.weight);
+    .toSorted();
+  const missing = LONG_FILES.filter((file) => !files.includes(file));
+  if (missing.length > 0) throw new Error(`LONG_FILES names files that do not exist: ${missing}`);
+  const isChosen = (file: string): boolean =>
+    filters.length === 0 || filters.some((part) => file.includes(part));
+  return [
+    ...LONG_FILES.filter(isChosen).map((file) => [file]),
+    ...groupBySize(files.filter((file) => isChosen(file) && !LONG_FILES.includes(file))),
+  ].map((members) => ({ name: nameOf(members), files: members }));
 }
 
-function splitFiles(files: readonly string[]): readonly (readonly string[])[] {
-  const parts = Math.ceil(files.length / BATCH_FILES_MAX);
-  const size = Math.ceil(files.length / parts);
-  return Array.from({ length: parts }, (_, part) => files.slice(part * size, (part + 1) * size));
+function groupBySize(files: readonly string[]): readonly (readonly string[])[] {
+  const groups: string[][] = [];
+  let bytes = BATCH_BYTES;
+  for (const file of files) {
+    if (bytes >= BATCH_BYTES) {
+      groups.push([]);
+      bytes = 0;
+    }
+    groups.at(-1)?.push(file);
+    bytes += statSync(path.join(ROOT, file)).size;
+  }
+  return groups;
 }
 
-function isSlow(file: string): boolean {
-  return /ledger|histor|crash|kill|browser|process|hostile|background|slow|commands/.test(file);
-}
-
-function weightOf(files: readonly string[]): number {
-  const bytes = files.map((file) => statSync(path.join(ROOT, file)).size);
-  return bytes.reduce((sum, one) => sum + one, files.some(isSlow) ? 1_000_000 : 0);
+function nameOf(files: readonly string[]): string {
+  const [first = "", last = first] = [files[0], files.at(-1)];
+  return first === last ? first : `${first} to ${last}`;
 }
 
 async function runBatches(

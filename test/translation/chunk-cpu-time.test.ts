@@ -13,7 +13,7 @@ import { writeContext } from "../wires/stream-helpers.ts";
 import { type Api, APIS, minimalBody, type Wire, WIRES } from "./support/harness.ts";
 
 const BUDGET_US = 35;
-const ROUNDS = 30;
+const ROUNDS = 10;
 const DIRECTIVE = "[[sim: tokens=2000 chunks=1000]] hello";
 
 const PATHS: Readonly<Record<Wire, string>> = {
