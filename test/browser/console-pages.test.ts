@@ -11,10 +11,11 @@ import {
   type DisplayMode,
   launchBrowser,
   openSharedWindow,
+  showPage,
   openWindow,
   type OpenWindow,
 } from "../support/browser/chromium.ts";
-import { TESTED_MODES, testPageBasics } from "../support/browser/page-checks.ts";
+import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
@@ -45,7 +46,7 @@ async function openPage(
   await opened.page
     .context()
     .addCookies([{ name, value: value.join("="), domain: "127.0.0.1", path: "/" }]);
-  await opened.page.goto(url + target, { waitUntil: "load" });
+  await showPage(opened, url + target);
   return opened;
 }
 
@@ -88,8 +89,8 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["empty-overview", () => `/console/${fixture.otherAccount.id}`],
   ["empty-logs", () => `/console/${fixture.otherAccount.id}/logs`],
 ];
-const PAGE_MODES = PAGES.flatMap(([name, target]) =>
-  TESTED_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
+const PAGE_MODES = PAGES.flatMap(([name, target], index) =>
+  testedModes(index).map(({ screen, scheme }) => [name, screen, scheme, target] as const),
 );
 
 describe.each(PAGE_MODES)("console page %s on %s in %s mode", (name, screen, scheme, target) => {

@@ -25,12 +25,13 @@ import {
   launchBrowser,
   type DisplayMode,
   openSharedWindow,
+  showPage,
   openWindow,
   type OpenWindow,
   type BrowserWindow,
 } from "../support/browser/chromium.ts";
 import { type TestAccount, registerAccount } from "../support/gateway.ts";
-import { TESTED_MODES, testPageBasics } from "../support/browser/page-checks.ts";
+import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
@@ -120,7 +121,7 @@ async function openPage(
   const opened = await open(browser, url, mode);
   const [name = "", value = ""] = session.cookie.split("=");
   await opened.page.context().addCookies([{ name, value, domain: "127.0.0.1", path: "/operator" }]);
-  await opened.page.goto(url + target, { waitUntil: "load" });
+  await showPage(opened, url + target);
   return opened;
 }
 
@@ -136,8 +137,8 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["payments", () => "/operator/payments"],
   ["audit", () => "/operator/audit"],
 ];
-const PAGE_MODES = PAGES.flatMap(([name, target]) =>
-  TESTED_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
+const PAGE_MODES = PAGES.flatMap(([name, target], index) =>
+  testedModes(index).map(({ screen, scheme }) => [name, screen, scheme, target] as const),
 );
 
 describe.each(PAGE_MODES)("operator page %s on %s in %s mode", (name, screen, scheme, target) => {

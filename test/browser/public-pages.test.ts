@@ -7,12 +7,13 @@ import {
   launchBrowser,
   type DisplayMode,
   openSharedWindow,
+  showPage,
   openWindow,
   type OpenWindow,
   type BrowserWindow,
 } from "../support/browser/chromium.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
-import { TESTED_MODES, testPageBasics } from "../support/browser/page-checks.ts";
+import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
@@ -44,7 +45,7 @@ async function openPage(
   open: OpenWindow = openWindow,
 ): Promise<BrowserWindow> {
   const opened = await open(browser, gateway.url, mode);
-  await opened.page.goto(gateway.url + target, { waitUntil: "load" });
+  await showPage(opened, gateway.url + target);
   return opened;
 }
 
@@ -56,8 +57,8 @@ async function saveScreenshot(page: Page, name: string): Promise<void> {
   });
 }
 
-const PAGE_MODES = PAGES.flatMap((target) =>
-  TESTED_MODES.map(({ screen, scheme }) => [target, screen, scheme] as const),
+const PAGE_MODES = PAGES.flatMap((target, index) =>
+  testedModes(index).map(({ screen, scheme }) => [target, screen, scheme] as const),
 );
 
 describe.each(PAGE_MODES)("%s on %s in %s mode", (target, screen, scheme) => {

@@ -18,7 +18,7 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { TESTED_MODES } from "../support/browser/page-checks.ts";
+import { testedModes(0) } from "../support/browser/page-checks.ts";
 import { describeEachStore, type StoreKind } from "../support/stores/stores.ts";
 
 setDefaultTimeout(60_000);
@@ -242,7 +242,7 @@ test("adds keys and deletes one after a confirmation, in a browser without JavaS
     await page.click("a:has-text('Delete')");
     expect(await page.textContent("main")).toContain("will use the key that ends in 9fQz");
     if (SCREENSHOTS_DIR !== undefined)
-      for (const { screen, scheme } of TESTED_MODES) {
+      for (const { screen, scheme } of testedModes(0)) {
         await page.setViewportSize({ width: screen === "phone" ? 360 : 1_280, height: 800 });
         await page.emulateMedia({ colorScheme: scheme });
         const file = `provider-keys-${screen}-${scheme}.png`;

@@ -79,20 +79,45 @@ export const openWindow: OpenWindow = async (browser, baseUrl, mode) => {
   return { page, problems: recordProblems(page, baseUrl), close: () => context.close() };
 };
 
-const sharedWindows = new WeakMap<Browser, Map<string, Promise<BrowserWindow>>>();
+const sharedWindows = new WeakMap<Browser, Promise<SharedWindow>>();
 
-/** The window of a mode that tests use one after another, which saves the start of a process. */
+interface SharedWindow extends BrowserWindow {
+  readonly setMode: (mode: DisplayMode) => Promise<void>;
+}
+
+/** The window that tests use one after another. It changes its mode without loading the page again. */
 export const openSharedWindow: OpenWindow = async (browser, baseUrl, mode) => {
-  const windows = sharedWindows.get(browser) ?? new Map<string, Promise<BrowserWindow>>();
-  sharedWindows.set(browser, windows);
-  const key = `${mode.screen} ${mode.scheme}`;
-  const opening = windows.get(key) ?? openWindow(browser, baseUrl, mode);
-  windows.set(key, opening);
-  const { page, problems } = await opening;
-  await page.goto("about:blank");
-  problems.length = 0;
+  const opening = sharedWindows.get(browser) ?? createSharedWindow(browser, baseUrl, mode);
+  sharedWindows.set(browser, opening);
+  const { page, problems, setMode } = await opening;
+  await setMode(mode);
   return { page, problems, close: async () => undefined };
 };
+
+async function createSharedWindow(
+  browser: Browser,
+  baseUrl: string,
+  mode: DisplayMode,
+): Promise<SharedWindow> {
+  const opened = await openWindow(browser, baseUrl, mode);
+  const devTools = await opened.page.context().newCDPSession(opened.page);
+  return {
+    ...opened,
+    setMode: async ({ screen, scheme }) => {
+      await opened.page.setViewportSize(SCREEN_SIZES[screen]);
+      await opened.page.emulateMedia({ colorScheme: scheme });
+      const enabled = screen === "phone";
+      await devTools.send("Emulation.setTouchEmulationEnabled", { enabled });
+    },
+  };
+}
+
+/** Loads a page, unless the window shows it. */
+export async function showPage({ page, problems }: BrowserWindow, url: string): Promise<void> {
+  if (page.url() === url) return;
+  problems.length = 0;
+  await page.goto(url, { waitUntil: "load" });
+}
 
 function createContext(browser: Browser, { screen, scheme }: DisplayMode): Promise<BrowserContext> {
   return browser.newContext({
