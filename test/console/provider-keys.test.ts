@@ -18,7 +18,7 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { testedModes(0) } from "../support/browser/page-checks.ts";
+import { testedModes } from "../support/browser/page-checks.ts";
 import { describeEachStore, type StoreKind } from "../support/stores/stores.ts";
 
 setDefaultTimeout(60_000);
