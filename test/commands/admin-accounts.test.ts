@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
 import { runInProcess } from "../support/run-command.ts";
-import { testPostgres } from "../support/stores/postgres.ts";
+import { migratedPostgres } from "../support/stores/postgres.ts";
 import {
   type ExitResult,
   createTempFolder,
@@ -26,7 +26,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
     settings =
       kind === "sqlite"
         ? place.settings
-        : { ...place.settings, DATABASE_URL: await testPostgres() };
+        : { ...place.settings, DATABASE_URL: await migratedPostgres() };
     gateway = await startPostern(["serve"], settings);
     account = await createAccount();
   });

@@ -2,7 +2,7 @@
 // without the previous one.
 
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
-import { testPostgres } from "../support/stores/postgres.ts";
+import { migratedPostgres } from "../support/stores/postgres.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   createTempFolder,
@@ -93,7 +93,7 @@ let folders = 0;
 async function settingsOf(kind: string): Promise<Settings> {
   const place: Settings =
     kind === "postgres"
-      ? { DATABASE_URL: await testPostgres() }
+      ? { DATABASE_URL: await migratedPostgres() }
       : { POSTERN_DATA_DIR: `${tempFolder.folder}/${(folders += 1)}` };
   return { ...tempFolder.settings, ...place };
 }

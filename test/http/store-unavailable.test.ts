@@ -6,10 +6,10 @@ import path from "node:path";
 import { startFaultyProxy } from "../support/faulty-proxy.ts";
 import { type ApiResponse, valueAt, call } from "../spec/api-client.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
-import { testPostgres } from "../support/stores/postgres.ts";
+import { migratedPostgres } from "../support/stores/postgres.ts";
 
 test("PostgreSQL: answers 503 with retry-after while the server is down, and recovers", async () => {
-  const proxy = await startFaultyProxy(await testPostgres());
+  const proxy = await startFaultyProxy(await migratedPostgres());
   const gateway = await startGateway({ databaseUrl: proxy.url });
   const { key } = await registerAccount(gateway);
   proxy.stop();

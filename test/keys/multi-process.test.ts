@@ -10,7 +10,7 @@ import {
   startGateway,
 } from "../support/gateway.ts";
 import { eventually } from "../support/eventually.ts";
-import { testPostgres } from "../support/stores/postgres.ts";
+import { migratedPostgres } from "../support/stores/postgres.ts";
 import { valueAt, call, chat, textAt } from "../spec/api-client.ts";
 
 const SECRET = "the master secret of both processes";
@@ -20,7 +20,7 @@ describe("two gateways on one PostgreSQL", () => {
   let second: Gateway;
   let account: TestAccount;
   beforeAll(async () => {
-    const databaseUrl = await testPostgres();
+    const databaseUrl = await migratedPostgres();
     const env = { POSTERN_SECRET: SECRET };
     [first, second] = [
       await startGateway({ databaseUrl, env }),
@@ -151,7 +151,7 @@ describe("two gateways on one PostgreSQL", () => {
 
 describe("last_used_at", () => {
   test("is written at the latest when the process ends", async () => {
-    const databaseUrl = await testPostgres();
+    const databaseUrl = await migratedPostgres();
     const env = { POSTERN_SECRET: SECRET };
     const used = await startGateway({ databaseUrl, env });
     const account = await registerAccount(used);

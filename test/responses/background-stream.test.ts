@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { errorOf, expectSettledLedger, type Json } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Gateway, startGateway, type TestAccount } from "../support/gateway.ts";
-import { testPostgres } from "../support/stores/postgres.ts";
+import { migratedPostgres } from "../support/stores/postgres.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   call,
@@ -231,7 +231,7 @@ test("streamed background responses are limited per account", async () => {
 });
 
 test("a process on the same PostgreSQL streams the events of another", async () => {
-  const databaseUrl = await testPostgres();
+  const databaseUrl = await migratedPostgres();
   const gateways: Gateway[] = [];
   for (const name of ["one", "two"])
     gateways.push(

@@ -17,7 +17,7 @@ import {
   startGateway,
 } from "../support/gateway.ts";
 import { eventually } from "../support/eventually.ts";
-import { testPostgres } from "../support/stores/postgres.ts";
+import { migratedPostgres } from "../support/stores/postgres.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   call,
@@ -328,7 +328,7 @@ describe("a process killed while it stores responses", () => {
 
 describe("two processes on one PostgreSQL", () => {
   test("read, continue and cancel each other's responses", async () => {
-    const databaseUrl = await testPostgres();
+    const databaseUrl = await migratedPostgres();
     const secret = "a-master-secret-for-both-processes-0123";
     const names = ["one", "two"] as const;
     const gateways: Gateway[] = [];

@@ -13,7 +13,7 @@ import {
 } from "../../commands/run-postern.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
-import { testPostgres } from "../../support/stores/postgres.ts";
+import { migratedPostgres } from "../../support/stores/postgres.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   api,
@@ -38,7 +38,7 @@ let harness: BillingHarness;
 let env: Readonly<Record<string, string>>;
 beforeAll(async () => {
   stripe = startFakeStripe();
-  const databaseUrl = await testPostgres();
+  const databaseUrl = await migratedPostgres();
   env = {
     ...folder.settings,
     ...stripe.env,

@@ -33,7 +33,7 @@ import {
   startGateway,
 } from "../../support/gateway.ts";
 import { eventually } from "../../support/eventually.ts";
-import { testPostgres } from "../../support/stores/postgres.ts";
+import { migratedPostgres } from "../../support/stores/postgres.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../../support/stores/stores.ts";
 import {
   api,
@@ -695,7 +695,7 @@ describe("two gateways on one PostgreSQL", () => {
   };
   beforeAll(async () => {
     facilitator = startFacilitator();
-    const databaseUrl = await testPostgres();
+    const databaseUrl = await migratedPostgres();
     const open = (name: string): Promise<Gateway> =>
       startGateway({
         databaseUrl,

@@ -8,6 +8,7 @@ import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { type Db, text, integer } from "../../../src/store/db.ts";
 import { registerAccount } from "../../support/gateway.ts";
 import {
+  migratedStoreLocation,
   newStoreLocation,
   openStoreAt,
   type StoreLocation,
@@ -137,7 +138,7 @@ for (const kind of STORE_KINDS) {
       idleTimeout: 0,
       fetch: simulator.fetch,
     });
-    const location = await newStoreLocation(kind);
+    const location = await migratedStoreLocation(kind);
     const settings = {
       ...settingsFor(location, `http://127.0.0.1:${upstream.port}`),
       POSTERN_PROCESS_NAME: "the-only-one",

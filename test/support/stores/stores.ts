@@ -37,16 +37,15 @@ export function describeEachStore(
 }
 
 export async function openStore(kind: StoreKind): Promise<TestStore> {
-  const address = kind === "postgres" ? await migratedPostgres() : await migratedSqlite();
-  const location = { kind, address };
+  const location = await migratedStoreLocation(kind);
   const db = openStoreAt(location);
   return {
     db,
     location,
     close: async () => {
       await db.close();
-      if (kind === "sqlite") rmSync(address, { recursive: true, force: true });
-      else await dropPostgres(address);
+      if (kind === "sqlite") rmSync(location.address, { recursive: true, force: true });
+      else await dropPostgres(location.address);
     },
   };
 }
@@ -54,6 +53,11 @@ export async function openStore(kind: StoreKind): Promise<TestStore> {
 /** The location of a new, empty store. */
 export async function newStoreLocation(kind: StoreKind): Promise<StoreLocation> {
   return { kind, address: kind === "sqlite" ? scratchFolder() : await testPostgres() };
+}
+
+/** The location of a new store with the current schema. */
+export async function migratedStoreLocation(kind: StoreKind): Promise<StoreLocation> {
+  return { kind, address: kind === "sqlite" ? await migratedSqlite() : await migratedPostgres() };
 }
 
 export function openStoreAt({ kind, address }: StoreLocation): Db {
