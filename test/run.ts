@@ -118,7 +118,8 @@ function createBatches(): readonly Batch[] {
     .map((file) => path.join("test", file))
     .toSorted();
   const missing = LONG_FILES.filter((file) => !files.includes(file));
-  if (missing.length > 0) throw new Error(`LONG_FILES names files that do not exist: ${missing}`);
+  if (missing.length > 0)
+    throw new Error(`LONG_FILES names files that do not exist: ${missing.join(" ")}`);
   const isChosen = (file: string): boolean =>
     filters.length === 0 || filters.some((part) => file.includes(part));
   return [
