@@ -14,6 +14,7 @@ export interface MetricsDeps {
   readonly version: string;
   readonly ledgerQueueDepth: () => number;
   readonly openCircuits: () => number;
+  readonly requestBodyBytes: () => number;
   /** Spans sent to and dropped before the OTLP collector; absent without one. */
   readonly spanCounts?: (() => { readonly sent: number; readonly dropped: number }) | undefined;
 }
@@ -34,7 +35,7 @@ interface RouteStats {
 }
 
 export function createMetrics(deps: MetricsDeps): Metrics {
-  const { version, ledgerQueueDepth, openCircuits, spanCounts } = deps;
+  const { version, ledgerQueueDepth, openCircuits, requestBodyBytes, spanCounts } = deps;
   const routes = new Map<string, RouteStats>();
   const calls = createCallMetrics();
   return {
@@ -75,6 +76,12 @@ export function createMetrics(deps: MetricsDeps): Metrics {
           "gauge",
           "Operations waiting for the next commit of the ledger.",
           [{ value: ledgerQueueDepth() }],
+        ),
+        renderFamily(
+          "postern_request_body_bytes",
+          "gauge",
+          "Bytes of request bodies in memory; above 512 MiB the gateway refuses requests.",
+          [{ value: requestBodyBytes() }],
         ),
         ...(spanCounts === undefined ? [] : [spanFamily(spanCounts())]),
         renderFamily("process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", [

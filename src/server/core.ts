@@ -5,6 +5,7 @@ import type { MasterSecret } from "../base/encryption.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
 import { emitBudgetEvents, emitKeyAlerts } from "../events/producers.ts";
+import { type BodyQuota, createBodyQuota } from "../http/request/body-quota.ts";
 import {
   CALL_START_GRACE_MS,
   createIdempotency,
@@ -42,6 +43,7 @@ export interface Core {
   readonly reconcileHolds: () => Promise<HoldReconciliation>;
   readonly keys: Keys;
   readonly catalog: LiveCatalog;
+  readonly bodyQuota: BodyQuota;
 }
 
 /** Releases what an earlier run of this process left open before anything else is created. */
@@ -80,7 +82,8 @@ export async function openCore(
   const identity = { db, process: config.processName, epoch, now };
   const lease = createLease(identity);
   const reconcileHolds = createHoldReconciler({ ...identity, ledger, ownHolds });
-  return { db, master, idempotency, ledger, lease, reconcileHolds, keys, catalog };
+  const bodyQuota = createBodyQuota();
+  return { db, master, idempotency, ledger, lease, reconcileHolds, keys, catalog, bodyQuota };
 }
 
 const KEPT_REPLY_LENGTH_MAX = 8_000;

@@ -34,7 +34,7 @@ export interface ModelCalls {
 export function createModelCalls(
   config: Config,
   options: ServerOptions,
-  { db, master, ledger, lease, catalog, idempotency }: Core,
+  { db, master, ledger, lease, catalog, idempotency, bodyQuota }: Core,
   isSignInDisabled: boolean,
 ): ModelCalls {
   const { log, now, version } = options;
@@ -58,6 +58,7 @@ export function createModelCalls(
     version,
     ledgerQueueDepth: ledger.queueDepth,
     openCircuits: () => inference.openCircuits().length,
+    requestBodyBytes: bodyQuota.totalBytes,
     spanCounts: telemetry?.counts,
   });
   const inference = createInference({

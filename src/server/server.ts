@@ -99,7 +99,7 @@ function createHandler(
     isDraining,
   }: Pick<RequestHandlerDeps, "routes" | "isLeaving" | "isDraining">,
 ): Server["handle"] {
-  const { db, keys, idempotency } = core;
+  const { db, keys, idempotency, bodyQuota } = core;
   const { metrics } = modelCalls;
   const openFiles = findOpenFiles();
   return createRequestHandler({
@@ -116,6 +116,7 @@ function createHandler(
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
     rateLimiter: rateLimiterFor(limits.requestsPerMinute),
+    bodyQuota,
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
     openCalls: openCallsFor(limits.openCallsPerKey),
     overload: shedsLoad ? createOverloadGuard() : undefined,

@@ -53,9 +53,10 @@ export function openSqlite(options: SqliteOptions): Db {
 
   const setSynchronous = createSynchronousSwitch(writer);
   const write: Db["write"] = (work, durability = "disk") => {
+    const busyDeadline = performance.now() + BUSY_TIMEOUT_MS;
     const result = lastWrite.then(() => {
       setSynchronous(durability === "disk");
-      return inTransaction(writer, work);
+      return inTransaction(writer, work, busyDeadline);
     });
     lastWrite = result.catch(() => {});
     return result;
@@ -189,7 +190,11 @@ function fsyncPath(fileOrFolder: string): void {
   closeSync(handle);
 }
 
-async function inTransaction<T>(database: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
+async function inTransaction<T>(
+  database: Database,
+  work: (tx: Tx) => Promise<T>,
+  busyDeadline: number,
+): Promise<T> {
   let failure: { readonly cause: unknown } | undefined;
   const guard = <R>(step: () => R): R => {
     if (failure !== undefined) throw failure.cause;
@@ -201,7 +206,7 @@ async function inTransaction<T>(database: Database, work: (tx: Tx) => Promise<T>
     }
   };
   try {
-    if (!tryBegin(database)) await beginWhenUnlocked(database);
+    if (!tryBegin(database)) await beginWhenUnlocked(database, busyDeadline);
     const result = await work(transactionOn(database, guard));
     guard(() => database.query("commit").run());
     return result;
@@ -224,8 +229,7 @@ function tryBegin(database: Database): boolean {
   }
 }
 
-async function beginWhenUnlocked(database: Database): Promise<void> {
-  const deadline = performance.now() + BUSY_TIMEOUT_MS;
+async function beginWhenUnlocked(database: Database, deadline: number): Promise<void> {
   while (performance.now() < deadline) {
     await new Promise((resolve) => setTimeout(resolve, LOCK_POLL_MS));
     if (tryBegin(database)) return;

@@ -3,18 +3,19 @@
 import { expect, test } from "bun:test";
 import { runChaos } from "./chaos.ts";
 
-const FAULTS = 10;
+const FAULTS = { sqlite: 3, postgres: 10 } as const;
 const COMPLETED_MIN = 30;
 const TIMEOUT_MS = 60_000;
 
 const seed = Date.now() % 1_000_000_000;
-test(
-  `${FAULTS} faults lose no charge, hang no call and leave nothing open (seed ${seed})`,
-  async () => {
-    console.log(`» seed ${seed}`);
-    const { failures, completed } = await runChaos({ seed, faults: FAULTS });
-    expect(failures).toEqual([]);
-    expect(completed).toBeGreaterThan(COMPLETED_MIN);
-  },
-  TIMEOUT_MS,
-);
+for (const store of ["sqlite", "postgres"] as const)
+  test(
+    `${store}: ${FAULTS[store]} faults lose no charge, hang no call and leave nothing open (seed ${seed})`,
+    async () => {
+      console.log(`» seed ${seed}`);
+      const { failures, completed } = await runChaos({ store, seed, faults: FAULTS[store] });
+      expect(failures).toEqual([]);
+      expect(completed).toBeGreaterThan(COMPLETED_MIN);
+    },
+    TIMEOUT_MS,
+  );

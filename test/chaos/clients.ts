@@ -113,7 +113,7 @@ function exchange(
   { endsInput, replies }: ExchangeOptions,
 ): Promise<string> {
   const { hostname, port } = new URL(url);
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     let received = "";
     const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
     socket.setNoDelay(true);
@@ -128,7 +128,9 @@ function exchange(
       const whole = received.split("HTTP/1.1 ").length - 1;
       if (whole === replies && received.endsWith("}")) socket.end();
     });
-    socket.on("error", () => {});
+    socket.on("error", (error) => {
+      if ("code" in error && error.code === "ECONNREFUSED") reject(error);
+    });
     socket.on("end", () => socket.end());
     socket.on("close", () => resolve(received));
   });

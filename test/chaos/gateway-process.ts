@@ -8,12 +8,22 @@ import { type ScriptProcess, startScript } from "../support/script-process.ts";
 export interface GatewayProcess {
   readonly url: string;
   /** Kills the process and starts it again. */
-  readonly kill: () => Promise<void>;
+  readonly restart: (limits?: ProcessLimits) => Promise<void>;
+  /** Resolves when `/readyz` says that the store cannot be used. */
+  readonly becomesUnready: () => Promise<void>;
   /** Drains it; resolves with its exit code. */
   readonly stop: () => Promise<number | null>;
   /** Ends it at once, if it still runs. */
   readonly end: () => void;
 }
+
+export interface ProcessLimits {
+  /** A write that makes a file larger fails. */
+  readonly fileBytesMax?: number;
+}
+
+/** The unit of `ulimit -f`. */
+const BLOCK_BYTES = 512;
 
 const MAIN = path.resolve(import.meta.dirname, "../../src/main.ts");
 
@@ -22,8 +32,8 @@ export async function startGatewayProcess(
 ): Promise<GatewayProcess> {
   const port = String(await freePort());
   const url = `http://127.0.0.1:${port}`;
-  const start = async (): Promise<ScriptProcess> => {
-    const started = startScript(MAIN, ["serve"], {
+  const start = async ({ fileBytesMax }: ProcessLimits = {}): Promise<ScriptProcess> => {
+    const env = {
       ...settings,
       POSTERN_PORT: port,
       // By default the next port, which another gateway may have.
@@ -31,17 +41,22 @@ export async function startGatewayProcess(
       POSTERN_PROCESS_NAME: `chaos:${port}`,
       POSTERN_LOG_LEVEL: "error",
       POSTERN_DRAIN_SECONDS: "10",
-    });
+    };
+    const launcher = fileBytesMax === undefined ? [] : launcherWithFileLimit(fileBytesMax);
+    const started = startScript(MAIN, ["serve"], env, launcher);
     await eventually(async () => (await fetch(`${url}/healthz`)).status === 200);
     return started;
   };
   let running = await start();
   return {
     url,
-    kill: async () => {
+    restart: async (limits) => {
       running.process.kill("SIGKILL");
       await running.exitCode;
-      running = await start();
+      running = await start(limits);
+    },
+    becomesUnready: async () => {
+      await eventually(async () => (await fetch(`${url}/readyz`)).status === 503);
     },
     stop: () => {
       running.process.kill("SIGTERM");
@@ -49,4 +64,10 @@ export async function startGatewayProcess(
     },
     end: () => void running.process.kill("SIGKILL"),
   };
+}
+
+/** Without the trap, the signal of the limit would end the process before the write fails. */
+function launcherWithFileLimit(bytes: number): readonly string[] {
+  const blocks = Math.ceil(bytes / BLOCK_BYTES);
+  return ["sh", "-c", `trap "" XFSZ; ulimit -f ${blocks}; exec "$0" "$@"`];
 }

@@ -91,7 +91,12 @@ describe("deploy/systemd", () => {
 });
 
 describe("monitoring", () => {
-  const metrics = createMetrics({ version: "1", ledgerQueueDepth: () => 0, openCircuits: () => 0 });
+  const metrics = createMetrics({
+    version: "1",
+    ledgerQueueDepth: () => 0,
+    openCircuits: () => 0,
+    requestBodyBytes: () => 0,
+  });
   metrics.recordRequest("createAccount", 200, 1);
   metrics.recordCall(usageRecord({ id: "r", accountId: "a", keyId: "k", createdAt: 0, cost: 1n }));
   const exported = new Set(

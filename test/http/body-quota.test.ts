@@ -14,24 +14,14 @@ const BODY_TIMEOUT_MS = 10_000;
 
 let gateway: Gateway;
 let accounts: readonly TestAccount[];
-let usedBytes = 0;
+let bodyQuota: BodyQuota;
 
 beforeAll(async () => {
-  const quota = createBodyQuota({
+  bodyQuota = createBodyQuota({
     perCallerBytes: 4 * MIB,
     perGroupBytes: 5 * MIB,
     totalBytes: 7 * MIB,
   });
-  const bodyQuota: BodyQuota = {
-    acquire: (caller, bytes) => {
-      quota.acquire(caller, bytes);
-      usedBytes += bytes;
-    },
-    release: (caller, bytes) => {
-      quota.release(caller, bytes);
-      usedBytes -= bytes;
-    },
-  };
   gateway = await startShortTimeoutGateway(
     {},
     {
@@ -78,21 +68,21 @@ describe("large bodies", () => {
   test("are limited per caller first, then in total, and release their bytes when they end", async () => {
     const [one, two, three] = accounts;
     const first = await sendPart(one, BODY_BYTES - 1);
-    await eventually(() => usedBytes === BODY_BYTES - 1);
+    await eventually(() => bodyQuota.totalBytes() === BODY_BYTES - 1);
     const overCallerLimit = await responseTo(await sendPart(one, BODY_BYTES - 1));
     expect(overCallerLimit).toContain("HTTP/1.1 429");
     expect(overCallerLimit).toContain("rate_limited");
     expect(overCallerLimit.toLowerCase()).toContain("retry-after: 1");
 
     const second = await sendPart(two, BODY_BYTES - 1, { isChunked: true });
-    await eventually(() => usedBytes === 2 * (BODY_BYTES - 1));
+    await eventually(() => bodyQuota.totalBytes() === 2 * (BODY_BYTES - 1));
     const overTotalLimit = await responseTo(await sendPart(three, BODY_BYTES - 1));
     expect(overTotalLimit).toContain("HTTP/1.1 503");
     expect(overTotalLimit).toContain("overloaded");
 
     first.socket.destroy();
     second.socket.destroy();
-    await eventually(() => usedBytes === 0);
+    await eventually(() => bodyQuota.totalBytes() === 0);
     // A 400 for invalid JSON shows that the whole body was read.
     for (const account of [one, two, three])
       expect(await responseTo(await sendPart(account, BODY_BYTES))).toContain("HTTP/1.1 400");
@@ -137,7 +127,7 @@ describe("bodies below 1 MiB", () => {
 
   const close = async (connections: readonly RawConnection[]): Promise<void> => {
     for (const { socket } of connections) socket.destroy();
-    await eventually(() => usedBytes === 0);
+    await eventually(() => bodyQuota.totalBytes() === 0);
   };
 
   /** A 400 for invalid JSON shows that the whole body was read. */
@@ -157,7 +147,7 @@ describe("bodies below 1 MiB", () => {
     const [one, two] = accounts;
     const chat = "/v1/chat/completions";
     const stalled = await stallMany(chat, one?.key, { count: 4, bytes: SMALL_BYTES });
-    await eventually(() => usedBytes === 4 * (SMALL_BYTES - 1));
+    await eventually(() => bodyQuota.totalBytes() === 4 * (SMALL_BYTES - 1));
     const refused = await responseTo(await stall(chat, one?.key, SMALL_BYTES));
     expect(refused).toContain("HTTP/1.1 429");
     expect(refused).toContain("The request bodies in flight of this API key");
@@ -179,7 +169,7 @@ describe("bodies below 1 MiB", () => {
       ...(await stallMany(chat, one?.key, { count: 4, bytes: SMALL_BYTES })),
       await stall(chat, secondKey, SMALL_BYTES),
     ];
-    await eventually(() => usedBytes === 5 * (SMALL_BYTES - 1));
+    await eventually(() => bodyQuota.totalBytes() === 5 * (SMALL_BYTES - 1));
     const refused = await responseTo(await stall(chat, secondKey, SMALL_BYTES));
     expect(refused).toContain("HTTP/1.1 429");
     expect(refused).toContain("The request bodies in flight of this account");
@@ -190,7 +180,7 @@ describe("bodies below 1 MiB", () => {
   test("without a key are refused above the limit of their network, while a key is served", async () => {
     const count = Math.floor((4 * MIB) / TINY_BYTES);
     const stalled = await stallMany("/v1/accounts", undefined, { count, bytes: TINY_BYTES });
-    await eventually(() => usedBytes === count * TINY_BYTES);
+    await eventually(() => bodyQuota.totalBytes() === count * TINY_BYTES);
     const refused = await responseTo(await stall("/v1/accounts", undefined, TINY_BYTES));
     expect(refused).toContain("HTTP/1.1 429");
     expect(refused).toContain("The request bodies in flight of your network");

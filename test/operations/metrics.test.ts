@@ -13,7 +13,12 @@ const RECORD = usageRecord({
 });
 
 const newMetrics = (version = "1.2.3"): Metrics =>
-  createMetrics({ version, ledgerQueueDepth: () => 7, openCircuits: () => 2 });
+  createMetrics({
+    version,
+    ledgerQueueDepth: () => 7,
+    openCircuits: () => 2,
+    requestBodyBytes: () => 9,
+  });
 const linesOf = (metrics: Metrics, name: string): readonly string[] =>
   metrics
     .render()
@@ -33,6 +38,7 @@ describe("the metrics", () => {
       "postern_open_circuits gauge",
       "postern_info gauge",
       "postern_ledger_queue gauge",
+      "postern_request_body_bytes gauge",
       "process_resident_memory_bytes gauge",
       "process_cpu_seconds_total counter",
     ]);

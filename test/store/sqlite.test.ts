@@ -14,6 +14,8 @@ import { scratchFolder } from "../support/scratch-folder.ts";
 setDefaultTimeout(60_000);
 
 const STORE_PROCESS = path.join(import.meta.dirname, "store-process.ts");
+/** How long a write waits for the lock. */
+const WAIT_FOR_LOCK_MS = 5_000;
 const inUse = /is in use by another Postern: stop it, or set POSTERN_DATA_DIR to another folder/;
 
 describe("the data folder", () => {
@@ -187,6 +189,28 @@ describe("dataVersion", () => {
     await db.close();
     rmSync(folder, { recursive: true });
   });
+});
+
+describe("a write lock of another connection", () => {
+  test("fails waiting writes together, not one after the other, and does not stop later ones", async () => {
+    const folder = scratchFolder();
+    const db = openSqlite({ folder, lock: true });
+    const write = () => db.write((tx) => tx.run("create table if not exists thing (id text)"));
+    await write();
+    const other = new Database(path.join(folder, "postern.db"));
+    other.run("begin immediate");
+    const first = write();
+    const others = [write(), write(), write()];
+    expect(await rejectionMessage(first)).toMatch(/locked/);
+    const firstFailedAt = performance.now();
+    for (const one of others) expect(await rejectionMessage(one)).toMatch(/locked/);
+    expect(performance.now() - firstFailedAt).toBeLessThan(WAIT_FOR_LOCK_MS);
+    other.run("rollback");
+    other.close();
+    await write();
+    await db.close();
+    rmSync(folder, { recursive: true });
+  }, 30_000);
 });
 
 describe("the write-ahead log", () => {

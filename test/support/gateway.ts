@@ -97,7 +97,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   };
 }
 
-function startSimulator({ requireKey }: GatewayOptions): {
+export function startSimulator({ requireKey }: Pick<GatewayOptions, "requireKey">): {
   readonly url: string;
   readonly stop: () => Promise<void>;
 } {

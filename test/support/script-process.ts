@@ -25,8 +25,11 @@ export function startScript(
   script: string,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  /** A command that runs the command which follows it. */
+  launcher: readonly string[] = [],
 ): ScriptProcess {
-  const child = spawn(process.execPath, [script, ...args], {
+  const [command = process.execPath, ...rest] = [...launcher, process.execPath, script, ...args];
+  const child = spawn(command, rest, {
     stdio: ["pipe", "pipe", "inherit"],
     env: { ...withoutSettings(process.env), ...env },
   });

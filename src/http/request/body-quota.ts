@@ -22,6 +22,7 @@ export interface BodyQuota {
   /** Adds bytes of a caller; throws above a limit. */
   readonly acquire: (caller: BodyQuotaCaller, bytes: number) => void;
   readonly release: (caller: BodyQuotaCaller, bytes: number) => void;
+  readonly totalBytes: () => number;
 }
 
 export interface BodyQuotaLimits {
@@ -66,6 +67,7 @@ export function createBodyQuota({
       subtract(groupId, bytes);
       total -= bytes;
     },
+    totalBytes: () => total,
   };
 }
 

@@ -15,10 +15,14 @@ const BATCH_MAX = 500;
 const QUEUE_MAX = 20_000;
 const GATHER_TICKS_MAX = 3;
 const ATTEMPTS_MAX = 3;
-/** Attempts on an unavailable store: some seconds for new work, about a minute for owed work. */
-const STORE_ATTEMPTS: Readonly<Record<Admission, number>> = { new: 6, owed: 64 };
 const PAUSE_MS = 50;
 const PAUSE_DOUBLINGS_MAX = 4;
+/**
+ * How long an unavailable store is retried, in pauses: 1.5 seconds for new work, 50 seconds for owed work. It is a time
+ * because an attempt on a locked SQLite file takes seconds.
+ */
+const STORE_RETRY_PAUSES: Readonly<Record<Admission, number>> = { new: 30, owed: 1_000 };
+const STORE_ATTEMPTS_MIN = 2;
 /** Owed work on locked rows is retried every 100 pauses (5 s), 360 times: for half an hour. */
 const LOCK_RETRY_PAUSES = 100;
 const LOCK_RETRIES_MAX = 360;
@@ -83,7 +87,6 @@ export function createGroupCommit<Operation, Outcome>(
       if (more.length > 0) run();
     },
   );
-  const context: CommitContext<Operation, Outcome> = { commit, lockBackoff };
 
   // An unavailable store would fail every half of a batch, so the whole batch is retried. Owed work is retried for
   // longer, because rejecting it loses a charge.
@@ -91,24 +94,25 @@ export function createGroupCommit<Operation, Outcome>(
     batch: readonly QueuedOperation<Operation, Outcome>[],
   ): Promise<void> => {
     let rest = batch;
+    const startedAt = performance.now();
     for (let attempt = 1; rest.length > 0; attempt++) {
-      const uncommitted = await commitBatch(rest, context);
+      const uncommitted = await commitBatch(rest, { commit, lockBackoff });
       for (const queued of uncommitted?.rest ?? []) queued.mayHaveCommitted = true;
       // Releases succeed on a full disk, so only a new operation shows that the store works again.
       if (uncommitted !== undefined) isStoreFailing = true;
       else if (rest.some(({ admission }) => admission === "new")) isStoreFailing = false;
       if (uncommitted === undefined) break;
-      if (attempt >= STORE_ATTEMPTS.new) {
+      rest = uncommitted.rest;
+      const retriedMs = attempt < STORE_ATTEMPTS_MIN ? 0 : performance.now() - startedAt;
+      if (retriedMs > STORE_RETRY_PAUSES.new * pauseMs) {
         unavailableFault = overloadedFault("the store cannot be used", uncommitted.cause);
         queue = rejectAdmission(queue, "new", unavailableFault);
-        queue.push(...compensations(uncommitted.rest, compensationFor));
-        rest = rejectAdmission(uncommitted.rest, "new", unavailableFault);
-        if (attempt >= STORE_ATTEMPTS.owed) rest = rejectAdmission(rest, "owed", unavailableFault);
-      } else {
-        rest = uncommitted.rest;
+        queue.push(...compensations(rest, compensationFor));
+        rest = rejectAdmission(rest, "new", unavailableFault);
+        if (retriedMs > STORE_RETRY_PAUSES.owed * pauseMs)
+          rest = rejectAdmission(rest, "owed", unavailableFault);
       }
-      const doublings = Math.min(attempt - 1, PAUSE_DOUBLINGS_MAX);
-      if (rest.length > 0) await sleep(pauseMs * 2 ** doublings);
+      if (rest.length > 0) await sleep(pauseMs * 2 ** Math.min(attempt - 1, PAUSE_DOUBLINGS_MAX));
     }
     unavailableFault = undefined;
   };
