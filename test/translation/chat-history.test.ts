@@ -1,6 +1,6 @@
 // Conversations that continue at another provider, with fields that the previous provider added.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { bodyOf, grantCredits, type Json, postCall, USD } from "../inference/support/harness.ts";
 import { type RawProvider, startRawProvider } from "../inference/support/raw-provider.ts";
 import {
@@ -51,8 +51,11 @@ afterAll(async () => {
   await provider.stop();
 });
 
-async function callModel(model: string): Promise<{ messages: unknown; dropped: string | null }> {
-  const body = bodyOf("chat", "", { model, messages: MESSAGES });
+async function callModel(
+  model: string,
+  sent: readonly Json[] = MESSAGES,
+): Promise<{ messages: unknown; dropped: string | null }> {
+  const body = bodyOf("chat", "", { model, messages: sent });
   const response = await postCall(gateway, account, "chat", body);
   expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
   const { messages } = JSON.parse(provider.requests.at(-1)?.body ?? "{}") as Json;
@@ -75,6 +78,33 @@ for (const [model, keptFields] of [
 test("keeps reasoning fields that the provider accepts", async () => {
   const { messages, dropped } = await callModel("deepseek/deepseek-v4-pro");
   expect([messages, dropped]).toEqual([MESSAGES, null]);
+});
+
+describe("reasoning in content parts, as Mistral returns it", () => {
+  const thinking = { type: "thinking", thinking: [{ type: "text", text: "hm" }] };
+  const text = { type: "text", text: "Wait for green." };
+  const user = { role: "user", content: "How do I cross the street?" };
+  const reply = { role: "assistant", content: [thinking, text] };
+  const call = { role: "assistant", content: [thinking], tool_calls: [CALL] };
+  const result = { role: "tool", tool_call_id: "c1", content: "42" };
+  const empty = { role: "assistant", content: [thinking] };
+  const messages = [user, reply, user, call, result, empty, user];
+
+  test("stays at Mistral", async () => {
+    const sent = await callModel("mistral/mistral-large-latest", messages);
+    expect(sent).toEqual({ messages, dropped: null });
+  });
+
+  test("is dropped and listed elsewhere", async () => {
+    const { messages: sent, dropped } = await callModel("deepseek/deepseek-v4-pro", messages);
+    const kept = [
+      { ...reply, content: [text] },
+      { ...call, content: null },
+    ];
+    expect(sent).toEqual([user, kept[0], user, kept[1], result, user]);
+    const paths = [1, 3, 5].map((index) => `messages[${index}].content[0]`);
+    expect(dropped).toBe(paths.join(", "));
+  });
 });
 
 test("bounds the x-postern-dropped header for a thousand losses", async () => {

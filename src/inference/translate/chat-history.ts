@@ -3,7 +3,8 @@
 
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { Provider } from "../providers/providers.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import { abilitiesOf } from "./abilities.ts";
 
 export interface SanitizedHistory {
   /** The messages without the fields that the provider rejects; undefined if nothing was removed. */
@@ -15,21 +16,55 @@ const UNCHANGED: SanitizedHistory = { messages: undefined, dropped: [] };
 /** The field in which this gateway returns a tool call's signature from other wires. */
 const CALL_EXTRA_FIELD = "extra_content";
 
+/** The type of content parts in which Mistral returns reasoning; others know no such type. */
+const THINKING = "thinking";
+
 export function sanitizeHistory(
   { api, text, json: { messages } }: ParsedRequest,
-  { rejectedHistoryFields }: Provider,
+  { credential: { provider }, model }: Pick<Candidate, "credential" | "model">,
 ): SanitizedHistory {
-  if (api !== "chat" || rejectedHistoryFields === undefined || !Array.isArray(messages))
-    return UNCHANGED;
-  if (![...rejectedHistoryFields, CALL_EXTRA_FIELD].some((name) => text.includes(`"${name}"`)))
-    return UNCHANGED;
+  if (api !== "chat" || !Array.isArray(messages)) return UNCHANGED;
+  const rejectedFields = rejectedFieldsIn(text, provider.rejectedHistoryFields);
+  const dropsThinking =
+    text.includes(`"${THINKING}"`) && abilitiesOf(model).reasoningField !== "content";
+  if (rejectedFields === undefined && !dropsThinking) return UNCHANGED;
   const dropped: string[] = [];
-  const kept = messages.map((message: unknown, index) =>
-    isObject(message) && message["role"] === "assistant"
-      ? sanitizeReply(message, rejectedHistoryFields, { path: `messages[${index}]`, dropped })
-      : message,
-  );
+  const kept = messages.flatMap((message: unknown, index) => {
+    if (!isObject(message) || message["role"] !== "assistant") return [message];
+    const context = { path: `messages[${index}]`, dropped };
+    const reply = dropsThinking ? withoutThinking(message, context) : message;
+    if (reply === undefined) return [];
+    return rejectedFields === undefined ? [reply] : [sanitizeReply(reply, rejectedFields, context)];
+  });
   return dropped.length === 0 ? UNCHANGED : { messages: JSON.stringify(kept), dropped };
+}
+
+/** Undefined if the request contains none of them. */
+function rejectedFieldsIn(
+  text: string,
+  rejected: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (rejected === undefined) return undefined;
+  return [...rejected, CALL_EXTRA_FIELD].some((name) => text.includes(`"${name}"`))
+    ? rejected
+    : undefined;
+}
+
+/** Undefined if nothing else is in the message, because providers refuse a message without content. */
+function withoutThinking(
+  reply: JsonObject,
+  { path, dropped }: RemovalContext,
+): JsonObject | undefined {
+  const { content } = reply;
+  if (!Array.isArray(content)) return reply;
+  const kept = content.filter((part: unknown, index) => {
+    const isThinking = isObject(part) && part["type"] === THINKING;
+    if (isThinking) dropped.push(`${path}.content[${index}]`);
+    return !isThinking;
+  });
+  if (kept.length === content.length) return reply;
+  if (kept.length > 0) return { ...reply, content: kept };
+  return reply["tool_calls"] === undefined ? undefined : { ...reply, content: null };
 }
 
 interface RemovalContext {

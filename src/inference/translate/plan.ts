@@ -133,7 +133,7 @@ function passthroughPlan(
   const { api, wantsUsage } = parsed;
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
-  const { messages, dropped: droppedHistory } = sanitizeHistory(parsed, provider);
+  const { messages, dropped: droppedHistory } = sanitizeHistory(parsed, candidate);
   const omitted = api === "embeddings" ? [] : rejectedSampling(api, parsed.json, candidate.model);
   const relaxed = api === "chat" ? relaxTools(parsed.json, candidate.model) : undefined;
   const foreign = dropForeignReasoning(parsed);
