@@ -18,32 +18,32 @@ import { type Api, type Harness, startHarness } from "./support/harness.ts";
 /** Of all recorded requests, how many may be refused. Each of these asks for what the model does not have. */
 const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> = {
   chat: {
-    "chat (compatible server)": 4,
-    "responses (openai/gpt-5.5)": 1,
+    "chat (compatible server)": 3,
+    "responses (openai/gpt-5.5)": 0,
     "messages (anthropic/claude-sonnet-4-5)": 7,
     "messages (anthropic/claude-opus-5-5)": 7,
     "gemini (gemini-3.1-flash)": 4,
     "converse (claude-haiku-4-5)": 13,
   },
   responses: {
-    "chat (compatible server)": 34,
+    "chat (compatible server)": 24,
     "responses (openai/gpt-5.5)": 11,
-    "messages (anthropic/claude-sonnet-4-5)": 37,
-    "messages (anthropic/claude-opus-5-5)": 37,
-    "gemini (gemini-3.1-flash)": 37,
-    "converse (claude-haiku-4-5)": 41,
+    "messages (anthropic/claude-sonnet-4-5)": 24,
+    "messages (anthropic/claude-opus-5-5)": 24,
+    "gemini (gemini-3.1-flash)": 24,
+    "converse (claude-haiku-4-5)": 28,
   },
   messages: {
-    "chat (compatible server)": 43,
-    "responses (openai/gpt-5.5)": 43,
+    "chat (compatible server)": 28,
+    "responses (openai/gpt-5.5)": 28,
     "messages (anthropic/claude-sonnet-4-5)": 5,
     "messages (anthropic/claude-opus-5-5)": 5,
-    "gemini (gemini-3.1-flash)": 43,
-    "converse (claude-haiku-4-5)": 42,
+    "gemini (gemini-3.1-flash)": 28,
+    "converse (claude-haiku-4-5)": 27,
   },
 };
-/** Of those, the share that is refused for the form of the request or for a hint. */
-const AVOIDABLE_SHARE_MAX = 0.02;
+/** The share that may be refused for anything but tools and storage of a provider, and URLs at Bedrock. */
+const CONTENT_SHARE_MAX = 0.02;
 const EQUAL_COSTS_SHARE_MIN = 0.97;
 
 let harness: Harness;
@@ -81,10 +81,11 @@ describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(
       console.log(requestReport(results));
       for (const result of results) {
         const { api, target } = result;
-        const { total, refused, avoidable } = refusalCounts(result);
+        const { total, refused, avoidable, content } = refusalCounts(result);
         const ceiling = REFUSALS_MAX[api][target];
         expect([api, target, refused <= ceiling]).toEqual([api, target, true]);
-        expect([api, target, avoidable / total < AVOIDABLE_SHARE_MAX]).toEqual([api, target, true]);
+        expect([api, target, avoidable]).toEqual([api, target, 0]);
+        expect([api, target, content / total < CONTENT_SHARE_MAX]).toEqual([api, target, true]);
       }
     }, 120_000);
 

@@ -28,6 +28,7 @@ export interface FunctionTool extends CanonicalNode {
   readonly strict?: boolean | undefined;
   readonly cache?: CacheBreakpoint | undefined;
   readonly member?: NamespaceMembership | undefined;
+  readonly isLoaded?: true | undefined;
 }
 
 /** A tool whose input is free text or follows a grammar. */
@@ -37,6 +38,8 @@ export interface CustomTool extends CanonicalNode {
   readonly description?: string | undefined;
   readonly format?: { readonly syntax: "lark" | "regex"; readonly definition: string } | undefined;
   readonly member?: NamespaceMembership | undefined;
+  /** Loaded by an item of the conversation, where the responses API reads it. */
+  readonly isLoaded?: true | undefined;
 }
 
 /** A server tool, which runs at the provider. It is never translated to a function. */

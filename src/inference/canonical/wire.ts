@@ -44,6 +44,8 @@ export interface Abilities {
   readonly maxTokensField?: "max_tokens" | "max_completion_tokens" | undefined;
   /** The field of cache breakpoints on the chat and responses wires. Absent: the provider caches automatically. */
   readonly cacheBreakpointField?: "cache_control" | "prompt_cache_breakpoint" | undefined;
+  /** Accepts a user message directly after a tool's result. */
+  readonly userAfterTool?: boolean | undefined;
   /** Accepts `stream_options`. */
   readonly streamOptions?: boolean | undefined;
   /** The required format of tool-call ids. */

@@ -120,6 +120,7 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
     abilities: {
       streamOptions: false,
       callIdFormat: "alphanumeric9",
+      userAfterTool: false,
       reasoningField: "content",
       efforts: ["none", "high"],
     },

@@ -6,6 +6,7 @@ import type { Usage } from "../../base/usage-meters.ts";
 import { abilitiesOf } from "./abilities.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import type { Loss } from "../canonical/loss.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
 import type {
   InboundWire,
@@ -22,6 +23,15 @@ import {
 import { rejectUnknown } from "../shared-account/reject-unknown.ts";
 import type { Destination } from "../shared-account/source-url.ts";
 import { dropForeignReasoning } from "./foreign-reasoning.ts";
+import {
+  customToolNames,
+  customToolsAsFunctions,
+  hasCustomTools,
+  readerWithCustomCalls,
+  supportsCustomTools,
+  withCustomCalls,
+} from "./custom-tools.ts";
+import { withAllToolsLoaded } from "./loaded-tools.ts";
 import { sanitizeHistory } from "./chat-history.ts";
 import { droppedPaths, isLossOfRequest, isRejected, rejectDropped } from "./losses.ts";
 import { usageOf } from "../metering/usage/usage.ts";
@@ -90,7 +100,7 @@ function createPlan(
   rejectStoringFields(parsed.json, candidate.credential);
   if (
     api === "embeddings" ||
-    (wire === api && !needsSchemaEmulation(api, parsed.json, candidate.model))
+    (wire === api && !needsTranslation(api, parsed.json, candidate.model))
   ) {
     // The text that is sent differs from this only in fields that the gateway writes.
     const destination = destinationOf(candidate, wire);
@@ -217,6 +227,8 @@ interface WrittenTranslation {
   readonly wire: TranslatedWire;
   readonly outbound: OutboundWire;
   readonly written: WrittenRequest;
+  /** The custom tools that are sent as functions. */
+  readonly customTools: ReadonlySet<string>;
 }
 
 function writeTranslation(
@@ -225,14 +237,24 @@ function writeTranslation(
   request: CanonicalRequest,
   { credential, model, upstreamName }: Candidate,
 ): WrittenTranslation {
+  const abilities = abilitiesOf(model);
   const target = {
     provider: credential.provider.id,
     model: upstreamName,
     maxOutputTokens: model.maxOutputTokens ?? undefined,
-    abilities: abilitiesOf(model),
+    abilities,
   };
-  return { wire, outbound, written: outbound.writeRequest(request, target) };
+  const losses: Loss[] = [];
+  const loaded = withAllToolsLoaded(request, wire, losses);
+  const takesCustomTools = supportsCustomTools(wire, abilities);
+  const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
+  const written = outbound.writeRequest(sent, target);
+  const allLosses = losses.length === 0 ? written.losses : [...losses, ...written.losses];
+  const customTools = takesCustomTools ? NO_NAMES : customToolNames(loaded);
+  return { wire, outbound, written: { ...written, losses: allLosses }, customTools };
 }
+
+const NO_NAMES: ReadonlySet<string> = new Set();
 
 interface Translation extends PlanContext, WrittenTranslation {
   readonly inbound: InboundWire;
@@ -244,7 +266,7 @@ function translationPlan(
   candidate: Candidate,
   translation: Translation,
 ): TransportPlan {
-  const { inbound, outbound, wire, written, request, requestId, now } = translation;
+  const { inbound, outbound, wire, written, customTools, request, requestId, now } = translation;
   const { credential, model, upstreamName } = candidate;
   const origin = { provider: credential.provider.id, model: upstreamName };
   const dropped = [
@@ -262,6 +284,15 @@ function translationPlan(
     createdSeconds: Math.floor(now / 1_000),
     request,
   };
+  const isAdapted = customTools.size > 0;
+  const readReply = (json: JsonObject) => {
+    const reply = outbound.readReply(json, readContext);
+    return isAdapted ? withCustomCalls(reply, customTools) : reply;
+  };
+  const createReader = () => {
+    const reader = outbound.createStreamReader(readContext);
+    return isAdapted ? readerWithCustomCalls(reader, customTools) : reader;
+  };
   return {
     wire,
     path: written.path ?? requestPath(wire, candidate, parsed.stream),
@@ -269,13 +300,10 @@ function translationPlan(
     dropped,
     readUsage: (json) => usageOf(wire, json, origin.provider),
     writeReply: ({ json }, _usage, costUsd) =>
-      translateReply(inbound, outbound.readReply(json, readContext), writeContext, {
-        costUsd,
-        dropped,
-      }),
+      translateReply(inbound, readReply(json), writeContext, { costUsd, dropped }),
     createStreamTransform: () =>
       translationTransform(parsed.api === "embeddings" ? "chat" : parsed.api, {
-        reader: outbound.createStreamReader(readContext),
+        reader: createReader(),
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: parsed.api !== "chat" || request.includeUsage === true,
         dropped,
@@ -286,12 +314,10 @@ function translationPlan(
   };
 }
 
-// A model without a JSON schema field would reject the schema even on its own API, so the call is translated.
-function needsSchemaEmulation(
-  api: StreamingApi,
-  json: JsonObject,
-  model: Candidate["model"],
-): boolean {
+// A model without a JSON schema field, or without custom tools, would reject them even on its own API.
+function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate["model"]): boolean {
+  if (hasCustomTools(json) && !supportsCustomTools(api, abilitiesOf(model)) && api === "chat")
+    return true;
   let value: unknown = json;
   for (const key of SCHEMA_PATHS[api]) value = isObject(value) ? value[key] : undefined;
   return (

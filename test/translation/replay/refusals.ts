@@ -1,8 +1,8 @@
 // Why a recorded request is rightly refused at another model: what it asks for does not exist there, and dropping it would
 // change the reply, or it refers to storage at the recorded account.
 
-/** Whether a refusal is about tools that providers run, about storage at a provider, or about the rest of a request. */
-type Subject = "tools" | "storage" | "content";
+/** Whether a refusal is about tools that providers run, storage at a provider, URLs, or the rest of a request. */
+type Subject = "tools" | "storage" | "urls" | "content";
 
 const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject])[] = [
   [
@@ -20,17 +20,16 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
   [/^400 tools\[\]\.model: The advisor model/, "An advisor model of another provider", "tools"],
   [/^400 (?:web_search_options|mcp_servers|container):/, "A field for server tools", "tools"],
   [/^400 audio:/, "Audio output", "content"],
-  [/custom tools with free-form input/, "A custom tool with free-form input", "tools"],
   [
     /This content is specific to|native content in/,
     "A call or result of a server tool in the history",
     "tools",
   ],
-  [/supports only text in tool results/, "Media or tool references in a tool result", "tools"],
-  [/(?:does not|cannot) (?:support audio|fetch)/, "Audio, or a URL", "content"],
+  [/supports only text in tool results/, "Audio or video in a tool result", "tools"],
+  [/does not support audio/, "Audio", "content"],
+  [/does not fetch/, "A URL, at Bedrock", "urls"],
   [/does not support citations|document context/, "Citations of documents", "content"],
   [/^400 n:/, "Several choices", "content"],
-  [/supports only text in instructions/, "Tools that instructions add later", "tools"],
   [/stored at another provider|file is stored/, "A file at another provider", "storage"],
 ];
 
@@ -40,7 +39,7 @@ export function isAboutMeaning(reason: string): boolean {
   return MEANING.some(([pattern]) => pattern.test(reason));
 }
 
-/** Neither for a tool that a provider runs nor for storage at a provider. */
+/** Not for a tool that a provider runs, for storage at a provider, or for a URL. */
 export function isAboutContent(reason: string): boolean {
   const [, , subject = "content"] = MEANING.find(([pattern]) => pattern.test(reason)) ?? [];
   return subject === "content";

@@ -10,7 +10,7 @@ export function requestReport(results: readonly PairResult[]): string {
     const { refused, avoidable, content, total } = refusalCounts(result);
     if (total === 0) continue;
     lines.push(
-      `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)}), ${avoidable} of them for a form or a hint; ${content} (${percent(content, total)}) without tools and storage`,
+      `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)}), ${avoidable} of them for a form or a hint; ${content} (${percent(content, total)}) without tools, storage and URLs`,
       ...byCount(result.refusals).map(([reason, count]) => `    ${count} ${reason}`),
       ...byCount(result.dropped).map(([path, count]) => `    ${count} dropped ${path}`),
     );
@@ -36,7 +36,7 @@ export interface RefusalCounts {
   readonly refused: number;
   /** Refused although the provider could be asked for the same: for the form of the request, or a hint. */
   readonly avoidable: number;
-  /** Refused for anything but tools and storage of a provider. */
+  /** Refused for anything but tools and storage of a provider, and URLs. */
   readonly content: number;
 }
 

@@ -85,6 +85,11 @@ const RULES = `## Rules
 - **Namespaces of tools** (Responses) become functions named \`namespace__name\` on other wires. Replies have both names again, and
   you can send them back as they are. A joined name that is longer than 64 characters or has characters other than letters,
   digits, \`_\` and \`-\` is shortened to a digest and its last characters. Tools whose names then collide get a 400.
+- **Custom tools** take free text. Where a provider has only functions, such a tool becomes a function with one argument, \`input\`,
+  and its calls become calls of the custom tool again, also in streams. A grammar moves into the description and is listed as dropped.
+- **Tool search** and tools that are loaded later (\`tool_search\`, \`tool_search_tool_…\`, \`additional_tools\`, \`tool_reference\`) save input
+  tokens. A provider of another API gets all tools at once, and these parts are listed as dropped. A search that the client runs is a 400.
+- **Images and files in tool results** follow the results in a user message where tool messages have only text (Chat Completions).
 - **JSON schemas** become a required tool call if the model does not support them; the call is returned as text with finish reason
   \`stop\`. If the model does not support required tool calls either (DeepSeek, Moonshot, Z.ai), Postern turns on JSON mode and adds
   the schema to the instructions. Both also apply on the model's own API. In these cases the provider does not enforce the

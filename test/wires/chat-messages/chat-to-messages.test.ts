@@ -450,28 +450,6 @@ describe("messages → chat", () => {
       }).paths,
     ).toEqual(["messages[1].content[0]"]);
     expect(toChat({ top_k: 5 }).paths).toEqual(["top_k"]);
-    expect(
-      toChat({
-        messages: [
-          userMessage,
-          {
-            role: "assistant",
-            content: [{ type: "tool_use", id: "a", name: "weather", input: {} }],
-          },
-          {
-            role: "user",
-            content: [
-              {
-                type: "tool_result",
-                tool_use_id: "a",
-                content: [{ type: "image", source: { type: "url", url: "https://x.test/a.png" } }],
-              },
-            ],
-          },
-        ],
-        tools: [weatherTool],
-      }).paths,
-    ).toEqual(["messages[2].content[0].content[0]"]);
   });
 
   test("sends thinking as plain text only to a provider that accepts it", () => {

@@ -307,12 +307,8 @@ describe("equal flat names", () => {
     });
 });
 
-test("keeps a namespace with further fields on its own wire and rejects it on others", () => {
-  const searched = namespaceTool("dict", functionTool("lookup"), {
-    type: "custom",
-    name: "note",
-    defer_loading: true,
-  });
+test("keeps a namespace with a server tool on its own wire and rejects it on others", () => {
+  const searched = namespaceTool("dict", functionTool("lookup"), { type: "web_search" });
   const request = read({ tools: [searched] });
   for (const wire of FLAT_WIRES)
     expect(wire.writeRequest(request, ORIGIN).losses).toEqual([

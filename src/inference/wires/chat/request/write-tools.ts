@@ -54,7 +54,12 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
       type: "grammar",
       grammar: { syntax: tool.format.syntax, definition: tool.format.definition },
     };
-    return { type: "custom", custom: { name: tool.name, description: tool.description, format } };
+    const custom = { name: tool.name, description: tool.description, format };
+    return {
+      type: "custom",
+      custom,
+      ...takeNativeFields(tool.native, "chat", path, losses),
+    };
   }
   const strict = writeOpenAiStrict(tool, path, target, losses);
   const { function: extra, ...rest } = takeNativeFields(tool.native, "chat", path, losses) ?? {};

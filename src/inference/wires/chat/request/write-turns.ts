@@ -183,21 +183,36 @@ function addCacheLoss(
 }
 
 function writeResults(turn: Turn, path: string, context: WriteContext): readonly JsonObject[] {
-  return turn.parts
+  const attached: unknown[] = [];
+  const messages: JsonObject[] = turn.parts
     .filter((part) => part.type === "tool_result")
     .map((part) => {
-      const content = writeResult(part, part.path ?? path, context);
+      const at = part.path ?? path;
+      const media = part.content.filter((one) => isAttachable(one, context.target));
+      const content = writeResult(part, at, media, context);
+      if (media.length > 0) attached.push({ type: "text", text: `Result of ${part.name}:` });
+      for (const one of media)
+        attached.push(writePart(one, one.path ?? at, context.target, context.losses));
       return {
         role: "tool",
         tool_call_id: context.ids?.forResult(part.callId) ?? part.callId,
         content,
       };
     });
+  const content = attached.filter((one) => one !== undefined);
+  if (content.length > 0) messages.push({ role: "user", content });
+  return messages;
+}
+
+/** Tool messages have only text, so images and files of a result follow in a user message, where that is allowed. */
+function isAttachable({ type }: Part, { abilities }: Target): boolean {
+  return (type === "image" || type === "file") && abilities?.userAfterTool !== false;
 }
 
 function writeResult(
   part: ToolResultPart,
   path: string,
+  attached: readonly Part[],
   { target, losses }: WriteContext,
 ): unknown {
   if (part.isError === true) addToolErrorLoss(losses, path);
@@ -208,9 +223,9 @@ function writeResult(
   if (part.content.length === 1 && isPlainText(first)) return first.text;
   const texts = part.content.filter((one): one is TextPart => one.type === "text");
   for (const one of part.content)
-    if (one.type !== "text")
+    if (one.type !== "text" && !attached.includes(one))
       addLoss(losses, one.path ?? path, "This provider supports only text in tool results.");
-  if (texts.length === 0) return "";
+  if (texts.length === 0) return attached.length === 0 ? "" : "The result is in the next message.";
   return texts.map((one) => writePart(one, one.path ?? path, target, losses));
 }
 

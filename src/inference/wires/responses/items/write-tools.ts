@@ -18,7 +18,7 @@ import {
 
 export function writeTools(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
   const { tools, toolChoice } = request;
-  const written = groupByNamespace(tools ?? [], (tool) => writeTool(tool, target, losses));
+  const written = groupByNamespace(listedTools(tools), (tool) => writeTool(tool, target, losses));
   if (written.length === 0) return {};
   return {
     tools: written,
@@ -32,7 +32,9 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   const path = tool.path ?? `tools.${tool.name}`;
   if (tool.type === "native" && tool.wire !== "responses")
     return addLoss(losses, path, nativeToolLossReason(tool));
-  if (tool.type !== "function") return toolObject(tool);
+  if (tool.type === "native") return toolObject(tool);
+  if (tool.type === "custom")
+    return { ...toolObject(tool), ...takeNativeFields(tool.native, "responses", path, losses) };
   const strict = writeOpenAiStrict(tool, path, target, losses) ?? false;
   if (tool.cache !== undefined) {
     const reason = "This provider does not support this cache breakpoint.";
@@ -43,6 +45,11 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
     strict,
     ...takeNativeFields(tool.native, "responses", path, losses),
   };
+}
+
+/** Without those that items of the conversation load. */
+export function listedTools(tools: readonly Tool[] = []): readonly Tool[] {
+  return tools.filter((tool) => tool.type === "native" || tool.isLoaded !== true);
 }
 
 /** A tool in this API's format, in requests and repeated in responses. */

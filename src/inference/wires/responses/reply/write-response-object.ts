@@ -5,7 +5,7 @@ import type { CanonicalRequest, Tool, Turn } from "../../../canonical/request.ts
 import type { ReplyWriteContext } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { groupByNamespace } from "../items/namespaces.ts";
-import { toolChoiceObject, toolObject } from "../items/write-tools.ts";
+import { listedTools, toolChoiceObject, toolObject } from "../items/write-tools.ts";
 import { writeFinish, type WrittenFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
 
@@ -93,7 +93,7 @@ function echoedRequestFields(request: CanonicalRequest): JsonObject {
   const summary = reasoning?.summary === "none" ? undefined : reasoning?.summary;
   return {
     ...withDefaults(fields, DEFAULTS),
-    tools: groupByNamespace(request.tools ?? [], echoTool),
+    tools: groupByNamespace(listedTools(request.tools), echoTool),
     text: { format: echoFormat(request), verbosity: request.verbosity ?? "medium" },
     reasoning: withDefaults(
       { effort: reasoning?.effort, summary },

@@ -23,7 +23,8 @@ import {
 } from "../../../canonical/request.ts";
 import { readMetadata } from "../../openai-parameters.ts";
 import { readTurns } from "./read-input-items.ts";
-import { readToolChoice, readTools } from "./read-tools.ts";
+import { readAllTools } from "./read-loaded-tools.ts";
+import { readToolChoice } from "./read-tools.ts";
 
 const TOKENS_MAX = 100_000_000;
 
@@ -68,7 +69,7 @@ export function readRequest(input: unknown): CanonicalRequest {
   const body = mustBeObject(input, "");
   const text = optionalObject(body["text"], "text");
   const include = readInclude(body["include"]);
-  const tools = readTools(body["tools"]);
+  const tools = readAllTools(body["tools"], body["input"]);
   return checkRequest({
     model: mustBeName(body["model"], "model"),
     turns: [...readInstructions(body["instructions"]), ...readTurns(body["input"], tools)],

@@ -25,9 +25,9 @@ const FUNCTION_FIELDS: ReadonlySet<string> = new Set(
   "type name description parameters strict cache_control".split(" "),
 );
 
-export function readTools(value: unknown): readonly Tool[] | undefined {
-  const tools = optionalArray(value, "tools")?.flatMap((one, at): readonly Tool[] => {
-    const path = `tools[${at}]`;
+export function readTools(value: unknown, field = "tools"): readonly Tool[] | undefined {
+  const tools = optionalArray(value, field)?.flatMap((one, at): readonly Tool[] => {
+    const path = `${field}[${at}]`;
     const tool = mustBeObject(one, path);
     return tool["type"] === "namespace" ? readNamespace(tool, path) : [readTool(tool, path)];
   });
@@ -62,8 +62,8 @@ function nativeTool(value: JsonObject, path: string): NativeTool {
 function readTool(tool: JsonObject, path: string): Tool {
   const type = optionalString(tool["type"], `${path}.type`) ?? "function";
   if (type === "function") return readFunction(flatFunction(tool), path);
-  if (type !== "custom" || unknownFields(tool, CUSTOM_TOOL_FIELDS) !== undefined)
-    return nativeTool(tool, path);
+  if (type !== "custom") return nativeTool(tool, path);
+  const fields = unknownFields(tool, CUSTOM_TOOL_FIELDS);
   const format = optionalObject(tool["format"], `${path}.format`);
   return {
     type: "custom",
@@ -76,11 +76,11 @@ function readTool(tool: JsonObject, path: string): Tool {
             definition: mustBeString(format["definition"], `${path}.format.definition`),
           }
         : undefined,
+    native: fields && { wire: "responses", fields },
     path,
   };
 }
 
-// A custom tool with further fields, such as deferred loading, is a native tool.
 const CUSTOM_TOOL_FIELDS: ReadonlySet<string> = new Set("type name description format".split(" "));
 
 function nativeName(tool: JsonObject, type: string): string {

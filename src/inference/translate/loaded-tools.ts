@@ -1,0 +1,93 @@
+// Searches for tools, and tools that are loaded in the conversation, save input tokens. At a provider of another API the
+// model gets all tools at once, so it can do the same without them.
+
+import { isObject, type JsonObject } from "../../base/json.ts";
+import { addHintLoss, type Loss } from "../canonical/loss.ts";
+import type { NativePart, Part, ToolResultPart, WireName } from "../canonical/parts.ts";
+import type { CanonicalRequest, NativeTool, Tool, Turn } from "../canonical/request.ts";
+
+const REASON = "The model gets all tools at once, because this provider does not load them later.";
+
+/** The request without them, for a wire; what is left out is added to the losses. */
+export function withAllToolsLoaded(
+  request: CanonicalRequest,
+  wire: WireName,
+  losses: Loss[],
+): CanonicalRequest {
+  const isForeign = (one: Tool | Part): boolean => one.type === "native" && one.wire !== wire;
+  const { tools, turns } = request;
+  const hasNative =
+    tools?.some(isForeign) === true ||
+    turns.some(({ parts }) =>
+      parts.some((part) =>
+        part.type === "tool_result" ? part.content.some(isForeign) : isForeign(part),
+      ),
+    );
+  if (!hasNative) return request;
+  const drop = (path: string | undefined, name: string): false => {
+    addHintLoss(losses, path ?? name, REASON);
+    return false;
+  };
+  return {
+    ...request,
+    tools: tools?.filter((tool) =>
+      tool.type === "native" && tool.wire !== wire && isToolSearch(tool)
+        ? drop(tool.path, "tools")
+        : true,
+    ),
+    turns: turns.flatMap((turn): readonly Turn[] => {
+      const parts = turn.parts
+        .filter((part) =>
+          part.type === "native" && part.wire !== wire && isToolLoading(part)
+            ? drop(part.path, "messages")
+            : true,
+        )
+        .map((part) => (part.type === "tool_result" ? nameLoadedTools(part, wire, losses) : part));
+      return parts.length === 0 && turn.parts.length > 0 && turn.native === undefined
+        ? []
+        : [{ ...turn, parts }];
+    }),
+  };
+}
+
+/** A search that the provider runs. One that the client runs needs its call. */
+function isToolSearch({ wire, value }: NativeTool): boolean {
+  const { type, execution } = value;
+  if (wire === "responses") return type === "tool_search" && execution !== "client";
+  return wire === "messages" && typeof type === "string" && type.startsWith("tool_search_tool_");
+}
+
+function isToolLoading({ wire, value }: NativePart): boolean {
+  const { type, name, tool } = value;
+  if (wire === "responses") return type === "tool_search_call" || isLoadingItem(value);
+  if (wire !== "messages") return false;
+  return (
+    type === "tool_search_tool_result" ||
+    (type === "server_tool_use" && String(name).startsWith("tool_search_tool_")) ||
+    (type === "tool_addition" && isObject(tool) && tool["type"] === "tool_reference")
+  );
+}
+
+/** An item of the responses API with tools, whose tools its reader adds to the others. */
+function isLoadingItem({ type, tools }: JsonObject): boolean {
+  return (
+    (type === "tool_search_output" || type === "additional_tools") &&
+    Array.isArray(tools) &&
+    tools.every(
+      (tool: unknown) =>
+        isObject(tool) && ["function", "custom", "namespace"].includes(String(tool["type"])),
+    )
+  );
+}
+
+// A result must have content, so a reference becomes the name of its tool.
+function nameLoadedTools(result: ToolResultPart, wire: WireName, losses: Loss[]): ToolResultPart {
+  const content = result.content.map((part): ToolResultPart["content"][number] => {
+    if (part.type !== "native" || part.wire === wire) return part;
+    const { type, tool_name: name } = part.value;
+    if (type !== "tool_reference" || typeof name !== "string") return part;
+    addHintLoss(losses, part.path ?? "messages", REASON);
+    return { type: "text", text: `Loaded the tool ${name}.`, path: part.path };
+  });
+  return { ...result, content };
+}

@@ -1,0 +1,151 @@
+// Custom tools over every wire: those without custom tools get a function whose one argument is the text.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import type { CanonicalEvent } from "../../src/inference/canonical/events.ts";
+import { readerWithCustomCalls } from "../../src/inference/translate/custom-tools.ts";
+import { sseEvents } from "../wires/stream-helpers.ts";
+import {
+  callApi,
+  type Harness,
+  type Json,
+  modelOn,
+  startHarness,
+  WIRES,
+} from "./support/harness.ts";
+
+const GRAMMAR = { type: "grammar", syntax: "lark", definition: 'start: "a"+' } as const;
+const TOOL = { type: "custom", name: "write_note", description: "Writes a note.", format: GRAMMAR };
+const CHAT_TOOL = {
+  type: "custom",
+  custom: {
+    name: TOOL.name,
+    format: { type: "grammar", grammar: { syntax: "lark", definition: GRAMMAR.definition } },
+  },
+};
+const RESULT = "The note is written.";
+
+let harness: Harness;
+beforeAll(async () => {
+  harness = await startHarness();
+});
+afterAll(() => harness.stop());
+
+const sent = (): Json => harness.upstreamRequests.at(-1)?.body ?? {};
+
+async function callResponses(body: Json): Promise<readonly Json[]> {
+  const { status, text, json, headers } = await callApi(harness, "responses", body);
+  expect([status, status === 200 ? "" : text]).toEqual([200, ""]);
+  const isNative = JSON.stringify(sent()).includes('"custom"');
+  expect(headers.get("x-postern-dropped")).toBe(isNative ? null : "tools[0].format");
+  if (body["stream"] !== true) return json["output"] as Json[];
+  return sseEvents(text).map(({ data }) => JSON.parse(data) as Json);
+}
+
+describe("a custom tool of Responses", () => {
+  for (const wire of WIRES) {
+    const common = { model: modelOn(wire), tools: [TOOL], tool_choice: "required" };
+    const input = [{ role: "user", content: "Write a note." }];
+
+    test(`is called with text by ${wire}, and its result is sent back`, async () => {
+      const output = await callResponses({ ...common, input });
+      const call = output.find(({ type }) => type === "custom_tool_call") ?? {};
+      expect([call["name"], typeof call["input"]]).toEqual([TOOL.name, "string"]);
+      expect(String(call["input"])).not.toStartWith("{");
+      const result = { type: "custom_tool_call_output", call_id: call["call_id"], output: RESULT };
+      const next = [...input, ...output, result];
+      await callResponses({ ...common, tool_choice: "auto", input: next });
+      for (const part of [RESULT, GRAMMAR.definition])
+        expect(JSON.stringify(sent())).toContain(JSON.stringify(part).slice(1, -1));
+    });
+
+    test(`is streamed from ${wire}`, async () => {
+      const events = await callResponses({ ...common, input, stream: true });
+      const deltas = events.filter(({ type }) => type === "response.custom_tool_call_input.delta");
+      const done = events.find(({ type }) => type === "response.custom_tool_call_input.done");
+      expect(deltas.map(({ delta }) => delta).join("")).toBe(String(done?.["input"]));
+      expect(String(done?.["input"])).not.toStartWith("{");
+    });
+  }
+});
+
+test("a custom tool of Chat Completions works with providers of that API that have none", async () => {
+  for (const wire of ["chat", "messages"] as const) {
+    const { json, headers } = await callApi(harness, "chat", {
+      model: modelOn(wire),
+      messages: [{ role: "user", content: "Write a note." }],
+      tools: [CHAT_TOOL],
+      tool_choice: { type: "custom", custom: { name: TOOL.name } },
+    });
+    const [choice] = json["choices"] as readonly { message: Json }[];
+    expect(choice?.message["tool_calls"]).toMatchObject([
+      { type: "custom", custom: { name: TOOL.name, input: expect.any(String) } },
+    ]);
+    expect(headers.get("x-postern-dropped")).toBe("tools[0].format");
+  }
+});
+
+test("a strict caller is refused, because the grammar is not enforced", async () => {
+  const body = { model: modelOn("messages"), input: "a", tools: [TOOL] };
+  const refused = await callApi(harness, "responses", {
+    ...body,
+    provider: { require_parameters: true },
+  });
+  expect([refused.status, (refused.json["error"] as Json)["param"]]).toEqual([
+    400,
+    "tools[0].format",
+  ]);
+});
+
+describe("streamed arguments", () => {
+  const CHARACTERS = ["a", '"', "\\", "/", "\n", "\0", "é", "😀", "\ud83d", "\u2028", "{", "u0041"];
+  const decode = (pieces: readonly string[]): string => {
+    const at = { choice: 0, part: 0 };
+    const events: CanonicalEvent[] = [
+      { type: "part_start", ...at, head: { type: "tool_call", id: "c1", name: "note" } },
+      ...pieces.map((text) => ({ type: "delta", ...at, text }) as const),
+      { type: "part_end", ...at },
+    ];
+    const reader = readerWithCustomCalls({ push: () => events, end: () => [] }, new Set(["note"]));
+    const written = reader.push({ name: "", data: "" });
+    return written.map((event) => (event.type === "delta" ? event.text : "")).join("");
+  };
+  const split = (text: string, cuts: readonly number[]): readonly string[] => {
+    const at = [...new Set([0, ...cuts.map((cut) => cut % (text.length + 1)), text.length])];
+    return at
+      .toSorted((left, right) => left - right)
+      .map((cut, index, all) => text.slice(all[index - 1] ?? 0, cut));
+  };
+
+  test("are decoded wherever they are cut", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(...CHARACTERS), { maxLength: 20 }).map((all) => all.join("")),
+        fc.array(fc.nat({ max: 100 }), { maxLength: 8 }),
+        fc.constantFrom("", " ", "\n  "),
+        fc.boolean(),
+        (input, cuts, space, isAscii) => {
+          const value = JSON.stringify(input);
+          const escaped = isAscii
+            ? value.replaceAll(
+                /[^\0-\x7f]/g,
+                (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+              )
+            : value;
+          const text = `${space}{${space}"input"${space}:${space}${escaped}${space}}`;
+          expect(decode(split(text, cuts))).toBe(input);
+        },
+      ),
+    );
+  });
+
+  test.each([
+    ['{"text":"a"}', '{"text":"a"}'],
+    ['{"note":1,"input":"a"}', "a"],
+    ['{"input":{"a":1}}', '{"input":{"a":1}}'],
+    ["", ""],
+    ['{"input":"cut of', "cut of"],
+  ])("of another form are passed on: %s", (text, expected) => {
+    expect(decode([text])).toBe(expected);
+  });
+});
