@@ -15,6 +15,7 @@ function simulateProcess(perMs: number) {
   let timers: { at: number; sample: () => void }[] = [];
   const guard = createOverloadGuard({
     now: () => now,
+    cpuMs: () => now,
     schedule: (sample, ms) => timers.push({ at: now + ms, sample }),
   });
   const runIteration = (perMsByAccount: Readonly<Record<string, number>>, sums: Sums): number => {
@@ -111,22 +112,36 @@ describe("the overload guard", () => {
   });
 
   test("refuses nothing after one long pause of the loop", () => {
-    let now = 0;
-    let timer = (): void => undefined;
-    const guard = createOverloadGuard({
-      now: () => now,
-      schedule: (sample) => {
-        timer = sample;
-      },
-    });
-    guard.admit("acct_a");
-    for (const pauseMs of [10, 500, 10, 10]) {
-      now += pauseMs;
-      timer();
-      for (let index = 0; index < 100; index++) guard.admit("acct_a");
-    }
+    expect(admitBetween([10, 500, 10, 10], 1)).toBe("all");
+  });
+
+  test("refuses calls while the loop's own work delays it, and not while it waits for a core or a disk", () => {
+    const pauses = Array.from({ length: 20 }, () => 100);
+    expect(admitBetween(pauses, 1)).toBe("some");
+    expect(admitBetween(pauses, 0.2)).toBe("all");
   });
 });
+
+/** Admits 100 calls after each pause of a loop, which works for a share of the time. */
+function admitBetween(pausesMs: readonly number[], cpuShare: number): "all" | "some" {
+  let now = 0;
+  let timer = (): void => undefined;
+  const guard = createOverloadGuard({
+    now: () => now,
+    cpuMs: () => now * cpuShare,
+    schedule: (sample) => {
+      timer = sample;
+    },
+  });
+  let areAllAdmitted = isAdmitted(guard, "acct_a");
+  for (const pauseMs of pausesMs) {
+    now += pauseMs;
+    timer();
+    for (let index = 0; index < 100; index++)
+      if (!isAdmitted(guard, "acct_a")) areAllAdmitted = false;
+  }
+  return areAllAdmitted ? "all" : "some";
+}
 
 describe("a gateway whose event loop stays delayed", () => {
   test("answers calls with 503 and retry-after in the form of each API, and serves again afterwards", async () => {
@@ -158,7 +173,11 @@ describe("a gateway whose event loop stays delayed", () => {
   });
 });
 
-/** The gateway runs in this process. */
-function blockLoop(ms: number): void {
-  for (const end = performance.now() + ms; performance.now() < end;);
+/** The gateway runs in this thread. Other processes take the core meanwhile, so the time is CPU time. */
+function blockLoop(cpuMs: number): void {
+  const used = (): number => {
+    const { user, system } = process.threadCpuUsage();
+    return (user + system) / 1_000;
+  };
+  for (const end = used() + cpuMs; used() < end;);
 }

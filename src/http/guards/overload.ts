@@ -1,6 +1,6 @@
 // Refuses model calls, before their bodies are read, while more arrive than this process can serve. The sign is the delay of
-// the event loop, which an admitted call meets at each of its steps. What can be served is shared out by account, so that an
-// account with many calls does not displace one with few.
+// the event loop by its own work, which an admitted call meets at each of its steps. What can be served is shared out by
+// account, so that an account with many calls does not displace one with few.
 
 import { Fault } from "../../base/fault.ts";
 
@@ -27,6 +27,8 @@ export interface OverloadGuard {
 export interface OverloadDeps {
   /** Monotonic. */
   readonly now: () => number;
+  /** CPU time of the event loop's thread: what other processes of the machine or a slow disk delay is no overload. */
+  readonly cpuMs: () => number;
   /** Runs `sample` after `ms` if the loop is not delayed. */
   readonly schedule: (sample: () => void, ms: number) => void;
 }
@@ -38,10 +40,18 @@ interface Arrivals {
 
 const TIMERS: OverloadDeps = {
   now: () => performance.now(),
+  cpuMs: () => {
+    const { user, system } = process.threadCpuUsage();
+    return (user + system) / 1_000;
+  },
   schedule: (sample, ms) => void setTimeout(sample, ms).unref(),
 };
 
-export function createOverloadGuard({ now, schedule }: OverloadDeps = TIMERS): OverloadGuard {
+export function createOverloadGuard({
+  now,
+  cpuMs,
+  schedule,
+}: OverloadDeps = TIMERS): OverloadGuard {
   let arrivals = new Map<string, Arrivals>();
   let finished = 0;
   /** Calls per millisecond; infinite without overload. */
@@ -51,10 +61,12 @@ export function createOverloadGuard({ now, schedule }: OverloadDeps = TIMERS): O
   let delayedSamples = 0;
   let windowStart = 0;
   let sampleDue = 0;
+  let cpuBefore = 0;
   let isSampling = false;
 
   const scheduleSample = (): void => {
     sampleDue = now() + SAMPLE_MS;
+    cpuBefore = cpuMs();
     schedule(sample, SAMPLE_MS);
   };
   const startWindow = (): void => {
@@ -79,7 +91,8 @@ export function createOverloadGuard({ now, schedule }: OverloadDeps = TIMERS): O
     isSampling = arrived > 0 || rate !== Number.POSITIVE_INFINITY;
   };
   function sample(): void {
-    delayedSamples = now() - sampleDue > DELAY_MAX_MS ? delayedSamples + 1 : 0;
+    const delayMs = Math.min(now() - sampleDue, cpuMs() - cpuBefore);
+    delayedSamples = delayMs > DELAY_MAX_MS ? delayedSamples + 1 : 0;
     if (now() - windowStart >= WINDOW_MS) endWindow();
     if (isSampling) scheduleSample();
   }
