@@ -39,7 +39,7 @@ export interface LedgerDeps<UsageRecord> {
   /** Buffers new holds in memory; without it, every hold is inserted immediately. */
   readonly holdBuffer?: Pick<BufferedDb, "writeBatch" | "tryHoldSync"> | undefined;
   readonly ownHolds?:
-    | Pick<OwnHolds<UsageRecord>, "addOpen" | "addSettlement" | "forgetSettlement">
+    | Pick<OwnHolds<UsageRecord>, "addOpen" | "removeOpen" | "addSettlement">
     | undefined;
   readonly process: string;
   readonly epoch: number;
@@ -68,21 +68,19 @@ export function createLedger<UsageRecord>({
     onBudgetThresholds,
     onKeyAlerts,
   };
+  const commit: Commit<UsageRecord> = async (operations, hasShortLockTimeout) => {
+    if (holdBuffer !== undefined)
+      return (
+        await holdBuffer.writeBatch((tx, buffer) => applyBatch(tx, operations, context, buffer))
+      ).outcomes;
+    const { outcomes } = await db.write(async (tx) => {
+      if (hasShortLockTimeout) await setShortLockTimeout(tx);
+      return applyBatch(tx, operations, context);
+    }, durabilityOf(operations));
+    return outcomes;
+  };
   const group = createGroupCommit<Operation<UsageRecord>, HoldOutcome | SettleOutcome>(
-    async (operations, hasShortLockTimeout) => {
-      const { outcomes } =
-        holdBuffer === undefined
-          ? await db.write(async (tx) => {
-              if (hasShortLockTimeout) await setShortLockTimeout(tx);
-              return applyBatch(tx, operations, context);
-            }, durabilityOf(operations))
-          : await holdBuffer.writeBatch((tx, buffer) =>
-              applyBatch(tx, operations, context, buffer),
-            );
-      if (ownHolds !== undefined)
-        trackHolds(ownHolds, operations, outcomes, holdBuffer === undefined);
-      return outcomes;
-    },
+    ownHolds === undefined ? commit : trackHolds(commit, ownHolds),
     undefined,
     {
       // With a hold buffer the store is SQLite in this process, so the reply of a commit cannot be lost.
@@ -111,7 +109,9 @@ export function createLedger<UsageRecord>({
         return Promise.reject(
           new Error(`settle ${request.id} has an invalid cost: ${request.cost}`),
         );
-      ownHolds?.addSettlement(request);
+      ownHolds?.removeOpen(request.id);
+      // SQLite loses no commits.
+      if (holdBuffer === undefined) ownHolds?.addSettlement(request);
       // The outcome has the kind of its operation.
       return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
     },
@@ -121,17 +121,29 @@ export function createLedger<UsageRecord>({
   };
 }
 
-// SQLite loses no commits.
-function trackHolds<UsageRecord>(
-  { addOpen, forgetSettlement }: NonNullable<LedgerDeps<UsageRecord>["ownHolds"]>,
+type Commit<UsageRecord> = (
   operations: readonly Operation<UsageRecord>[],
-  outcomes: readonly (HoldOutcome | SettleOutcome)[],
-  canLoseCommits: boolean,
-): void {
-  for (const [index, { request }] of operations.entries()) {
-    if (outcomes[index]?.status === "held") addOpen(request.id);
-    else if (!canLoseCommits) forgetSettlement(request.id);
-  }
+  hasShortLockTimeout: boolean,
+) => Promise<readonly (HoldOutcome | SettleOutcome)[]>;
+
+/** Remembers the holds that a batch opened, and the settlements that it could not write. */
+function trackHolds<UsageRecord>(
+  commit: Commit<UsageRecord>,
+  { addOpen, addSettlement }: NonNullable<LedgerDeps<UsageRecord>["ownHolds"]>,
+): Commit<UsageRecord> {
+  return async (operations, hasShortLockTimeout) => {
+    try {
+      const outcomes = await commit(operations, hasShortLockTimeout);
+      for (const [index, outcome] of outcomes.entries()) {
+        const id = operations[index]?.request.id;
+        if (outcome.status === "held" && id !== undefined) addOpen(id);
+      }
+      return outcomes;
+    } catch (error) {
+      for (const { kind, request } of operations) if (kind === "settle") addSettlement(request);
+      throw error;
+    }
+  };
 }
 
 function compensationFor<UsageRecord>({

@@ -8,9 +8,8 @@ const SETTLEMENTS_MAX = 10_000;
 
 export interface OwnHolds<UsageRecord> {
   readonly addOpen: (id: string) => void;
+  readonly removeOpen: (id: string) => void;
   readonly addSettlement: (request: SettleRequest<UsageRecord>) => void;
-  /** For a store that loses no commits: keeping settlements makes the garbage collector slower. */
-  readonly forgetSettlement: (id: string) => void;
   readonly isOpen: (id: string) => boolean;
   /** How a hold that is not open was settled, if it was among the last ones. */
   readonly findSettlement: (id: string) => SettleRequest<UsageRecord> | undefined;
@@ -34,15 +33,14 @@ export function createOwnHolds<UsageRecord>(
     addOpen: (id) => {
       open.add(id);
     },
+    removeOpen: (id) => {
+      open.delete(id);
+    },
     addSettlement: (request) => {
       const { id, record } = request;
-      open.delete(id);
       if (newer.size >= SETTLEMENTS_MAX / 2) forgetOlder();
       const kept = record === undefined ? undefined : shrink(record);
       newer.set(id, kept === undefined || kept === record ? request : { ...request, record: kept });
-    },
-    forgetSettlement: (id) => {
-      if (!newer.delete(id)) older.delete(id);
     },
     isOpen: (id) => open.has(id),
     findSettlement: (id) => newer.get(id) ?? older.get(id),
