@@ -60,10 +60,14 @@ describe("the price of", () => {
     ]);
   });
 
-  test.each(["openai/gpt-4.1", "openai/gpt-4o-mini"])("a web search of %s", (id) => {
+  test.each([
+    ["openai/gpt-4.1", 0.01],
+    ["openai/gpt-4.1-mini", 0.0132],
+    ["openai/gpt-4o-mini", 0.0112],
+  ])("a web search of %s", (id, usd) => {
     const { base } = card(id);
     const fees = [base.web_search_preview, base.web_search];
-    expect(fees.map((picos) => Number(picos) / PICOS_PER_USD)).toEqual([0.025, 0.01]);
+    expect(fees.map((picos) => Number(picos) / PICOS_PER_USD)).toEqual([0.025, usd]);
   });
 
   test("Claude Opus 4.6 on Vertex above 200,000 tokens is that of Anthropic, which has no such tier since March", () => {

@@ -2,7 +2,7 @@
 // tools may read and charge, and the output limit.
 
 import { Fault } from "../../base/fault.ts";
-import { FEE_METERS } from "../../base/usage-meters.ts";
+import { FEE_METERS, type FeeMeter } from "../../base/usage-meters.ts";
 import type { Nano } from "../../base/money.ts";
 import {
   type Catalog,
@@ -87,7 +87,7 @@ export function estimateCost(
   const seconds = cards.some(({ base }) => (base.audio_second ?? 0n) > 0n)
     ? audioSecondsBound(request.json, limits.input)
     : 0;
-  const bounds = priceBounds(request, inputTokens, { searches: quirk?.searches ?? 0, seconds });
+  const bounds = priceBounds(request, inputTokens, { quirk, seconds });
   const hasUnboundedReasoning =
     quirk?.hasUnboundedReasoning === true ||
     // xAI does not count reasoning towards the caller's output limit.
@@ -198,6 +198,7 @@ function textsOf(input: unknown): number {
 interface ModelQuirk {
   readonly model: RegExp;
   readonly searches: number;
+  readonly searchMeter: FeeMeter;
   /** Upper bound of input tokens that these searches add. */
   readonly toolTokens: number;
   /** The caller's output limit does not cover reasoning. */
@@ -205,10 +206,22 @@ interface ModelQuirk {
 }
 
 const MODEL_QUIRKS: readonly ModelQuirk[] = [
-  { model: /^(openai|azure)\/.*-search-(preview|api)/, searches: 1, toolTokens: 8_000 },
+  {
+    model: /^(openai|azure)\/.*-search-preview/,
+    searches: 1,
+    searchMeter: "web_search_preview",
+    toolTokens: 8_000,
+  },
+  {
+    model: /^(openai|azure)\/.*-search-api/,
+    searches: 1,
+    searchMeter: "web_search",
+    toolTokens: 8_000,
+  },
   {
     model: /^perplexity\/.*deep-research/,
     searches: 50,
+    searchMeter: "web_search",
     toolTokens: UNBOUNDED_TOOL_TOKENS,
     hasUnboundedReasoning: true,
   },
@@ -244,12 +257,15 @@ function plausibleUsage(
 function priceBounds(
   { fees: requestedFees, serviceTier, speed }: ParsedRequest,
   inputTokens: number,
-  { searches, seconds }: { readonly searches: number; readonly seconds: number },
+  { quirk, seconds }: { readonly quirk: ModelQuirk | undefined; readonly seconds: number },
 ): CostEstimate["bounds"] {
   const withSearches =
-    searches === 0
+    quirk === undefined
       ? requestedFees
-      : { ...requestedFees, web_search: Math.max(requestedFees.web_search ?? 0, searches) };
+      : {
+          ...requestedFees,
+          [quirk.searchMeter]: Math.max(requestedFees[quirk.searchMeter] ?? 0, quirk.searches),
+        };
   const fees = seconds === 0 ? withSearches : { ...withSearches, audio_second: seconds };
   if (serviceTier === undefined && speed === undefined)
     return fees === NO_FEES ? { inputTokens } : { inputTokens, fees };

@@ -23,12 +23,13 @@ export interface ServerTool extends Sourced {
 
 const OPENAI = ["openai"];
 const OPENAI_PRICING = "https://developers.openai.com/api/docs/pricing";
-const OPENAI_TOOLS = "https://developers.openai.com/api/docs/guides/tools";
+const WEB_SEARCH = /^(web_search(_\d{4}_\d\d_\d\d)?|web_search_options)$/;
 const OPENAI_TOOL_MODELS = /^(gpt-4|gpt-5|gpt-6|o1|o3|o4)/;
 const ANTHROPIC = ["anthropic"];
 const ANTHROPIC_HOSTS = ["anthropic", "vertex", "bedrock"];
 const ANTHROPIC_PRICING = "https://platform.claude.com/docs/en/about-claude/pricing";
-const ANTHROPIC_TOOLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview";
+const ANTHROPIC_ADVISOR =
+  "https://platform.claude.com/docs/en/agents-and-tools/tool-use/advisor-tool";
 const GOOGLE_HOSTS = ["google", "vertex"];
 const GOOGLE_PRICING = "https://ai.google.dev/gemini-api/docs/pricing";
 const XAI = ["xai"];
@@ -37,9 +38,26 @@ const CHECKED_ON = "2026-11-21";
 const TOOLS_CHECKED_ON = "2026-11-23";
 
 export const SERVER_TOOLS: readonly ServerTool[] = [
+  // 0.01 USD, and 8,000 input tokens for the content of the search, which the usage of these models does not count.
   {
     providers: OPENAI,
-    name: /^(web_search(_\d{4}_\d\d_\d\d)?|web_search_options)$/,
+    name: WEB_SEARCH,
+    title: "`web_search`, `web_search_options` with GPT-4o mini",
+    fee: { meter: "web_search", models: /^gpt-4o-mini/, usd: "0.0112", unit: "search" },
+    source: OPENAI_PRICING,
+    checked: TOOLS_CHECKED_ON,
+  },
+  {
+    providers: OPENAI,
+    name: WEB_SEARCH,
+    title: "`web_search`, `web_search_options` with GPT-4.1 mini",
+    fee: { meter: "web_search", models: /^gpt-4\.1-mini/, usd: "0.0132", unit: "search" },
+    source: OPENAI_PRICING,
+    checked: TOOLS_CHECKED_ON,
+  },
+  {
+    providers: OPENAI,
+    name: WEB_SEARCH,
     title: "`web_search`, `web_search_options`",
     fee: { meter: "web_search", models: OPENAI_TOOL_MODELS, usd: "0.01", unit: "search" },
     source: OPENAI_PRICING,
@@ -51,15 +69,16 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
     title: "`web_search_preview`, models that reason",
     fee: { meter: "web_search_preview", models: /^(gpt-5|gpt-6|o\d)/, usd: "0.01", unit: "search" },
     source: OPENAI_PRICING,
-    checked: null,
+    checked: TOOLS_CHECKED_ON,
   },
   {
     providers: OPENAI,
     name: /^web_search_preview/,
-    title: "`web_search_preview`, other models",
+    title:
+      "`web_search_preview`, other models; `gpt-4o-search-preview`, `gpt-4o-mini-search-preview`",
     fee: { meter: "web_search_preview", models: /^gpt-4/, usd: "0.025", unit: "search" },
     source: OPENAI_PRICING,
-    checked: null,
+    checked: TOOLS_CHECKED_ON,
   },
   {
     providers: OPENAI,
@@ -87,8 +106,8 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
     providers: OPENAI,
     name: /^(mcp|computer(_use_preview)?|local_shell|shell|apply_patch|tool_search)$/,
     title: "`mcp`, `computer`, `computer_use_preview`, local `shell`, `apply_patch`, `tool_search`",
-    source: OPENAI_TOOLS,
-    checked: null,
+    source: OPENAI_PRICING,
+    checked: TOOLS_CHECKED_ON,
   },
   {
     providers: ANTHROPIC,
@@ -108,17 +127,25 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
   },
   {
     providers: ANTHROPIC_HOSTS,
-    name: /^(bash|text_editor|computer|memory|tool_search_tool_(regex|bm25))(_\d{8})?$/,
-    title: "`bash_…`, `text_editor_…`, `computer_…`, `memory_…`, `tool_search_tool_…`",
-    source: ANTHROPIC_TOOLS,
-    checked: null,
+    name: /^(bash|text_editor|computer(_toolset)?|memory|tool_search_tool_(regex|bm25))(_\d{8})?$/,
+    title:
+      "`bash_…`, `text_editor_…`, `computer_…`, `computer_toolset_…`, `memory_…`, `tool_search_tool_…`",
+    source: ANTHROPIC_PRICING,
+    checked: TOOLS_CHECKED_ON,
   },
   {
     providers: ANTHROPIC,
-    name: /^(mcp_toolset|advisor_\d{8})$/,
-    title: "`mcp_toolset`, `advisor_…` (at the price of the advisor model)",
-    source: ANTHROPIC_TOOLS,
-    checked: null,
+    name: /^mcp_toolset$/,
+    title: "`mcp_toolset`",
+    source: ANTHROPIC_PRICING,
+    checked: TOOLS_CHECKED_ON,
+  },
+  {
+    providers: ANTHROPIC,
+    name: /^advisor_\d{8}$/,
+    title: "`advisor_…` (at the price of the advisor model)",
+    source: ANTHROPIC_ADVISOR,
+    checked: TOOLS_CHECKED_ON,
   },
   // Up to Gemini 2.5 a grounded prompt is charged once; from Gemini 3 on, each search query.
   {

@@ -1,7 +1,7 @@
 // Usage on the chat wire (OpenAI's Chat Completions). Most providers implement it, and they count differently.
 
 import { memoize } from "../../../base/memoize.ts";
-import type { TokenMeter, Usage } from "../../../base/usage-meters.ts";
+import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
 import { addFee, readFeeCounts, type Fees } from "./fee-counts.ts";
 import type { ScanPlan } from "./event-scanner.ts";
 import { splitInput, splitOutput } from "./token-breakdown.ts";
@@ -47,10 +47,15 @@ interface ChatUsageRule {
   /** The search size decides the request fee; it is reported as the service tier. */
   readonly searchSize?: Path;
   /** Models that make one web search per request without counting it in any field. */
-  readonly searchModels?: RegExp;
+  readonly searchModels?: readonly (readonly [model: RegExp, meter: FeeMeter])[];
 }
 
-const OPENAI_RULE: ChatUsageRule = { searchModels: /-search-(?:preview|api)/ };
+const OPENAI_RULE: ChatUsageRule = {
+  searchModels: [
+    [/-search-preview/, "web_search_preview"],
+    [/-search-api/, "web_search"],
+  ],
+};
 const PROVIDER_RULES: ReadonlyMap<string, ChatUsageRule> = new Map([
   ["openai", OPENAI_RULE],
   ["azure", OPENAI_RULE],
@@ -305,6 +310,7 @@ function feesOf(
   const reportedFee = valueAt(usage, ["cost", "request_cost"]);
   if (rule.requestFee && reportedFee !== 0 && fees.web_search === undefined)
     addFee(fees, "request");
-  if (model !== undefined && rule.searchModels?.test(model)) addFee(fees, "web_search");
+  const search = rule.searchModels?.find(([pattern]) => model !== undefined && pattern.test(model));
+  if (search !== undefined) addFee(fees, search[1]);
   return fees;
 }

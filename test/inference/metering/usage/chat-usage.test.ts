@@ -249,7 +249,10 @@ describe("usage on the chat wire", () => {
         model: "gpt-4o-mini-search-preview-2025-03-11",
         usage: { prompt_tokens: 1 },
       }),
-    ).toEqual({ web_search: 1 });
+    ).toEqual({ web_search_preview: 1 });
+    expect(feesOf("chat", { model: "gpt-5-search-api", usage: { prompt_tokens: 1 } })).toEqual({
+      web_search: 1,
+    });
     expect(chatUsage({ prompt_tokens: 1, num_search_queries: 18 }, "perplexity")?.fees).toEqual({
       web_search: 18,
     });
