@@ -27,8 +27,8 @@ import { parsePostgresUrl } from "./postgres-url.ts";
 import { cachePerColumns } from "./statements.ts";
 
 const STALL_CHECK_MS = 5_000;
-/** Statements of migrations have no time limit. */
-const IS_DDL = /^(create|alter) /;
+/** Statements of migrations have no time limit: changes of the schema, and inserts of rows that other tables have. */
+const IS_MIGRATION = /^(create|alter) |^insert into \w+ \([^)]*\)\s+select (?!\* )/;
 const ATTEMPTS_MAX = 4;
 const RETRY_BASE_MS = 5;
 /** How long a process that freezes inside a transaction keeps its row locks. */
@@ -165,9 +165,10 @@ async function inTransaction<T>(
   const runner: Runner = {
     unsafe: async (sql, params) => {
       if (failure !== undefined) throw failure.cause;
-      if (IS_DDL.test(sql)) void send(connection, DISABLE_LOCK_TIMEOUT).catch(fail);
+      const isMigration = IS_MIGRATION.test(sql);
+      if (isMigration) void send(connection, DISABLE_LOCK_TIMEOUT).catch(fail);
       const reply = send(connection, sql, params);
-      return (IS_DDL.test(sql) ? reply : trackInFlight(pool, reply)).catch(fail);
+      return (isMigration ? reply : trackInFlight(pool, reply)).catch(fail);
     },
   };
   try {
