@@ -161,7 +161,7 @@ function summaryRoute(db: Db): Route {
       const filter = untilNow(parseFilter(query), now);
       return readUsage(db, async (reader) => {
         const { accountId } = caller;
-        const page = await listUsageSums(
+        const { total, ...page } = await listUsageSums(
           reader,
           accountId,
           { ...filter, timeZone },
@@ -169,11 +169,10 @@ function summaryRoute(db: Db): Route {
         );
         if (acceptsCsv(headers)) return csvResponse(sumsToCsv(page.data, grouping), page);
         const previous = previousPeriod(filter, now);
-        const totals = await totalUsage(reader, accountId, filter);
         const body = {
           ...page,
           data: page.data.map((sum) => toSumRecord(sum, grouping)),
-          totals: toTotalRecord(totals),
+          totals: toTotalRecord(total),
           previous_totals:
             previous === undefined
               ? null

@@ -34,13 +34,21 @@ export function startOfDay(timeZone: string, at: number): number {
   return hour;
 }
 
-/** The start of the next local day. */
-export function endOfDay(timeZone: string, at: number): number {
-  const buckets = { unit: "day", timeZone } as const;
-  const day = bucketOf(buckets, at);
-  let hour = at - (at % HOUR_MS) + HOUR_MS;
-  while (bucketOf(buckets, hour) === day) hour += HOUR_MS;
-  return hour;
+export interface LocalDays {
+  /** An hour in the local day that has most hours of the UTC day. */
+  readonly mostHours: number;
+  /** The hours of the UTC day that are in another local day. */
+  readonly otherHours: readonly number[];
+}
+
+/** How the UTC day that starts at `day` is divided into local days. */
+export function localDaysOf(timeZone: string, day: number): LocalDays {
+  const hours = Array.from({ length: DAY_MS / HOUR_MS }, (_, hour) => day + hour * HOUR_MS);
+  const byDay = Map.groupBy(hours, (hour) => bucketOf({ unit: "day", timeZone }, hour));
+  const [most = hours, ...others] = [...byDay.values()].sort(
+    (one, other) => other.length - one.length,
+  );
+  return { mostHours: most[0] ?? day, otherHours: others.flat() };
 }
 
 // Swedish dates are written as ISO 8601 writes them.

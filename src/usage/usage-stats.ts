@@ -7,7 +7,7 @@ import type { Page, PageRequest } from "../base/pagination.ts";
 import type { Db, Reader } from "../store/db.ts";
 import { percentileMs } from "./rollup/latency-histogram.ts";
 import { readSums } from "./rollup/read-sums.ts";
-import { countOf, emptySums, type RollupSums } from "./rollup/rollup-delta.ts";
+import { addSums, countOf, emptySums, type RollupSums } from "./rollup/rollup-delta.ts";
 import type { TimeBuckets } from "./time-buckets.ts";
 import { type Dimension, DIMENSIONS, type UsageFilter } from "./usage-filter.ts";
 
@@ -61,9 +61,27 @@ export async function totalUsage(
 export async function sumUsage(
   reader: Reader,
   accountId: string,
-  filter: UsageFilter & { readonly timeZone?: string | undefined },
+  filter: ZonedFilter,
   grouping: Grouping,
 ): Promise<readonly UsageSum[]> {
+  return (await sumGroups(reader, accountId, filter, grouping)).groups;
+}
+
+type ZonedFilter = UsageFilter & { readonly timeZone?: string | undefined };
+
+export interface GroupedUsage {
+  readonly groups: readonly UsageSum[];
+  /** All calls: a call with several labels counts once. */
+  readonly total: UsageSum;
+}
+
+/** As `sumUsage`, with the total. */
+export async function sumGroups(
+  reader: Reader,
+  accountId: string,
+  filter: ZonedFilter,
+  grouping: Grouping,
+): Promise<GroupedUsage> {
   const { timeZone = "UTC" } = filter;
   const isTime = grouping === "day" || grouping === "hour";
   const slices = await readSums(
@@ -72,9 +90,14 @@ export async function sumUsage(
     filter,
     isTime ? { buckets: { unit: grouping, timeZone } } : { dimension: grouping },
   );
-  return slices
+  const groups = slices
     .map((slice) => toSum(isTime ? slice.bucket : slice.group, slice.sums))
     .sort((one, other) => (one.group < other.group ? 1 : -1));
+  if (grouping === "label" && filter.label === undefined)
+    return { groups, total: await totalUsage(reader, accountId, filter) };
+  const total = emptySums();
+  for (const { sums } of slices) addSums(total, sums);
+  return { groups, total: toSum("", total) };
 }
 
 /** A chart's points: each bucket, oldest first, with one point for each group that has calls in it. */
@@ -97,17 +120,17 @@ export async function readCostSeries(
 export async function listUsageSums(
   reader: Reader,
   accountId: string,
-  filter: UsageFilter & { readonly timeZone?: string | undefined },
+  filter: ZonedFilter,
   page: PageRequest & { readonly grouping: Grouping },
-): Promise<Page<UsageSum>> {
+): Promise<Page<UsageSum> & Pick<GroupedUsage, "total">> {
   const { grouping, limit, cursor } = page;
   const after = cursor === undefined ? undefined : groupFromCursor(grouping, cursor);
-  const sums = await sumUsage(reader, accountId, filter, grouping);
-  const rest = after === undefined ? sums : sums.filter(({ group }) => group < after);
+  const { groups, total } = await sumGroups(reader, accountId, filter, grouping);
+  const rest = after === undefined ? groups : groups.filter(({ group }) => group < after);
   const data = rest.slice(0, limit);
   const last = rest.length > limit ? data.at(-1) : undefined;
   const next = last === undefined ? null : `${grouping}:${last.group}`;
-  return { object: "list", data, has_more: next !== null, next_cursor: next };
+  return { object: "list", data, has_more: next !== null, next_cursor: next, total };
 }
 
 /** The period of the same length before this one; undefined if it has no start. */
@@ -129,7 +152,20 @@ export function readUsage<T>(
   db: Pick<Db, "snapshot">,
   work: (reader: Reader) => Promise<T>,
 ): Promise<T> {
-  return db.snapshot(work);
+  return db.snapshot(async (reader) => {
+    // Sent before the first statement of `work`, without waiting for the reply.
+    const [, result] = await Promise.all([preferIndexes(reader), work(reader)]);
+    return result;
+  });
+}
+
+/**
+ * For this snapshot, in which every statement reads a range of the key of one account. PostgreSQL takes the columns of the key as
+ * independent, so it expects too many rows of a busy account, and would read the sums of all accounts.
+ */
+async function preferIndexes(reader: Reader): Promise<void> {
+  if (reader.kind === "postgres")
+    await reader.get("select set_config('enable_seqscan', 'off', true)");
 }
 
 function toSum(group: string, sums: RollupSums = emptySums()): UsageSum {

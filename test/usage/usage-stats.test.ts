@@ -41,6 +41,14 @@ const FILTERS: readonly UsageFilter[] = [
   { from: START + 90 * DAY_MS },
 ];
 
+/** Summer time ends in Berlin within the records; Auckland is ahead by more than half a day. */
+const VIEWS: readonly (readonly [Grouping, string])[] = [
+  ...GROUPINGS.map((grouping) => [grouping, "UTC"] as const),
+  ...["America/New_York", "Europe/Berlin", "Pacific/Auckland", "Asia/Kolkata"].map(
+    (timeZone) => ["day", timeZone] as const,
+  ),
+];
+
 describeEachStore((kind, open) => {
   describe(`usage sums on ${kind}`, () => {
     let store: TestStore;
@@ -58,15 +66,16 @@ describeEachStore((kind, open) => {
 
     const expectSums = async (): Promise<void> => {
       for (const filter of FILTERS)
-        for (const grouping of GROUPINGS) {
+        for (const [grouping, timeZone] of VIEWS) {
           const sums = await readUsage(store.db, (reader) =>
-            sumUsage(reader, ACCOUNT, { ...filter, timeZone: "America/New_York" }, grouping),
+            sumUsage(reader, ACCOUNT, { ...filter, timeZone }, grouping),
           );
           const actual = new Map(sums.map((sum) => [sum.group, [sum.calls, sum.cost, sum.errors]]));
-          expect({ filter, grouping, actual }).toEqual({
+          expect({ filter, grouping, timeZone, actual }).toEqual({
             filter,
             grouping,
-            actual: plainSums(records, filter, grouping),
+            timeZone,
+            actual: plainSums(records, filter, { grouping, timeZone }),
           });
         }
     };
@@ -288,11 +297,11 @@ function isFailed({ outcome }: UsageRecord): boolean {
 function plainSums(
   records: readonly UsageRecord[],
   filter: UsageFilter,
-  grouping: Grouping,
+  view: { readonly grouping: Grouping; readonly timeZone: string },
 ): Map<string, [number, bigint, number]> {
   const sums = new Map<string, [number, bigint, number]>();
   for (const record of records.filter((one) => matches(one, filter)))
-    for (const group of groupsOf(record, filter, grouping)) {
+    for (const group of groupsOf(record, filter, view)) {
       const [calls, cost, errors] = sums.get(group) ?? [0, 0n, 0];
       sums.set(group, [calls + 1, cost + record.cost, errors + Number(isFailed(record))]);
     }
@@ -302,10 +311,11 @@ function plainSums(
 function groupsOf(
   record: UsageRecord,
   { label }: UsageFilter,
-  grouping: Grouping,
+  { grouping, timeZone }: { readonly grouping: Grouping; readonly timeZone: string },
 ): readonly string[] {
+  const hour = record.createdAt - (record.createdAt % HOUR_MS);
   if (grouping === "day" || grouping === "hour")
-    return [bucketOf({ unit: grouping, timeZone: "America/New_York" }, record.createdAt)];
+    return [bucketOf({ unit: grouping, timeZone }, hour)];
   if (grouping === "label") return label === undefined ? record.labels : [label];
   return [grouping === "key" ? record.keyId : record[grouping]];
 }

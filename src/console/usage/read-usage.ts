@@ -8,7 +8,7 @@ import {
   previousPeriod,
   readUsage,
   readCostSeries,
-  sumUsage,
+  sumGroups,
   totalUsage,
   type CostPoint,
   type UsageSum,
@@ -42,11 +42,11 @@ export async function readUsageView(
   const filter = filterOf(query, period);
   return await readUsage(db, async (reader) => {
     const before = previousPeriod(filter, endOfHour(now));
-    const totals = await totalUsage(reader, accountId, filter);
     const previous = before === undefined ? undefined : await totalUsage(reader, accountId, before);
     const series = { buckets: period.buckets, dimension };
     const points = await readCostSeries(reader, accountId, filter, series);
-    const groups = (await sumUsage(reader, accountId, filter, dimension)).toSorted(byCost);
+    const { total: totals, ...sums } = await sumGroups(reader, accountId, filter, dimension);
+    const groups = sums.groups.toSorted(byCost);
     const options = await readFilterOptions(reader, accountId, { query, period });
     const keyNames = await readKeyNames(reader, accountId, [
       ...options.keys,

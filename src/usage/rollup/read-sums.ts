@@ -4,7 +4,7 @@
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { toNano } from "../../base/money.ts";
 import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
-import { bucketOf, endOfDay, type TimeBuckets } from "../time-buckets.ts";
+import { bucketOf, type LocalDays, localDaysOf, type TimeBuckets } from "../time-buckets.ts";
 import { toUsageRecord } from "../usage.ts";
 import {
   type Condition,
@@ -18,7 +18,9 @@ import { readPending } from "./pending.ts";
 import {
   addSums,
   COUNT_COLUMNS,
+  countOf,
   emptySums,
+  negated,
   type RollupDelta,
   rollupDeltas,
   type RollupSums,
@@ -65,6 +67,7 @@ const DIMENSION_COLUMNS: Readonly<Record<Dimension, string>> = {
 /** The time that one statement covers: for totals, and for one row per hour or day. */
 const TOTAL_MS: Readonly<Record<RollupUnit, number>> = { hour: DAY_MS, day: 16 * DAY_MS };
 const BUCKETS_MS: Readonly<Record<RollupUnit, number>> = { hour: DAY_MS / 2, day: 16 * DAY_MS };
+const HOURS_PER_STATEMENT = { sqlite: 24, postgres: Number.MAX_SAFE_INTEGER } as const;
 const RECORDS_PER_STATEMENT = 500;
 const FOREVER = Number.MAX_SAFE_INTEGER - DAY_MS;
 
@@ -90,7 +93,8 @@ export async function readSums(
   const [first, last] = [rollups[0], rollups.at(-1)];
   if (first !== undefined && last !== undefined)
     await addPending(query, { from: first.from, to: last.to }, slices);
-  return [...slices.values()];
+  // A local day from which all calls were moved has none.
+  return [...slices.values()].filter(({ sums }) => countOf(sums, "calls") > 0);
 }
 
 /** Whole days come from the daily roll-ups, the hours around them from the hourly ones, the rest from the records. */
@@ -101,9 +105,8 @@ export function splitPeriod(
   const firstHour = ceil(from, HOUR_MS);
   const lastHour = floor(to, HOUR_MS);
   if (firstHour >= lastHour) return { rollups: [], records: from < to ? [{ from, to }] : [] };
-  const needsHours =
-    buckets !== undefined && (buckets.unit === "hour" || buckets.timeZone !== "UTC");
-  const firstDay = needsHours ? lastHour : Math.min(ceil(firstHour, DAY_MS), lastHour);
+  const firstDay =
+    buckets?.unit === "hour" ? lastHour : Math.min(ceil(firstHour, DAY_MS), lastHour);
   const lastDay = Math.max(floor(lastHour, DAY_MS), firstDay);
   const rollups: readonly RollupRange[] = [
     { unit: "hour", from: firstHour, to: firstDay },
@@ -117,6 +120,12 @@ export function splitPeriod(
       { from: lastHour, to: to === FOREVER ? lastHour : to },
     ].filter(isNotEmpty),
   };
+}
+
+function partsOf<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, part) =>
+    items.slice(part * size, (part + 1) * size),
+  );
 }
 
 function floor(at: number, unitMs: number): number {
@@ -136,66 +145,97 @@ async function addRollups(
   range: RollupRange,
   slices: Map<string, UsageSlice>,
 ): Promise<void> {
-  const { buckets, dimension } = query.grouping;
-  // Hours of a local day are summed by the statement: rows of single hours would cost more than their sums.
-  const localDays = buckets?.unit === "day" && range.unit === "hour" ? buckets : undefined;
-  const add = (rows: readonly Row[]): void => {
-    for (const row of rows) {
-      const group = dimension === undefined ? "" : text(row, "grouped");
-      addSlice(slices, query, { at: integer(row, "at"), group }, sumsOf(row));
-    }
-  };
+  const { buckets } = query.grouping;
   // PostgreSQL does not block this process, so it reads the whole range at once.
-  if (query.reader.kind === "postgres" && localDays === undefined) {
-    add(await readRange(query, range, buckets === undefined ? undefined : "at"));
-    return;
-  }
+  if (query.reader.kind === "postgres") return addPart(query, range, slices);
   const present = await presentRange(query, range);
   if (present === undefined) return;
-  if (query.reader.kind === "postgres" && localDays !== undefined) {
-    const starts = localDayStarts(present, localDays.timeZone);
-    add(await readRange(query, present, `width_bucket(at, array[${starts.join(", ")}]::bigint[])`));
-    return;
-  }
-  for (let { from } = present; from < present.to;) {
-    const end =
-      localDays === undefined
-        ? from + (buckets === undefined ? TOTAL_MS : BUCKETS_MS)[range.unit]
-        : endOfDay(localDays.timeZone, from);
-    const part = { unit: range.unit, from, to: Math.min(end, present.to) };
-    const isTotal = buckets === undefined || localDays !== undefined;
-    add(await readRange(query, part, isTotal ? undefined : "at"));
-    from = part.to;
+  const partMs = (buckets === undefined ? TOTAL_MS : BUCKETS_MS)[range.unit];
+  for (let { from } = present; from < present.to; from += partMs) {
+    await addPart(query, { ...range, from, to: Math.min(from + partMs, present.to) }, slices);
     await pause(query.reader);
   }
 }
 
+async function addPart(
+  query: SumQuery,
+  range: RollupRange,
+  slices: Map<string, UsageSlice>,
+): Promise<void> {
+  const { buckets } = query.grouping;
+  const rows = await readRange(query, range, buckets === undefined ? undefined : "at");
+  if (buckets === undefined || buckets.timeZone === "UTC" || range.unit === "hour")
+    for (const row of rows) addSlice(slices, query, keyOf(row), sumsOf(row));
+  else await addLocalDays(query, { rows, timeZone: buckets.timeZone }, slices);
+}
+
+/** Adds each UTC day to the local day of most of its hours, and then moves its other hours to theirs. */
+async function addLocalDays(
+  query: SumQuery,
+  { rows, timeZone }: { readonly rows: readonly Row[]; readonly timeZone: string },
+  slices: Map<string, UsageSlice>,
+): Promise<void> {
+  const days = new Map<number, LocalDays>();
+  for (const row of rows) {
+    const { at, group } = keyOf(row);
+    const day = days.get(at) ?? localDaysOf(timeZone, at);
+    days.set(at, day);
+    addSlice(slices, query, { at: day.mostHours, group }, sumsOf(row));
+  }
+  const hours = [...days.values()].flatMap(({ otherHours }) => otherHours);
+  for (const part of partsOf(hours, HOURS_PER_STATEMENT[query.reader.kind])) {
+    for (const row of await readHours(query, part)) {
+      const { at, group } = keyOf(row);
+      const sums = sumsOf(row);
+      addSlice(slices, query, { at, group }, sums);
+      const from = days.get(floor(at, DAY_MS))?.mostHours ?? at;
+      addSlice(slices, query, { at: from, group }, negated(sums));
+    }
+    await pause(query.reader);
+  }
+}
+
+function keyOf(row: Row): { readonly at: number; readonly group: string } {
+  return { at: integer(row, "at"), group: text(row, "grouped") };
+}
+
 /** Sums by group, and by an expression of `at`. */
 function readRange(
-  { reader, accountId, filter, grouping }: SumQuery,
+  query: SumQuery,
   { unit, from, to }: RollupRange,
   timeGroup: string | undefined,
 ): Promise<readonly Row[]> {
+  const range = { sql: "at >= ? and at < ?", values: [from, to] };
+  return readWhere(query, [{ sql: "unit = ?", values: [unit] }, range], timeGroup);
+}
+
+function readHours(query: SumQuery, hours: readonly number[]): Promise<readonly Row[]> {
+  const isOneOf =
+    query.reader.kind === "postgres"
+      ? { sql: "at = any(?::bigint[])", values: [`{${hours.join(",")}}`] }
+      : { sql: "at in (select value from json_each(?))", values: [JSON.stringify(hours)] };
+  return readWhere(query, [{ sql: "unit = 'hour'", values: [] }, isOneOf], "at");
+}
+
+function readWhere(
+  { reader, accountId, filter, grouping }: SumQuery,
+  times: readonly Condition[],
+  timeGroup: string | undefined,
+): Promise<readonly Row[]> {
   const { dimension, isCostOnly = false } = grouping;
-  const group = dimension === undefined ? "account_id" : DIMENSION_COLUMNS[dimension];
+  // Also without a dimension, so that a period without sums has no row.
+  const column = dimension === undefined ? "account_id" : DIMENSION_COLUMNS[dimension];
   const { where, params } = joinConditions([
     { sql: "account_id = ?", values: [accountId] },
-    { sql: "unit = ?", values: [unit] },
+    ...times,
     labelCondition({ filter, grouping }),
     ...dimensionConditions(filter),
   ]);
   return reader.all(
-    `select min(at) as at, ${group} as grouped, ${isCostOnly ? COST_SUMS : SUMS}
-     from usage_rollup where ${where} and at >= ? and at < ?
-     group by ${timeGroup === undefined ? group : `${timeGroup}, ${group}`}`,
-    [...params, from, to],
+    `select min(at) as at, ${dimension === undefined ? "''" : column} as grouped, ${isCostOnly ? COST_SUMS : SUMS}
+     from usage_rollup where ${where} group by ${timeGroup === undefined ? column : `${timeGroup}, ${column}`}`,
+    params,
   );
-}
-
-function localDayStarts({ from, to }: TimeRange, timeZone: string): readonly number[] {
-  const starts: number[] = [];
-  for (let at = from; at < to; at = endOfDay(timeZone, at)) starts.push(at);
-  return starts;
 }
 
 const selectSums = (isRead: (column: string) => boolean): string =>

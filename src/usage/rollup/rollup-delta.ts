@@ -75,6 +75,17 @@ export function addSums(total: RollupSums, more: RollupSums): void {
   addAll(total.firstToken, more.firstToken);
 }
 
+export function negated({ counts, cost, listPrice, latency, firstToken }: RollupSums): RollupSums {
+  const negate = (numbers: readonly number[]): number[] => numbers.map((number) => -number);
+  return {
+    counts: negate(counts),
+    cost: -cost,
+    listPrice: -listPrice,
+    latency: negate(latency),
+    firstToken: negate(firstToken),
+  };
+}
+
 function addAll(total: number[], more: readonly number[]): void {
   for (let index = 0; index < total.length; index++)
     total[index] = (total[index] ?? 0) + (more[index] ?? 0);
