@@ -4,6 +4,8 @@ import { usdText } from "../base/money.ts";
 import type { UsageRecord } from "./usage.ts";
 import type { Grouping, UsageSum } from "./usage-stats.ts";
 
+const ROWS_PER_SLICE = 1_000;
+
 type CsvColumn<T> = readonly [name: string, value: (item: T) => string | number];
 
 const COLUMNS: readonly CsvColumn<UsageRecord>[] = [
@@ -45,21 +47,28 @@ const SUM_COLUMNS: readonly CsvColumn<UsageSum>[] = [
   ["first_token_p95_ms", (sum) => sum.firstTokenMs?.p95 ?? ""],
 ];
 
-export function toCsv(records: readonly UsageRecord[]): string {
+export function toCsv(records: readonly UsageRecord[]): Promise<string> {
   return writeCsv(COLUMNS, records);
 }
 
-export function sumsToCsv(sums: readonly UsageSum[], grouping: Grouping): string {
+export function sumsToCsv(sums: readonly UsageSum[], grouping: Grouping): Promise<string> {
   const name = grouping === "key" ? "key_id" : grouping;
   return writeCsv([[name, (sum) => sum.group], ...SUM_COLUMNS], sums);
 }
 
-function writeCsv<T>(columns: readonly CsvColumn<T>[], items: readonly T[]): string {
-  const lines = [
-    columns.map(([name]) => name),
-    ...items.map((item) => columns.map(([, value]) => csvCell(value(item)))),
-  ];
-  return lines.map((line) => `${line.join(",")}\r\n`).join("");
+/** Other requests run between two slices. */
+async function writeCsv<T>(columns: readonly CsvColumn<T>[], items: readonly T[]): Promise<string> {
+  let csv = lineOf(columns.map(([name]) => name));
+  for (let from = 0; from < items.length; from += ROWS_PER_SLICE) {
+    if (from > 0) await new Promise((resolve) => setImmediate(resolve));
+    for (const item of items.slice(from, from + ROWS_PER_SLICE))
+      csv += lineOf(columns.map(([, value]) => csvCell(value(item))));
+  }
+  return csv;
+}
+
+function lineOf(cells: readonly string[]): string {
+  return `${cells.join(",")}\r\n`;
 }
 
 function csvCell(value: string | number): string {

@@ -108,7 +108,7 @@ function listRoute(db: Db): Route {
         ),
       );
       return isCsv
-        ? csvResponse(toCsv(page.data), page)
+        ? csvResponse(await toCsv(page.data), page)
         : { status: 200, body: { ...page, data: page.data.map(toUsageRecord) } };
     },
   });
@@ -167,7 +167,7 @@ function summaryRoute(db: Db): Route {
           { ...filter, timeZone },
           { grouping, limit, cursor },
         );
-        if (acceptsCsv(headers)) return csvResponse(sumsToCsv(page.data, grouping), page);
+        if (acceptsCsv(headers)) return csvResponse(await sumsToCsv(page.data, grouping), page);
         const previous = previousPeriod(filter, now);
         const body = {
           ...page,

@@ -87,7 +87,7 @@ function exportRoute(deps: UsagePageDeps): Route {
       const page = { limit: EXPORTED_CALLS_MAX, cursor: cursorOf(query) };
       const filter = logFilter(query, periodOf(query, now));
       const calls = await readUsage(deps.db, (reader) => listUsage(reader, account, filter, page));
-      return csvDownload(toCsv(calls.data), "calls.csv");
+      return csvDownload(await toCsv(calls.data), "calls.csv");
     },
   });
 }

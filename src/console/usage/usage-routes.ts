@@ -63,7 +63,7 @@ function exportRoute(deps: UsagePageDeps): Route {
       );
       const day = (at: number): string => new Date(at).toISOString().slice(0, 10);
       return csvDownload(
-        sumsToCsv(sums, dimension),
+        await sumsToCsv(sums, dimension),
         `usage-by-${dimension}-${day(period.from)}-${day((period.to ?? now) - 1)}.csv`,
       );
     },
