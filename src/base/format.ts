@@ -24,6 +24,15 @@ export function formatCost(amount: Nano): string {
   return usd >= 0.0001 ? `$${usd.toFixed(4)}` : formatUsdShort(Number(usd.toPrecision(2)));
 }
 
+/** A column of amounts with equally many decimals, so that they compare at a glance: two if one is a dollar or more, else four. */
+export function formatCosts(amounts: readonly Nano[]): readonly string[] {
+  const isLarge = amounts.some((amount) => amount >= NANO_PER_USD);
+  if (!isLarge) return amounts.map(formatCost);
+  return amounts.map((amount) =>
+    amount > 0n && amount < NANO_PER_CENT ? "<$0.01" : formatUsd(amount - (amount % NANO_PER_CENT)),
+  );
+}
+
 /** `2026-11-21 14:05 UTC`, or `2026-11-21 15:05 GMT+1` in another time zone. */
 export function formatDateTime(at: number, timeZone = "UTC"): string {
   if (timeZone === "UTC") return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
@@ -91,11 +100,11 @@ export function formatPercent(share: number): string {
   return `${percent === 0 || percent >= 10 ? Math.round(percent) : percent.toFixed(1)}%`;
 }
 
-/** `$1.2K`, `$0.0005`: three significant digits, for the axes and bars of charts. */
+/** `$1.2K`, `$0.60`, `$0.0005`: three significant digits, for the axes and bars of charts. */
 export function formatUsdShort(usd: number): string {
-  const isSmall = usd < 1;
-  return `$${usd.toLocaleString("en-US", {
-    notation: isSmall ? "standard" : "compact",
-    maximumSignificantDigits: 3,
-  })}`;
+  if (usd >= 1_000)
+    return `$${usd.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 3 })}`;
+  const text = usd.toLocaleString("en-US", { maximumSignificantDigits: 3 });
+  // Cents have two digits.
+  return `$${/\.\d$/.test(text) ? `${text}0` : text}`;
 }

@@ -2,7 +2,6 @@
 // Every component of the design system on one page, in development mode.
 
 import type { Child } from "hono/jsx";
-import { formatUsd } from "../base/format.ts";
 import {
   Card,
   CodeTabs,
@@ -122,12 +121,8 @@ function Data({ now }: { readonly now: number }): Child {
             label="Limits of keys"
             columns={[{ name: "Name" }, { name: "This month" }, { name: "Spend", isNumber: true }]}
             rows={[
-              [
-                "nightly-eval",
-                <UsageBar label="92% used" used={92n} limit={100n} />,
-                formatUsd(92n),
-              ],
-              ["production", <UsageBar label="36% used" used={36n} limit={100n} />, formatUsd(36n)],
+              ["nightly-eval", <UsageBar label="92% used" used={92n} limit={100n} />, "$18.40"],
+              ["production", <UsageBar label="36% used" used={36n} limit={100n} />, "$36.11"],
             ]}
           />
         </Card>

@@ -92,7 +92,6 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
       ),
       email: user.email,
       accountLinks: [
-        { href: "/models", label: "Models" },
         { href: "/docs", label: "Docs" },
         { href: "/emails", label: "Your emails" },
         { href: "/sessions", label: "Your sessions" },
@@ -125,9 +124,13 @@ function SearchLink({ accountId }: { readonly accountId: string }): Child {
 export function navGroups({ accountId, role }: WorkspaceContext): readonly NavGroup[] {
   return PAGE_GROUPS.map(({ label, pages }) => ({
     label,
-    links: pages
-      .filter((page: ConsolePage) => hasPermission(role, page.permission ?? "workspace.read"))
-      .map((page) => ({ href: workspacePath(accountId, page.path), label: page.label })),
+    links: [
+      ...pages
+        .filter((page: ConsolePage) => hasPermission(role, page.permission ?? "workspace.read"))
+        .map((page) => ({ href: workspacePath(accountId, page.path), label: page.label })),
+      // The models are the same for all workspaces.
+      ...(label === undefined ? [{ href: "/models", label: "Models" }] : []),
+    ],
   }));
 }
 

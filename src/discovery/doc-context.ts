@@ -103,11 +103,17 @@ export function codeBlock(language: string, text: string): string {
 export function markdownTable(
   head: readonly string[],
   rows: readonly (readonly string[])[],
+  /** The columns that are numbers, which are aligned to the right. */
+  numbers: readonly string[] = [],
 ): string {
   if (rows.length === 0) return "";
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell) => cell.replaceAll("|", String.raw`\|`)).join(" | ")} |`;
-  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+  return [
+    line(head),
+    line(head.map((name) => (numbers.includes(name) ? "---:" : "---"))),
+    ...rows.map(line),
+  ].join("\n");
 }
 
 /** Joins the paragraphs that are not empty. */

@@ -42,7 +42,7 @@ function callbacks(headings: Heading[], tabs: readonly string[]): Callbacks {
     text: escapeHtml,
     html: () => "",
     heading: (children, { level, id = "" }) => {
-      headings.push({ level, id, text: children.replaceAll(/<[^>]+>/g, "") });
+      headings.push({ level, id, text: plainText(children) });
       if (level === 1) return `<h1>${children}</h1>\n`;
       return `<h${level} id="${id}"><a class="anchor" href="#${id}">${children}</a></h${level}>\n`;
     },
@@ -62,17 +62,34 @@ function callbacks(headings: Heading[], tabs: readonly string[]): Callbacks {
         ? `<ol${start === 1 ? "" : ` start="${start}"`}>${children}</ol>\n`
         : `<ul>${children}</ul>\n`,
     listItem: (children) => `<li>${children}</li>\n`,
-    table: (children) =>
-      `<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>${children}</table></div>\n`,
+    table: tableHtml,
     thead: (children) => `<thead>${children}</thead>`,
     tbody: (children) => `<tbody>${children}</tbody>`,
     tr: (children) => `<tr>${children}</tr>`,
-    th: (children) => (children === "" ? "<td></td>" : `<th>${children}</th>`),
-    td: (children) => `<td>${children}</td>`,
+    th: (children, meta) =>
+      children === "" ? "<td></td>" : `<th${numberClass(meta?.align)}>${children}</th>`,
+    td: (children, meta) => `<td${numberClass(meta?.align)}>${children}</td>`,
     link: (children, { href }) => linkHtml(children, href),
     image: (children, { src }) =>
-      `<img src="${escapeHtml(src)}" alt="${children.replaceAll(/<[^>]+>/g, "")}" loading="lazy">`,
+      `<img src="${escapeHtml(src)}" alt="${plainText(children)}" loading="lazy">`,
   };
+}
+
+function numberClass(align: string | undefined): string {
+  return align === "right" ? ` class="number"` : "";
+}
+
+const STACKED_COLUMNS_MIN = 3;
+
+/** On narrow screens the rows of a table with many columns are blocks, in which the script of the documentation names the cells. */
+function tableHtml(children: string): string {
+  const names = [...children.matchAll(/<th(?: [^>]*)?>(.*?)<\/th>/g)].map(([, name]) => name);
+  const isStacked = names.length >= STACKED_COLUMNS_MIN || names[0] === "Field";
+  return `<div class="scroll${isStacked ? " stacked" : ""}" role="group" aria-label="Table" tabindex="0"><table>${children}</table></div>\n`;
+}
+
+function plainText(html: string): string {
+  return html.replaceAll(/<[^>]+>/g, "");
 }
 
 /** A `javascript:` address loses its link. */

@@ -116,8 +116,10 @@ function layout(title: string, main: Child): string {
         <style dangerouslySetInnerHTML={{ __html: STYLE }} />
       </head>
       <body>
-        <p class="flag">Development sign-in</p>
-        <main>{main}</main>
+        <main>
+          <p class="flag">Development sign-in</p>
+          {main}
+        </main>
       </body>
     </html>
   );

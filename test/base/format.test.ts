@@ -5,7 +5,9 @@ import {
   formatDuration,
   formatInteger,
   formatCost,
+  formatCosts,
   formatUsd,
+  formatUsdShort,
   pluralize,
 } from "../../src/base/format.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../src/base/time.ts";
@@ -73,4 +75,25 @@ test("formatDateTime shows a time in another time zone, with its offset", () => 
   const at = Date.parse("2026-07-01T22:05:00Z");
   expect(formatDateTime(at)).toBe("2026-07-01 22:05 UTC");
   expect(formatDateTime(at, "Europe/Berlin")).toBe("2026-07-02 00:05 GMT+2");
+});
+
+test("gives the amounts of a column equally many decimals", () => {
+  expect(formatCosts([26_930_000_000n, 620_400_000n, 3_000_000n, 0n])).toEqual([
+    "$26.93",
+    "$0.62",
+    "<$0.01",
+    "$0.00",
+  ]);
+  expect(formatCosts([40_500_000n, 2_810_000n])).toEqual(["$0.0405", "$0.0028"]);
+});
+
+test.each([
+  [0, "$0"],
+  [0.6, "$0.60"],
+  [2.4, "$2.40"],
+  [12, "$12"],
+  [0.0005, "$0.0005"],
+  [1_250, "$1.25K"],
+])("shortens %p dollars to %s for charts", (usd, text) => {
+  expect(formatUsdShort(usd)).toBe(text);
 });

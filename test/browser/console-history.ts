@@ -20,6 +20,7 @@ export interface ConsoleHistory {
   readonly callId: string;
   /** A key with a limit of which most is spent. */
   readonly keyId: string;
+  readonly providerKeyId: string;
   /** A webhook with a delivered and a failed delivery. */
   readonly webhookId: string;
 }
@@ -49,7 +50,25 @@ export async function createConsoleHistory(fixture: ConsoleFixture): Promise<Con
   };
   await gateway.server.db.write((tx) => insertUsage(tx, [detailed]));
   const webhookId = await createWebhook(fixture, now);
-  return { callId: detailed.id, keyId: keyIds[0] ?? "", webhookId };
+  const providerKeyId = await addProviderKey(fixture, keyIds);
+  return { callId: detailed.id, keyId: keyIds[0] ?? "", providerKeyId, webhookId };
+}
+
+/** Inserted, because adding one calls the provider. */
+async function addProviderKey(
+  { gateway, account }: ConsoleFixture,
+  keyIds: readonly string[],
+): Promise<string> {
+  const now = Date.now();
+  const id = newId("pk", now);
+  await gateway.server.db.write((tx) =>
+    tx.run(
+      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at, api_key_ids, allow_store)
+       values (?, ?, 'openai', 'team', '0000', 'active', 'none', 'none', 1, ?, ?, ?)`,
+      [id, account.id, now, keyIds.join(" "), 0],
+    ),
+  );
+  return id;
 }
 
 async function createWebhook({ gateway, account }: ConsoleFixture, now: number): Promise<string> {

@@ -70,6 +70,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     page === "" ? "overview" : page.slice(1),
     () => `/console/${fixture.account.id}${page}`,
   ]),
+  ["provider-key", () => `/console/${fixture.account.id}/provider-keys/${history.providerKeyId}`],
   ["new-provider-key", () => `/console/${fixture.account.id}/provider-keys/new`],
   [
     "member",

@@ -10,6 +10,7 @@ import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identit
 import { secret } from "../../src/base/secret.ts";
 import { CLIENT, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
 import { launchBrowser } from "../support/browser/chromium.ts";
+import { findPageIssues } from "../support/browser/page-checks.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import {
   agentOf,
@@ -83,9 +84,11 @@ async function openWindow(
   return { page, failures };
 }
 
-async function screenshot(page: Page, name: string): Promise<void> {
+/** Checks the page on a desktop and a phone, in light and dark mode. */
+async function checkPage(page: Page, name: string): Promise<void> {
   if (SCREENSHOT_DIR !== undefined)
     await page.screenshot({ path: path.join(SCREENSHOT_DIR, `claim-${name}.png`), fullPage: true });
+  expect(await findPageIssues(page)).toEqual([]);
 }
 
 async function openAccount() {
@@ -158,15 +161,15 @@ describe("in a browser without JavaScript", () => {
       await page.goto(attempt.verification_uri_complete);
       expect(page.url()).toBe(`${base}/claim`);
       expect(await heading(page)).toBe("An agent needs your decision");
-      await screenshot(page, "landing");
+      await checkPage(page, "landing");
       await page.getByRole("link", { name: "Sign in" }).click();
-      await screenshot(page, "dev-email");
+      await checkPage(page, "dev-email");
       await signIn(page, email);
       expect(page.url()).toBe(`${base}/claim`);
       expect(await heading(page)).toBe("An agent wants to hand you its account");
       const code = attempt.user_code;
       expect(await page.getByText(`${code.slice(0, 3)} ${code.slice(3)}`).isVisible()).toBe(true);
-      await screenshot(page, "review");
+      await checkPage(page, "review");
       const confirm = page.getByRole("button", { name: "Take over the account" });
       const decline = page.getByRole("button", { name: "Decline" });
       const [left, right] = [await confirm.boundingBox(), await decline.boundingBox()];
@@ -176,7 +179,7 @@ describe("in a browser without JavaScript", () => {
       await confirm.click();
       expect(page.url()).toBe(`${base}/claim`);
       expect(await heading(page)).toBe("The account is yours");
-      await screenshot(page, "owner");
+      await checkPage(page, "owner");
       expect((await agent.poll()).status).toBe(200);
       expect(failures).toEqual([]);
     },
@@ -194,7 +197,7 @@ describe("in a browser without JavaScript", () => {
         (await startFor(agent, email)).verification_uri_complete,
         email,
       );
-      await screenshot(page, "review-phone");
+      await checkPage(page, "review-phone");
       expect(
         await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
       ).toBe(true);
@@ -208,7 +211,7 @@ describe("in a browser without JavaScript", () => {
       await page.keyboard.press("Enter");
       await page.waitForURL(`${base}/claim`);
       expect(await heading(page)).toBe("You declined");
-      await screenshot(page, "declined");
+      await checkPage(page, "declined");
       expect(await (await agent.poll()).json()).toMatchObject({ error: "access_denied" });
       expect(failures).toEqual([]);
     },
@@ -232,14 +235,14 @@ describe("in a browser without JavaScript", () => {
       const attempt = await startFor(agent, invited);
       await openLinkAndSignIn(guest.page, attempt.verification_uri, invited);
       expect(await heading(guest.page)).toBe("Enter the code");
-      await screenshot(guest.page, "code");
+      await checkPage(guest.page, "code");
       await guest.page.getByLabel("Six-digit code").fill(attempt.user_code);
       await guest.page.getByRole("button", { name: "Continue" }).click();
       expect(await heading(guest.page)).toBe("An agent invites you to a workspace");
-      await screenshot(guest.page, "invited");
+      await checkPage(guest.page, "invited");
       await guest.page.getByRole("button", { name: "Join the workspace" }).click();
       expect(await heading(guest.page)).toBe("You have joined the workspace");
-      await screenshot(guest.page, "developer");
+      await checkPage(guest.page, "developer");
       expect([...failures, ...guest.failures]).toEqual([]);
     },
     START_TIMEOUT_MS,
@@ -257,17 +260,17 @@ describe("in a browser without JavaScript", () => {
         email,
       );
       expect(await heading(page)).toBe("This is for another account");
-      await screenshot(page, "wrong-account");
+      await checkPage(page, "wrong-account");
 
       await page.goto(`${base}/claim?token=x&user_code=123456`);
       expect(await heading(page)).toBe("This link is not valid");
-      await screenshot(page, "invalid");
+      await checkPage(page, "invalid");
 
       const first = await startFor(agent, email);
       const second = await startFor(agent, email);
       await page.goto(first.verification_uri_complete);
       expect(await heading(page)).toBe("There is a newer link");
-      await screenshot(page, "superseded");
+      await checkPage(page, "superseded");
 
       const wrong = second.user_code === "111111" ? "222222" : "111111";
       await page.goto(
@@ -275,19 +278,19 @@ describe("in a browser without JavaScript", () => {
       );
       await page.getByRole("button", { name: "Take over the account" }).click();
       expect(await page.getByRole("alert").textContent()).toContain("4 more wrong codes");
-      await screenshot(page, "wrong-code");
+      await checkPage(page, "wrong-code");
       for (let time = 0; time < 4; time++) {
         await page.getByLabel("Six-digit code from your agent").fill(wrong);
         await page.getByRole("button", { name: "Take over the account" }).click();
       }
       expect(await heading(page)).toBe("Too many wrong codes");
-      await screenshot(page, "locked");
+      await checkPage(page, "locked");
 
       const third = await startFor(agent, email);
       ahead += 900_000;
       await page.goto(third.verification_uri_complete);
       expect(await heading(page)).toBe("This link has expired");
-      await screenshot(page, "expired");
+      await checkPage(page, "expired");
 
       const fourth = await startFor(agent, email);
       const fifth = await startFor(agent, "faster@example.com");
@@ -296,10 +299,10 @@ describe("in a browser without JavaScript", () => {
       await faster.page.getByRole("button", { name: "Take over the account" }).click();
       await page.goto(fourth.verification_uri_complete);
       expect(await heading(page)).toBe("Claimed by someone else");
-      await screenshot(page, "claimed-by-other");
+      await checkPage(page, "claimed-by-other");
 
       await page.goto(`${base}/sessions`);
-      await screenshot(page, "sessions");
+      await checkPage(page, "sessions");
       expect([...failures, ...faster.failures]).toEqual([]);
     },
     START_TIMEOUT_MS,

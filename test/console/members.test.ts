@@ -176,7 +176,7 @@ test("the owner removes a newly joined person with one click, and is told that i
   await makeMember(gateway, account.id, viewer, "viewer");
   await makeDeveloper(gateway, account.id, joined);
   const page = await visitPage(gateway, `${path}/members`, owner);
-  expect(textOf(page)).toMatch(/just-joined@example.com joined on \S+ as developer/);
+  expect(textOf(page)).toMatch(/just-joined@example.com joined on \S+ as Developer/);
   expect(textOf(await visitPage(gateway, `${path}/members`, viewer))).not.toContain("joined on");
   const form = { do: "remove", person: joined.personId };
   const { location } = await visitPage(gateway, `${path}/members`, owner, form);

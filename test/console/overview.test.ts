@@ -41,7 +41,7 @@ describeEachStore((store) => {
       const { gateway, account, owner } = fixture;
       for (const page of ["", "/usage", "/audit"]) {
         const { text } = await visitPage(gateway, `/console/${account.id}${page}`, owner);
-        const regions = text.match(/<div class="scroll"[^>]*>/g) ?? [];
+        const regions = text.match(/<div class="scroll[^>]*>/g) ?? [];
         expect([page, regions.length]).not.toEqual([page, 0]);
         for (const region of regions)
           expect(region).toMatch(/role="region" aria-label="[^"]+" tabindex="0"/);

@@ -6,7 +6,7 @@ import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/au
 import { publicActor } from "../../audit/api-record.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
 import type { Page } from "../../base/pagination.ts";
-import { EmptyState } from "../../http/pages/components/content.tsx";
+import { Card, EmptyState } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import { DateTime } from "../../http/pages/components/time.tsx";
@@ -48,28 +48,31 @@ export function auditPage(props: AuditPageProps): PageLayout {
             <p class="muted">Changes of keys, members, billing and webhooks appear here.</p>
           </EmptyState>
         ) : (
-          <Table
-            label="Entries"
-            columns={[
-              { name: "Time", isDate: true },
-              { name: "Actor" },
-              { name: "Action" },
-              { name: "Target" },
-            ]}
-            rows={entries.data.map((entry) => [
-              <DateTime at={entry.at} />,
-              <ActorCell actor={publicActor(entry.actor)} names={names} />,
-              <>
-                <span title={actionText(entry.action)}>{entry.action}</span>
-                <span class="type">
-                  <bdi>{formatAuditDetail(entry.detail)}</bdi>
-                </span>
-              </>,
-              <Named id={entry.target} names={names} />,
-            ])}
-          />
+          <Card id="entries" title="Entries">
+            <Table
+              label="Entries"
+              isStacked
+              columns={[
+                { name: "Time", isDate: true },
+                { name: "Actor" },
+                { name: "Action", isWide: true },
+                { name: "Target" },
+              ]}
+              rows={entries.data.map((entry) => [
+                <DateTime at={entry.at} />,
+                <ActorCell actor={publicActor(entry.actor)} names={names} />,
+                <>
+                  <span title={actionText(entry.action)}>{entry.action}</span>
+                  <span class="type">
+                    <bdi>{formatAuditDetail(entry.detail)}</bdi>
+                  </span>
+                </>,
+                <Named id={entry.target} names={names} />,
+              ])}
+            />
+            <OlderLink path={path} query={{ ...filter }} cursor={entries.next_cursor} />
+          </Card>
         )}
-        <OlderLink path={path} query={{ ...filter }} cursor={entries.next_cursor} />
       </>
     ),
   });
@@ -137,6 +140,8 @@ function Named({ id, names }: { readonly id: string | null; readonly names: Acto
       {id}
     </code>
   ) : (
-    <bdi title={id}>{name}</bdi>
+    <bdi class="line" title={id}>
+      {name}
+    </bdi>
   );
 }

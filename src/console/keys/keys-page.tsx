@@ -68,16 +68,18 @@ export function keysPage(props: KeysPageProps): PageLayout {
           Anyone who has a key can spend the workspace's balance, up to the key's limit. Only people
           can raise limits, in this console.
         </p>
-        <KeyTable {...props} />
-        {next.from === undefined && from === undefined ? null : (
-          <p>
-            {next.from === undefined ? (
-              <a href={keysPath(workspace.accountId, {})}>Newest keys</a>
-            ) : (
-              <a href={keysPath(workspace.accountId, { from: next.from })}>Older keys</a>
-            )}
-          </p>
-        )}
+        <Card id="active" title="Active keys">
+          <KeyTable {...props} />
+          {next.from === undefined && from === undefined ? null : (
+            <p>
+              {next.from === undefined ? (
+                <a href={keysPath(workspace.accountId, {})}>Newest keys</a>
+              ) : (
+                <a href={keysPath(workspace.accountId, { from: next.from })}>Older keys</a>
+              )}
+            </p>
+          )}
+        </Card>
         {canCreate ? <CreateKeyForm {...props} /> : null}
         {keyLists.revoked.length === 0 ? null : (
           <RevokedKeys workspace={workspace} keyLists={keyLists} />
@@ -106,14 +108,15 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
   return (
     <Table
       label="Active keys"
+      isStacked
       columns={[
         { name: "Name" },
         { name: "State" },
         { name: "Spend and limit" },
-        { name: "Models", isExtra: true },
-        { name: "Created by", isExtra: true },
-        { name: "Last used", isExtra: true },
-        { name: "Expires", isExtra: true },
+        { name: "Models" },
+        { name: "Created by" },
+        { name: "Last used" },
+        { name: "Expires", isDate: true },
       ]}
       rows={keyLists.live.map((key) => [
         <>
@@ -205,7 +208,7 @@ function RevokedKeys({
         {revoked.map((key) => (
           <li>
             <a href={keyPath(workspace.accountId, key.id)}>
-              <bdi>{key.name ?? "Unnamed key"}</bdi>
+              <bdi>{keyName(key)}</bdi>
             </a>{" "}
             <code>{`${key.prefix}…${key.last4}`}</code>, revoked on {utcDay(key.revokedAt ?? 0)}
           </li>

@@ -22,7 +22,7 @@ import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { pageWith } from "../usage/filter-form.tsx";
 import { FailureNotice } from "./failure-notice.tsx";
-import { outcomeName, OutcomeTag } from "./logs-page.tsx";
+import { ModelName, outcomeName, OutcomeTag } from "./logs-page.tsx";
 
 export interface CallPageProps {
   readonly user: SessionUser;
@@ -109,20 +109,20 @@ function PriceCard({ call }: { readonly call: UsageRecord }): Child {
     <Card
       id="price"
       title="Price"
-      aside={<span class="note">Each token is counted in one line</span>}
+      aside={<span class="note">US dollars; each token is in one line</span>}
     >
       <Table
         label="Price, line by line"
         columns={[
           { name: "Meter" },
           { name: "Count", isNumber: true },
-          { name: "Unit price (USD)", isNumber: true },
-          { name: "Per million (USD)", isNumber: true, isExtra: true },
-          { name: "Amount (USD)", isNumber: true },
+          { name: "Unit price", isNumber: true, isExtra: true },
+          { name: "Per million", isNumber: true },
+          { name: "Amount", isNumber: true },
         ]}
         rows={call.price.map((line) => [
           <>
-            {line.meter.replaceAll("_", " ")}
+            {meterName(line.meter)}
             {line.model === undefined ? null : (
               <span class="type">at the price of {line.model}</span>
             )}
@@ -141,6 +141,12 @@ function PriceCard({ call }: { readonly call: UsageRecord }): Child {
       )}
     </Card>
   );
+}
+
+/** `Cache read`. */
+function meterName(meter: string): string {
+  const text = meter.replaceAll("_", " ");
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }
 
 /** Moves the decimal point by six places, without floats. */
@@ -183,7 +189,7 @@ function AttemptCard({ call }: { readonly call: UsageRecord }): Child {
         <Table
           label="Attempts"
           columns={[
-            { name: "Attempt" },
+            { name: "Attempt", isExtra: true },
             { name: "Provider" },
             { name: "Model" },
             { name: "Status" },
@@ -192,7 +198,7 @@ function AttemptCard({ call }: { readonly call: UsageRecord }): Child {
           rows={attempts.map(({ provider, model, status, ms }, index) => [
             index + 1,
             provider,
-            model,
+            <ModelName id={model} />,
             <Tag tone={isSuccess(status) ? "good" : "danger"}>
               {status === 0 ? "no reply" : status}
             </Tag>,

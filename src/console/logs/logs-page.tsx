@@ -71,7 +71,7 @@ export function logsPage(props: LogsPageProps): PageLayout {
               keyNames={props.keyNames}
               workspace={workspace}
               label="Calls"
-              isTall
+              isLong
             />
             <Pager path={path} query={query} next={calls.next_cursor} />
           </Card>
@@ -201,12 +201,12 @@ interface CallTableProps {
   readonly keyNames: KeyNames;
   readonly workspace: WorkspaceContext;
   readonly label: string;
-  readonly isTall?: boolean;
+  readonly isLong?: boolean;
   readonly isShort?: boolean;
 }
 
 export function CallTable(props: CallTableProps): Child {
-  const { calls, keyNames, workspace, label, isTall = false, isShort = false } = props;
+  const { calls, keyNames, workspace, label, isLong = false, isShort = false } = props;
   const isShown = ({ name }: Column): boolean => !isShort || SHORT_COLUMNS.has(name);
   return (
     <Table
@@ -218,7 +218,7 @@ export function CallTable(props: CallTableProps): Child {
           return column !== undefined && isShown(column);
         }),
       )}
-      isTall={isTall}
+      isLong={isLong}
     />
   );
 }
@@ -237,9 +237,7 @@ function callCells(
       <RelativeTime at={call.createdAt} />
     </a>,
     <>
-      <bdi class="line" title={call.model}>
-        {call.model}
-      </bdi>
+      <ModelName id={call.model} />
       {isShort ? null : (
         <span class="type hide-narrow">
           {call.provider} · {call.api}
@@ -262,6 +260,17 @@ function callCells(
     formatMilliseconds(call.latencyMs),
     call.firstTokenMs === null ? "–" : formatMilliseconds(call.firstTokenMs),
   ];
+}
+
+/** Without its provider on narrow screens, where a column of the same prefixes would be cut before the names differ. */
+export function ModelName({ id }: { readonly id: string }): Child {
+  const slash = id.indexOf("/") + 1;
+  return (
+    <bdi class="line" title={id}>
+      <span class="hide-narrow">{id.slice(0, slash)}</span>
+      {id.slice(slash)}
+    </bdi>
+  );
 }
 
 export function OutcomeTag({ call }: { readonly call: UsageRecord }): Child {

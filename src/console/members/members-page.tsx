@@ -97,11 +97,12 @@ export function membersPage(props: MembersPageProps): PageLayout {
         <Card id="members" title="Members">
           <Table
             label="Members"
+            isStacked
             columns={[
               { name: "Member" },
               { name: "Role" },
-              { name: "Joined", isExtra: true },
-              { name: "Allowance", isNumber: true, isExtra: true },
+              { name: "Joined", isDate: true },
+              { name: "Allowance", isNumber: true },
               { name: "Actions", isNumber: true },
             ]}
             rows={listing.members.map((member) => memberCells(member, props))}
@@ -127,7 +128,7 @@ function NewMemberNotice({
     <form class="notice row" method="post" action={workspacePath(workspace.accountId, "/members")}>
       <HiddenFields user={user} fields={{ do: "remove", person: personId }} />
       <span>
-        <b>{email}</b> joined on {utcDay(addedAt)} as {role}
+        <b>{email}</b> joined on <span class="date">{utcDay(addedAt)}</span> as {ROLE_LABELS[role]}
         {via.startsWith("claim_") ? ", by a claim that an agent started" : ""}.
       </span>
       <button type="submit" class="danger small">
@@ -169,7 +170,7 @@ function memberCells(member: Member, props: MembersPageProps): readonly Child[] 
       {name === null ? null : <span class="type">{email}</span>}
     </span>,
     <Tag tone={role === "owner" ? "good" : undefined}>{ROLE_LABELS[role]}</Tag>,
-    <span class="date">{utcDay(addedAt)}</span>,
+    utcDay(addedAt),
     <span
       title={
         role === "developer" && member.allowance === undefined
@@ -189,7 +190,7 @@ function MemberActions({
   listing: { from },
   member: { personId, email, role: memberRole },
 }: MembersPageProps & { readonly member: Member }): Child {
-  if (personId === user.personId || !canRemove(role, memberRole)) return "–";
+  if (personId === user.personId || !canRemove(role, memberRole)) return null;
   const actions = [
     ["change", "members.change", "Change", email],
     ["hand_over", "workspace.transfer", "Transfer", `ownership to ${email}`],
@@ -232,18 +233,19 @@ function Invitations({ user, workspace, listing }: MembersPageProps): Child {
     <Card id="invitations" title="Invitations">
       <Table
         label="Invitations"
+        isStacked
         columns={[
           { name: "Email" },
           { name: "Role" },
-          { name: "Invited by", isExtra: true },
-          { name: "Expires", isExtra: true },
+          { name: "Invited by" },
+          { name: "Expires", isDate: true },
           { name: "Actions", isNumber: true },
         ]}
         rows={listing.invitations.map((invitation) => [
           <span class="line">{invitation.email}</span>,
           <Tag>{ROLE_LABELS[invitation.role]}</Tag>,
           invitation.invitedBy,
-          <span class="date">{utcDay(invitation.expiresAt)}</span>,
+          utcDay(invitation.expiresAt),
           <form method="post" action={workspacePath(workspace.accountId, "/members")}>
             <HiddenFields user={user} fields={{ do: "withdraw", invitation: invitation.id }} />
             <button type="submit" class="plain">

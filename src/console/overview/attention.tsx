@@ -63,7 +63,10 @@ type NoticeProps = Omit<AttentionProps, "now">;
 
 const UNPAID_THRESHOLD_DIVISOR = 4n;
 
-function BalanceNotice({ workspace, overview: { balance, lowThreshold } }: NoticeProps): Child {
+function BalanceNotice({
+  workspace,
+  overview: { balance, lowThreshold, usage },
+}: NoticeProps): Child {
   const total = balance.promo + balance.paid;
   const link = { href: workspacePath(workspace.accountId, "/billing"), label: "Buy credits" };
   if (total <= 0n)
@@ -72,7 +75,8 @@ function BalanceNotice({ workspace, overview: { balance, lowThreshold } }: Notic
         The balance is used up. Calls are rejected until you buy credits.
       </Notice>
     );
-  // Starting credit is below the default threshold from the first call on.
+  // A new workspace has only its starting credit, which is below the default threshold from the first call on.
+  if (balance.paid <= 0n && usage.latest.length === 0) return null;
   if (total >= (balance.paid > 0n ? lowThreshold : lowThreshold / UNPAID_THRESHOLD_DIVISOR))
     return null;
   return (

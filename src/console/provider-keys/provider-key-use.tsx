@@ -6,6 +6,7 @@ import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
 import type { Key } from "../../keys/keys.ts";
 import type { ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
+import { keyName } from "../usage/read-usage.ts";
 
 /** A form has at most 64 fields. */
 const API_KEYS_SHOWN_MAX = 40;
@@ -38,13 +39,13 @@ export function parseUse(form: UseForm): ProviderKeyUse {
   return use;
 }
 
-export type ChoosableKey = Pick<Key, "id" | "name" | "prefix" | "last4">;
+export type ChoosableKey = Pick<Key, "id" | "name" | "last4">;
 
 export function describeUsers(
   { apiKeyIds }: Pick<ProviderKeyUse, "apiKeyIds">,
   apiKeys: readonly ChoosableKey[],
 ): string {
-  const names = apiKeyIds?.map((id) => keyName(apiKeys.find((key) => key.id === id) ?? { id }));
+  const names = apiKeyIds?.map((id) => nameOf(id, apiKeys));
   return names === undefined ? "All keys of the workspace" : names.join(", ");
 }
 
@@ -54,8 +55,9 @@ export function describeUse(use: ProviderKeyUse, apiKeys: readonly ChoosableKey[
   return `${describeUsers(use, apiKeys)} · ${allowStore ? "The provider may store calls" : "The provider stores nothing"}`;
 }
 
-function keyName(key: Pick<Key, "id"> & Partial<ChoosableKey>): string {
-  return key.name ?? (key.prefix === undefined ? key.id : `${key.prefix}…${key.last4}`);
+function nameOf(id: string, apiKeys: readonly ChoosableKey[]): string {
+  const key = apiKeys.find((each) => each.id === id);
+  return key === undefined ? id : keyName(key);
 }
 
 interface UseFieldsProps {

@@ -8,6 +8,8 @@ import type { Membership } from "../../accounts/members.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { Field } from "../../http/pages/components/form.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import { ROLE_LABELS } from "../members/member-texts.ts";
 import { HiddenFields, workspacePath, SignedInFooter } from "../console-layout.tsx";
 
 export interface WorkspacesPageProps {
@@ -85,31 +87,21 @@ function CreateForm({
 
 function WorkspaceList({ workspaces }: { readonly workspaces: readonly Membership[] }): Child {
   return (
-    <div class="scroll" role="region" aria-label="Workspaces" tabindex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Workspace</th>
-            <th scope="col">Role</th>
-            <th scope="col">Member since</th>
-          </tr>
-        </thead>
-        <tbody>
-          {workspaces.map((workspace) => (
-            <tr>
-              <th scope="row">
-                <a href={workspacePath(workspace.accountId, "")}>
-                  <bdi>{workspace.name ?? workspace.accountId}</bdi>
-                </a>
-                {workspace.name === null ? null : <span class="type">{workspace.accountId}</span>}
-              </th>
-              <td>{workspace.role}</td>
-              <td>{utcDay(workspace.addedAt)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Workspaces"
+      isStacked
+      columns={[{ name: "Workspace" }, { name: "Role" }, { name: "Member since", isDate: true }]}
+      rows={workspaces.map(({ accountId, name, role, addedAt }) => [
+        <>
+          <a class="line" href={workspacePath(accountId, "")} title={accountId}>
+            <bdi>{name ?? "Unnamed workspace"}</bdi>
+          </a>
+          <span class="type">{accountId}</span>
+        </>,
+        ROLE_LABELS[role],
+        utcDay(addedAt),
+      ])}
+    />
   );
 }
 

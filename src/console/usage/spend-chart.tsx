@@ -2,7 +2,7 @@
 // A stacked chart of spend by group, with the same numbers as a table.
 
 import type { Child } from "hono/jsx";
-import { formatCost, formatUsdShort } from "../../base/format.ts";
+import { formatCosts, formatUsdShort } from "../../base/format.ts";
 import { NANO_PER_USD } from "../../base/money.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { Legend, SERIES_MAX, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
@@ -36,6 +36,7 @@ export function SpendChart(props: SpendChartProps): Child {
     label,
     values: costs.map((cost) => Number(cost) / Number(NANO_PER_USD)),
   }));
+  const columns = groups.map(({ costs }) => formatCosts(costs));
   const isDaily = period.buckets.unit === "day";
   return (
     <Card id="spend-chart" title={title} aside={choice}>
@@ -57,7 +58,7 @@ export function SpendChart(props: SpendChartProps): Child {
           ]}
           rows={labels.map((label, index) => [
             isDaily ? <a href={dayHref(buckets[index] ?? "")}>{label}</a> : label,
-            ...groups.map(({ costs }) => formatCost(costs[index] ?? 0n)),
+            ...columns.map((costs) => costs[index]),
           ])}
           isTall={labels.length > 14}
         />

@@ -3,14 +3,12 @@
 
 import type { Child } from "hono/jsx";
 import {
-  formatCost,
+  formatCosts,
   formatInteger,
   formatMilliseconds,
   formatPercent,
   formatUsd,
-  formatUsdShort,
 } from "../../base/format.ts";
-import { NANO_PER_USD } from "../../base/money.ts";
 import {
   Card,
   EmptyState,
@@ -213,6 +211,9 @@ function GroupTable({
   const { groups, totals } = view;
   const share = (sum: UsageSum): string =>
     totals.cost === 0n ? "–" : formatPercent(Number(sum.cost) / Number(totals.cost));
+  const shown = groups.slice(0, GROUPS_SHOWN_MAX);
+  const costs = formatCosts(shown.map(({ cost }) => cost));
+  const callCosts = formatCosts(shown.map(({ cost, calls }) => cost / BigInt(Math.max(1, calls))));
   return (
     <Card
       id="groups"
@@ -237,7 +238,7 @@ function GroupTable({
           { name: "Cost", isNumber: true },
           { name: "Share", isNumber: true, isExtra: true },
         ]}
-        rows={groups.slice(0, GROUPS_SHOWN_MAX).map((sum) => [
+        rows={shown.map((sum, index) => [
           <a class="name" href={callsHref(sum.group)} title={`Calls of ${sum.group}`}>
             <bdi>{name(sum.group)}</bdi>
           </a>,
@@ -247,8 +248,8 @@ function GroupTable({
           formatPercent(cacheHitShare(sum)),
           formatInteger(sum.outputTokens),
           sum.latencyMs === undefined ? "–" : formatMilliseconds(sum.latencyMs.p50),
-          formatUsdShort(Number(sum.cost) / Number(NANO_PER_USD) / Math.max(1, sum.calls)),
-          formatCost(sum.cost),
+          callCosts[index],
+          costs[index],
           share(sum),
         ])}
       />

@@ -55,14 +55,14 @@ export function deliveryLogPage(props: DeliveryLogPageProps): PageLayout {
           </Notice>
         )}
         <p class="muted">{webhook.url}. Deliveries are kept for 30 days.</p>
-        {deliveries.data.length === 0 ? (
-          <EmptyState title="No deliveries yet">
-            <p class="muted">Send a test event from the webhooks page.</p>
-          </EmptyState>
-        ) : (
-          <DeliveryTable {...props} />
-        )}
-        <OlderLink path={path} query={{}} cursor={deliveries.next_cursor} />
+        <Card id="deliveries" title="Deliveries">
+          {deliveries.data.length === 0 ? (
+            <NoDeliveries {...props} />
+          ) : (
+            <DeliveryTable {...props} />
+          )}
+          <OlderLink path={path} query={{}} cursor={deliveries.next_cursor} />
+        </Card>
         <Attempts deliveries={deliveries.data} />
       </>
     ),
@@ -76,18 +76,36 @@ export const DELIVERY_TONES: Readonly<Record<Delivery["status"], Tone | undefine
   cancelled: undefined,
 };
 
+function NoDeliveries({ user, workspace, webhook }: DeliveryLogPageProps): Child {
+  const canSend = hasPermission(workspace.role, "webhooks.change") && webhook.status === "active";
+  return (
+    <EmptyState title="No deliveries yet">
+      <p class="muted">Each event that is sent appears here with the response of your server.</p>
+      {canSend ? (
+        <form method="post" action={workspacePath(workspace.accountId, "/webhooks")}>
+          <HiddenFields user={user} fields={{ webhook: webhook.id }} />
+          <button type="submit" name="do" value="test" class="secondary">
+            Send test event
+          </button>
+        </form>
+      ) : null}
+    </EmptyState>
+  );
+}
+
 function DeliveryTable({ user, workspace, webhook, deliveries }: DeliveryLogPageProps): Child {
   const canReplay = hasPermission(workspace.role, "webhooks.change") && webhook.status === "active";
   return (
     <Table
       label="Deliveries"
+      isStacked
       columns={[
-        { name: "Time" },
+        { name: "Time", isDate: true },
         { name: "Event" },
         { name: "Status" },
         { name: "Response" },
-        { name: "Attempts", isNumber: true, isExtra: true },
-        { name: "Action" },
+        { name: "Attempts", isNumber: true },
+        { name: "Action", isNumber: true },
       ]}
       rows={deliveries.data.map((delivery) => [
         <RelativeTime at={delivery.createdAt} />,
@@ -98,7 +116,7 @@ function DeliveryTable({ user, workspace, webhook, deliveries }: DeliveryLogPage
         canReplay ? (
           <form method="post" action={deliveryLogPath(workspace.accountId, webhook.id)}>
             <HiddenFields user={user} fields={{ delivery: delivery.id }} />
-            <button type="submit" class="secondary">
+            <button type="submit" class="secondary small">
               Replay <span class="visually-hidden">{delivery.eventType}</span>
             </button>
           </form>

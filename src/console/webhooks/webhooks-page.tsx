@@ -58,16 +58,18 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
         <ErrorMessage message={errorMessage} />
         <DeleteConfirmation {...props} />
         <p>Postern sends the events of this workspace to these URLs as signed POST requests.</p>
-        {webhooks.length === 0 ? (
-          <EmptyState title="No webhooks yet">
-            <p class="muted">
-              A webhook tells your server about low balances, budgets, payments and keys. See{" "}
-              <a href="/docs/webhooks">Webhooks</a> for the events and the signature.
-            </p>
-          </EmptyState>
-        ) : (
-          <WebhookTable {...props} />
-        )}
+        <Card id="webhooks" title="Webhooks">
+          {webhooks.length === 0 ? (
+            <EmptyState title="No webhooks yet">
+              <p class="muted">
+                A webhook tells your server about low balances, budgets, payments and keys. See{" "}
+                <a href="/docs/webhooks">Webhooks</a> for the events and the signature.
+              </p>
+            </EmptyState>
+          ) : (
+            <WebhookTable {...props} />
+          )}
+        </Card>
         <AddForm {...props} />
       </>
     ),
@@ -112,11 +114,12 @@ function WebhookTable({ user, workspace, webhooks }: WebhooksPageProps): Child {
   return (
     <Table
       label="Webhooks"
+      isStacked
       columns={[
         { name: "URL" },
         { name: "State" },
-        { name: "Latest delivery", isExtra: true },
-        { name: "Events", isExtra: true },
+        { name: "Latest delivery" },
+        { name: "Events" },
         { name: "Actions", isNumber: true },
       ]}
       rows={webhooks.map(({ webhook, latest }) => [

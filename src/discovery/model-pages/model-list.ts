@@ -61,7 +61,8 @@ export function abilitiesOf(model: ModelRecordJson): readonly string[] {
 export function pricePerMillion(price: unknown): string {
   if (typeof price !== "string") return "–";
   const amount = Number((Number(price) * TOKENS_PER_PRICE).toFixed(6));
-  return amount === 0 ? "free" : `$${amount < 0.01 ? String(amount) : amount.toFixed(2)}`;
+  const [whole = "0", decimals = ""] = String(amount).split(".");
+  return amount === 0 ? "free" : `$${whole}.${decimals.padEnd(2, "0")}`;
 }
 
 /** `1M`, `128K`. */

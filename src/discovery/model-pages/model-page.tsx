@@ -85,7 +85,7 @@ export function modelMarkdown({ model, endpoints, history }: ModelPageContent): 
     ),
     "## Prices",
     "The provider's list prices in US dollars. Token prices are per million.",
-    markdownTable(["Price", "USD"], priceRows(model)),
+    markdownTable(["Price", "USD"], priceRows(model), ["USD"]),
     "## Providers",
     "Medians and uptime are those of the last 24 hours through this gateway, on its own provider accounts. Status and throughput are those of one process in the last 30 minutes. A dash means that there were too few calls.",
     markdownTable(
@@ -100,6 +100,7 @@ export function modelMarkdown({ model, endpoints, history }: ModelPageContent): 
         pricePerMillion(endpoint.pricing["prompt"]),
         pricePerMillion(endpoint.pricing["completion"]),
       ]),
+      ["First token", "Latency", "Throughput", "Uptime", "Input", "Output"],
     ),
     "## Price history",
     history,
@@ -115,7 +116,7 @@ function priceRows({ pricing }: ModelRecordJson): readonly (readonly string[])[]
       : [
           name in PER_TOKEN
             ? [PER_TOKEN[name] ?? name, pricePerMillion(price)]
-            : [`${name.replaceAll("_", " ")}, each`, `$${price}`],
+            : [`${capitalized(name.replaceAll("_", " "))}, each`, priceEach(price)],
         ],
   );
   const tiers = (pricing.tiers ?? []).flatMap(({ above_input_tokens: above, prices }) =>
@@ -125,6 +126,14 @@ function priceRows({ pricing }: ModelRecordJson): readonly (readonly string[])[]
     ]),
   );
   return [...rows, ...tiers];
+}
+
+function capitalized(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+}
+
+function priceEach(price: string): string {
+  return Number(price) === 0 ? "free" : `$${price}`;
 }
 
 /** Code that calls this model. */

@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import type { ModelRecordJson } from "../../models/api-record.ts";
+import { type Column, Table } from "../../http/pages/components/table.tsx";
 import { renderSite } from "../site/site-frame.tsx";
 import {
   abilitiesOf,
@@ -145,70 +146,67 @@ interface ModelTableProps {
   readonly showsAll: boolean;
 }
 
+const COLUMNS: readonly Column[] = [
+  { name: "Model" },
+  { name: "Provider", isExtra: true },
+  { name: "Context", isNumber: true, isExtra: true },
+  { name: "Input", isNumber: true },
+  { name: "Cached", isNumber: true, isExtra: true },
+  { name: "Output", isNumber: true },
+  {
+    name: "First token",
+    title: "Median time to the first token, last 24 hours",
+    isNumber: true,
+    isExtra: true,
+  },
+  {
+    name: "Latency",
+    title: "Median time of the whole reply, last 24 hours",
+    isNumber: true,
+    isExtra: true,
+  },
+  { name: "Uptime", title: "Calls that succeeded, last 24 hours", isNumber: true, isExtra: true },
+  { name: "Abilities", isExtra: true },
+];
+
 function ModelTable({ models, showsAll }: ModelTableProps): Child {
   return (
-    <div class="scroll" role="group" aria-label="Models" tabindex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Model</th>
-            <th scope="col">Provider</th>
-            <th scope="col" class="number">
-              Context
-            </th>
-            <th scope="col" class="number">
-              Input
-            </th>
-            <th scope="col" class="number">
-              Cached
-            </th>
-            <th scope="col" class="number">
-              Output
-            </th>
-            <th scope="col" class="number" title="Median time to the first token, last 24 hours">
-              First token
-            </th>
-            <th scope="col" class="number" title="Median time of the whole reply, last 24 hours">
-              Latency
-            </th>
-            <th scope="col" class="number" title="Calls that succeeded, last 24 hours">
-              Uptime
-            </th>
-            <th scope="col">Abilities</th>
-            {showsAll ? <th scope="col">Callable</th> : null}
-          </tr>
-        </thead>
-        <tbody>
-          {models.map((model) => (
-            <tr>
-              <th scope="row">
-                <a href={`/models/${model.id}`}>{model.name}</a>
-                <code>{model.id}</code>
-              </th>
-              <td>{model.owned_by}</td>
-              <td class="number" title={`${tokensText(model.context_length)} tokens`}>
-                {tokensShort(model.context_length)}
-              </td>
-              <td class="number">{pricePerMillion(model.pricing["prompt"])}</td>
-              <td class="number">{pricePerMillion(model.pricing["input_cache_read"])}</td>
-              <td class="number">{pricePerMillion(model.pricing["completion"])}</td>
-              <td class="number">{durationText(model.measured_24h?.first_token_ms)}</td>
-              <td class="number">{durationText(model.measured_24h?.latency_ms)}</td>
-              <td class="number">{uptimeText(model.measured_24h?.uptime)}</td>
-              <td class="abilities">
-                {abilitiesOf(model)
-                  .filter((ability) => LISTED_ABILITIES.has(ability))
-                  .map((ability) => (
-                    <span class="tag">{ability.replaceAll("_", " ")}</span>
-                  ))}
-              </td>
-              {showsAll ? <td>{model.available ? "yes" : "with your key"}</td> : null}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Models"
+      columns={[...COLUMNS, ...(showsAll ? [{ name: "Callable" }] : [])]}
+      rows={models.map((model) => [
+        ...modelCells(model),
+        ...(showsAll ? [model.available ? "yes" : "with your key"] : []),
+      ])}
+    />
   );
+}
+
+function modelCells(model: ModelRecordJson): readonly Child[] {
+  const { pricing, measured_24h: measured } = model;
+  return [
+    <>
+      <a href={`/models/${model.id}`}>{model.name}</a>
+      <code>{model.id}</code>
+    </>,
+    model.owned_by,
+    <span title={`${tokensText(model.context_length)} tokens`}>
+      {tokensShort(model.context_length)}
+    </span>,
+    pricePerMillion(pricing["prompt"]),
+    pricePerMillion(pricing["input_cache_read"]),
+    pricePerMillion(pricing["completion"]),
+    durationText(measured?.first_token_ms),
+    durationText(measured?.latency_ms),
+    uptimeText(measured?.uptime),
+    <div class="abilities">
+      {abilitiesOf(model)
+        .filter((ability) => LISTED_ABILITIES.has(ability))
+        .map((ability) => (
+          <span class="tag">{ability.replaceAll("_", " ")}</span>
+        ))}
+    </div>,
+  ];
 }
 
 interface PagesProps {

@@ -6,6 +6,7 @@ import { findEntries, type SearchEntry } from "./search.ts";
 export const DOCS_SCRIPT_SOURCE = browserScript([
   findEntries,
   addCopyButtons,
+  labelCells,
   rememberTabs,
   noResults,
   resultLink,
@@ -39,6 +40,16 @@ function addCopyButtons(): void {
     frame.className = "code-frame";
     block.replaceWith(frame);
     frame.append(block, button);
+  }
+}
+
+/** Names the cells of rows that are blocks on narrow screens. */
+function labelCells(): void {
+  for (const table of document.querySelectorAll<HTMLTableElement>(".stacked table")) {
+    const names = [...table.querySelectorAll("thead th")].map(({ textContent }) => textContent);
+    if (names.length < 3) continue;
+    for (const cell of table.querySelectorAll<HTMLTableCellElement>("tbody td:not(:first-child)"))
+      cell.dataset["label"] = names[cell.cellIndex] ?? "";
   }
 }
 
@@ -200,6 +211,7 @@ function prettyJson(text: string): string {
 
 function startDocs(): void {
   addCopyButtons();
+  labelCells();
   rememberTabs();
   startSearch();
   startTryIt();

@@ -97,7 +97,7 @@ function Sidebar({ app }: { readonly app: AppFrame }): Child {
   );
 }
 
-function Brand({ href }: { readonly href: string }): Child {
+export function Brand({ href }: { readonly href: string }): Child {
   return (
     <a class="brand" href={href}>
       <svg

@@ -3,7 +3,7 @@
 // scripts of the page's layout, by their hashes; every page works without them.
 
 import type { Child } from "hono/jsx";
-import { type AppFrame, AppPage } from "./app-frame.tsx";
+import { type AppFrame, AppPage, Brand } from "./app-frame.tsx";
 import { APP_SCRIPT, type ScriptAsset, STYLESHEET } from "./assets.ts";
 
 export interface NavLink {
@@ -101,9 +101,7 @@ function SitePage({ layout }: { readonly layout: PageLayout }): Child {
   return (
     <>
       <header class="site-header">
-        <a class="site-name" href="/">
-          Postern
-        </a>
+        <Brand href="/" />
         {nav.length === 0 ? null : <Navigation links={nav} path={path} />}
       </header>
       <main id="main" tabindex={-1}>

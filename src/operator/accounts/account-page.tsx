@@ -153,6 +153,7 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
     <>
       <Table
         label="Keys"
+        isStacked
         columns={[
           { name: "Key" },
           { name: "Name" },
@@ -184,6 +185,7 @@ function MemberTable({ details: { members } }: { readonly details: AccountDetail
   return (
     <Table
       label="Members"
+      isStacked
       columns={[{ name: "Member" }, { name: "Role" }, { name: "Since", isDate: true }]}
       rows={members.map(({ email, role, addedAt }) => [email, role, utcDay(addedAt)])}
     />
@@ -194,6 +196,7 @@ function TransferTable({ transfers }: { readonly transfers: readonly AccountTran
   return (
     <Table
       label="Transfers"
+      isStacked
       columns={[
         { name: "Time", isDate: true },
         { name: "Type" },

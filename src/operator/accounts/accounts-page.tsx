@@ -39,6 +39,7 @@ export function accountsPage(
         ) : (
           <Table
             label="Accounts"
+            isStacked
             columns={[
               { name: "Account" },
               { name: "State" },

@@ -76,11 +76,12 @@ export function AuditEntryTable({
   return (
     <Table
       label="Audit entries"
+      isStacked
       columns={[
         { name: "Time", isDate: true },
         { name: "Actor" },
-        { name: "Action" },
-        { name: "Details" },
+        { name: "Action", isWide: true },
+        { name: "Details", isWide: true },
       ]}
       rows={entries.map((entry) => [
         formatDateTime(entry.at),

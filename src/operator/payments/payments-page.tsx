@@ -118,6 +118,7 @@ export function PaymentTable({
   return (
     <Table
       label="Invoices"
+      isStacked
       columns={[
         { name: "Invoice" },
         { name: "Status" },
@@ -173,6 +174,7 @@ function UnappliedFactTable({
   return (
     <Table
       label="Unapplied payments"
+      isStacked
       columns={[
         { name: "Received", isDate: true },
         { name: "Type" },

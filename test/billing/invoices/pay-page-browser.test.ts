@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { launchBrowser } from "../../support/browser/chromium.ts";
+import { findPageIssues } from "../../support/browser/page-checks.ts";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { buyCredits, readInvoice } from "../fixtures.ts";
@@ -43,25 +44,27 @@ afterAll(async () => {
   await stripe.stop();
 });
 
-async function screenshot(name: string): Promise<void> {
+/** Checks the page on a desktop and a phone, in light and dark mode. */
+async function checkPage(name: string): Promise<void> {
   if (SCREENSHOT_DIR !== undefined)
     await page.screenshot({ path: path.join(SCREENSHOT_DIR, `${name}.png`), fullPage: true });
+  expect(await findPageIssues(page)).toEqual([]);
 }
 
 test("shows a failed payment, takes a payment and prints the receipt", async () => {
   const account = await registerAccount(gateway);
   const invoice = await buyCredits(gateway, account, "33.33");
   await page.goto(invoice.pay_url);
-  await screenshot("pay-open");
+  await checkPage("pay-open");
   await page.click("text=Simulate a failed payment");
   expect(await page.textContent("[role=alert]")).toContain("Nothing was charged");
-  await screenshot("pay-failed");
+  await checkPage("pay-failed");
   await page.click("button:has-text('Pay $35.00')");
   expect(await page.textContent("h1")).toBe("Invoice paid");
-  await screenshot("pay-paid");
+  await checkPage("pay-paid");
   await page.click("text=Receipt");
   expect(await page.textContent("main")).toContain("Example Gateways Ltd");
-  await screenshot("receipt");
+  await checkPage("receipt");
   // Print is dark on white even with a dark color scheme.
   await page.emulateMedia({ media: "print", colorScheme: "dark" });
   const brightness = await page
@@ -75,13 +78,13 @@ test("shows a failed payment, takes a payment and prints the receipt", async () 
   await page.emulateMedia({ media: null, colorScheme: null });
   expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
   expect(failures).toEqual([]);
-});
+}, START_TIMEOUT_MS);
 
 test("the content security policy allows the form to lead to the processor", async () => {
   const withStripe = await startGateway({ env: stripe.env });
   const invoice = await buyCredits(withStripe, await registerAccount(withStripe));
   await page.goto(invoice.pay_url);
-  await screenshot("pay-stripe");
+  await checkPage("pay-stripe");
   await page.click("button:has-text('with Stripe')");
   expect(page.url()).toStartWith(`${stripe.url}/c/pay/`);
   expect(failures).toEqual([]);

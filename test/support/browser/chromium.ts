@@ -10,11 +10,12 @@ import { type Browser, type BrowserContext, chromium as driver, type Page } from
 export type Screen = "desktop" | "phone";
 export type ColorScheme = "light" | "dark";
 
-const SCREEN_SIZES: Readonly<Record<Screen, { readonly width: number; readonly height: number }>> =
-  {
-    desktop: { width: 1_440, height: 900 },
-    phone: { width: 390, height: 844 },
-  };
+export const SCREEN_SIZES: Readonly<
+  Record<Screen, { readonly width: number; readonly height: number }>
+> = {
+  desktop: { width: 1_440, height: 900 },
+  phone: { width: 390, height: 844 },
+};
 
 // Not those of the package, which are for one short-lived process: they end the browser with its first window, and render
 // with a software GPU, which takes a fifth of the time of a page.

@@ -4,7 +4,8 @@ import { expect, test } from "bun:test";
 import type axe from "axe-core";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { DisplayMode, BrowserWindow } from "./chromium.ts";
+import type { Page } from "playwright-core";
+import { type BrowserWindow, type DisplayMode, SCREEN_SIZES } from "./chromium.ts";
 
 export const DISPLAY_MODES: readonly DisplayMode[] = [
   { screen: "desktop", scheme: "light" },
@@ -30,6 +31,45 @@ const AXE_SOURCE = readFileSync(
 );
 const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
+async function findAccessibilityIssues(page: Page): Promise<readonly string[]> {
+  // The CSP of the page blocks script elements, but not what the driver evaluates.
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE_SOURCE);
+  return await page.evaluate(async (tags) => {
+    const { axe: engine } = window as unknown as { readonly axe: typeof axe };
+    const { violations } = await engine.run(document, {
+      runOnly: [...tags],
+      resultTypes: ["violations"],
+      selectors: false,
+      preload: false,
+    });
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+  }, AXE_TAGS);
+}
+
+/**
+ * The accessibility issues and the horizontal scrolling of a page without scripts, in the tested modes. Checks a copy of the
+ * document, because axe-core needs scripts.
+ */
+export async function findPageIssues(page: Page): Promise<readonly string[]> {
+  const body = await page.content();
+  const context = await page.context().browser()?.newContext();
+  if (context === undefined) throw new Error("the page has no browser");
+  const copy = await context.newPage();
+  await copy.route(page.url(), (route) => route.fulfill({ body, contentType: "text/html" }));
+  await copy.goto(page.url());
+  const issues: string[] = [];
+  for (const { screen, scheme } of TESTED_MODES) {
+    await copy.setViewportSize(SCREEN_SIZES[screen]);
+    await copy.emulateMedia({ colorScheme: scheme });
+    const found = await findAccessibilityIssues(copy);
+    issues.push(...found.map((issue) => `${screen}, ${scheme}: ${issue}`));
+    const width = await copy.evaluate(() => document.documentElement.scrollWidth);
+    if (width > SCREEN_SIZES[screen].width) issues.push(`${screen}: ${width} pixels wide`);
+  }
+  await context.close();
+  return issues;
+}
+
 /** Tests the page that a `beforeAll` of the same `describe` opens. */
 export function testPageBasics(openedWindow: () => BrowserWindow): void {
   test("logs nothing to the console and makes no requests to other sites", () => {
@@ -45,20 +85,7 @@ export function testPageBasics(openedWindow: () => BrowserWindow): void {
   });
 
   test("has no accessibility findings (axe, WCAG 2.2 AA)", async () => {
-    const { page } = openedWindow();
-    // The CSP of the page blocks script elements, but not what the driver evaluates.
-    if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE_SOURCE);
-    const findings = await page.evaluate(async (tags) => {
-      const { axe: engine } = window as unknown as { readonly axe: typeof axe };
-      const { violations } = await engine.run(document, {
-        runOnly: [...tags],
-        resultTypes: ["violations"],
-        selectors: false,
-        preload: false,
-      });
-      return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-    }, AXE_TAGS);
-    expect(findings).toEqual([]);
+    expect(await findAccessibilityIssues(openedWindow().page)).toEqual([]);
   });
 
   test("skips no heading level", async () => {
