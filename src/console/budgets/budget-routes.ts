@@ -44,8 +44,8 @@ function showRoute(deps: BudgetPageDeps): Route {
 }
 
 const BudgetForm = z.object({
-  [BUDGET_FIELDS.day]: z.string().max(40),
-  [BUDGET_FIELDS.month]: z.string().max(40),
+  [BUDGET_FIELDS.day]: z.string(),
+  [BUDGET_FIELDS.month]: z.string(),
 });
 
 function changeRoute(deps: BudgetPageDeps): Route {

@@ -1,15 +1,17 @@
 // The routes of the page for stored responses. Owners and admins see and change what is stored.
 
 import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
 import { type ResponseStorage, STORE_MODES } from "../../base/response-storage.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
-import { pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { changeStorage, readStorage } from "../../responses/storage/settings.ts";
 import type { Db } from "../../store/db.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { workspacePath } from "../console-layout.tsx";
+import { DoneQuery, donePath } from "../done-notice.tsx";
 import { responsesPage } from "./responses-page.tsx";
 
 export interface ResponsePageDeps extends ConsoleReadDeps {
@@ -32,24 +34,29 @@ function showRoute(deps: ResponsePageDeps): Route {
     id: "showStoredResponses",
     summary: "Show which responses a workspace stores",
     params: AccountPath,
-    run: async ({ caller, params: { account } }) => {
+    query: z.object(DoneQuery),
+    run: async ({ caller, params: { account }, query: { done } }) => {
       const workspace = await requireAccess(deps, account, caller.personId, "responses.read");
       const state = await readStorage(deps.db, deps.storage, account);
-      return pageResponse(responsesPage({ user: caller, workspace, state }));
+      return pageResponse(responsesPage({ user: caller, workspace, state, done }));
     },
   });
 }
 
 const StorageForm = z.object({ store: z.string(), retention_days: z.string() });
 
-const StorageValues = z.object({
-  store: z.enum(STORE_MODES, { error: "Choose what is stored." }),
-  retention_days: z.coerce
-    .number({ error: "The number of days must be a whole number from 1 to 365." })
-    .int()
-    .min(1)
-    .max(365),
-});
+/** Throws the fault of a field. */
+function parseStorage(
+  { store, retention_days: days }: z.infer<typeof StorageForm>,
+  { retentionDays: daysMax }: ResponseStorage,
+): ResponseStorage {
+  const mode = STORE_MODES.find((each) => each === store);
+  if (mode === undefined) throw invalid("store", "Choose what is stored.");
+  const retentionDays = /^\d{1,4}$/.test(days.trim()) ? Number(days) : 0;
+  if (retentionDays < 1 || retentionDays > daysMax)
+    throw invalid("retention_days", `The days must be a whole number from 1 to ${daysMax}.`);
+  return { mode, retentionDays };
+}
 
 function changeRoute(deps: ResponsePageDeps): Route {
   return sessionRoute({
@@ -63,26 +70,30 @@ function changeRoute(deps: ResponsePageDeps): Route {
     requestExample: { store: "on_request", retention_days: "7" },
     run: async ({ caller, params: { account }, body, clientIp, now }) => {
       const workspace = await requireAccess(deps, account, caller.personId, "responses.change");
-      const values = StorageValues.safeParse(body);
-      if (!values.success) {
+      try {
+        const change = parseStorage(body, deps.storage);
+        await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, account, caller.personId, "responses.change");
+          await changeStorage(tx, {
+            accountId: account,
+            operator: deps.storage,
+            change,
+            actor: { type: "person", id: caller.personId },
+            network: networksOf(clientIp)[1],
+            now,
+          });
+        });
+      } catch (error) {
         const state = await readStorage(deps.db, deps.storage, account);
-        const errorMessage = values.error.issues[0]?.message;
-        const page = responsesPage({ user: caller, workspace, state, errorMessage });
+        const rejected = {
+          store: body.store,
+          retentionDays: body.retention_days,
+          error: formErrorOf(error),
+        };
+        const page = responsesPage({ user: caller, workspace, state, rejected });
         return pageResponse(page, { status: 400 });
       }
-      const { store, retention_days } = values.data;
-      await deps.db.write(async (tx) => {
-        await requireAccessForUpdate(tx, account, caller.personId, "responses.change");
-        await changeStorage(tx, {
-          accountId: account,
-          operator: deps.storage,
-          change: { mode: store, retentionDays: retention_days },
-          actor: { type: "person", id: caller.personId },
-          network: networksOf(clientIp)[1],
-          now,
-        });
-      });
-      return redirect(workspacePath(account, "/responses"));
+      return redirect(donePath(workspacePath(account, "/responses"), "saved"));
     },
   });
 }

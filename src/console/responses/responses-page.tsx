@@ -1,18 +1,30 @@
 /** @jsxImportSource hono/jsx */
 // Which responses of the Responses API a workspace stores, how much that is, and the form to change it.
 
+import type { Child } from "hono/jsx";
+import { pluralize } from "../../base/format.ts";
 import { type StoreMode, STORE_MODES } from "../../base/response-storage.ts";
+import { Card } from "../../http/pages/components/content.tsx";
+import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { StorageState } from "../../responses/storage/settings.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
 
 export interface ResponsesPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly state: StorageState;
-  readonly errorMessage?: string | undefined;
+  readonly done?: string | undefined;
+  /** A rejected form. */
+  readonly rejected?: {
+    readonly store: string;
+    readonly retentionDays: string;
+    readonly error: FormError;
+  };
 }
 
 const MODE_LABELS: Readonly<Record<StoreMode, string>> = {
@@ -21,16 +33,13 @@ const MODE_LABELS: Readonly<Record<StoreMode, string>> = {
   never: "None",
 };
 
+const STORAGE_DONE_TEXTS = { saved: "Saved. New responses are stored as set." } as const;
+
 const MIB = 1_048_576;
 
-export function responsesPage({
-  user,
-  workspace,
-  state,
-  errorMessage,
-}: ResponsesPageProps): PageLayout {
-  const { storage, operator, responses, bytes } = state;
-  const allowed = STORE_MODES.slice(STORE_MODES.indexOf(operator.mode));
+export function responsesPage(props: ResponsesPageProps): PageLayout {
+  const { user, workspace, state, done } = props;
+  const { responses, bytes } = state;
   return consolePage({
     title: "Stored responses",
     workspace,
@@ -38,53 +47,52 @@ export function responsesPage({
     page: "/responses",
     main: (
       <>
-        {errorMessage === undefined ? null : (
-          <p id="wrong" class="error" role="alert">
-            {errorMessage}
-          </p>
-        )}
+        <DoneNotice texts={STORAGE_DONE_TEXTS} done={done} />
         <p>
           Calls of <code>/v1/responses</code> can be continued by their id while they are stored.
           They are encrypted, and visible only to this workspace's API keys.
         </p>
         <p>
-          Stored now: {responses} {responses === 1 ? "response" : "responses"},{" "}
-          {(bytes / MIB).toFixed(1)} MiB.
+          Stored now: {pluralize(responses, "response")}, {(bytes / MIB).toFixed(1)} MiB.
         </p>
-        <section class="card" aria-labelledby="set">
-          <h2 id="set">Set what is stored</h2>
-          <form method="post" action={workspacePath(workspace.accountId, "/responses")}>
-            <HiddenFields user={user} fields={{}} />
-            <label for="store">Store</label>
-            <select id="store" name="store">
-              {allowed.map((mode) => (
-                <option value={mode} selected={mode === storage.mode}>
-                  {MODE_LABELS[mode]}
-                </option>
-              ))}
-            </select>
-            <label for="retention-days">Delete after (days)</label>
-            <input
-              id="retention-days"
-              name="retention_days"
-              type="number"
-              min="1"
-              max={String(operator.retentionDays)}
-              required
-              value={String(storage.retentionDays)}
-              aria-describedby="storage-hint"
-            />
-            <p id="storage-hint" class="hint">
-              Applies to stored responses too: choose None to delete all of them. Deleted responses
-              cannot be continued. This gateway keeps responses for at most {operator.retentionDays}{" "}
-              days.
-            </p>
-            <div class="actions">
-              <button type="submit">Save</button>
-            </div>
-          </form>
-        </section>
+        <StorageForm {...props} />
       </>
     ),
   });
+}
+
+function StorageForm({ user, workspace, state, rejected }: ResponsesPageProps): Child {
+  const { storage, operator } = state;
+  const allowed = STORE_MODES.slice(STORE_MODES.indexOf(operator.mode));
+  const selected = rejected?.store ?? storage.mode;
+  const isDaysError = rejected?.error.field === "retention_days";
+  return (
+    <Card id="set" title="Set what is stored">
+      <ErrorMessage message={isDaysError ? undefined : rejected?.error.message} />
+      <form method="post" action={workspacePath(workspace.accountId, "/responses")}>
+        <HiddenFields user={user} fields={{}} />
+        <label for="store">Store</label>
+        <select id="store" name="store">
+          {allowed.map((mode) => (
+            <option value={mode} selected={mode === selected}>
+              {MODE_LABELS[mode]}
+            </option>
+          ))}
+        </select>
+        <Field
+          id="retention-days"
+          name="retention_days"
+          label="Delete after (days)"
+          inputMode="numeric"
+          value={rejected?.retentionDays ?? String(storage.retentionDays)}
+          error={isDaysError ? rejected?.error.message : undefined}
+          hint={`Applies to stored responses too: choose None to delete all of them. Deleted responses cannot be continued. This gateway keeps responses for at most ${pluralize(operator.retentionDays, "day")}.`}
+          isRequired
+        />
+        <div class="actions">
+          <button type="submit">Save</button>
+        </div>
+      </form>
+    </Card>
+  );
 }

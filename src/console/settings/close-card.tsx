@@ -14,7 +14,8 @@ export interface CloseCardProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly closing?: Closing | undefined;
-  readonly closeError?: string;
+  /** A rejected confirmation. */
+  readonly rejectedClose?: { readonly confirm: string; readonly error: string } | undefined;
 }
 
 /** What the owner types to confirm. */
@@ -22,7 +23,7 @@ export function confirmationName({ name, accountId }: WorkspaceContext): string 
   return name ?? accountId;
 }
 
-export function CloseCard({ user, workspace, closing, closeError }: CloseCardProps): Child {
+export function CloseCard({ user, workspace, closing, rejectedClose }: CloseCardProps): Child {
   const action = `/console/${workspace.accountId}/closing`;
   if (closing !== undefined)
     return (
@@ -54,7 +55,8 @@ export function CloseCard({ user, workspace, closing, closeError }: CloseCardPro
           id="confirm-name"
           name="confirm"
           label={`Type ${name} to confirm`}
-          error={closeError}
+          value={rejectedClose?.confirm}
+          error={rejectedClose?.error}
           autoComplete="off"
           isRequired
         />

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import type { Closing } from "../../account-data/closing.ts";
-import { CloseCard } from "./close-card.tsx";
+import { CloseCard, type CloseCardProps } from "./close-card.tsx";
 import { Card, CopyText, Details, Notice } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { utcDay } from "../../base/time.ts";
@@ -20,8 +20,7 @@ export interface SettingsPageProps {
   readonly closing?: Closing | undefined;
   /** What is wrong with the time zone that was sent. */
   readonly timeZoneError?: string;
-  /** Why the workspace was not closed. */
-  readonly closeError?: string;
+  readonly rejectedClose?: CloseCardProps["rejectedClose"];
   /** The values of the rejected form. */
   readonly form?: { readonly name: string; readonly nameError: string };
 }

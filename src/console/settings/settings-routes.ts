@@ -81,7 +81,9 @@ function changeRoute(deps: SettingsPageDeps): Route {
         });
       } catch (error) {
         const form = { name: body.name, nameError: userErrorMessage(error) };
-        return pageResponse(settingsPage({ user: caller, workspace, form }), { status: 400 });
+        const closing = await findClosing(deps.db, accountId);
+        const page = { user: caller, workspace, closing, form };
+        return pageResponse(settingsPage(page), { status: 400 });
       }
       return redirect(`${workspacePath(accountId, "/settings")}?saved=true`);
     },
@@ -153,8 +155,11 @@ function closingRoute(deps: SettingsPageDeps): Route {
       const name = confirmationName(workspace);
       if (body.do === "close" && body.confirm?.trim() !== name) {
         const closing = await findClosing(deps.db, accountId);
-        const closeError = `Type ${name} exactly. Nothing was closed.`;
-        const page = { user: caller, workspace, closing, closeError };
+        const rejectedClose = {
+          confirm: body.confirm ?? "",
+          error: `Type ${name} exactly. Nothing was closed.`,
+        };
+        const page = { user: caller, workspace, closing, rejectedClose };
         return pageResponse(settingsPage(page), { status: 400 });
       }
       await deps.db.write(async (tx) => {

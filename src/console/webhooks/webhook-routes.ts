@@ -107,7 +107,7 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
         CHANGE_PERMISSION,
       );
       const respond = async (
-        extra: Pick<WebhooksPageProps, "secret" | "errorMessage" | "urlValue">,
+        extra: Pick<WebhooksPageProps, "secret" | "errorMessage" | "rejected">,
       ) =>
         pageResponse(
           webhooksPage({
@@ -116,7 +116,7 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
             webhooks: await readWebhooks(deps.db, params.account),
             ...extra,
           }),
-          { status: extra.errorMessage === undefined ? 200 : 400 },
+          { status: extra.secret === undefined ? 400 : 200 },
         );
       try {
         const secret = await deps.db.write(async (tx) => {
@@ -125,8 +125,12 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
         });
         if (secret !== undefined) return await respond({ secret });
       } catch (error) {
-        const urlValue = body.do === "add" ? body.url : undefined;
-        return await respond({ errorMessage: userErrorMessage(error), urlValue });
+        const message = userErrorMessage(error);
+        return await respond(
+          body.do === "add"
+            ? { rejected: { url: body.url, error: message } }
+            : { errorMessage: message },
+        );
       }
       return redirect(donePath(workspacePath(params.account, "/webhooks"), body.do));
     },

@@ -6,7 +6,7 @@ import type { Delivery } from "../../events/deliveries.ts";
 import { ALL_EVENTS } from "../../events/events.ts";
 import type { Webhook } from "../../webhooks/webhooks.ts";
 import { Card, CodeBlock, EmptyState, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import { RelativeTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -34,8 +34,8 @@ export interface WebhooksPageProps {
   /** A new signing secret, which is shown once. */
   readonly secret?: string;
   readonly errorMessage?: string;
-  /** The URL of the rejected form. */
-  readonly urlValue?: string | undefined;
+  /** A rejected form that adds a webhook. */
+  readonly rejected?: { readonly url: string; readonly error: string };
 }
 
 const WEBHOOK_DONE_TEXTS = {
@@ -193,13 +193,21 @@ function WebhookActions({
   );
 }
 
-function AddForm({ user, workspace, urlValue }: WebhooksPageProps): Child {
+function AddForm({ user, workspace, rejected }: WebhooksPageProps): Child {
   return (
     <Card id="add" title="Add a webhook">
       <form method="post" action={workspacePath(workspace.accountId, "/webhooks")}>
         <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
-        <label for="webhook-url">URL (https)</label>
-        <input id="webhook-url" name="url" type="url" required value={urlValue} />
+        <Field
+          id="webhook-url"
+          name="url"
+          type="url"
+          label="URL (https)"
+          value={rejected?.url}
+          error={rejected?.error}
+          hint="It gets all events. The next page shows the secret that signs them."
+          isRequired
+        />
         <div class="actions">
           <button type="submit">Add webhook</button>
         </div>

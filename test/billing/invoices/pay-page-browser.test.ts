@@ -51,34 +51,38 @@ async function checkPage(name: string): Promise<void> {
   expect(await findPageIssues(page)).toEqual([]);
 }
 
-test("shows a failed payment, takes a payment and prints the receipt", async () => {
-  const account = await registerAccount(gateway);
-  const invoice = await buyCredits(gateway, account, "33.33");
-  await page.goto(invoice.pay_url);
-  await checkPage("pay-open");
-  await page.click("text=Simulate a failed payment");
-  expect(await page.textContent("[role=alert]")).toContain("Nothing was charged");
-  await checkPage("pay-failed");
-  await page.click("button:has-text('Pay $35.00')");
-  expect(await page.textContent("h1")).toBe("Invoice paid");
-  await checkPage("pay-paid");
-  await page.click("text=Receipt");
-  expect(await page.textContent("main")).toContain("Example Gateways Ltd");
-  await checkPage("receipt");
-  // Print is dark on white even with a dark color scheme.
-  await page.emulateMedia({ media: "print", colorScheme: "dark" });
-  const brightness = await page
-    .locator("h1, td, dt")
-    .evaluateAll((elements) =>
-      elements.map((element) =>
-        Math.max(...(getComputedStyle(element).color.match(/\d+/g) ?? []).map(Number)),
-      ),
-    );
-  expect(Math.max(...brightness)).toBeLessThan(110);
-  await page.emulateMedia({ media: null, colorScheme: null });
-  expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
-  expect(failures).toEqual([]);
-}, START_TIMEOUT_MS);
+test(
+  "shows a failed payment, takes a payment and prints the receipt",
+  async () => {
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account, "33.33");
+    await page.goto(invoice.pay_url);
+    await checkPage("pay-open");
+    await page.click("text=Simulate a failed payment");
+    expect(await page.textContent("[role=alert]")).toContain("Nothing was charged");
+    await checkPage("pay-failed");
+    await page.click("button:has-text('Pay $35.00')");
+    expect(await page.textContent("h1")).toBe("Invoice paid");
+    await checkPage("pay-paid");
+    await page.click("text=Receipt");
+    expect(await page.textContent("main")).toContain("Example Gateways Ltd");
+    await checkPage("receipt");
+    // Print is dark on white even with a dark color scheme.
+    await page.emulateMedia({ media: "print", colorScheme: "dark" });
+    const brightness = await page
+      .locator("h1, td, dt")
+      .evaluateAll((elements) =>
+        elements.map((element) =>
+          Math.max(...(getComputedStyle(element).color.match(/\d+/g) ?? []).map(Number)),
+        ),
+      );
+    expect(Math.max(...brightness)).toBeLessThan(110);
+    await page.emulateMedia({ media: null, colorScheme: null });
+    expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
+    expect(failures).toEqual([]);
+  },
+  START_TIMEOUT_MS,
+);
 
 test("the content security policy allows the form to lead to the processor", async () => {
   const withStripe = await startGateway({ env: stripe.env });
