@@ -2,7 +2,7 @@
 // erased the account can be reopened. Closing moves no money.
 
 import { lockWorkspace } from "../accounts/members.ts";
-import { type Actor, record } from "../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { usdText } from "../base/money.ts";
 import { DAY_MS } from "../base/time.ts";
@@ -70,5 +70,13 @@ function recordChange(
   action: "account.closing" | "account.reopened",
   detail: Readonly<Record<string, string>>,
 ): Promise<void> {
-  return record(tx, { accountId, actor, action, target: accountId, detail, network, now });
+  return recordAuditEntry(tx, {
+    accountId,
+    actor,
+    action,
+    target: accountId,
+    detail,
+    network,
+    now,
+  });
 }

@@ -83,7 +83,7 @@ export const ERASURES: readonly Erasure[] = [
 ];
 
 /** What stays, and why. */
-export const KEPT: Readonly<Record<string, string>> = {
+export const KEPT_TABLES: Readonly<Record<string, string>> = {
   account: "the id stays; email, name, network and creator are erased in the end",
   account_creation: "counts per network and hour, deleted after a day",
   wallet: "ledger",

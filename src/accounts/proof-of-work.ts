@@ -65,7 +65,7 @@ export function createProofOfWork(master: MasterSecret, bits: number): ProofOfWo
           `The SHA-256 of \`proof-of-work\` does not begin with ${bits} zero bits.`,
           request,
         );
-      if (!(await spend(tx, text, Number(expiry) * SECOND_MS)))
+      if (!(await spendOnce(tx, text, Number(expiry) * SECOND_MS)))
         throw demand("The challenge in `proof-of-work` was used before.", request);
     },
   };
@@ -76,7 +76,7 @@ export async function sweepSolvedChallenges(tx: Tx, now: number): Promise<void> 
 }
 
 /** False if it was spent before. A second transaction with it waits for the first. */
-export async function spend(tx: Tx, challenge: string, expiresAt: number): Promise<boolean> {
+export async function spendOnce(tx: Tx, challenge: string, expiresAt: number): Promise<boolean> {
   const row = await tx.get(
     `insert into solved_challenge (challenge, expires_at) values (?, ?)
      on conflict (challenge) do nothing returning challenge`,

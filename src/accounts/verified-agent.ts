@@ -3,7 +3,7 @@
 import { Fault } from "../base/fault.ts";
 import type { Nano } from "../base/money.ts";
 import type { Tx } from "../store/db.ts";
-import { spend } from "./proof-of-work.ts";
+import { spendOnce } from "./proof-of-work.ts";
 
 export interface VerifiedAgent {
   /** The origin of the agent's operator. */
@@ -32,7 +32,7 @@ export async function takeSignature(
   tx: Tx,
   { signatureId, expiresAt }: VerifiedAgent,
 ): Promise<void> {
-  if (await spend(tx, `signature.${signatureId}`, expiresAt)) return;
+  if (await spendOnce(tx, `signature.${signatureId}`, expiresAt)) return;
   throw new Fault("forbidden", "agent signature used twice", {
     message:
       "The request's signature was used before. Nothing was created. Sign each request with a new nonce; to repeat a request, send the same `Idempotency-Key`.",

@@ -102,7 +102,7 @@ export interface AuditEntry {
 }
 
 /** Must be called in the transaction of the change. */
-export async function record(tx: Tx, entry: NewAuditEntry): Promise<void> {
+export async function recordAuditEntry(tx: Tx, entry: NewAuditEntry): Promise<void> {
   const { accountId, actor, action, target, detail = {}, network, now } = entry;
   // Ids follow the order of writing, even across processes whose clocks differ.
   const last = await tx.get("select id from audit order by id desc limit 1");

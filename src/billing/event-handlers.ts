@@ -1,7 +1,7 @@
 // What billing does in the transaction of a domain event: emits webhook events, writes audit entries, schedules top-ups.
 
 import type { MemberChange } from "../accounts/members.ts";
-import { record } from "../audit/audit.ts";
+import { recordAuditEntry } from "../audit/audit.ts";
 import { creditsOf } from "../base/money.ts";
 import { emitEvent } from "../events/events.ts";
 import { emitBalanceEvents, onMemberChange } from "../events/producers.ts";
@@ -25,7 +25,7 @@ export async function handleMemberChange(tx: Tx, change: MemberChange): Promise<
   if (change.kind !== "owner.changed") return;
   const { accountId, actor, clientIp, now } = change;
   for (const action of await revokeCharging(tx, accountId, now))
-    await record(tx, {
+    await recordAuditEntry(tx, {
       accountId,
       actor: { type: "person", id: actor.personId },
       action,
@@ -63,7 +63,7 @@ async function handleTopUpEvent(tx: Tx, event: TopUpEvent, now: number): Promise
       const { accountId, reason, failures } = event;
       const data = { reason, failures_in_a_row: failures };
       await emitEvent(tx, { type: "top_up.stopped", accountId, data, now });
-      await record(tx, {
+      await recordAuditEntry(tx, {
         accountId,
         actor: { type: "system", id: "billing" },
         action: "auto_top_up.stopped",

@@ -2,7 +2,7 @@
 // them, and records the change. A budget limits what keys can spend, so in a claimed account keys cannot change it.
 
 import { lockWorkspace } from "../accounts/members.ts";
-import { type Actor, record } from "../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money.ts";
 import { emitBudgetEvents } from "../events/producers.ts";
@@ -31,7 +31,7 @@ export async function changeBudgets(tx: Tx, change: BudgetChange): Promise<Budge
   const changed = BUDGET_WINDOWS.filter((window) => after[window].limit !== before[window]);
   if (changed.length === 0) return after;
   await emitBudgetEvents(tx, crossings);
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor,
     action: "budget.changed",

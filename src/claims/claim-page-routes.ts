@@ -6,6 +6,7 @@ import { roleOf } from "../accounts/members.ts";
 import { Fault, type FaultOptions } from "../base/fault.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
+import { PAGE_ROUTE } from "../http/pages/page-route.ts";
 import { sessionRoute, type Route, type SessionUser, optionalSessionRoute } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { type ClaimAttempt, claimStateOf } from "./claim-attempt.ts";
@@ -48,13 +49,7 @@ interface ClaimPageContext extends ClaimPageDeps {
   readonly link: LinkCookie;
 }
 
-const PAGE_DOC = {
-  tag: "People",
-  dialect: "page",
-  hidden: true,
-  faults: [],
-  responses: { 200: { description: "A page.", contentType: "text/html" } },
-} as const;
+const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
 
 export function claimPageRoutes(deps: ClaimPageDeps): readonly Route[] {
   const context: ClaimPageContext = { ...deps, link: createLinkCookie(deps.master, deps.baseUrl) };

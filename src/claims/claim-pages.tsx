@@ -10,6 +10,7 @@ import type { SessionUser } from "../http/route.ts";
 import type { ClaimAttempt, ClaimState } from "./claim-attempt.ts";
 import { maskEmail } from "./email-address.ts";
 import type { ClaimReview } from "./claim-review.ts";
+import { CodeField } from "./code-field.tsx";
 import { describeSetup } from "./format.ts";
 
 export interface ClaimPage {
@@ -162,25 +163,7 @@ export function codePage(
         <p class="intro">Your agent shows a six-digit code that identifies its claim.</p>
         <form method="post" action="/claim/code">
           <input type="hidden" name="csrf" value={user.csrf} />
-          <label for="user_code">Six-digit code</label>
-          <input
-            id="user_code"
-            class="code-digits"
-            name="user_code"
-            type="text"
-            inputmode="numeric"
-            pattern="[0-9 ]{6,7}"
-            maxlength={7}
-            autocomplete="one-time-code"
-            required
-            aria-invalid={error === undefined ? undefined : "true"}
-            aria-describedby={error === undefined ? undefined : "wrong-code"}
-          />
-          {error === undefined ? null : (
-            <p class="error" id="wrong-code" role="alert">
-              {error.message}
-            </p>
-          )}
+          <CodeField label="Six-digit code" error={error?.message} />
           <p class="hint">
             <button type="submit">Continue</button>
           </p>

@@ -17,6 +17,7 @@ import {
   type InvalidChoice,
 } from "./key-choices-form.ts";
 import type { ClaimReview } from "./claim-review.ts";
+import { CodeField, FieldError } from "./code-field.tsx";
 import { describeNetwork, describeSetup, formatUserCode } from "./format.ts";
 
 export interface ReviewPageProps {
@@ -110,22 +111,7 @@ function CodeComparison({ userCode, codeError }: ReviewPageProps): Child {
     );
   return (
     <section class="card compare">
-      <label for="user_code">Six-digit code from your agent</label>
-      <input
-        id="user_code"
-        class="code-digits"
-        name="user_code"
-        type="text"
-        inputmode="numeric"
-        pattern="[0-9 ]{6,7}"
-        maxlength={7}
-        autocomplete="one-time-code"
-        required
-        aria-invalid={codeError === undefined ? undefined : "true"}
-        aria-describedby={codeError === undefined ? undefined : "wrong-code"}
-        autofocus={codeError !== undefined}
-      />
-      <FieldError id="wrong-code" message={codeError} />
+      <CodeField label="Six-digit code from your agent" error={codeError} />
     </section>
   );
 }
@@ -327,20 +313,6 @@ function LimitFields({
         ))}
       </select>
     </>
-  );
-}
-
-function FieldError({
-  id,
-  message,
-}: {
-  readonly id: string;
-  readonly message: string | undefined;
-}): Child {
-  return message === undefined ? null : (
-    <p class="error" id={id} role="alert">
-      {message}
-    </p>
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/secret.ts";
-import type { Token } from "../billing/x402/protocol.ts";
+import type { Token } from "../billing/x402/messages.ts";
 import { httpUrl } from "./schema.ts";
 
 export const X402_SETTINGS: Readonly<

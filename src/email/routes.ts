@@ -4,6 +4,7 @@ import { z } from "zod";
 import { EMAIL_CATEGORY_NAMES } from "../events/email-types.ts";
 import { listEmails, listOptOuts, setOptOuts } from "../events/emails.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
+import { PAGE_ROUTE } from "../http/pages/page-route.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { emailMessage } from "./email-message.ts";
@@ -20,13 +21,7 @@ export interface EmailRouteDeps {
   readonly isSmtpSet: boolean;
 }
 
-const PAGE_DOC = {
-  tag: "People",
-  dialect: "page",
-  hidden: true,
-  faults: [],
-  responses: { 200: { description: "A page.", contentType: "text/html" } },
-} as const;
+const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
 
 export function emailRoutes(deps: EmailRouteDeps): readonly Route[] {
   return [

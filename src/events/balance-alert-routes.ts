@@ -1,7 +1,7 @@
 // Endpoints of /v1/account/balance-alert: the threshold of the event `balance.low`.
 
 import { z } from "zod";
-import { type AuditSource, record } from "../audit/audit.ts";
+import { type AuditSource, recordAuditEntry } from "../audit/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money.ts";
 import { networksOf } from "../http/request/client-ip.ts";
@@ -102,7 +102,7 @@ export async function changeBalanceAlert(
   { threshold, ...change }: BalanceAlertChange,
 ): Promise<void> {
   await setLowBalanceThreshold(tx, change.accountId, threshold);
-  await record(tx, {
+  await recordAuditEntry(tx, {
     ...change,
     action: "balance_alert.changed",
     target: null,

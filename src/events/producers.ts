@@ -3,7 +3,7 @@
 
 import type { MemberChange } from "../accounts/members.ts";
 import type { AccountCreated, AccountRenamed } from "../accounts/routes.ts";
-import { type Actor, record } from "../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { creditsOf, usdOf, usdText } from "../base/money.ts";
 import type { ClaimEvent } from "../claims/claims.ts";
 import { policyText } from "../http/key-policy.ts";
@@ -28,7 +28,7 @@ export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise
     createdBy === null ? { type: "key", id: key.id } : { type: "person", id: createdBy };
   const common = { accountId, actor, now };
   const network = coarseNetwork(clientIp);
-  await record(tx, {
+  await recordAuditEntry(tx, {
     ...common,
     action: "account.created",
     target: accountId,
@@ -37,12 +37,12 @@ export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise
   });
   const { last4 } = key;
   const detail = { name: key.name, last4, limit_usd: null, limit_window: null, expires_at: null };
-  await record(tx, { ...common, action: "key.created", target: key.id, detail, network });
+  await recordAuditEntry(tx, { ...common, action: "key.created", target: key.id, detail, network });
 }
 
 export async function onAccountRenamed(tx: Tx, renamed: AccountRenamed): Promise<void> {
   const { accountId, name, actor, clientIp, now } = renamed;
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor,
     action: "account.renamed",
@@ -70,7 +70,7 @@ export async function onKeyRevokedByOperator(tx: Tx, key: Key, now: number): Pro
 
 export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Promise<void> {
   const { kind, key, actor, clientIp, now } = change;
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId: key.accountId,
     actor,
     action: kind,
@@ -90,7 +90,7 @@ export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Pr
 /** A change of the members, made by a person in the console. */
 export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void> {
   const { kind, accountId, actor, target, email, role, allowance, clientIp, now } = change;
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor: { type: "person", id: actor.personId },
     action: kind,
@@ -119,7 +119,7 @@ export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void
 }
 
 export async function onSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<void> {
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId: null,
     actor: { type: "person", id: ended.personId },
     action: "session.ended",
@@ -136,7 +136,7 @@ export async function onClaimEvent(tx: Tx, event: ClaimEvent, now: number): Prom
   const common = { accountId, target, now, network: null };
   switch (kind) {
     case "claim.started":
-      await record(tx, {
+      await recordAuditEntry(tx, {
         ...common,
         actor: { type: "key", id: attempt.keyId },
         action: kind,
@@ -147,7 +147,7 @@ export async function onClaimEvent(tx: Tx, event: ClaimEvent, now: number): Prom
       return;
     case "claim.declined":
     case "claim.locked":
-      await record(tx, { ...common, actor: actorByEmail(email), action: kind });
+      await recordAuditEntry(tx, { ...common, actor: actorByEmail(email), action: kind });
       return;
     case "claim.completed":
     case "member.added":
@@ -221,7 +221,7 @@ async function recordClaimCompletion(
 ): Promise<void> {
   const { kind, attempt, personId, role, bonus } = event;
   const { accountId, email, id } = attempt;
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor: { type: "person", id: personId },
     action: kind === "claim.completed" ? "account.claimed" : kind,
@@ -255,7 +255,7 @@ async function recordKeyChange(
   const expiry = { expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString() };
   const policy = policyText(key.policy);
   const detail = { name, last4, ...limits, ...expiry, ...(policy !== null && { policy }) };
-  await record(tx, { accountId, actor, action, target: id, detail, network, now });
+  await recordAuditEntry(tx, { accountId, actor, action, target: id, detail, network, now });
   if (action === "key.changed") return;
   const data = { key_id: id, name, prefix, last4, by: actor.id };
   await emitEvent(tx, { type: action, accountId, data, now });

@@ -6,6 +6,7 @@ import { Fault } from "../base/fault.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { toFault } from "../http/response.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
+import { PAGE_ROUTE } from "../http/pages/page-route.ts";
 import { publicRoute, sessionRoute, type Route, optionalSessionRoute } from "../http/route.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import type { Db, Tx } from "../store/db.ts";
@@ -37,13 +38,7 @@ export interface SessionsEnded {
   readonly now: number;
 }
 
-const PAGE_DOC = {
-  tag: "People",
-  dialect: "page",
-  hidden: true,
-  faults: [],
-  responses: { 200: { description: "A page.", contentType: "text/html" } },
-} as const;
+const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
 
 export function peopleRoutes(deps: PeopleRouteDeps): readonly Route[] {
   return [

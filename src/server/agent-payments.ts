@@ -13,7 +13,7 @@ import {
 import { createTempoDeps, createTempoMethod, pollTempo } from "../billing/tempo/tempo-method.ts";
 import type { BillingDeps } from "../billing/billing-deps.ts";
 import type { PaymentProtocol } from "../billing/payments/payment-protocol.ts";
-import { createWithPayment, type WithPayment } from "../billing/payments/paid-calls.ts";
+import { createPayAndRun, type PayAndRun } from "../billing/payments/paid-calls.ts";
 import type { MasterSecret } from "../base/encryption.ts";
 import { SECOND_MS } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
@@ -32,7 +32,7 @@ export interface AgentPayments {
     run: () => Promise<unknown>,
   ])[];
   /** Runs a model call and lets it pay for itself where the balance does not cover it. */
-  readonly withPayment: WithPayment | undefined;
+  readonly withPayment: PayAndRun | undefined;
 }
 
 interface AgentPaymentDeps {
@@ -60,7 +60,7 @@ export function createAgentPayments(
     ...(mpp === undefined ? [] : [mpp]),
   ];
   const withPayment =
-    protocols.length === 0 ? undefined : createWithPayment({ billing, topUpCents, protocols, now });
+    protocols.length === 0 ? undefined : createPayAndRun({ billing, topUpCents, protocols, now });
   const polls: readonly (readonly [name: string, run: (() => Promise<unknown>) | undefined])[] = [
     ["reconcile x402 payments", x402?.poll],
     ["reconcile shared payment tokens", stripe && (() => pollSharedTokens(stripe))],

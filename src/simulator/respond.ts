@@ -1,7 +1,7 @@
 // The context of one request, and the responses that end it: JSON, an error, or an injected fault.
 
 import type { InvalidRequest } from "./reply/normalized-request.ts";
-import type { SharedTimer } from "./faults/shared-timer.ts";
+import type { DelayTimer } from "./faults/delay-timer.ts";
 import type { ConversationStore } from "./reply/conversation-store.ts";
 import {
   createBodyStream,
@@ -34,7 +34,7 @@ export interface SimulatorDeps {
   readonly recorder: Recorder;
   readonly cache: PromptCache;
   readonly conversations: ConversationStore;
-  readonly timer: SharedTimer;
+  readonly timer: DelayTimer;
 }
 
 export interface RequestContext {

@@ -2,7 +2,7 @@
 // See docs/site/simulator.md.
 
 import { isInvalid, promptTokens, type NormalizedRequest } from "./reply/normalized-request.ts";
-import { createSharedTimer } from "./faults/shared-timer.ts";
+import { createDelayTimer } from "./faults/delay-timer.ts";
 import { createConversationStore } from "./reply/conversation-store.ts";
 import { createBodyStream, streamBodySteps } from "./faults/reply-body.ts";
 import type { Directives } from "./faults/directives.ts";
@@ -55,7 +55,7 @@ export function createSimulator(options: SimulatorOptions): Simulator {
     recorder: createRecorder(options.maxRecordedRequests ?? MAX_RECORDED_REQUESTS, options.now),
     cache: createPromptCache(MAX_CACHED_PROMPTS),
     conversations: createConversationStore(MAX_CONVERSATIONS),
-    timer: createSharedTimer(),
+    timer: createDelayTimer(),
   };
   let count = 0;
   return {

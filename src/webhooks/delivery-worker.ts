@@ -3,7 +3,7 @@
 
 import type { Log } from "../base/log.ts";
 import { newId } from "../base/id.ts";
-import { record } from "../audit/audit.ts";
+import { recordAuditEntry } from "../audit/audit.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
@@ -222,7 +222,7 @@ async function recordOutcome(
   const since = await recordFailure(tx, id, at);
   const reason = disableReason(outcome, at - since);
   if (reason === undefined || !(await disableWebhook(tx, id, reason, at))) return undefined;
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor: { type: "system", id: "webhooks" },
     action: "webhook.disabled",

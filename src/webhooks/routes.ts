@@ -1,7 +1,7 @@
 // Endpoints of /v1/webhooks. Those of a webhook's deliveries are in delivery-routes.ts.
 
 import { z } from "zod";
-import { type AuditAction, record } from "../audit/audit.ts";
+import { type AuditAction, recordAuditEntry } from "../audit/audit.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/safe-text.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
@@ -266,7 +266,7 @@ async function recordAudit(
   { id, accountId, url, events, status }: Webhook,
   { caller, clientIp, now }: RouteInput<unknown, unknown, unknown, Caller>,
 ): Promise<void> {
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor: { type: "key", id: caller.keyId },
     action,

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { GRACE_MS } from "../../src/account-data/closing.ts";
-import { ERASURES, eraseClosedAccounts, KEPT } from "../../src/account-data/erasure.ts";
+import { ERASURES, eraseClosedAccounts, KEPT_TABLES } from "../../src/account-data/erasure.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { readPage, readTables, type Table } from "../../src/store/move/store-tables.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 
 test("every table is erased or kept for a reason", () => {
-  const decided = new Set([...ERASURES.map(({ table }) => table), ...Object.keys(KEPT)]);
+  const decided = new Set([...ERASURES.map(({ table }) => table), ...Object.keys(KEPT_TABLES)]);
   expect(tables.filter(({ name }) => !decided.has(name)).map(({ name }) => name)).toEqual([]);
 });
 

@@ -11,7 +11,7 @@ import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
-} from "../../src/billing/x402/protocol.ts";
+} from "../../src/billing/x402/messages.ts";
 import { lookUpOnChain, markNotOnChain } from "../../src/operator/payments/mark-not-on-chain.ts";
 import { COMMAND_LINE_ACTOR } from "../../src/operator/accounts/account-actions.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";

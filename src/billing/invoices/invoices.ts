@@ -1,6 +1,6 @@
 // Invoices for credits. Only payments/payment-facts.ts marks an invoice as paid or refunded.
 
-import { type AuditAction, type AuditSource, record } from "../../audit/audit.ts";
+import { type AuditAction, type AuditSource, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
@@ -198,7 +198,7 @@ async function auditInvoice(
   { source = SYSTEM_SOURCE, now }: Pick<NewInvoice, "source" | "now">,
 ): Promise<void> {
   const detail = { amount_usd: usdOfCents(amountCents), ...source.detail };
-  await record(tx, { ...source, accountId, action, target: id, detail, now });
+  await recordAuditEntry(tx, { ...source, accountId, action, target: id, detail, now });
 }
 
 async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> {

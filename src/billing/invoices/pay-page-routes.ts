@@ -6,6 +6,7 @@ import { getAccount } from "../../accounts/accounts.ts";
 import { roleOf } from "../../accounts/members.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { PAGE_ROUTE } from "../../http/pages/page-route.ts";
 import { type Route, type SessionUser, optionalSessionRoute } from "../../http/route.ts";
 import { findInvoice, type Invoice } from "./invoices.ts";
 import { payPage, type PayPageProps } from "./pay-page.tsx";
@@ -24,13 +25,7 @@ export interface PayPageDeps {
   readonly billing: BillingDeps;
 }
 
-const PAGE_DOC = {
-  tag: "Billing",
-  dialect: "page",
-  hidden: true,
-  faults: ["not_found"],
-  responses: { 200: { description: "A page.", contentType: "text/html" } },
-} as const;
+const PAGE_DOC = { ...PAGE_ROUTE, tag: "Billing", faults: ["not_found"] } as const;
 const TOKEN_PATH = z.object({ token: z.string() });
 
 export function payPageRoutes({ billing }: PayPageDeps): readonly Route[] {

@@ -34,9 +34,9 @@ export interface PaidCall {
   readonly now: number;
 }
 
-export type WithPayment = (call: PaidCall, work: () => Promise<Response>) => Promise<Response>;
+export type PayAndRun = (call: PaidCall, work: () => Promise<Response>) => Promise<Response>;
 
-export function createWithPayment(deps: PaidCallDeps): WithPayment {
+export function createPayAndRun(deps: PaidCallDeps): PayAndRun {
   // One payment per account at a time: the credits that one call buys may also cover the others.
   const inFlight = new Map<string, Promise<unknown>>();
   return async (call, work) => {

@@ -4,7 +4,7 @@
 import { Fault } from "../../base/fault.ts";
 import type { Secret } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import { equalsIgnoreCase } from "../x402/protocol.ts";
+import { equalsIgnoreCase } from "../x402/messages.ts";
 import {
   addressTopic,
   callRpc,

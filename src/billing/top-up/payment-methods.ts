@@ -1,7 +1,7 @@
 // Saves and detaches payment methods, and reconciles their state with the processor.
 
 import { lockWorkspace, roleOf } from "../../accounts/members.ts";
-import { record } from "../../audit/audit.ts";
+import { recordAuditEntry } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import type { Log } from "../../base/log.ts";
 import { MINUTE_MS } from "../../base/time.ts";
@@ -122,7 +122,7 @@ export async function saveConfirmedMethod(
     return;
   }
   if (!(await setMethodSaved(tx, { id, accountId }, { ref, label, now }))) return;
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor: { type: "person", id: savedBy },
     action: "payment_method.saved",

@@ -1,7 +1,7 @@
 // Endpoints of /v1/billing/auto-top-up. A key can read, lower and disable auto top-up, but never enable or raise it.
 
 import { z } from "zod";
-import { record } from "../../audit/audit.ts";
+import { recordAuditEntry } from "../../audit/audit.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import {
   type RouteInput,
@@ -136,7 +136,7 @@ async function auditChange(
   }: Pick<RouteInput<unknown, unknown, unknown, Caller>, "caller" | "clientIp" | "now">,
   detail: Readonly<Record<string, number>>,
 ): Promise<void> {
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId: caller.accountId,
     actor: { type: "key", id: caller.keyId },
     action,

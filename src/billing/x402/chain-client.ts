@@ -5,7 +5,7 @@
 import { z } from "zod";
 import type { Secret } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import { equalsIgnoreCase, type SignedPayment } from "./protocol.ts";
+import { equalsIgnoreCase, type SignedPayment } from "./messages.ts";
 import {
   addressTopic,
   callRpc,

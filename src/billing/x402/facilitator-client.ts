@@ -10,7 +10,7 @@ import {
   type PaymentRequirements,
   type SignedPayment,
   X402_VERSION,
-} from "./protocol.ts";
+} from "./messages.ts";
 
 /** The sum stays below the minute that a call's idempotency key waits for its hold. */
 const VERIFY_TIMEOUT_MS = 8_000;

@@ -31,7 +31,7 @@ import {
   paymentRequirementsFor,
   type SignedPayment,
   type PaymentTerms,
-} from "./protocol.ts";
+} from "./messages.ts";
 
 const PROCESSOR = "x402";
 /** The endpoint that pays an invoice. */

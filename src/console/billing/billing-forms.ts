@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import { type AuditAction, type AuditSource, record } from "../../audit/audit.ts";
+import { type AuditAction, type AuditSource, recordAuditEntry } from "../../audit/audit.ts";
 import {
   revokeCharging,
   parseRules,
@@ -187,7 +187,7 @@ async function recordAudit(
 ): Promise<void> {
   const { accountId, now } = context;
   const by = auditAuthor(context);
-  await record(tx, {
+  await recordAuditEntry(tx, {
     ...by,
     accountId,
     action,

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import { type AuditAction, record } from "../../audit/audit.ts";
+import { type AuditAction, recordAuditEntry } from "../../audit/audit.ts";
 import { listDeliveries } from "../../events/deliveries.ts";
 import {
   listLiveWebhooks,
@@ -185,7 +185,7 @@ async function recordAudit(
   { id, accountId, url }: Webhook,
   { caller, clientIp, now }: WebhookFormInput,
 ): Promise<void> {
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor: { type: "person", id: caller.personId },
     action,

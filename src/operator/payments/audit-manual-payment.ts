@@ -1,6 +1,6 @@
 // Audit entries of bank transfers that an operator has recorded: payments and refunds.
 
-import { type Actor, record } from "../../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
 import { type Nano, toNano, usdText } from "../../base/money.ts";
 import { findInvoice } from "../../billing/invoices/invoices.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
@@ -21,7 +21,7 @@ export function auditManualPayment(
     const { accountId, id, status } = invoice;
     const { paid } = await getWallet(tx, accountId);
     const change = await paidChange(tx, accountId, `${fact.processor}:${fact.ref}.${fact.kind}.`);
-    await record(tx, {
+    await recordAuditEntry(tx, {
       accountId,
       actor: by,
       action: fact.kind === "paid" ? "invoice.marked_paid" : "invoice.marked_refunded",

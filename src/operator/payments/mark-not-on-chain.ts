@@ -1,7 +1,7 @@
 // Ends an unclear x402 payment that an operator did not find on the chain. It credits nothing, and is rejected if the
 // chain shows the payment or if it was credited.
 
-import { type Actor, record } from "../../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { usdText } from "../../base/money.ts";
 import { lockInvoice } from "../../billing/invoices/invoices.ts";
@@ -88,7 +88,7 @@ async function recordAudit(
   { by, reason, network, now, chainResult }: NotOnChainRequest,
   { id, accountId, invoiceId, totalCents, payer, reason: previousReason }: AgentPayment,
 ): Promise<void> {
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor: by,
     action: "payment.marked_absent",

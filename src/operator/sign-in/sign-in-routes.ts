@@ -2,7 +2,7 @@
 // own, and accepts only the configured addresses. Sign-ins and rejections are recorded in the audit log.
 
 import { z } from "zod";
-import { record } from "../../audit/audit.ts";
+import { recordAuditEntry } from "../../audit/audit.ts";
 import { foldEmail } from "../../base/email.ts";
 import { Fault } from "../../base/fault.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
@@ -97,7 +97,7 @@ function callbackRoute(context: OperatorContext): Route {
       const cookie = await db.write(async (tx) => {
         const browser = headers.get("user-agent") ?? "";
         const session = await sessions.begin(tx, { email, network, browser, now });
-        await record(tx, {
+        await recordAuditEntry(tx, {
           accountId: null,
           actor: { type: "operator", id: foldEmail(email) },
           action: "operator.signed_in",
@@ -121,7 +121,7 @@ function signOutRoute(context: OperatorContext): Route {
     run: async ({ clientIp, now }, { email, sessionId }) => {
       await context.db.write(async (tx) => {
         await endOperatorSession(tx, sessionId, now);
-        await record(tx, {
+        await recordAuditEntry(tx, {
           accountId: null,
           actor: { type: "operator", id: email },
           action: "operator.signed_out",
@@ -160,7 +160,7 @@ async function recordRejection(
 ): Promise<void> {
   const { email, network, now } = rejection;
   await db.write((tx) =>
-    record(tx, {
+    recordAuditEntry(tx, {
       accountId: null,
       actor: { type: "person", id: email ?? "unknown" },
       action: "operator.refused",

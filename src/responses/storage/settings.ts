@@ -1,7 +1,7 @@
 // An account's own setting of which responses are stored, and for how long. It can only be stricter than the operator's.
 
 import { lockWorkspace } from "../../accounts/members.ts";
-import { type Actor, record } from "../../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import {
   type ResponseStorage,
@@ -62,7 +62,7 @@ export async function changeStorage(
     [accountId, storage.mode, storage.retentionDays],
   );
   await expireBeyond(tx, accountId, storage, now);
-  await record(tx, {
+  await recordAuditEntry(tx, {
     accountId,
     actor,
     action: "response_storage.changed",

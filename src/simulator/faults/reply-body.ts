@@ -1,7 +1,7 @@
 // Turns a reply into response bytes with the delays, chunk sizes and faults that its directives ask for.
 
 import { MINUTE_MS } from "../../base/time.ts";
-import type { SharedTimer } from "./shared-timer.ts";
+import type { DelayTimer } from "./delay-timer.ts";
 import type { Directives } from "./directives.ts";
 import type { ReplyTracker } from "../recorder.ts";
 import type { Frame, SimulatedWire } from "../wires/wire.ts";
@@ -194,7 +194,7 @@ function concatBytes(left: Uint8Array, right: Uint8Array): Uint8Array {
 export function createBodyStream(
   steps: Iterable<BodyStep>,
   tracker: ReplyTracker,
-  timer: SharedTimer,
+  timer: DelayTimer,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const iterator = steps[Symbol.iterator]();
   let pendingMs: number | undefined;

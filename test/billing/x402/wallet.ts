@@ -8,7 +8,7 @@ import {
   type PaymentRequirements,
   paymentRequirementsFor,
   type SignedPayment,
-} from "../../../src/billing/x402/protocol.ts";
+} from "../../../src/billing/x402/messages.ts";
 import { createX402 } from "../../../src/billing/x402/create-x402.ts";
 import {
   type Authorization,

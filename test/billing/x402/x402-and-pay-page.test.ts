@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { getInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { beginPayment, type BillingDeps } from "../../../src/billing/billing-deps.ts";
 import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
-import { paymentRequirementsFor } from "../../../src/billing/x402/protocol.ts";
+import { paymentRequirementsFor } from "../../../src/billing/x402/messages.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";

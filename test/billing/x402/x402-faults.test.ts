@@ -20,7 +20,7 @@ import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
-} from "../../../src/billing/x402/protocol.ts";
+} from "../../../src/billing/x402/messages.ts";
 import {
   startFacilitator,
   type TestFacilitator,

@@ -7,7 +7,7 @@ import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
-} from "../../../src/billing/x402/protocol.ts";
+} from "../../../src/billing/x402/messages.ts";
 import { runInProcess } from "../../support/run-command.ts";
 import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import { rejectionMessage } from "../../support/rejection.ts";

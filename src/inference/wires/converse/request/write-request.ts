@@ -1,13 +1,9 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import { addFieldLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
-import { CLAUDE_SCHEMA } from "../../../canonical/reduced-schema.ts";
-import {
-  addJsonInstruction,
-  emulateByTool,
-  reduceOutput,
-} from "../../../canonical/structured-output.ts";
-import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { addJsonInstruction } from "../../../canonical/structured-output.ts";
+import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { writeClaudeOutput } from "../../claude-schema.ts";
 import { effectiveToolChoice, requiresToolCall } from "../../tool-checks.ts";
 import { familyOf } from "./model-family.ts";
 import { operationPath } from "./operation-path.ts";
@@ -44,8 +40,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
   addUnsupportedLosses(original, losses);
   const request =
     original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
-  const schema = writeSchema(request, target, losses);
-  const emulation = schema === undefined ? emulate(request, losses) : undefined;
+  const { schema, emulation } = writeClaudeOutput(request, target, losses);
   const native: JsonObject = takeNativeFields(request.native, "converse", "", losses) ?? {};
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens;
   const isToolRequired = requiresToolCall(effectiveToolChoice(request, emulation));
@@ -91,23 +86,6 @@ function isThinkingEnabled(fields: JsonObject | undefined): boolean {
     "type" in thinking &&
     thinking.type !== "disabled"
   );
-}
-
-/** The schema for the model's own field; undefined without a schema, or if it has to be emulated. */
-function writeSchema(
-  request: CanonicalRequest,
-  target: Target,
-  losses: Loss[],
-): JsonObject | undefined {
-  const { output } = request;
-  return output?.type !== "json_schema" || target.abilities?.jsonSchema === false
-    ? undefined
-    : reduceOutput(output, request, CLAUDE_SCHEMA, losses);
-}
-
-function emulate(request: CanonicalRequest, losses: Loss[]): SchemaEmulation | undefined {
-  const { output } = request;
-  return output?.type === "json_schema" ? emulateByTool(request, output, losses) : undefined;
 }
 
 function writeOutput({ output }: CanonicalRequest, schema: JsonObject): JsonObject | undefined {

@@ -12,15 +12,10 @@ import type {
   Tool,
   ToolChoice,
 } from "../../../canonical/request.ts";
-import {
-  addJsonInstruction,
-  emulateByTool,
-  outputToolDefinition,
-  reduceOutput,
-} from "../../../canonical/structured-output.ts";
-import { CLAUDE_SCHEMA } from "../../../canonical/reduced-schema.ts";
+import { addJsonInstruction, outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { clampTemperature, dropSecondSampling } from "../../claude-sampling.ts";
+import { writeClaudeOutput } from "../../claude-schema.ts";
 import {
   addNativeChoiceLoss,
   allowedTools,
@@ -56,8 +51,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
   const request =
     original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? FALLBACK_MAX_TOKENS;
-  const schema = writeSchema(request, target, losses);
-  const emulation = schema === undefined ? emulate(request, losses) : undefined;
+  const { schema, emulation } = writeClaudeOutput(request, target, losses);
   const choice = effectiveToolChoice(request, emulation);
   const tools = writeTools(request, target, emulation, losses);
   const { thinking, effort } = writeThinking(
@@ -112,23 +106,6 @@ function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
 
 function mergeObjects(one: unknown, other: JsonObject | undefined): unknown {
   return typeof one === "object" ? { ...one, ...other } : other;
-}
-
-/** The schema for the model's own field; undefined without a schema, or if it has to be emulated. */
-function writeSchema(
-  request: CanonicalRequest,
-  target: Target,
-  losses: Loss[],
-): JsonObject | undefined {
-  const { output } = request;
-  return output?.type !== "json_schema" || target.abilities?.jsonSchema === false
-    ? undefined
-    : reduceOutput(output, request, CLAUDE_SCHEMA, losses);
-}
-
-function emulate(request: CanonicalRequest, losses: Loss[]): SchemaEmulation | undefined {
-  const { output } = request;
-  return output?.type === "json_schema" ? emulateByTool(request, output, losses) : undefined;
 }
 
 function writeSampling(

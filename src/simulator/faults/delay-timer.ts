@@ -1,6 +1,6 @@
 // Delays of many streams that share one timer per millisecond.
 
-export interface SharedTimer {
+export interface DelayTimer {
   /** Calls `callback` after `ms` milliseconds. Returns a function that cancels it. */
   readonly schedule: (ms: number, callback: () => void) => () => void;
 }
@@ -10,7 +10,7 @@ interface TimerSlot {
   readonly timer: ReturnType<typeof setTimeout>;
 }
 
-export function createSharedTimer(): SharedTimer {
+export function createDelayTimer(): DelayTimer {
   const slots = new Map<number, TimerSlot>();
 
   function fire(due: number): void {

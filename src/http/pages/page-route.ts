@@ -1,0 +1,8 @@
+// What the documents say of the routes of pages.
+
+export const PAGE_ROUTE = {
+  dialect: "page",
+  hidden: true,
+  faults: [],
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
+} as const;
