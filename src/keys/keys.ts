@@ -2,7 +2,7 @@
 // key's spend belongs to the ledger and is only read here.
 
 import { Fault } from "../base/fault.ts";
-import { newId } from "../base/id.ts";
+import { newIdAfter } from "../base/id.ts";
 import { type Nano, toNano } from "../base/money.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import type { MasterSecret } from "../base/encryption.ts";
@@ -120,18 +120,20 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
   const create: Keys["create"] = async (tx, accountId, settings, now) => {
     // Serializes concurrent creations, so that the count is exact.
     await tx.lockMany("account", "id", [accountId]);
-    const count = await tx.get(
-      "select count(*) as count from api_key where account_id = ? and revoked_at is null",
+    const existing = await tx.get(
+      `select count(case when revoked_at is null then 1 end) as live, coalesce(max(id), '') as last_id
+       from api_key where account_id = ?`,
       [accountId],
     );
-    if (count !== undefined && integer(count, "count") >= KEYS_PER_ACCOUNT_MAX) {
+    if (existing !== undefined && integer(existing, "live") >= KEYS_PER_ACCOUNT_MAX) {
       throw new Fault("conflict", "too many keys", {
         message: `An account can have ${KEYS_PER_ACCOUNT_MAX} live keys. Revoke one first.`,
       });
     }
     validateSettings(settings, now);
     const raw = newRawKey(prefix);
-    const id = newId("key", now);
+    // The first key of an account is the one with the lowest id: a later key must not sort before it.
+    const id = newIdAfter("key", now, existing === undefined ? "" : text(existing, "last_id"));
     await insertKey(tx, { id, accountId, raw, ...hashes.of(raw) }, settings, now);
     await createKeySpend(tx, id, accountId, now);
     return { key: await getKey(tx, accountId, id, now), raw };

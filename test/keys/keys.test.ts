@@ -65,6 +65,18 @@ describeEachStore((kind, open) => {
     const make = (db: Db, pepper = "a master secret"): Keys =>
       createKeys({ db, master: secret(pepper), prefix: "pst", createKeySpend: insertKeySpend });
 
+    test("keeps the first key of an account first, in the same millisecond and after the clock stepped back", async () => {
+      const { db, close } = await open();
+      const keys = make(db);
+      const ids: string[] = [];
+      for (const now of [NOW, NOW, NOW, NOW - 5_000, NOW, NOW + 1, NOW - 1]) {
+        const { key } = await db.write((tx) => keys.create(tx, "acct_ordered", {}, now));
+        ids.push(key.id);
+      }
+      expect(ids).toEqual(ids.toSorted());
+      await close();
+    });
+
     test("finds a key only with the same master secret", async () => {
       const { db, close } = await open();
       const keys = make(db);
