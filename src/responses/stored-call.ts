@@ -15,7 +15,7 @@ import {
   keptContainerFault,
   sharedCredentialsFault as findSharedFault,
 } from "../inference/lifecycle/shared-credentials.ts";
-import { type Envelope, type Envelopes, KEK_VERSION, toRecordText } from "./storage/encryption.ts";
+import { type Envelope, type Envelopes, KEK_VERSION } from "./storage/encryption.ts";
 import type { History } from "./storage/history.ts";
 import {
   itemIds,
@@ -132,14 +132,15 @@ function recordWriter(
 ): Pick<StoredCall, "toRecord" | "encrypt"> {
   const { accountId } = input.caller;
   const envelope = lazy(() => envelopes({ id, accountId }));
-  const sealedParts = (text: string): Pick<StoredResponse, "input" | "response"> =>
+  const sealedParts = (text: string): Pick<StoredResponse, "record" | "input" | "response"> =>
     // The input of a background response is written before its result.
     isBackground
       ? {
+          record: null,
           input: envelope().encrypt("input", inputText),
           response: envelope().encrypt("response", text),
         }
-      : { input: "", response: envelope().encrypt("record", toRecordText(inputText, text)) };
+      : { record: envelope().encryptRecord(inputText, text), input: "", response: "" };
   return {
     encrypt: (part, text) => envelope().encrypt(part, text),
     toRecord: (status, response, text = JSON.stringify(response)) => {

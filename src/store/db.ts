@@ -1,11 +1,11 @@
 // The interface of both stores. A `Db` reads; a `Tx` writes and exists only inside `db.write`, so a write outside a
 // transaction does not compile. SQL is portable: `?` marks a parameter, times are epoch milliseconds.
 
-export type Value = string | number | bigint | null;
+export type Value = string | number | bigint | Uint8Array | null;
 export type Row = Readonly<Record<string, unknown>>;
 
 /** A column with its type, for bulk statements: `id:text`, `amount:bigint`. */
-export type Column = `${string}:text` | `${string}:bigint`;
+export type Column = `${string}:text` | `${string}:bigint` | `${string}:bytea`;
 
 export interface Reader {
   readonly kind: "sqlite" | "postgres";
@@ -101,7 +101,7 @@ export function assertExactValues(values: Values): Values {
         ? Number.isSafeInteger(value)
         : typeof value === "bigint"
           ? value <= INTEGER_MAX && value >= -INTEGER_MAX
-          : value === null || !value.includes("\u0000");
+          : value === null || value instanceof Uint8Array || !value.includes("\u0000");
     if (!exact)
       throw new Error(
         `the store cannot represent this ${typeof value} exactly: ${JSON.stringify(String(value).slice(0, 40))}`,
@@ -131,6 +131,12 @@ export function integer(row: Row, column: string): number {
 
 export function integerOrNull(row: Row, column: string): number | null {
   return row[column] === null ? null : integer(row, column);
+}
+
+export function bytesOrNull(row: Row, column: string): Uint8Array | null {
+  const value = row[column];
+  if (value === null || value instanceof Uint8Array) return value;
+  throw new Error(`column ${column} is not binary`);
 }
 
 export function enumValue<T extends string>(row: Row, column: string, allowed: readonly T[]): T {

@@ -32,6 +32,7 @@ import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type
 import agentPaymentMethod from "./migrations/0026-agent-payment-method.sql" with { type: "text" };
 import providerKeyUsers from "./migrations/0027-provider-key-users.sql" with { type: "text" };
 import chargeHours from "./migrations/0033-charge-hours.sql" with { type: "text" };
+import binaryResponses from "./migrations/0034-binary-responses.sql" with { type: "text" };
 import ledgerCheckpoint from "./migrations/0032-ledger-checkpoint.sql" with { type: "text" };
 import providerHours from "./migrations/0028-provider-hours.sql" with { type: "text" };
 import personTimeZone from "./migrations/0031-person-time-zone.sql" with { type: "text" };
@@ -77,6 +78,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = 
   ["0031-person-time-zone", personTimeZone],
   ["0032-ledger-checkpoint", ledgerCheckpoint],
   ["0033-charge-hours", chargeHours],
+  ["0034-binary-responses", binaryResponses],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

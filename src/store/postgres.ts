@@ -295,6 +295,7 @@ function arrayText(values: Values): string {
 
 function elementText(value: Value): string {
   if (value === null) return "NULL";
+  if (value instanceof Uint8Array) return `"\\\\x${Buffer.from(value).toString("hex")}"`;
   if (typeof value !== "string") return String(value);
   return NEEDS_ESCAPE.test(value) ? `"${value.replaceAll(/["\\]/g, "\\$&")}"` : `"${value}"`;
 }

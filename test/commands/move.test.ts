@@ -8,7 +8,7 @@ import { newId } from "../../src/base/id.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import type { Db, Values } from "../../src/store/db.ts";
+import { bytesOrNull, type Db, type Values } from "../../src/store/db.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { runInProcess } from "../support/run-command.ts";
@@ -29,6 +29,7 @@ const LARGE = 2n ** 60n + 1n;
 const BALANCE = 8_999_999_123_456_789n;
 const AUDIT_ROWS = 30_000;
 const UNUSUAL = 'Zoë "quoted" back\\slash\nline {a,b} 中文';
+const BYTES = Uint8Array.from({ length: 256 }, (_, index) => index);
 const folders: string[] = [];
 
 const newFolder = (): string => {
@@ -204,6 +205,19 @@ async function fill(db: Db, auditRows: number): Promise<void> {
   const record = usageRecord({ ...call, cost: 7n, createdAt: now });
   await ledger.settle({ ...call, cost: 7n, record });
   await ledger.idle();
+  const columns =
+    "id, account_id, status, background, hold_id, bytes, sealed_input, sealed_response, data_key, kek_version, created_at, expires_at, sealed_record";
+  for (const [responseId, sealed] of [
+    ["resp_1", BYTES],
+    ["resp_2", new Uint8Array(0)],
+    ["resp_3", null],
+  ] as const)
+    await db.write((tx) =>
+      tx.run(
+        `insert into stored_response (${columns}) values (?, 'acct_1', 'completed', 0, 'h', 1, '', '', 'k', 2, 1, 2, ?)`,
+        [responseId, sealed],
+      ),
+    );
   const rows: Values[] = [["aud_unusual", "acct_1", now, "operator", "x", "y", UNUSUAL, "{}"]];
   for (let index = 1; index < auditRows; index += 1)
     rows.push([newId("aud", now), null, now, "operator", "x", "y", null, "{}"]);
@@ -248,6 +262,12 @@ async function expectSameRows(db: Db): Promise<void> {
   expect(large?.["amount"]).toBe(String(LARGE));
   const unusual = await db.get("select target from audit where id = 'aud_unusual'");
   expect(unusual?.["target"]).toBe(UNUSUAL);
+  const records = await db.all("select id, sealed_record from stored_response order by id");
+  expect(records.map((row) => bytesOrNull(row, "sealed_record")?.join(" ") ?? null)).toEqual([
+    BYTES.join(" "),
+    "",
+    null,
+  ]);
 }
 
 async function countAudit(db: Db): Promise<number> {

@@ -9,7 +9,6 @@ import {
   deriveKek,
   type EncryptedResponse,
   KEK_VERSION,
-  toRecordText,
 } from "../../src/responses/storage/encryption.ts";
 import { reencryptResponses } from "../../src/responses/storage/reencrypt-responses.ts";
 import { findResponse, insertResponses } from "../../src/responses/storage/rows.ts";
@@ -27,9 +26,16 @@ function encryptRecord(
   envelopes: ReturnType<typeof createEnvelopes>,
   binding = BINDING,
 ): EncryptedResponse {
-  const { dataKey, encrypt: encryptPart } = envelopes(binding);
-  const response = encryptPart("record", toRecordText(INPUT, RESPONSE));
-  return { ...binding, dataKey, kekVersion: KEK_VERSION, input: "", response };
+  const { dataKey, encryptRecord: encryptBoth } = envelopes(binding);
+  const record = encryptBoth(INPUT, RESPONSE);
+  return { ...binding, dataKey, kekVersion: KEK_VERSION, record, input: "", response: "" };
+}
+
+/** As the version before wrote it: as text. */
+function textRecord(envelopes: ReturnType<typeof createEnvelopes>): EncryptedResponse {
+  const { record, ...others } = encryptRecord(envelopes, { ...BINDING, id: "resp_3" });
+  if (record === null) throw new Error("no record");
+  return { ...others, record: null, response: Buffer.from(record).toString("base64") };
 }
 
 /** A record of an earlier version. */
@@ -40,6 +46,7 @@ function boundRecord(kek: ReturnType<typeof deriveKek>): EncryptedResponse {
     ...BINDING,
     kekVersion: 1,
     dataKey: encrypt(kek, `${bound}|key`, Buffer.from(key).toString("base64")),
+    record: null,
     input: encrypt([key], `${bound}|input`, INPUT),
     response: encrypt([key], `${bound}|response`, RESPONSE),
   };
@@ -72,6 +79,12 @@ describe("the encryption of stored responses", () => {
     expect(() => decryptPart(deriveKek(secret("another")), record, "input")).toThrow();
   });
 
+  test("reads a record that is stored as text", () => {
+    const record = textRecord(createEnvelopes(kek));
+    expect(decryptPart(kek, record, "input")).toBe(INPUT);
+    expect(decryptPart(kek, record, "response")).toBe(RESPONSE);
+  });
+
   test("reads a record whose data key is bound to it", () => {
     const record = boundRecord(kek);
     expect(decryptPart(kek, record, "input")).toBe(INPUT);
@@ -81,11 +94,11 @@ describe("the encryption of stored responses", () => {
 });
 
 describeEachStore((store, open) => {
-  test(`a rotation of the master secret moves the data keys of both kinds on ${store}`, async () => {
+  test(`a rotation of the master secret moves the data keys of all kinds on ${store}`, async () => {
     const { db, close } = await open();
     const kek = deriveKek(MASTER);
     const shared = encryptRecord(createEnvelopes(kek), { ...BINDING, id: "resp_2" });
-    const records = [boundRecord(kek), shared].map((record) => ({
+    const records = [boundRecord(kek), shared, textRecord(createEnvelopes(kek))].map((record) => ({
       ...record,
       previousId: null,
       status: "completed" as const,
@@ -99,7 +112,7 @@ describeEachStore((store, open) => {
     await db.write((tx) => insertResponses(tx, records));
     const next = secret("the next master secret");
     const moved = await reencryptResponses(db, Object.assign({ previous: MASTER }, next));
-    expect(moved).toEqual({ read: 2, moved: 2, unreadable: [] });
+    expect(moved).toEqual({ read: 3, moved: 3, unreadable: [] });
     for (const { id } of records) {
       const stored = await findResponse(db, "acct_1", id, 50);
       if (stored === undefined) throw new Error(`no ${id}`);

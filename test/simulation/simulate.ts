@@ -4,7 +4,7 @@
 import { Database } from "bun:sqlite";
 import { deposit, openWallet } from "../../src/ledger/ledger.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
-import type { Db, Row, Tx, Values } from "../../src/store/db.ts";
+import type { Db, Row, Tx, Value, Values } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { promoDeposit } from "../ledger/fixtures.ts";
 import {
@@ -191,7 +191,7 @@ async function insertAccount(tx: Tx, id: string): Promise<void> {
 /** For the migrations. */
 function plainDb(database: Database): Db {
   const all = async (sql: string, params: Values = []): Promise<readonly Row[]> =>
-    database.query<Row, (string | number | bigint | null)[]>(sql).all(...params);
+    database.query<Row, Value[]>(sql).all(...params);
   const reader = {
     kind: "sqlite" as const,
     all,

@@ -9,7 +9,7 @@ import {
   test,
   setDefaultTimeout,
 } from "bun:test";
-import { type Column, isDuplicate, text, integer } from "../../src/store/db.ts";
+import { bytesOrNull, type Column, isDuplicate, text, integer } from "../../src/store/db.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
@@ -92,6 +92,24 @@ describeEachStore((kind, open) => {
           expect((await store.db.get("select body from thing where id = ?", [id]))?.["body"]).toBe(
             body,
           );
+    });
+
+    test("bytes are stored unchanged, by single and bulk inserts", async () => {
+      const bytes = Uint8Array.from({ length: 512 }, (_, index) => index);
+      const values = [bytes, new Uint8Array(0), Buffer.from('\\x"{},null'), null];
+      await store.db.write(async (tx) => {
+        await tx.run("create table bytes_test (id text primary key, value bytea)");
+        await tx.run("insert into bytes_test values ('one', ?)", [bytes]);
+        await tx.insertMany(
+          "bytes_test",
+          ["id:text", "value:bytea"],
+          values.map((value, index) => [`many ${index}`, value]),
+        );
+      });
+      const rows = await store.db.all("select value from bytes_test order by id");
+      expect(rows.map((row) => bytesOrNull(row, "value")?.join(" ") ?? null)).toEqual(
+        [...values, bytes].map((value) => value?.join(" ") ?? null),
+      );
     });
 
     test("unusual text works as a key of bulk operations", async () => {

@@ -9,11 +9,7 @@ const QUEUES = [
   ["Open calls with a stored hold", "hold", ""],
   ["Usage batches to roll up", "usage_pending", ""],
   ["Webhook deliveries to send", "webhook_delivery", "where status = 'pending'"],
-  [
-    "Background responses to finish",
-    "stored_response",
-    "where status in ('queued', 'in_progress')",
-  ],
+  ["Background responses to finish", "stored_response", "where status = 'in_progress'"],
   ["Auto top-ups to finish", "top_up", "where open_for is not null"],
 ] as const;
 

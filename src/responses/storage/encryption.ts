@@ -8,6 +8,7 @@ import {
   type DerivedKey,
   deriveKey,
   encrypt,
+  encryptBytes,
   type MasterSecret,
 } from "../../base/encryption.ts";
 
@@ -24,13 +25,15 @@ export interface EncryptionBinding {
   readonly accountId: string;
 }
 
-/** "record" is input and response in one ciphertext. */
-export type EncryptedPart = "record" | "input" | "response" | `events/${number}`;
+type EncryptedPart = "input" | "response" | `events/${number}`;
+/** Input and response in one ciphertext. */
+const RECORD = "record";
 
 /** Encrypts the parts of one record. */
 export interface Envelope {
   readonly dataKey: string;
   readonly encrypt: (part: EncryptedPart, text: string) => string;
+  readonly encryptRecord: (input: string, response: string) => Uint8Array;
 }
 
 /** Encrypts records with a data key that it replaces from time to time. */
@@ -57,6 +60,11 @@ export function createEnvelopes(kek: DerivedKey, usesMax = DATA_KEY_USES_MAX): E
         uses += 1;
         return encrypt(current, associatedData(binding, part), text);
       },
+      encryptRecord: (input, response) => {
+        uses += 1;
+        const text = toRecordText(input, response);
+        return encryptBytes(current, associatedData(binding, RECORD), text);
+      },
     };
   };
 }
@@ -68,13 +76,15 @@ function wrap(kek: DerivedKey, [dataKey]: DerivedKey): string {
 export interface EncryptedResponse extends EncryptionBinding {
   readonly dataKey: string;
   readonly kekVersion: KekVersion;
-  /** Empty if `response` contains the whole record. */
+  /** The whole record; earlier versions have it in `response`. Null if input and response have a ciphertext each. */
+  readonly record: Uint8Array | null;
+  /** Empty if there is only one ciphertext. */
   readonly input: string;
   readonly response: string;
 }
 
-/** The text of a record: both parts in one ciphertext cost half of two. */
-export function toRecordText(input: string, response: string): string {
+/** Both parts in one ciphertext cost half of two. */
+function toRecordText(input: string, response: string): string {
   return `${input.length}:${input}${response}`;
 }
 
@@ -86,7 +96,8 @@ export function decryptPart(
 ): string {
   const key = dataKeyOf(kek, encrypted);
   if (encrypted.input !== "") return decrypt(key, associatedData(encrypted, part), encrypted[part]);
-  const text = decrypt(key, associatedData(encrypted, "record"), encrypted.response);
+  const sealed = encrypted.record ?? encrypted.response;
+  const text = decrypt(key, associatedData(encrypted, RECORD), sealed);
   const inputStart = text.indexOf(":") + 1;
   const inputEnd = inputStart + Number(text.slice(0, inputStart - 1));
   return part === "input" ? text.slice(inputStart, inputEnd) : text.slice(inputEnd);
@@ -124,6 +135,9 @@ export function toKekVersion(value: number): KekVersion {
   throw new Error(`stored response with key version ${value}, which this version does not know`);
 }
 
-function associatedData({ id, accountId }: EncryptionBinding, part: EncryptedPart): string {
+function associatedData(
+  { id, accountId }: EncryptionBinding,
+  part: EncryptedPart | typeof RECORD,
+): string {
   return `stored-response/v1|${accountId}|${id}|${part}`;
 }

@@ -4,6 +4,7 @@
 import { toNano, usdText } from "../../base/money.ts";
 import type { JsonObject } from "../../base/json.ts";
 import {
+  bytesOrNull,
   enumValue,
   type Reader,
   type Row,
@@ -46,6 +47,7 @@ const INSERT_COLUMNS = [
   "hold_id:text",
   "origin:text",
   "bytes:bigint",
+  "sealed_record:bytea",
   "sealed_input:text",
   "sealed_response:text",
   "data_key:text",
@@ -68,6 +70,7 @@ function toValues(record: StoredResponse): readonly Value[] {
     record.holdId,
     record.origin,
     record.bytes,
+    record.record,
     record.input,
     record.response,
     record.dataKey,
@@ -130,7 +133,7 @@ export async function insertItems(tx: Tx, items: readonly StoredItem[]): Promise
 }
 
 const COLUMNS =
-  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_input, sealed_response, data_key, kek_version, created_at, expires_at";
+  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_record, sealed_input, sealed_response, data_key, kek_version, created_at, expires_at";
 
 export async function findResponse(
   reader: Reader,
@@ -329,6 +332,7 @@ function toStoredResponse(row: Row): StoredResponse {
     holdId: text(row, "hold_id"),
     origin: textOrNull(row, "origin"),
     bytes: integer(row, "bytes"),
+    record: bytesOrNull(row, "sealed_record"),
     input: text(row, "sealed_input"),
     response: text(row, "sealed_response"),
     dataKey: text(row, "data_key"),

@@ -4,7 +4,14 @@
 import { createHash } from "node:crypto";
 import { type Db, integer, type Reader, text } from "../db.ts";
 import { migrate, UNFINISHED_MOVE } from "../migrate.ts";
-import { countRows, readPage, readTables, type Table, type TextRow } from "./store-tables.ts";
+import {
+  countRows,
+  readPage,
+  readTables,
+  rowValues,
+  type Table,
+  type TextRow,
+} from "./store-tables.ts";
 
 /** The first page of a table is small, because its rows may be large; the next ones are about this long. */
 const PAGE_CHARACTERS = 2_000_000;
@@ -114,7 +121,8 @@ async function copyTable({ source, target, onProgress }: Move, table: Table): Pr
     after = last;
     const position = [table.name, JSON.stringify(last), copied];
     await target.write(async (tx) => {
-      await tx.insertMany(table.name, table.columns, rows);
+      const values = rows.map((row) => rowValues(table, row));
+      await tx.insertMany(table.name, table.columns, values);
       await tx.run(
         "insert into move_progress (table_name, last_key, copied) values (?, ?, ?) on conflict (table_name) do update set last_key = excluded.last_key, copied = excluded.copied",
         position,

@@ -1,6 +1,14 @@
 // The tables of a store with their columns and primary keys, and pages of their rows as text.
 
-import { type Column, columnName, integer, type Reader, type Row, text } from "../db.ts";
+import {
+  type Column,
+  columnName,
+  integer,
+  type Reader,
+  type Row,
+  text,
+  type Value,
+} from "../db.ts";
 
 /** What records migrations and moves belongs to one store and is not copied. */
 const NOT_COPIED = new Set(["migration", "move_progress"]);
@@ -12,7 +20,10 @@ export interface Table {
   readonly key: readonly Column[];
 }
 
-/** The values of a row in the order of the columns. Integers are text, because Bun rounds large ones of SQLite. */
+/**
+ * The values of a row in the order of the columns. Integers are text, because Bun rounds large ones of SQLite, and binary
+ * values are hexadecimal text.
+ */
 export type TextRow = readonly (string | null)[];
 
 export interface Page {
@@ -44,7 +55,8 @@ export async function readTables(sqlite: Reader): Promise<readonly Table[]> {
 
 function toColumn(row: Row): Column {
   const type = text(row, "type");
-  if (type !== "text" && type !== "bigint") throw new Error(`unexpected column type ${type}`);
+  if (type !== "text" && type !== "bigint" && type !== "bytea")
+    throw new Error(`unexpected column type ${type}`);
   return `${text(row, "name")}:${type}`;
 }
 
@@ -56,7 +68,9 @@ export async function readPage(
   limit: number,
 ): Promise<Page> {
   // An alias with the name of its column would make `order by` sort by the text.
-  const cells = table.columns.map((column, index) => `${asText(column)} as c${index}`).join(", ");
+  const cells = table.columns
+    .map((column, index) => `${asText(reader.kind, column)} as c${index}`)
+    .join(", ");
   const key = table.key.map(columnName).join(", ");
   const bound = table.key.map((column) => `cast(? as ${typeOf(column)})`).join(", ");
   const where = after === undefined ? "" : `where (${key}) > (${bound})`;
@@ -75,8 +89,21 @@ export async function countRows(reader: Reader, { name }: Table): Promise<number
   return row === undefined ? 0 : integer(row, "count");
 }
 
-function asText(column: Column): string {
-  return typeOf(column) === "text" ? columnName(column) : `cast(${columnName(column)} as text)`;
+function asText(kind: Reader["kind"], column: Column): string {
+  const name = columnName(column);
+  if (typeOf(column) === "text") return name;
+  if (typeOf(column) !== "bytea") return `cast(${name} as text)`;
+  // `hex` of SQLite makes an empty text of null.
+  return kind === "postgres"
+    ? `encode(${name}, 'hex')`
+    : `case when ${name} is not null then lower(hex(${name})) end`;
+}
+
+/** The values to insert. */
+export function rowValues({ columns }: Table, row: TextRow): readonly Value[] {
+  return row.map((cell, index) =>
+    cell !== null && columns[index]?.endsWith(":bytea") === true ? Buffer.from(cell, "hex") : cell,
+  );
 }
 
 function cellOf(row: Row, name: string): string | null {
