@@ -29,7 +29,10 @@ describe("the end of the drain", () => {
       body: JSON.stringify({ model: "sim/echo", background: true, store: true, input: ENDLESS }),
     });
     const { id } = await accepted.json();
-    await Bun.sleep(500);
+    await eventually(async () => {
+      const response = await fetch(`${running.url}/v1/responses/${id}`, { headers });
+      return (await response.json()).status === "in_progress";
+    });
     await expectCharged(running, tempFolder.settings, account);
     const again = await startPostern([], tempFolder.settings);
     const kept = await (await fetch(`${again.url}/v1/responses/${id}`, { headers })).json();
@@ -54,10 +57,13 @@ describe("the end of the drain", () => {
           messages: [{ role: "user", content: stream ? ENDLESS : slow }],
         }),
       });
+    const heldCredits = async (): Promise<number> =>
+      (await (await fetch(`${running.url}/v1/account`, { headers })).json()).balance.held_credits;
     const stream = await call(true);
     const streamed = stream.text();
+    const heldByStream = await heldCredits();
     const whole = call(false);
-    await Bun.sleep(500);
+    await eventually(async () => (await heldCredits()) > heldByStream);
     const { code } = await stopPostern(running);
     expect(code).toBe(0);
     const refused = await whole;
@@ -116,10 +122,10 @@ describe("the end of the drain", () => {
       }),
     });
     expect(stream.status).toBe(200);
-    const read = stream.text().catch(() => "cut");
-    await Bun.sleep(500);
+    const chunks = stream.body?.getReader();
+    await chunks?.read();
     await expectCharged(running, tempFolder.settings, account);
-    await read;
+    await chunks?.cancel().catch(() => {});
     await stopPostern(simulator);
     tempFolder.remove();
   }, 30_000);

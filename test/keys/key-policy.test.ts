@@ -33,9 +33,8 @@ test("matches globs without regard to letter case, in linear time", () => {
     ["a.c", "abc", false],
   ] as const)
     expect([glob, matchesGlob([glob], name)]).toEqual([glob, isMatch]);
-  const start = performance.now();
+  // Backtracking would take longer than the test may.
   expect(matchesGlob([`${"*a".repeat(128)}b`], "a".repeat(256))).toBe(false);
-  expect(performance.now() - start).toBeLessThan(100);
 });
 
 describe.each(STORE_KINDS)("the policy of a key on %s", (store) => {
