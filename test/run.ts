@@ -10,7 +10,8 @@ import { prepareBrowser } from "./support/browser/chromium.ts";
 import { SKIP_PREFIX } from "./support/skip.ts";
 
 const ROOT = path.dirname(import.meta.dir);
-const SHARDS = 4;
+/** More than the cores that most machines have: many tests wait for timers and other processes. */
+const SHARDS = 5;
 const TEST_TIMEOUT_MS = 60_000;
 const BATCH_TIMEOUT_MS = 480_000;
 /** Of test code. Files share a process, because loading the server takes most of the time of a short file. */
