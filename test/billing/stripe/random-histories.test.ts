@@ -26,9 +26,10 @@ import {
 // The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
 
+const IS_FULL = process.env["POSTERN_FULL"] === "1";
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
-  ["sqlite", 850],
-  ["postgres", 150],
+  ["sqlite", IS_FULL ? 850 : 400],
+  ["postgres", IS_FULL ? 150 : 80],
 ];
 const CONCURRENCY = 12;
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);

@@ -24,9 +24,10 @@ import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 // The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
 
+const IS_FULL = process.env["POSTERN_FULL"] === "1";
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
-  ["sqlite", 200],
-  ["postgres", 60],
+  ["sqlite", IS_FULL ? 200 : 100],
+  ["postgres", IS_FULL ? 60 : 30],
 ];
 const CONCURRENCY = 6;
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);

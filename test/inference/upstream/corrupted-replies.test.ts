@@ -31,7 +31,7 @@ import {
 } from "../support/harness.ts";
 
 const MODELS = 200;
-const MUTATIONS = process.env["POSTERN_FULL"] === "1" ? 600 : 300;
+const MUTATIONS = process.env["POSTERN_FULL"] === "1" ? 600 : 200;
 const KNOWN_STATUSES = new Set([400, 404, 413, 422, 429, 500, 502, 503, 504, 529]);
 
 async function start(reply: () => RawReply) {
