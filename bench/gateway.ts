@@ -2,18 +2,11 @@
 // its durable ledger. All of them and the load generator share the machine. Run it with `npm run bench`; compare only the
 // rows of one run.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
-import {
-  type ServerProcess,
-  cpuSecondsOf,
-  freePort,
-  fundedKey,
-  rssMbOf,
-  startServer,
-  waitForServer,
-} from "./server-process.ts";
+import { startNginx } from "./peers.ts";
+import { type ServerProcess, fundedKey, startServer } from "./server-process.ts";
 import {
   generateLoad,
   type LoadResult,
@@ -40,7 +33,7 @@ const gateway = await startServer(["serve"], {
   POSTERN_DATA_DIR: folder,
   POSTERN_LOG_LEVEL: "warn",
 });
-const proxy = await startNginx(simulator.url);
+const proxy = await startNginx(simulator.url, folder);
 try {
   const key = await fundedKey(gateway.url, folder);
   console.log(
@@ -148,46 +141,4 @@ function printRow(name: string, connections: number, { result, cpuMicros }: CpuM
   console.log(
     `| ${name} | ${connections} | ${result.perSecond.toFixed(0)} | ${cpuMicros.toFixed(1)} | ${result.p50Ms.toFixed(2)} | ${result.p99Ms.toFixed(2)} | ${result.failures} |`,
   );
-}
-
-/** nginx, if it is installed, for comparison: the lowest cost of any proxy. */
-async function startNginx(upstream: string): Promise<ServerProcess | undefined> {
-  if (Bun.which("nginx") === null) return undefined;
-  const port = await freePort();
-  const config = path.join(folder, "nginx.conf");
-  await Bun.write(
-    config,
-    `worker_processes 1; daemon off; pid ${folder}/nginx.pid; error_log ${folder}/nginx.log;
-     events { worker_connections 4096; }
-     http {
-       access_log off; client_body_temp_path ${folder}/b; proxy_temp_path ${folder}/p; fastcgi_temp_path ${folder}/f;
-       uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s; keepalive_requests 1000000000;
-       upstream provider { server ${new URL(upstream).host}; keepalive 128; }
-       server {
-         listen 127.0.0.1:${port};
-         location / { proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header connection ""; proxy_buffering off; }
-       }
-     }`,
-  );
-  const child = Bun.spawn(["nginx", "-c", config], { stdout: "ignore", stderr: "ignore" });
-  const url = `http://127.0.0.1:${port}`;
-  await waitForServer(url);
-  const worker = workerOf(child.pid);
-  return {
-    url,
-    pid: worker,
-    cpuSeconds: () => cpuSecondsOf(worker),
-    rssMb: () => rssMbOf(worker),
-    stop: async () => {
-      child.kill("SIGTERM");
-      await child.exited;
-    },
-  };
-}
-
-function workerOf(master: number): number {
-  const children = readFileSync(`/proc/${master}/task/${master}/children`, "utf8")
-    .trim()
-    .split(" ");
-  return Number(children[0] ?? master);
 }

@@ -1,22 +1,25 @@
 // Benchmarks overload: an account offers four times what the gateway can serve, while another one offers little. Prints what is
-// served and refused, the latency of what is admitted, and how fast the gateway recovers. Run it with
+// served and refused, the latency of what is admitted, and how fast the gateway recovers, as medians of several rounds. The
+// gateway has a core of its own; a provider with constant replies and the load generator have the others. Run it with
 // `node bin/bun.js bench/overload.ts`.
 
 import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpus, loadavg, tmpdir } from "node:os";
 import path from "node:path";
+import { serveConstantReplies } from "./constant-provider.ts";
 import { generateLoad } from "./load-generator.ts";
-import { fundedKey, type ServerProcess, startServer } from "./server-process.ts";
+import { fundedKey, pinApart, type ServerProcess, startServer } from "./server-process.ts";
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
+const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? 5);
 const CONNECTIONS = 64;
 const OVERLOAD = 4;
 /** Of the capacity. */
 const LIGHT_SHARE = 0.05;
 const CONNECTIONS_MAX = 4_000;
-/** A long conversation costs the gateway ten times as much as this generator, which shares the machine. */
+/** A long conversation costs the gateway ten times as much as the generator and the provider. */
 const REQUEST_BODY = JSON.stringify({
-  model: "sim/echo",
+  model: "sim/tiny",
   max_tokens: 16,
   messages: Array.from({ length: 801 }, (_, index) => ({
     role: index % 2 === 0 ? "user" : "assistant",
@@ -35,6 +38,7 @@ interface OpenLoad {
 
 interface OpenLoadResult {
   readonly name: string;
+  readonly seconds: number;
   readonly offered: number;
   readonly served: number;
   readonly refused: number;
@@ -44,13 +48,14 @@ interface OpenLoadResult {
 }
 
 const folder = mkdtempSync(path.join(tmpdir(), "postern-overload-"));
-process.env["POSTERN_DATA_DIR"] = folder;
-const simulator = await startServer(["simulate", "--port"], {});
+const provider = serveConstantReplies();
 const gateway = await startServer(["serve"], {
   POSTERN_DATA_DIR: folder,
-  SIM_BASE_URL: simulator.url,
+  SIM_BASE_URL: provider.url,
   POSTERN_LOG_LEVEL: "error",
+  POSTERN_OPEN_CALLS_PER_KEY: "0",
 });
+const isPinned = pinApart([gateway.pid]);
 const [heavyKey, lightKey] = [
   await fundedKey(gateway.url, folder),
   await fundedKey(gateway.url, folder),
@@ -64,26 +69,32 @@ const closed = (seconds: number) =>
     connections: CONNECTIONS,
     seconds,
   });
-await closed(SECONDS);
-const capacity = await closed(SECONDS);
-console.log(
-  `capacity with ${CONNECTIONS} connections: ${capacity.perSecond.toFixed(0)} calls/s, p50 ${capacity.p50Ms.toFixed(1)} ms, p99 ${capacity.p99Ms.toFixed(1)} ms`,
-);
-const light = { name: "light", key: lightKey, perSecond: capacity.perSecond * LIGHT_SHARE };
-const heavy = { name: "heavy", key: heavyKey, perSecond: capacity.perSecond * 0.6 };
-console.log("\n| load | account | offered/s | served/s | refused/s | failed | p50 ms | p99 ms |");
-console.log("|---|---|---|---|---|---|---|---|");
-await measure("0.65 ×", gateway, [heavy, light]);
-await measure(`${OVERLOAD} ×`, gateway, [
-  { ...heavy, perSecond: capacity.perSecond * OVERLOAD },
-  light,
-]);
-await measure("first second after", gateway, [heavy, light], 1);
-await measure("next second", gateway, [heavy, light], 1);
+await closed(2 * SECONDS);
+const rows = new Map<string, OpenLoadResult[]>();
+const capacities: number[] = [];
+for (let round = 0; round < ROUNDS; round++) await runRound();
+printTable();
 await gateway.stop();
-await simulator.stop();
+provider.stop();
 rmSync(folder, { recursive: true });
 process.exit(0);
+
+/** The capacity is measured in each round, because other processes of the machine change it. */
+async function runRound(): Promise<void> {
+  const { perSecond: capacity } = await closed(SECONDS);
+  capacities.push(capacity);
+  const light = { name: "light", key: lightKey, perSecond: capacity * LIGHT_SHARE };
+  const heavy = (share: number): OpenLoad => ({
+    name: "heavy",
+    key: heavyKey,
+    perSecond: capacity * (share - LIGHT_SHARE),
+  });
+  await measure("0.5 ×", gateway, [heavy(0.5), light]);
+  await measure("1 ×", gateway, [heavy(1), light]);
+  await measure(`${OVERLOAD} ×`, gateway, [heavy(OVERLOAD), light]);
+  await measure("0.5 ×, first second after", gateway, [heavy(0.5), light], 1);
+  await measure("0.5 ×, next second", gateway, [heavy(0.5), light], 1);
+}
 
 async function measure(
   name: string,
@@ -93,11 +104,39 @@ async function measure(
 ): Promise<void> {
   const results = await Promise.all(loads.map((load) => offer(server, load, seconds)));
   for (const result of results) {
-    const perSecond = (count: number): string => (count / seconds).toFixed(0);
-    console.log(
-      `| ${name} | ${result.name} | ${perSecond(result.offered)} | ${perSecond(result.served)} | ${perSecond(result.refused)} | ${result.failed} | ${result.p50Ms.toFixed(1)} | ${result.p99Ms.toFixed(1)} |`,
-    );
+    const row = `${name} | ${result.name}`;
+    rows.set(row, [...(rows.get(row) ?? []), result]);
   }
+}
+
+function printTable(): void {
+  const capacity = medianOf(capacities).toFixed(0);
+  console.log(
+    `${cpus().length} cores, ${isPinned ? "pinned" : "not pinned"}, load average ${loadavg()[0]?.toFixed(1)}, medians of ${ROUNDS} rounds of ${SECONDS} s, capacity with ${CONNECTIONS} connections ${capacity} calls/s\n`,
+  );
+  console.log(
+    "| load | account | offered/s | served/s | refused/s | failed | p50 ms | p99 ms (all rounds) |",
+  );
+  console.log("|---|---|---|---|---|---|---|---|");
+  for (const [row, results] of rows) {
+    const median = (pick: (result: OpenLoadResult) => number): string =>
+      medianOf(results.map(pick)).toFixed(0);
+    const p99 = results.map(({ p99Ms }) => p99Ms).sort((one, other) => one - other);
+    const cells = [
+      row,
+      median(({ offered, seconds }) => offered / seconds),
+      median(({ served, seconds }) => served / seconds),
+      median(({ refused, seconds }) => refused / seconds),
+      median(({ failed }) => failed),
+      medianOf(results.map(({ p50Ms }) => p50Ms)).toFixed(1),
+      `${medianOf(p99).toFixed(1)} (${p99[0]?.toFixed(1)}–${p99.at(-1)?.toFixed(1)})`,
+    ];
+    console.log(`| ${cells.join(" | ")} |`);
+  }
+}
+
+function medianOf(values: readonly number[]): number {
+  return values.toSorted((one, other) => one - other)[values.length >> 1] ?? Number.NaN;
 }
 
 interface Connection {
@@ -165,6 +204,7 @@ async function offer(
     latencies[Math.floor(latencies.length * part)] ?? Number.NaN;
   return {
     name,
+    seconds,
     ...counts,
     served: latencies.length,
     p50Ms: percentile(0.5),

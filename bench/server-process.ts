@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { cpus } from "node:os";
 
 const TICKS_PER_SECOND = 100;
 
@@ -39,6 +40,18 @@ export async function fundedKey(url: string, folder: string): Promise<string> {
   );
   if (grant.exitCode !== 0) throw new Error(grant.stderr.toString());
   return account.api_key;
+}
+
+/**
+ * Runs a process on the first core and this one, with the provider and the load generator, on the others. Returns false where
+ * that is not possible.
+ */
+export function pinApart(pids: readonly number[]): boolean {
+  const last = cpus().length - 1;
+  if (last < 1 || Bun.which("taskset") === null) return false;
+  const pin = (pid: number, cores: string): boolean =>
+    Bun.spawnSync(["taskset", "--all-tasks", "--cpu-list", "--pid", cores, String(pid)]).success;
+  return [pin(process.pid, `1-${last}`), ...pids.map((pid) => pin(pid, "0"))].every(Boolean);
 }
 
 /** Runs a Postern command on a free port, and waits until it responds. */

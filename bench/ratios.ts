@@ -1,0 +1,183 @@
+// Benchmarks the gateway, with its durable ledger, beside nginx and the least that a proxy on Bun does, in interleaved rounds: CPU
+// time of a JSON call and of a relayed chunk, and what each adds to the latency. The measured process has a core of its own; the
+// provider, a socket server with constant replies, and the load generator have the others. Run it with
+// `node bin/bun.js bench/ratios.ts`. `--peer name,url,pid,model` adds a proxy that is running already, with
+// `--provider-port` as its provider.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { cpus, loadavg, tmpdir } from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { serveConstantReplies } from "./constant-provider.ts";
+import { generateLoad, openStreams, type StreamsResult } from "./load-generator.ts";
+import { startBareProxy, startNginx } from "./peers.ts";
+import {
+  cpuSecondsOf,
+  fundedKey,
+  pinApart,
+  type ServerProcess,
+  startServer,
+} from "./server-process.ts";
+
+const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? 10);
+const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 2);
+/** The runtime compiles hot code in the first seconds of a process. */
+const WARM_UP_SECONDS = Number(process.env["BENCH_WARM_UP_SECONDS"] ?? 10);
+const CHAT_PATH = "/v1/chat/completions";
+const UNPACED = { streams: 16, chunks: 1_000, paceMs: 0 };
+const PACED = { streams: 500, chunks: 40, paceMs: 50 };
+
+const COLUMNS = [
+  { name: "json", title: "JSON µs a call", digits: 1 },
+  { name: "perSecond", title: "req/s", digits: 0 },
+  { name: "oneConnection", title: "one connection p50 ms", digits: 2 },
+  { name: "unpaced", title: "un-paced µs a chunk", digits: 1 },
+  { name: "paced", title: `${PACED.streams} paced µs a chunk`, digits: 1 },
+  { name: "firstToken", title: `first token p50 ms at ${PACED.streams}`, digits: 1 },
+] as const;
+type Sample = Readonly<Record<(typeof COLUMNS)[number]["name"], number>>;
+
+interface Peer {
+  readonly name: string;
+  readonly url: string;
+  readonly key: string;
+  readonly model: string;
+  readonly cpuSeconds: () => number;
+  readonly samples: Sample[];
+}
+
+const { values: args } = parseArgs({
+  options: {
+    peer: { type: "string", multiple: true, default: [] },
+    "provider-port": { type: "string", default: "0" },
+  },
+});
+const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
+const provider = serveConstantReplies(Number(args["provider-port"]));
+const gateway = await startServer(["serve"], {
+  SIM_BASE_URL: provider.url,
+  POSTERN_DATA_DIR: folder,
+  POSTERN_LOG_LEVEL: "error",
+  POSTERN_OPEN_CALLS_PER_KEY: "0",
+});
+const nginx = await startNginx(provider.url, folder);
+const bareProxy = await startBareProxy(provider.url);
+const servers = [nginx, bareProxy, gateway].filter((server) => server !== undefined);
+try {
+  const isPinned = pinApart([
+    ...servers.map(({ pid }) => pid),
+    ...args.peer.map((peer) => Number(peer.split(",")[2])),
+  ]);
+  const peers = [
+    ...(nginx === undefined ? [] : [peerOf("nginx", nginx)]),
+    peerOf("bare Bun proxy", bareProxy),
+    peerOf("Postern, durable ledger", gateway, await fundedKey(gateway.url, folder)),
+    ...args.peer.map(runningPeer),
+  ];
+  console.log(
+    `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), ${isPinned ? "pinned" : "not pinned"}, Bun ${Bun.version}, ${ROUNDS} rounds\n`,
+  );
+  for (const peer of peers) await jsonLoad(peer, 64, WARM_UP_SECONDS);
+  for (const peer of peers) await streams(peer, PACED);
+  for (let round = 0; round < ROUNDS; round++)
+    for (const peer of peers) peer.samples.push(await measure(peer));
+  printTable(peers);
+  console.log(
+    `\nLoad average at the end: ${loadavg()
+      .map((load) => load.toFixed(1))
+      .join(", ")}`,
+  );
+} finally {
+  for (const server of servers) await server.stop();
+  provider.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exit(0);
+
+function peerOf(name: string, { url, cpuSeconds }: ServerProcess, key = "none"): Peer {
+  return { name, url, key, model: "sim/tiny", cpuSeconds, samples: [] };
+}
+
+function runningPeer(text: string): Peer {
+  const [name = "", url = "", pid = "", model = ""] = text.split(",");
+  const cpuSeconds = (): number => cpuSecondsOf(Number(pid));
+  return { name, url, key: "none", model, cpuSeconds, samples: [] };
+}
+
+async function measure(peer: Peer): Promise<Sample> {
+  const cpuBefore = peer.cpuSeconds();
+  const json = await jsonLoad(peer, 64, SECONDS);
+  const jsonCpu = peer.cpuSeconds() - cpuBefore;
+  const single = await jsonLoad(peer, 1, SECONDS / 2);
+  const unpaced = await streams(peer, UNPACED);
+  const paced = await streams(peer, PACED);
+  return {
+    json: (jsonCpu * 1e6) / json.requests,
+    perSecond: json.perSecond,
+    oneConnection: single.p50Ms,
+    unpaced: unpaced.cpuMicros,
+    paced: paced.cpuMicros,
+    firstToken: paced.result.firstTokenP50Ms,
+  };
+}
+
+async function jsonLoad({ url, key, model, name }: Peer, connections: number, seconds: number) {
+  const result = await generateLoad({
+    url,
+    path: CHAT_PATH,
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify({
+      model,
+      max_tokens: 16,
+      messages: [{ role: "user", content: "x".repeat(900) }],
+    }),
+    connections,
+    seconds,
+  });
+  if (result.failures > 0) console.log(`${name}: ${result.failures} calls failed`);
+  return result;
+}
+
+interface StreamsMeasurement {
+  readonly result: StreamsResult;
+  readonly cpuMicros: number;
+}
+
+async function streams(
+  { url, key, model, name, cpuSeconds }: Peer,
+  load: typeof PACED,
+): Promise<StreamsMeasurement> {
+  const before = cpuSeconds();
+  const result = await openStreams({
+    url,
+    path: CHAT_PATH,
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify({
+      model,
+      stream: true,
+      stream_options: { include_usage: true },
+      max_tokens: 2_000,
+      messages: [{ role: "user", content: `chunks=${load.chunks} pace=${load.paceMs}` }],
+    }),
+    connections: load.streams,
+    timeoutSeconds: 60,
+  });
+  if (result.failures > 0) console.log(`${name}: ${result.failures} streams failed`);
+  const cpuMicros = ((cpuSeconds() - before) * 1e6) / Math.max(1, result.events);
+  return { result, cpuMicros };
+}
+
+/** Medians, with the first and third quartile. */
+function printTable(peers: readonly Peer[]): void {
+  console.log(`| | ${COLUMNS.map(({ title }) => title).join(" | ")} |`);
+  console.log(`|---|${COLUMNS.map(() => "---").join("|")}|`);
+  for (const { name, samples } of peers) {
+    const cells = COLUMNS.map((column) => {
+      const values = samples.map((sample) => sample[column.name]).sort((one, two) => one - two);
+      const at = (share: number): string =>
+        (values[Math.floor(values.length * share)] ?? Number.NaN).toFixed(column.digits);
+      return `${at(0.5)} (${at(0.25)}–${at(0.75)})`;
+    });
+    console.log(`| ${name} | ${cells.join(" | ")} |`);
+  }
+}
