@@ -87,9 +87,9 @@ export async function startServer(
   };
 }
 
-/** Polls until the server responds, for at most 5 seconds. */
+/** Polls until the server responds, for at most 30 seconds. */
 export async function waitForServer(url: string): Promise<void> {
-  for (let attempt = 0; attempt < 200; attempt++) {
+  for (let attempt = 0; attempt < 1_200; attempt++) {
     const isUp = await fetch(url).then(
       () => true,
       () => false,

@@ -15,7 +15,6 @@ function simulateProcess(perMs: number) {
   let timers: { at: number; sample: () => void }[] = [];
   const guard = createOverloadGuard({
     now: () => now,
-    cpuMs: () => now,
     schedule: (sample, ms) => timers.push({ at: now + ms, sample }),
   });
   const runIteration = (perMsByAccount: Readonly<Record<string, number>>, sums: Sums): number => {
@@ -112,33 +111,58 @@ describe("the overload guard", () => {
   });
 
   test("refuses nothing after one long pause of the loop", () => {
-    expect(admitBetween([10, 500, 10, 10], 1)).toBe("all");
+    expect(admitBetween([10, 500, 10, 10], 200)).toBe("all");
   });
 
-  test("refuses calls while the loop's own work delays it, and not while it waits for a core or a disk", () => {
+  test("ends a long turn of the loop by refusing the account with most calls, and not one with few", () => {
+    let now = 0;
+    let timer = (): void => undefined;
+    const guard = createOverloadGuard({
+      now: () => now,
+      schedule: (sample) => {
+        timer = sample;
+      },
+    });
+    const admitEach = (ms: number, calls: number): number => {
+      let admitted = 0;
+      for (let index = 0; index < calls; index++) {
+        now += ms;
+        if (isAdmitted(guard, "acct_a")) admitted += 1;
+      }
+      return admitted;
+    };
+    expect(admitEach(0.9, 1_000)).toBeLessThan(120);
+    expect(isAdmitted(guard, "acct_b")).toBe(true);
+    timer();
+    expect(admitEach(0.1, 10)).toBe(10);
+  });
+
+  test("refuses calls while the loop is delayed and many wait, and not while few wait", () => {
     const pauses = Array.from({ length: 20 }, () => 100);
-    expect(admitBetween(pauses, 1)).toBe("some");
-    expect(admitBetween(pauses, 0.2)).toBe("all");
+    expect(admitBetween(pauses, 200)).toBe("some");
+    expect(admitBetween(pauses, 64)).toBe("all");
   });
 });
 
-/** Admits 100 calls after each pause of a loop, which works for a share of the time. */
-function admitBetween(pausesMs: readonly number[], cpuShare: number): "all" | "some" {
+/** Admits calls after each pause of the loop, and finishes them before the next one. */
+function admitBetween(pausesMs: readonly number[], calls: number): "all" | "some" {
   let now = 0;
   let timer = (): void => undefined;
   const guard = createOverloadGuard({
     now: () => now,
-    cpuMs: () => now * cpuShare,
     schedule: (sample) => {
       timer = sample;
     },
   });
-  let areAllAdmitted = isAdmitted(guard, "acct_a");
+  let areAllAdmitted = true;
   for (const pauseMs of pausesMs) {
+    let admitted = 0;
+    for (let index = 0; index < calls; index++)
+      if (isAdmitted(guard, "acct_a")) admitted += 1;
+      else areAllAdmitted = false;
     now += pauseMs;
+    for (let index = 0; index < admitted; index++) guard.finish();
     timer();
-    for (let index = 0; index < 100; index++)
-      if (!isAdmitted(guard, "acct_a")) areAllAdmitted = false;
   }
   return areAllAdmitted ? "all" : "some";
 }
@@ -173,11 +197,7 @@ describe("a gateway whose event loop stays delayed", () => {
   });
 });
 
-/** The gateway runs in this thread. Other processes take the core meanwhile, so the time is CPU time. */
-function blockLoop(cpuMs: number): void {
-  const used = (): number => {
-    const { user, system } = process.threadCpuUsage();
-    return (user + system) / 1_000;
-  };
-  for (const end = used() + cpuMs; used() < end;);
+/** The gateway runs in this process. */
+function blockLoop(ms: number): void {
+  for (const end = performance.now() + ms; performance.now() < end;);
 }

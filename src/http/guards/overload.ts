@@ -1,5 +1,5 @@
 // Refuses model calls, before their bodies are read, while more arrive than this process can serve. The sign is the delay of
-// the event loop by its own work, which an admitted call meets at each of its steps. What can be served is shared out by
+// the event loop, which an admitted call meets at each of its steps, while calls wait. What can be served is shared out by
 // account, so that an account with many calls does not displace one with few.
 
 import { Fault } from "../../base/fault.ts";
@@ -14,8 +14,12 @@ const BACK_OFF = 0.9;
 /** Calls with slow providers end later than they begin, so the arrivals count too. */
 const ARRIVAL_SHARE = 0.5;
 const RECOVERY = 1.05;
-/** Calls per millisecond: far below what a core serves. A loop that other processes delay refuses nothing below it. */
-const RATE_MIN = 0.5;
+/** Calls per millisecond: below what a core serves even of very long conversations, so that it never comes to a halt. */
+const RATE_MIN = 0.05;
+/** Refusing calls shortens the delay of a loop only if many wait: a slow disk or other processes delay a few as well. */
+const WAITING_MIN = 100;
+/** A turn of the loop can take a thousand calls before the timer runs. */
+const TURN_MAX_MS = 100;
 
 export interface OverloadGuard {
   /** Throws if the process is overloaded and the account has had its share. */
@@ -27,8 +31,6 @@ export interface OverloadGuard {
 export interface OverloadDeps {
   /** Monotonic. */
   readonly now: () => number;
-  /** CPU time of the event loop's thread: what other processes of the machine or a slow disk delay is no overload. */
-  readonly cpuMs: () => number;
   /** Runs `sample` after `ms` if the loop is not delayed. */
   readonly schedule: (sample: () => void, ms: number) => void;
 }
@@ -40,46 +42,32 @@ interface Arrivals {
 
 const TIMERS: OverloadDeps = {
   now: () => performance.now(),
-  cpuMs: () => {
-    const { user, system } = process.threadCpuUsage();
-    return (user + system) / 1_000;
-  },
   schedule: (sample, ms) => void setTimeout(sample, ms).unref(),
 };
 
-export function createOverloadGuard({
-  now,
-  cpuMs,
-  schedule,
-}: OverloadDeps = TIMERS): OverloadGuard {
-  let arrivals = new Map<string, Arrivals>();
-  let finished = 0;
+export function createOverloadGuard({ now, schedule }: OverloadDeps = TIMERS): OverloadGuard {
+  /** Admitted calls whose response has not begun. */
+  let waiting = 0;
+  let window = startWindow(now(), waiting);
   /** Calls per millisecond; infinite without overload. */
   let rate = Number.POSITIVE_INFINITY;
   /** Calls per account and window. */
   let share = Number.POSITIVE_INFINITY;
   let delayedSamples = 0;
-  let windowStart = 0;
   let sampleDue = 0;
-  let cpuBefore = 0;
   let isSampling = false;
+  const turn = createTurnLimit(now);
 
   const scheduleSample = (): void => {
     sampleDue = now() + SAMPLE_MS;
-    cpuBefore = cpuMs();
     schedule(sample, SAMPLE_MS);
   };
-  const startWindow = (): void => {
-    arrivals = new Map();
-    finished = 0;
-    windowStart = now();
-  };
   const endWindow = (): void => {
-    const elapsed = now() - windowStart;
+    const { arrivals, admitted, finished, waitingMost } = window;
+    const elapsed = now() - window.start;
     const demand = [...arrivals.values()];
-    const admitted = demand.reduce((sum, account) => sum + account.admitted, 0);
-    const arrived = demand.reduce((sum, account) => sum + account.total, 0);
-    if (delayedSamples >= DELAYED_SAMPLES_MIN) {
+    const arrived = demand.reduce((sum, { total }) => sum + total, 0);
+    if (delayedSamples >= DELAYED_SAMPLES_MIN && waitingMost >= WAITING_MIN) {
       const measured = Math.max(finished, ARRIVAL_SHARE * admitted) / elapsed;
       rate = Math.max(RATE_MIN, BACK_OFF * measured);
     } else if (delayedSamples === 0) {
@@ -87,13 +75,13 @@ export function createOverloadGuard({
       if (rate * elapsed > arrived) rate = Number.POSITIVE_INFINITY;
     }
     share = shareOf(rate * WINDOW_MS, demand, WINDOW_MS / elapsed);
-    startWindow();
+    window = startWindow(now(), waiting);
     isSampling = arrived > 0 || rate !== Number.POSITIVE_INFINITY;
   };
   function sample(): void {
-    const delayMs = Math.min(now() - sampleDue, cpuMs() - cpuBefore);
-    delayedSamples = delayMs > DELAY_MAX_MS ? delayedSamples + 1 : 0;
-    if (now() - windowStart >= WINDOW_MS) endWindow();
+    turn.end();
+    delayedSamples = now() - sampleDue > DELAY_MAX_MS ? delayedSamples + 1 : 0;
+    if (now() - window.start >= WINDOW_MS) endWindow();
     if (isSampling) scheduleSample();
   }
 
@@ -101,18 +89,61 @@ export function createOverloadGuard({
     admit: (accountId) => {
       if (!isSampling) {
         isSampling = true;
-        startWindow();
+        window = startWindow(now(), waiting);
         scheduleSample();
       }
-      let account = arrivals.get(accountId);
-      if (account === undefined) arrivals.set(accountId, (account = { total: 0, admitted: 0 }));
+      const account = arrivalsOf(window, accountId);
       account.total += 1;
-      if (account.admitted >= share)
+      const most = turn.isOver(waiting) ? Math.min(share, equalPart(window)) : share;
+      if (account.admitted >= most)
         throw new Fault("overloaded", "the event loop is delayed", { retryAfterSeconds: 1 });
       account.admitted += 1;
+      window.admitted += 1;
+      waiting += 1;
+      window.waitingMost = Math.max(window.waitingMost, waiting);
     },
     finish: () => {
-      finished += 1;
+      window.finished += 1;
+      waiting -= 1;
+    },
+  };
+}
+
+/** What is counted for about 100 ms. */
+interface Window {
+  readonly start: number;
+  readonly arrivals: Map<string, Arrivals>;
+  admitted: number;
+  finished: number;
+  waitingMost: number;
+}
+
+function startWindow(start: number, waiting: number): Window {
+  return { start, arrivals: new Map(), admitted: 0, finished: 0, waitingMost: waiting };
+}
+
+function arrivalsOf({ arrivals }: Window, accountId: string): Arrivals {
+  const known = arrivals.get(accountId);
+  if (known !== undefined) return known;
+  const account = { total: 0, admitted: 0 };
+  arrivals.set(accountId, account);
+  return account;
+}
+
+function equalPart({ admitted, arrivals }: Window): number {
+  return admitted / arrivals.size;
+}
+
+/** A turn begins with its first admission, and has ended when a sample runs. */
+function createTurnLimit(now: OverloadDeps["now"]) {
+  let start: number | undefined;
+  return {
+    isOver: (waiting: number): boolean => {
+      start ??= now();
+      return waiting >= WAITING_MIN && now() - start > TURN_MAX_MS;
+    },
+    end: (): void => {
+      start = undefined;
     },
   };
 }
