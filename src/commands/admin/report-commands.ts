@@ -30,9 +30,9 @@ export const adminReportCommands: Readonly<Record<string, Command>> = {
 
 async function reportCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const period = parsePeriod({ from: args.value("from"), to: args.value("to") }, cli.now());
-  const made = await db.snapshot(async (reader) =>
+  const report = await db.snapshot(async (reader) =>
     readReport(reader, period, await readTransferSums(reader)),
   );
-  cli.print(args.has("json") ? JSON.stringify(reportJson(made), null, 2) : reportText(made));
+  cli.print(args.has("json") ? JSON.stringify(reportJson(report), null, 2) : reportText(report));
   return 0;
 }

@@ -16,7 +16,7 @@ import {
 import type { ConsoleReadDeps } from "../authorize.ts";
 import { filterOf, type Period, type UsageQuery } from "./usage-query.ts";
 
-/** Names of keys are read for so many rows of a table. */
+/** Names of keys are read for at most this many rows of a table. */
 const NAMES_MAX = 200;
 
 /** The name of a key, or what its owner recognizes it by. */
@@ -88,7 +88,7 @@ export function keyName({ name, last4 }: Pick<Key, "name" | "last4">): string {
   return name ?? `Unnamed key …${last4}`;
 }
 
-/** A comparison to full hours needs no single records. */
+/** A comparison up to a full hour can be read from the hourly sums. */
 export function endOfHour(now: number): number {
   return now - (now % HOUR_MS) + HOUR_MS;
 }

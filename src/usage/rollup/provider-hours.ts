@@ -1,5 +1,5 @@
 // The table provider_hour: what each model of a provider delivered per hour to all accounts, on the gateway's own provider
-// accounts. Kept by the roll-up job, so it lags behind by seconds. Small, so that public pages can read it.
+// accounts. Written by the roll-up job, so it lags by seconds. Small, so that public pages can read it.
 
 import { type Nano, toNano } from "../../base/money.ts";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";

@@ -6,7 +6,7 @@ import type { Child } from "hono/jsx";
 /** The meaning of a color. */
 export type Tone = "good" | "warn" | "danger";
 
-/** A box with a heading. It is no landmark, because its table is one. */
+/** A box with a heading. It is not a landmark, because a table in it is one. */
 export function Card({
   id,
   title,
@@ -97,7 +97,7 @@ export function DefinitionList({
   );
 }
 
-/** Names and values, one pair a line. */
+/** Names and values, one pair per line. */
 export function Details({
   items,
 }: {
