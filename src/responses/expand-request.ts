@@ -5,7 +5,7 @@ import { Fault } from "../base/fault.ts";
 import { type ParsedRequest, parseRequest } from "../inference/request/parse-request.ts";
 import type { JsonObject } from "../base/json.ts";
 import { withMembers } from "../inference/request/json-edit.ts";
-import type { TransportPlan } from "../inference/translate/plan.ts";
+import type { TransportPlan } from "../inference/translate/transport-plan.ts";
 
 const EXPANDED_MAX_BYTES = 32 * 1_048_576;
 

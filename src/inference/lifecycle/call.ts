@@ -13,7 +13,7 @@ import type { ForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
 import type { PricedCandidates } from "../routing/priced-candidates.ts";
-import type { TransportPlan } from "../translate/plan.ts";
+import type { TransportPlan } from "../translate/transport-plan.ts";
 
 /** What the endpoint passes in. */
 export interface CallInput {

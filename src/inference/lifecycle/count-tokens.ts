@@ -12,6 +12,7 @@ import type { CallInput } from "./call.ts";
 import { allowedCandidates } from "./key-policy.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
+import { destinationOf } from "../shared-account/source-url.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export interface CountTokensDeps extends FreezeDeps {
@@ -29,9 +30,8 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
   if (candidate.wires[0] !== "count_tokens") return upperBoundResponse(request, candidate);
-  const { provider, baseUrl, byok } = candidate.credential;
-  if (!byok)
-    rejectStoredReferences(request.json, { provider, baseUrl, wire: "count_tokens" }, "request");
+  const destination = destinationOf(candidate.credential, "count_tokens");
+  rejectStoredReferences(request.json, destination, "request");
   const attempt = {
     accountId,
     wire: "count_tokens",

@@ -1,7 +1,8 @@
 // Which URLs of images and files may be sent on the gateway's own provider accounts. Providers read some URLs with the
 // permissions of the account: objects in cloud storage, and files at their own API.
 
-import { PROVIDERS, type Provider } from "../providers/providers.ts";
+import type { Credential } from "../providers/credentials.ts";
+import { PROVIDERS, type Provider, type UpstreamWire } from "../providers/providers.ts";
 
 /** Enough of a long value to tell base64 from a URL. */
 const PREFIX_LENGTH = 8_192;
@@ -26,6 +27,14 @@ export interface Destination {
   readonly provider: Provider;
   readonly baseUrl: string;
   readonly wire: string;
+}
+
+/** Undefined on the caller's own provider key, with which everything may be used. */
+export function destinationOf(
+  { provider, baseUrl, byok }: Pick<Credential, "provider" | "baseUrl" | "byok">,
+  wire: UpstreamWire,
+): Destination | undefined {
+  return byok ? undefined : { provider, baseUrl, wire };
 }
 
 /** Whether a string is a reference to storage, wherever it stands. */

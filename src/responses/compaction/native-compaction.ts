@@ -5,7 +5,7 @@ import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 import type { CallInput, StatefulCall } from "../../inference/lifecycle/call.ts";
 import { sharedCredentialsFault } from "../../inference/lifecycle/shared-credentials.ts";
 import { parseRequest, type ParsedRequest } from "../../inference/request/parse-request.ts";
-import type { TransportPlan } from "../../inference/translate/plan.ts";
+import type { TransportPlan } from "../../inference/translate/transport-plan.ts";
 
 /** Opens stored responses and sealed summaries that the request refers to. */
 export type PrepareCall = (

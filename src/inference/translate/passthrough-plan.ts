@@ -1,0 +1,91 @@
+// The plan for a call on the caller's own wire: the bytes pass through, except for the fields that the gateway writes.
+
+import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
+import { isObject } from "../../base/json.ts";
+import { usageOf } from "../metering/usage/usage.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import { rejectStoredReferences } from "../shared-account/reject-references.ts";
+import { rejectUnknown } from "../shared-account/reject-unknown.ts";
+import { destinationOf } from "../shared-account/source-url.ts";
+import { streamErrorFault } from "../upstream/provider-error.ts";
+import { redact } from "../upstream/redact.ts";
+import { OUTBOUND_WIRES } from "../wires/wires.ts";
+import { sanitizeHistory } from "./chat-history.ts";
+import { dropForeignReasoning } from "./foreign-reasoning.ts";
+import { droppedStore } from "./provider-store.ts";
+import { rejectedSampling } from "./rejected-sampling.ts";
+import { relaxTools } from "./relaxed-tools.ts";
+import { rewriteRequest } from "./rewrite-request.ts";
+import { addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
+import { allLossPaths } from "./translate-reply.ts";
+import { type PlanContext, requestPath, type TransportPlan } from "./transport-plan.ts";
+
+export function passthroughPlan(
+  parsed: ParsedRequest,
+  candidate: Candidate,
+  { adjustments, requestId }: PlanContext,
+): TransportPlan {
+  const { api, wantsUsage } = parsed;
+  // The text that is sent differs from this only in fields that the gateway writes.
+  const destination = destinationOf(candidate.credential, api);
+  rejectStoredReferences(parsed.json, destination, "request");
+  rejectUnknown(parsed.json, destination);
+  const { provider } = candidate.credential;
+  const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
+  const { messages, dropped: droppedHistory } = sanitizeHistory(parsed, candidate);
+  const omitted = api === "embeddings" ? [] : rejectedSampling(api, parsed.json, candidate.model);
+  const relaxed = api === "chat" ? relaxTools(parsed.json, candidate.model) : undefined;
+  const foreign = dropForeignReasoning(parsed);
+  const dropped = [...omitted, ...droppedHistory, ...foreign.dropped, ...(relaxed?.dropped ?? [])];
+  const allDropped = [...dropped, ...droppedStore(parsed, candidate.credential)];
+  const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
+  return {
+    wire: api,
+    path: requestPath(api, candidate, parsed.stream),
+    body: rewriteRequest(
+      parsed,
+      candidate,
+      dropped.length === 0
+        ? adjustments
+        : {
+            ...adjustments,
+            messages: messages ?? foreign.messages,
+            input: foreign.input,
+            omitted,
+            tools: relaxed?.tools,
+          },
+    ),
+    dropped: allDropped,
+    readUsage: (json) => usageOf(api, json, id),
+    writeReply: ({ text, json }, usage, costUsd) => {
+      const safeText = isObject(json["error"]) ? redact(text, candidate.credential) : text;
+      return {
+        text:
+          usage === undefined
+            ? safeText
+            : addExtrasToReply(safeText, json["usage"], { cost: costUsd, dropped: listed }),
+        dropped: [],
+      };
+    },
+    createStreamTransform: () => {
+      if (api === "embeddings") throw new Error("embeddings are not streamed");
+      return passthroughTransform(api, {
+        wantsUsage,
+        dropped: listed,
+        lacksTerminalEvent,
+        toErrorBody: (data) =>
+          errorBody(
+            errorFormat(api),
+            publicError(
+              streamErrorFault(OUTBOUND_WIRES[api].readError(200, data), candidate.credential, {
+                isTranslated: false,
+              }),
+            ),
+            requestId,
+          ),
+      });
+    },
+    isTranslated: false,
+  };
+}

@@ -1,0 +1,203 @@
+// The plan for a call between two wires: everything goes through the canonical form.
+
+import { publicError } from "../../base/error-body.ts";
+import type { JsonObject } from "../../base/json.ts";
+import type { Loss } from "../canonical/loss.ts";
+import type { CanonicalRequest } from "../canonical/request.ts";
+import type {
+  InboundWire,
+  OutboundWire,
+  ReplyReadContext,
+  ReplyWriteContext,
+  WrittenRequest,
+} from "../canonical/wire.ts";
+import { usageOf } from "../metering/usage/usage.ts";
+import type { UpstreamWire } from "../providers/providers.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import {
+  rejectCanonicalReferences,
+  rejectStoredReferences,
+} from "../shared-account/reject-references.ts";
+import { rejectUnknown } from "../shared-account/reject-unknown.ts";
+import { destinationOf } from "../shared-account/source-url.ts";
+import { streamErrorFault } from "../upstream/provider-error.ts";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "../wires/wires.ts";
+import { abilitiesOf } from "./abilities.ts";
+import {
+  customToolNames,
+  customToolsAsFunctions,
+  readerWithCustomCalls,
+  supportsCustomTools,
+  withCustomCalls,
+} from "./custom-tools.ts";
+import { withAllToolsLoaded } from "./loaded-tools.ts";
+import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
+import { droppedStore } from "./provider-store.ts";
+import type { RequestAdjustments } from "./rewrite-request.ts";
+import type { StreamingApi } from "./stream-transform.ts";
+import { translateReply } from "./translate-reply.ts";
+import { translationTransform } from "./translate-stream.ts";
+import { type PlanContext, requestPath, type TransportPlan } from "./transport-plan.ts";
+
+export function translationPlan(
+  parsed: ParsedRequest,
+  api: StreamingApi,
+  candidate: Candidate,
+  context: PlanContext,
+): TransportPlan {
+  const inbound = INBOUND_WIRES[api];
+  const request = canonicalRequestFor(inbound, parsed, candidate, context.adjustments);
+  const { credential, wires } = candidate;
+  rejectCanonicalReferences(request, destinationOf(credential, wires[0]));
+  const chosen = chooseTranslation(request, candidate);
+  const { body } = chosen.written;
+  const destination = destinationOf(credential, chosen.wire);
+  rejectStoredReferences(body, destination, "translation");
+  rejectUnknown(body, destination);
+  return planOf(parsed, api, candidate, { ...context, ...chosen, inbound, request });
+}
+
+/** Of a provider's wires, the first that can express the whole request, or else the first that loses only hints. */
+function chooseTranslation(request: CanonicalRequest, candidate: Candidate): WrittenTranslation {
+  const translations = candidate.wires.flatMap((wire) =>
+    wire === "embeddings" || wire === "count_tokens"
+      ? []
+      : [writeTranslation(wire, OUTBOUND_WIRES[wire], request, candidate)],
+  );
+  const chosen =
+    translations.find(({ written }) => !written.losses.some(isLossOfRequest)) ??
+    translations.find(({ written }) => !written.losses.some(isRejected)) ??
+    translations[0];
+  if (chosen === undefined) throw new Error(`no wire for ${candidate.model.id}`);
+  return chosen;
+}
+
+// Translation reads the body strictly, so the gateway's own fields are removed first.
+function canonicalRequestFor(
+  inbound: InboundWire,
+  parsed: ParsedRequest,
+  candidate: Candidate,
+  adjustments: RequestAdjustments,
+): CanonicalRequest {
+  const { postern: _postern, models: _models, provider: _provider, ...body } = parsed.json;
+  const request = inbound.readRequest({ ...body, model: parsed.model });
+  const { provider, byok, allowStore } = candidate.credential;
+  return {
+    ...request,
+    stream: parsed.stream,
+    ...(adjustments.outputMax === undefined ? {} : { maxOutputTokens: adjustments.outputMax }),
+    ...(byok ||
+    provider.endUserField === null ||
+    request.user !== undefined ||
+    request.safetyIdentifier !== undefined
+      ? {}
+      : { user: adjustments.pseudonym() }),
+    // `store: false` goes only to a provider that knows the field.
+    ...(allowStore === true ? {} : { store: provider.supportsStore ? false : undefined }),
+  };
+}
+
+type TranslatedWire = keyof typeof OUTBOUND_WIRES;
+
+interface WrittenTranslation {
+  readonly wire: TranslatedWire;
+  readonly outbound: OutboundWire;
+  readonly written: WrittenRequest;
+  /** The custom tools that are sent as functions. */
+  readonly customTools: ReadonlySet<string>;
+}
+
+function writeTranslation(
+  wire: TranslatedWire,
+  outbound: OutboundWire,
+  request: CanonicalRequest,
+  { credential, model, upstreamName }: Candidate,
+): WrittenTranslation {
+  const abilities = abilitiesOf(model);
+  const target = {
+    provider: credential.provider.id,
+    model: upstreamName,
+    maxOutputTokens: model.maxOutputTokens ?? undefined,
+    abilities,
+  };
+  const losses: Loss[] = [];
+  const loaded = withAllToolsLoaded(request, wire, losses);
+  const takesCustomTools = supportsCustomTools(wire, abilities);
+  const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
+  const written = outbound.writeRequest(sent, target);
+  const allLosses = losses.length === 0 ? written.losses : [...losses, ...written.losses];
+  const customTools = takesCustomTools ? NO_NAMES : customToolNames(loaded);
+  return { wire, outbound, written: { ...written, losses: allLosses }, customTools };
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+
+interface Translation extends PlanContext, WrittenTranslation {
+  readonly inbound: InboundWire;
+  readonly request: CanonicalRequest;
+}
+
+function planOf(
+  parsed: ParsedRequest,
+  api: StreamingApi,
+  candidate: Candidate,
+  translation: Translation,
+): TransportPlan {
+  const { inbound, outbound, wire, written, customTools, request, requestId, now } = translation;
+  const { credential, model, upstreamName } = candidate;
+  const origin = { provider: credential.provider.id, model: upstreamName };
+  const dropped = [
+    ...droppedPaths(parsed, request, written.losses, model.id),
+    ...droppedStore(parsed, candidate.credential),
+  ];
+  const readContext: ReplyReadContext = {
+    origin,
+    emulation: written.emulation,
+    readUsage: (reply) => usageOf(wire, reply, origin.provider),
+  };
+  const writeContext: ReplyWriteContext = {
+    id: requestId,
+    model: model.id,
+    createdSeconds: Math.floor(now / 1_000),
+    request,
+  };
+  const isAdapted = customTools.size > 0;
+  const readReply = (json: JsonObject) => {
+    const reply = outbound.readReply(json, readContext);
+    return isAdapted ? withCustomCalls(reply, customTools) : reply;
+  };
+  const createReader = () => {
+    const reader = outbound.createStreamReader(readContext);
+    return isAdapted ? readerWithCustomCalls(reader, customTools) : reader;
+  };
+  return {
+    wire,
+    path: written.path ?? requestPath(wire, candidate, parsed.stream),
+    body: requestBody(wire, candidate, written),
+    dropped,
+    readUsage: (json) => usageOf(wire, json, origin.provider),
+    writeReply: ({ json }, _usage, costUsd) =>
+      translateReply(inbound, readReply(json), writeContext, { costUsd, dropped }),
+    createStreamTransform: () =>
+      translationTransform(api, {
+        reader: createReader(),
+        writer: inbound.createStreamWriter(writeContext),
+        showsUsage: api !== "chat" || request.includeUsage === true,
+        dropped,
+        toPublicError: (error) =>
+          publicError(streamErrorFault(error, credential, { isTranslated: true })),
+      }),
+    isTranslated: true,
+  };
+}
+
+function requestBody(
+  wire: UpstreamWire,
+  { credential }: Candidate,
+  { body }: WrittenRequest,
+): string {
+  const { messagesVersion } = credential.provider;
+  if (wire !== "messages" || messagesVersion === undefined) return JSON.stringify(body);
+  return JSON.stringify({ ...body, model: undefined, anthropic_version: messagesVersion });
+}

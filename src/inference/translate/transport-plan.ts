@@ -1,0 +1,48 @@
+// How a call reaches the provider's API, and how its reply comes back.
+
+import type { JsonObject } from "../../base/json.ts";
+import type { Usage } from "../../base/usage-meters.ts";
+import type { UpstreamWire } from "../providers/providers.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import type { RequestAdjustments } from "./rewrite-request.ts";
+import type { StreamTransform } from "./stream-transform.ts";
+import type { ClientReply } from "./translate-reply.ts";
+
+export interface TransportPlan {
+  readonly wire: UpstreamWire;
+  /** The path below the provider's base URL, for a wire that names the model and the operation there. */
+  readonly path: string | undefined;
+  readonly body: string;
+  /** The request fields that were dropped, by path. */
+  readonly dropped: readonly string[];
+  readonly readUsage: (json: JsonObject) => Usage | undefined;
+  readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
+  readonly createStreamTransform: () => StreamTransform;
+  readonly isTranslated: boolean;
+  /** Sent instead where the provider turns out not to have the endpoint of `path`. */
+  readonly withoutEndpoint?: TransportPlan;
+}
+
+export interface ReplyBody {
+  readonly text: string;
+  readonly json: JsonObject;
+}
+
+export interface PlanContext {
+  readonly requestId: string;
+  readonly now: number;
+  readonly adjustments: RequestAdjustments;
+  /** The caller wants a 400 instead of a dropped field. */
+  readonly isStrict: boolean;
+}
+
+// Vertex names Anthropic's models in the path; elsewhere the messages wire names the model in the body.
+export function requestPath(
+  wire: UpstreamWire,
+  { credential, upstreamName }: Candidate,
+  stream: boolean,
+): string | undefined {
+  if (wire !== "messages" || credential.provider.messagesVersion === undefined) return undefined;
+  const name = encodeURIComponent(upstreamName).replaceAll("%40", "@");
+  return `/${name}:${stream ? "streamRawPredict" : "rawPredict"}`;
+}
