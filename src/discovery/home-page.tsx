@@ -92,24 +92,29 @@ function startTabs(
     ...(context.isMounted(REGISTER_ROUTE) ? [register] : []),
     {
       label: "OpenAI SDK",
-      code: `from openai import OpenAI
+      code: `import os
+from openai import OpenAI
 
-client = OpenAI(base_url="${baseUrl}/v1", api_key=key)
+client = OpenAI(base_url="${baseUrl}/v1", api_key=os.environ["POSTERN_API_KEY"])
 reply = client.chat.completions.create(
     model="${exampleModel}",
+    max_tokens=100,
     messages=[{"role": "user", "content": "Hello"}],
-)`,
+)
+print(reply.choices[0].message.content)`,
     },
     {
       label: "Anthropic SDK",
-      code: `from anthropic import Anthropic
+      code: `import os
+from anthropic import Anthropic
 
-client = Anthropic(base_url="${baseUrl}", api_key=key)
-reply = client.messages.create(
+client = Anthropic(base_url="${baseUrl}", api_key=os.environ["POSTERN_API_KEY"])
+message = client.messages.create(
     model="${exampleModel}",
-    max_tokens=1024,
+    max_tokens=100,
     messages=[{"role": "user", "content": "Hello"}],
-)`,
+)
+print(message.content[0].text)`,
     },
     {
       label: "Claude Code",

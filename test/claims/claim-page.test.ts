@@ -7,6 +7,7 @@ import {
   removeMember,
   roleOf,
 } from "../../src/accounts/members.ts";
+import { renameAccount } from "../../src/accounts/accounts.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import {
@@ -222,6 +223,29 @@ describe("deciding", () => {
     expect(titleOf(again)).toBe("The account is yours");
     expect(await balanceOf(harness, agent.accountId)).toBe(1_050_000_000n);
     expect(await statusOfPoll()).toBe(200);
+  });
+
+  test("name the workspace before and after the claim, and to an invited person", async () => {
+    const { accountId } = agent;
+    await harness.db.write((tx) => renameAccount(tx, accountId, "Acme <production>"));
+    const name = "<bdi>Acme &lt;production&gt;</bdi>";
+    const review = await browser.visit(linkOf(start));
+    const done = await browser.post("/claim", fields());
+    const invited = `invited-${email}`;
+    const invitation = await startedClaim(agent.start(invited));
+    const guest = await signedIn(harness, { email: invited });
+    const asked = await guest.visit(linkOf(invitation));
+    const joined = await guest.post("/claim", {
+      csrf: csrfOf(asked),
+      attempt: invitation.claim_attempt_id,
+      user_code: invitation.claim_attempt.user_code,
+      decision: "confirm",
+    });
+    for (const page of [review, done, asked, joined]) {
+      expect(page.status).toBe(200);
+      expect(page.text).toContain(name);
+      expect(page.text).toContain(accountId);
+    }
   });
 
   test("the link shows the workspace according to the current role", async () => {

@@ -1,6 +1,7 @@
 // The invoice page /pay/{token}, open to anyone with its link. A GET changes nothing but reconciles with the processor.
 
 import { z } from "zod";
+import { listAgentPaymentMethods } from "../payments/agent-payment-rows.ts";
 import { Fault } from "../../base/fault.ts";
 import { getAccount } from "../../accounts/accounts.ts";
 import { roleOf } from "../../accounts/members.ts";
@@ -171,7 +172,18 @@ async function payPageProps(
   const { db, processor, operator } = billing;
   const inFlight = invoice.status === "open" ? await inFlightPaymentOf(db, invoice.id) : undefined;
   const { name: workspaceName } = await getAccount(db, invoice.accountId);
-  const shown = { invoice, workspaceName, token, processor, operator, notice, inFlight };
+  const methods = await listAgentPaymentMethods(db, invoice.accountId, [invoice.id, invoice.id]);
+  const agentMethod = methods.get(invoice.id);
+  const shown = {
+    invoice,
+    workspaceName,
+    token,
+    processor,
+    operator,
+    notice,
+    inFlight,
+    agentMethod,
+  };
   return { ...shown, ...(await memberView(billing, invoice, caller)), csrf: caller?.csrf };
 }
 

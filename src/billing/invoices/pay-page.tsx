@@ -9,6 +9,7 @@ import type { Invoice } from "./invoices.ts";
 import { formatCents } from "./cents.ts";
 import { Buyer, InvoiceLineItems } from "./line-items.tsx";
 import type { PaymentProcessor } from "../payments/payment-processor.ts";
+import { type AgentPaymentMethod, PAYMENT_METHOD_TEXTS } from "../payments/agent-payment-rows.ts";
 import type { OperatorDetails } from "../billing-deps.ts";
 import type { InFlightPayment } from "../payments/in-flight-payment.ts";
 
@@ -26,6 +27,8 @@ export interface PayPageProps {
   readonly notice: "failed" | "confirming" | "unreachable" | undefined;
   /** Another payment of this invoice is in flight, so it cannot be paid here. */
   readonly inFlight: InFlightPayment | undefined;
+  /** Set if an agent paid the invoice. */
+  readonly agentMethod: AgentPaymentMethod | undefined;
 }
 
 const TITLES: Readonly<Record<Invoice["status"], string>> = {
@@ -113,7 +116,8 @@ const IN_FLIGHT_NOTICES: Readonly<
   },
 };
 
-function StatusNotice({ invoice, token, notice, inFlight, billingPageUrl }: PayPageProps): Child {
+function StatusNotice(props: PayPageProps): Child {
+  const { invoice, token, notice, inFlight, agentMethod, billingPageUrl } = props;
   if (invoice.status === "void")
     return <p class="intro">It can no longer be paid. Nothing was charged.</p>;
   if (invoice.status !== "open")
@@ -121,7 +125,7 @@ function StatusNotice({ invoice, token, notice, inFlight, billingPageUrl }: PayP
       <p class="intro">
         {invoice.status === "refunded"
           ? "The whole amount was refunded to the payment method."
-          : "The credits were added to the workspace."}{" "}
+          : `${agentMethod === undefined ? "" : `An agent paid it ${PAYMENT_METHOD_TEXTS[agentMethod]}. `}The credits were added to the workspace.`}{" "}
         <a href={`/pay/${token}/receipt`}>Receipt</a>
       </p>
     );

@@ -18,6 +18,13 @@ import { createInvoice, findInvoice, setVoid } from "../invoices/invoices.ts";
 const PAYMENT_METHODS = ["x402", "stripe", "tempo"] as const;
 export type AgentPaymentMethod = (typeof PAYMENT_METHODS)[number];
 
+/** How an agent paid, as people read it. */
+export const PAYMENT_METHOD_TEXTS: Readonly<Record<AgentPaymentMethod, string>> = {
+  x402: "with x402",
+  stripe: "with a shared payment token",
+  tempo: "on the Tempo network",
+};
+
 /**
  * `open`: sent to the settling service, or about to be; the outcome is unknown. `unclear`: expired with unknown outcome, and
  * the operator was notified. `paid` and `refused` are final.
@@ -113,6 +120,21 @@ export async function findActiveAgentPayment(
     [invoiceId],
   );
   return row === undefined ? undefined : toPayment(row);
+}
+
+/** How agents paid the invoices of an account from one invoice id to another. */
+export async function listAgentPaymentMethods(
+  reader: Reader,
+  accountId: string,
+  [oldest, newest]: readonly [oldest: string, newest: string],
+): Promise<ReadonlyMap<string, AgentPaymentMethod>> {
+  const rows = await reader.all(
+    "select invoice_id, method from agent_payment where invoice_id between ? and ? and account_id = ? and state = 'paid'",
+    [oldest, newest, accountId],
+  );
+  return new Map(
+    rows.map((row) => [text(row, "invoice_id"), enumValue(row, "method", PAYMENT_METHODS)]),
+  );
 }
 
 export async function listDueAgentPayments(

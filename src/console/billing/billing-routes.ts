@@ -8,6 +8,7 @@ import {
 } from "../../billing/payments/development-cards.ts";
 import { findOrInsertSavingMethod } from "../../billing/top-up/payment-method-rows.ts";
 import { saveConfirmedMethod, reconcileMethods } from "../../billing/top-up/payment-methods.ts";
+import { listAgentPaymentMethods } from "../../billing/payments/agent-payment-rows.ts";
 import { paymentMethodsOf } from "../../billing/payments/payment-processor.ts";
 import {
   requireLoopback,
@@ -253,6 +254,7 @@ async function readBilling(
   ]);
   const [newest, oldest] = [invoices.data[0]?.id ?? "", invoices.data.at(-1)?.id ?? ""];
   const topUps = await listTopUpsByInvoiceRange(db, accountId, [oldest, newest]);
+  const agentMethods = await listAgentPaymentMethods(db, accountId, [oldest, newest]);
   return {
     user,
     workspace,
@@ -266,6 +268,7 @@ async function readBilling(
         invoice,
         payUrl: billing.links.urlFor(invoice.id),
         isAutoTopUp: automatic !== undefined,
+        agentMethod: agentMethods.get(invoice.id),
         isPaymentInFlight: automatic?.isOpen === true,
       };
     }),

@@ -5,6 +5,10 @@ import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
+import {
+  type AgentPaymentMethod,
+  PAYMENT_METHOD_TEXTS,
+} from "../../billing/payments/agent-payment-rows.ts";
 import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
 import { formatInteger } from "../../base/format.ts";
 import { Card, EmptyState, Tag, type Tone } from "../../http/pages/components/content.tsx";
@@ -18,6 +22,8 @@ export interface InvoiceItem {
   readonly payUrl: string;
   /** Created by auto top-up. */
   readonly isAutoTopUp: boolean;
+  /** Set if an agent paid it. */
+  readonly agentMethod: AgentPaymentMethod | undefined;
   /** A saved payment method is being charged for it. */
   readonly isPaymentInFlight: boolean;
 }
@@ -66,12 +72,15 @@ interface InvoiceRowProps {
 }
 
 function invoiceCells(props: InvoiceRowProps): readonly Child[] {
-  const { invoice, isAutoTopUp, isPaymentInFlight } = props.item;
+  const { invoice, isAutoTopUp, agentMethod, isPaymentInFlight } = props.item;
   const { id, status, amountCents, feeCents, taxCents, createdAt } = invoice;
   return [
     <span class="date">
       {utcDay(createdAt)}
       {isAutoTopUp ? <span class="type">auto top-up</span> : null}
+      {agentMethod === undefined ? null : (
+        <span class="type">paid by an agent {PAYMENT_METHOD_TEXTS[agentMethod]}</span>
+      )}
     </span>,
     <code title={id}>{`…${id.slice(-6)}`}</code>,
     isPaymentInFlight ? (

@@ -30,6 +30,7 @@ import {
   NANO_PER_USD,
   readWallet,
 } from "../fixtures.ts";
+import { createUser, makeOwner, type TestUser, textOf, visitPage } from "../console-user.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
@@ -137,6 +138,37 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     stripe.pay(await openCheckout(invoice));
     now += 3_000;
     expect(await pageText(`${invoice.pay_url}?done=1`)).toContain("Invoice paid");
+  });
+
+  test("a member who returns from Stripe is led to Billing, which says what was added", async () => {
+    const account = await registerAccount(gateway);
+    const owner = await createUser(gateway, "olga");
+    await makeOwner(gateway, account.id, owner);
+    const stranger = await createUser(gateway, "stranger");
+    const invoice = await buyCredits(gateway, account);
+    const returnTo = async (user: TestUser) =>
+      fetch(`${invoice.pay_url}?done=1`, { headers: { cookie: user.cookie }, redirect: "manual" });
+    const billing = `/console/${account.id}/billing`;
+    const session = await openCheckout(invoice);
+    const before = await returnTo(owner);
+    expect(before.headers.get("location")).toBe(`${gateway.url}${billing}?invoice=${invoice.id}`);
+    const waiting = await visitPage(gateway, `${billing}?invoice=${invoice.id}`, owner);
+    expect(textOf(waiting)).toContain("The payment is being confirmed.");
+    stripe.pay(session);
+    now += 3_000;
+    const { location = "" } = await visitPage(
+      gateway,
+      `${new URL(invoice.pay_url).pathname}?done=1`,
+      owner,
+    );
+    expect(location).toContain(billing);
+    const paid = await visitPage(gateway, `${billing}?invoice=${invoice.id}`, owner);
+    expect(textOf(paid)).toContain("Payment received. 10,000,000 credits ($10.00) were added.");
+    const seen = await returnTo(stranger);
+    expect([seen.status, await seen.text()]).toEqual([
+      200,
+      expect.stringContaining("Invoice paid"),
+    ]);
   });
 
   test("rejects forged and old webhooks without calling Stripe", async () => {

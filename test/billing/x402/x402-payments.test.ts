@@ -41,8 +41,10 @@ import {
   submitForm,
   ledgerBalanceOf,
   invoiceAuditEntries,
+  pageText,
   readWallet,
 } from "../fixtures.ts";
+import { createUser, makeOwner, textOf, visitPage } from "../console-user.ts";
 import {
   challengeIn,
   fundedWallet,
@@ -186,6 +188,21 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const read = await api(gateway, account, ["GET", `/v1/responses/${id}`]);
       expect(read.status).toBe(200);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(300n);
+    });
+
+    test("is named to people on Billing and on the invoice page", async () => {
+      await createPayingFetch(wallet)(...request("chat"));
+      const owner = await createUser(gateway, "olga");
+      await makeOwner(gateway, account.id, owner);
+      const billing = await visitPage(gateway, `/console/${account.id}/billing`, owner);
+      expect(textOf(billing)).toContain("paid by an agent with x402");
+      const { body } = await api<{ data: { pay_url: string }[] }>(gateway, account, [
+        "GET",
+        "/v1/billing/invoices",
+      ]);
+      expect(await pageText(body.data[0]?.pay_url ?? "")).toContain(
+        "An agent paid it with x402. The credits were added to the workspace.",
+      );
     });
 
     test("works as fetch of OpenAI's SDK", async () => {
