@@ -163,10 +163,7 @@ function Forms(): Child {
         />
         <div>
           <label for="field">Field</label>
-          <input id="field" name="field" aria-describedby="field-hint" />
-          <p class="hint" id="field-hint">
-            A hint below the field.
-          </p>
+          <input id="field" name="field" />
         </div>
         <button type="submit">Filter</button>
         <button type="submit" class="secondary">

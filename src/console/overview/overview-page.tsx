@@ -196,7 +196,10 @@ function LatestCalls({ workspace, overview: { usage } }: PanelProps): Child {
     >
       {usage.latest.length === 0 ? (
         <EmptyState title="No calls yet">
-          <p class="muted">Make the first one with the code below.</p>
+          <p class="muted">
+            After the first call, this page shows spend by day, latency and errors. Make one with
+            the code below.
+          </p>
         </EmptyState>
       ) : (
         <CallTable

@@ -156,7 +156,7 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect(textOf(waiting)).toContain("The payment is being confirmed.");
     stripe.pay(session);
     now += 3_000;
-    const { location = "" } = await visitPage(
+    const { location } = await visitPage(
       gateway,
       `${new URL(invoice.pay_url).pathname}?done=1`,
       owner,

@@ -2,6 +2,7 @@
 // For screenshots and for trying pages by hand.
 
 import { createLog } from "../../../src/base/log.ts";
+import { dayStart, monthStart } from "../../../src/base/spend-window.ts";
 import { DAY_MS } from "../../../src/base/time.ts";
 import { createInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
@@ -75,7 +76,7 @@ async function createResources(gateway: Gateway, account: TestAccount): Promise<
   await send("PATCH", "/v1/account", { name: "Acme production" });
   const keyIds: string[] = [];
   for (const key of KEYS) keyIds.push((await send("POST", "/v1/keys", key)).id ?? "");
-  await send("PATCH", "/v1/account/budgets", { daily_usd: 25, monthly_usd: 400 });
+  await send("PATCH", "/v1/account/budgets", { daily_usd: 2.5, monthly_usd: 60 });
   await send("POST", "/v1/provider-keys", {
     provider: "anthropic",
     api_key: "sk-ant-api03-demonstration-only-0000000000",
@@ -128,10 +129,25 @@ async function insertCalls(gateway: Gateway, records: readonly UsageRecord[]): P
         ]);
     });
   }
+  await chargeBudgets(gateway, records);
   for (const keyId of new Set(records.map((record) => record.keyId))) {
     const own = records.filter((record) => record.keyId === keyId);
     await chargeKey(gateway, keyId, own);
   }
+}
+
+async function chargeBudgets(gateway: Gateway, records: readonly UsageRecord[]): Promise<void> {
+  const now = Date.now();
+  const [day, month] = [dayStart(now), monthStart(now)];
+  const spent = (from: number): bigint =>
+    records.reduce((sum, { createdAt, cost }) => (createdAt >= from ? sum + cost : sum), 0n);
+  await gateway.server.db.write((tx) =>
+    tx.run(
+      `update wallet set day_start = ?, day_spent = ?, month_start = ?, month_spent = ?
+       where account_id = ? and (day_budget is not null or month_budget is not null)`,
+      [day, spent(day), month, spent(month), records[0]?.accountId ?? ""],
+    ),
+  );
 }
 
 async function chargeKey(
