@@ -20,6 +20,7 @@ export interface PageOwner {
 export interface PageTime {
   readonly page: string;
   readonly p50: number;
+  readonly fastest: number;
   readonly max: number;
 }
 
@@ -116,6 +117,7 @@ export async function timePages(url: string, owner: PageOwner): Promise<readonly
     times.push({
       page: page.replace(owner.callId, "req_…").replace(owner.keyId, "key_…"),
       p50: visits[Math.floor(visits.length / 2)] ?? 0,
+      fastest: visits[0] ?? 0,
       max: visits.at(-1) ?? 0,
     });
   }

@@ -1,5 +1,6 @@
 // Measures how a gateway behaves as its usage grows: fills a store with usage records and prints the milliseconds of a
-// start, calls, lists, summaries, every console page, the report and verify-ledger at each size. With --pages only the pages.
+// start, calls, lists, summaries, every console page, the report, verify-ledger and a backup at each size. On a busy machine the
+// fastest of several times says most, and for what runs in this process its CPU. With --pages only the pages.
 // Run it with `npm run bench:growth -- [records…] [--store sqlite|postgres] [--pages]`; the default is 10000 100000 1000000.
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -57,7 +58,7 @@ async function measureStore(kind: "sqlite" | "postgres"): Promise<void> {
     });
     if (kind === "postgres") await db.write((tx) => tx.run("analyze"));
     const owner = await createPageOwner(db, { ...account, secret: SECRET, folder });
-    if (values.pages !== true) await measureFunctions(kind, db);
+    if (values.pages !== true) await measureFunctions(kind, db, folder);
     await db.close();
     await measurePages(kind, env, owner, account.apiKey);
     if (values.pages !== true) await measureServer(kind, env, account);
@@ -129,13 +130,14 @@ async function measurePages(
   apiKey: string,
 ): Promise<void> {
   const server = await startServer(["serve"], env);
-  for (const { page, p50, max } of await timePages(server.url, owner)) {
+  for (const { page, p50, fastest, max } of await timePages(server.url, owner)) {
     addCell(`${kind}: ${page}, p50`, p50);
+    addCell(`${kind}: ${page}, fastest`, fastest);
     addCell(`${kind}: ${page}, max`, max);
   }
   const headers = { authorization: `Bearer ${apiKey}` };
   for (const path of ["/v1/usage/summary", "/v1/usage/summary?group_by=model"])
-    await measure(`${kind}: ${path}, p50`, async () =>
+    await measure(`${kind}: ${path}`, async () =>
       readBody(await fetch(server.url + path, { headers })),
     );
   await server.stop();
@@ -163,7 +165,7 @@ async function measureDelay(kind: string, url: string, read: () => Promise<void>
   addCell(`${kind}: longest wait of another client beside four summaries`, worst);
 }
 
-async function measureFunctions(kind: string, db: Db): Promise<void> {
+async function measureFunctions(kind: string, db: Db, folder: string): Promise<void> {
   const now = Date.now();
   await measureWithLag(`${kind}: admin report`, () =>
     db.snapshot(async (reader) =>
@@ -175,6 +177,8 @@ async function measureFunctions(kind: string, db: Db): Promise<void> {
     if (problems.length > 0) throw new Error(problems.join("\n"));
   });
   await verifyFromCheckpoint(db, { now });
+  if (db.kind === "sqlite")
+    await measureWithLag(`${kind}: backup`, () => db.backup(path.join(folder, `${now}.backup`)));
   await measureWithLag(`${kind}: verify-ledger after a checkpoint`, async () => {
     const { problems } = await verifyFromCheckpoint(db, { now });
     if (problems.length > 0) throw new Error(problems.join("\n"));
@@ -190,11 +194,14 @@ async function measureWithLag(name: string, run: () => Promise<unknown>): Promis
     last = performance.now();
   }, 1);
   const began = performance.now();
+  const cpuBefore = process.cpuUsage();
   await run();
+  const { user, system } = process.cpuUsage(cpuBefore);
   const elapsed = performance.now() - began;
   lag = Math.max(lag, performance.now() - last);
   clearInterval(timer);
   addCell(name, elapsed);
+  addCell(`${name}: CPU of this process`, (user + system) / 1_000);
   addCell(`${name}: longest block of the event loop`, lag);
 }
 
@@ -205,7 +212,9 @@ async function measure(name: string, run: () => Promise<unknown>): Promise<void>
     await run();
     times.push(performance.now() - began);
   }
-  addCell(name, times.sort((one, other) => one - other)[Math.floor(REPEATS / 2)] ?? 0);
+  times.sort((one, other) => one - other);
+  addCell(`${name}, p50`, times[Math.floor(REPEATS / 2)] ?? 0);
+  addCell(`${name}, fastest`, times[0] ?? 0);
 }
 
 function addCell(name: string, ms: number): void {
