@@ -354,7 +354,8 @@ export async function revokeKeysBy(
 }
 
 const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, spender.day_spent, spender.week_start,
-  spender.week_spent, spender.month_start, spender.month_spent from api_key join spender on spender.key_id = api_key.id`;
+  spender.week_spent, spender.month_start, spender.month_spent
+  from api_key join spender on spender.key_id = api_key.id and spender.account_id = api_key.account_id`;
 
 function toKey(row: Row, now: number): Key {
   const limitWindow = toLimitWindow(textOrNull(row, "limit_window"));

@@ -73,6 +73,11 @@ describe.skipIf(!existsSync(THREAD_TIME))("a read of a large workspace on SQLite
       page(`${workspace}/logs?range=30d&label=team%3Da&status=418`),
       page(`${workspace}/logs.csv?range=90d`),
       page("/operator"),
+      page("/operator/grants"),
+      page("/operator/providers"),
+      page("/operator/system"),
+      page("/operator/payments"),
+      page("/operator/audit"),
       page("/operator/report"),
       page(`/operator/report?from=${day(60)}&to=${day(1)}`),
     ];

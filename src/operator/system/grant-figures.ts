@@ -45,7 +45,8 @@ export async function readGrantFigures(reader: Reader, now: number): Promise<Gra
   );
   const granted = await reader.get(
     `select cast(coalesce(sum(transfer.amount), 0) as text) as granted from account
-     join transfer on transfer.id = 'start.' || account.id where account.id >= ?`,
+     join transfer on transfer.account_id = account.id and transfer.id = 'start.' || account.id
+     where account.id >= ?`,
     [minIdAt("acct", from)],
   );
   const frozen = await reader.get(
@@ -88,7 +89,8 @@ export async function readVerifiedAgentUse(
     `select verified_agent, count(*) as accounts, count(claimed_at) as claimed, max(account.id) as latest,
        sum(case when account.id >= ? then 1 else 0 end) as this_hour,
        cast(coalesce(sum(transfer.amount), 0) as text) as granted
-     from account left join transfer on transfer.id = 'start.' || account.id
+     from account left join transfer
+       on transfer.account_id = account.id and transfer.id = 'start.' || account.id
      where verified_agent is not null and account.id >= ? group by verified_agent order by 1`,
     [minIdAt("acct", now - (now % HOUR_MS)), minIdAt("acct", now - (now % DAY_MS))],
   );

@@ -304,7 +304,8 @@ export async function deleteExpired(tx: Tx, now: number, limit: number): Promise
 export function failOrphaned(tx: Tx, startedBefore: number): Promise<number> {
   return tx.run(
     `update stored_response set status = 'failed' where status = 'in_progress' and created_at < ?
-     and not exists (select 1 from hold where hold.id = stored_response.hold_id)`,
+     and not exists (select 1 from hold
+       where hold.id = stored_response.hold_id and hold.account_id = stored_response.account_id)`,
     [startedBefore],
   );
 }
