@@ -5,7 +5,7 @@ import process, { argv, env } from "node:process";
 import packageJson from "../package.json" with { type: "json" };
 import type { CliEnv } from "./commands/command.ts";
 import { runCommandLine } from "./commands/commands.ts";
-import { WORKER_READY, workerStarter } from "./commands/workers/worker-process.ts";
+import { commandRunner, WORKER_READY, workerStarter } from "./commands/workers/worker-process.ts";
 import { readConfig } from "./config/config.ts";
 import { PROVIDERS } from "./inference/providers/providers.ts";
 
@@ -25,6 +25,10 @@ if (
     BUN_CONFIG_MAX_HTTP_REQUESTS: MAX_HTTP_REQUESTS,
   });
 
+const program =
+  argv[1]?.startsWith(EXECUTABLE_ROOT) === true
+    ? [process.execPath]
+    : [process.execPath, ...process.execArgv, argv[1] ?? ""];
 const cli: CliEnv = {
   readConfig: () => readConfig({ env, hostName: hostname(), providers: PROVIDERS }),
   now: Date.now,
@@ -41,12 +45,8 @@ const cli: CliEnv = {
   workers: {
     cores: availableParallelism(),
     platform: process.platform,
-    start: workerStarter(
-      argv[1]?.startsWith(EXECUTABLE_ROOT) === true
-        ? [process.execPath]
-        : [process.execPath, ...process.execArgv, argv[1] ?? ""],
-      env,
-    ),
+    start: workerStarter(program, env),
+    run: commandRunner(program, env),
     reportReady: () => process.send?.(WORKER_READY),
   },
   onSignal: (signal, then) => process.on(signal, then),

@@ -2,6 +2,7 @@
 
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import type { ConfigResult } from "../config/config.ts";
+import type { RunCommand } from "../server/ledger-verification.ts";
 import type { StartWorker } from "./workers/worker-process.ts";
 
 export interface Flag {
@@ -20,11 +21,13 @@ export interface ClientEnv {
   readonly input: () => AsyncIterable<Uint8Array>;
 }
 
-/** For `serve --workers`. */
+/** For `serve`. */
 export interface WorkersEnv {
   readonly cores: number;
   readonly platform: string;
   readonly start: StartWorker;
+  /** Runs a command in a process of its own, with little priority. */
+  readonly run: RunCommand;
   /** In a worker: tells the supervisor that it listens. */
   readonly reportReady: () => void;
 }

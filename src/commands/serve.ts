@@ -69,6 +69,7 @@ async function serveWith(
     now,
     version,
     identity: devIdentity?.settings,
+    runCommand: cli.workers.run,
     onFatal: (reason) => {
       log.error("stopping", { reason });
       exit.resolve(EXIT_FAILURE);

@@ -95,6 +95,7 @@ export interface Config extends processes.ProcessConfig, AgentPaymentConfig {
   readonly operators: readonly string[];
   readonly verifiedAgents: readonly VerifiedAgentConfig[];
   readonly alerts: operator.AlertConfig;
+  readonly verifyLedgerHours: number;
   /** An email address or URL for reports of vulnerabilities, published in security.txt. */
   readonly securityContact?: string;
   /** The bearer token of /metrics. Without one /metrics is served in development only. */
@@ -386,6 +387,7 @@ function buildConfig(
     billing: billingConfigFrom(env),
     operators: env.POSTERN_OPERATORS,
     alerts: operator.alertConfigFrom(env),
+    verifyLedgerHours: outsideDevelopment(env.POSTERN_VERIFY_LEDGER_HOURS, 24, 0),
     ...email.emailConfigFrom(env),
     ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),
     verifiedAgents: env.POSTERN_VERIFIED_AGENTS,

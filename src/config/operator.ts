@@ -3,7 +3,9 @@
 import { z } from "zod";
 import { emailError, foldEmail } from "../base/email.ts";
 import { type Secret, secret } from "../base/secret.ts";
-import { httpUrl } from "./schema.ts";
+import { httpUrl, integer } from "./schema.ts";
+
+const VERIFY_HOURS_MAX = 720;
 
 export const OPERATOR_SETTINGS = {
   POSTERN_OPERATORS: {
@@ -20,6 +22,11 @@ export const OPERATOR_SETTINGS = {
     defaultValue: "",
     description:
       "The signing secret of the alert webhook: `whsec_` and at least 24 bytes as base64.",
+  },
+  POSTERN_VERIFY_LEDGER_HOURS: {
+    defaultValue: "24; 0 in development",
+    description:
+      "How often the gateway verifies its ledger and alerts the operator of differences, see `docs/site/operations.md#money`. 0: never.",
   },
   POSTERN_ALERT_EMAIL: {
     defaultValue: "",
@@ -50,6 +57,7 @@ export const OPERATOR_ENVIRONMENT = {
       "must be whsec_ and at least 24 bytes as base64; generate one with: echo whsec_$(openssl rand -base64 32)",
     )
     .optional(),
+  POSTERN_VERIFY_LEDGER_HOURS: integer(0, VERIFY_HOURS_MAX).optional(),
   POSTERN_ALERT_EMAIL: z
     .string()
     .refine((address) => emailError(address) === undefined, "must be an email address")

@@ -39,6 +39,7 @@ export function createJobs(
   services: Services,
 ): readonly Job[] {
   const { core, modelCalls, deliveryWorker, emailWorker, billing, operatorAlerts } = services;
+  const { ledgerVerification } = services;
   const { db, lease, keys, catalog, reconcileHolds } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
@@ -83,6 +84,9 @@ export function createJobs(
     ...(operatorAlerts.run === undefined
       ? []
       : [["check for operator alerts", MINUTE_MS, operatorAlerts.run] as const]),
+    ...(ledgerVerification === undefined
+      ? []
+      : [["verify the ledger", 5 * MINUTE_MS, ledgerVerification.run] as const]),
     ...(usageRetention === undefined
       ? []
       : [["archive usage records", HOUR_MS, archiveJob(usageRetention)] as const]),

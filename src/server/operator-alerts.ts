@@ -94,6 +94,7 @@ export interface OperatorAlerts {
 export interface OperatorAlertDeps {
   readonly openCircuits: () => readonly string[];
   readonly catalog: LiveCatalog;
+  readonly ledgerProblem: () => string | undefined;
   readonly log: Log;
   readonly now: () => number;
 }
@@ -111,7 +112,10 @@ export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): O
   };
 }
 
-interface AlertCheckDeps extends Pick<OperatorAlertDeps, "openCircuits" | "catalog"> {
+interface AlertCheckDeps extends Pick<
+  OperatorAlertDeps,
+  "openCircuits" | "catalog" | "ledgerProblem"
+> {
   /** When the day's starting credit was last used up. */
   readonly grantBudgetUsedUpAt: () => number | undefined;
 }
@@ -130,6 +134,7 @@ function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly Alert
           : `Circuit breakers are open on ${config.processName}, so calls skip these models at their providers: ${shown}${open.length > CIRCUITS_SHOWN ? " and others" : ""}.`;
       },
     },
+    { alert: "ledger_problem", lastsMs: 0, findProblem: async () => deps.ledgerProblem() },
     {
       alert: "disk_low",
       lastsMs: 0,

@@ -3,6 +3,7 @@
 import type { Log } from "../base/log.ts";
 import type { Timeouts } from "../inference/lifecycle/timeouts.ts";
 import type { IdentitySettings } from "../people/sign-in.ts";
+import type { RunCommand } from "./ledger-verification.ts";
 
 export interface ServerOptions {
   readonly log: Log;
@@ -12,6 +13,8 @@ export interface ServerOptions {
   readonly onFatal: (reason: string) => void;
   /** The identity provider where the settings name none: the bundled one of development. */
   readonly identity?: IdentitySettings | undefined;
+  /** Absent in tests: the ledger is not verified. */
+  readonly runCommand?: RunCommand;
   /** Shorter timeouts for tests. */
   readonly timeouts?: Timeouts;
   /** Higher for tests that disconnect many clients. */

@@ -19,6 +19,7 @@ import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
 import { type AgentPayments, createAgentPayments } from "./agent-payments.ts";
 import { type Core, openCore } from "./core.ts";
 import { createOperatorAlerts, type OperatorAlerts } from "./operator-alerts.ts";
+import { createLedgerVerification, type LedgerVerification } from "./ledger-verification.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
 import type { ServerOptions } from "./server-options.ts";
 import { listSettings } from "./settings-list.ts";
@@ -30,6 +31,8 @@ export interface Services {
   readonly deliveryWorker: DeliveryWorker;
   readonly emailWorker: EmailWorker;
   readonly operatorAlerts: OperatorAlerts;
+  /** Undefined where the ledger is not verified at an interval. */
+  readonly ledgerVerification: LedgerVerification | undefined;
   readonly sessions: Sessions;
   readonly keptForms: KeptForms;
   /** Undefined where no identity provider is set. */
@@ -83,15 +86,18 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     development,
   });
   const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
+  const ledgerVerification = createVerification(config, options, db);
   return {
     core,
     modelCalls,
+    ledgerVerification,
     webhooks,
     deliveryWorker,
     emailWorker,
     operatorAlerts: createOperatorAlerts(config, {
       openCircuits: modelCalls.inference.openCircuits,
       catalog: core.catalog,
+      ledgerProblem: () => ledgerVerification?.problem(),
       log,
       now,
     }),
@@ -104,6 +110,16 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     agentPayments,
     ...createOperator(config, { core, modelCalls }, identity),
   };
+}
+
+function createVerification(
+  { verifyLedgerHours: hours, processName }: Config,
+  { log, now, runCommand }: ServerOptions,
+  db: Core["db"],
+): LedgerVerification | undefined {
+  return hours === 0 || runCommand === undefined
+    ? undefined
+    : createLedgerVerification({ db, log, now, processName, hours, runCommand });
 }
 
 function createOperator(

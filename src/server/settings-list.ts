@@ -41,6 +41,7 @@ export function listSettings(config: Config): readonly Setting[] {
       "Retention of usage records",
       usageRetention === undefined ? "forever" : `${usageRetention.days} days`,
     ],
+    ["POSTERN_VERIFY_LEDGER_HOURS", String(config.verifyLedgerHours)],
     ["x402 payments", config.x402 === undefined ? "off" : "on"],
     ["Tempo payments", config.tempo === undefined ? "off" : `on chain ${config.tempo.chainId}`],
     ["STRIPE_NETWORK_ID", config.billing.stripe?.networkId ?? "not set"],

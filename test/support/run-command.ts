@@ -33,6 +33,7 @@ export async function runInProcess(
       start: () => {
         throw new Error("a command in the process of a test starts no workers");
       },
+      run: () => Promise.reject(new Error("a command in the process of a test runs no others")),
       reportReady: () => {},
     },
     onSignal: () => {},

@@ -1,6 +1,10 @@
-// A worker: a child process that runs `postern serve --worker <n>` with the supervisor's program and standard output.
+// Child processes that run `postern` with the program of this one: workers, and commands whose output is read.
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { constants, setPriority } from "node:os";
+import type { RunCommand } from "../../server/ledger-verification.ts";
+
+const OUTPUT_MAX_BYTES = 1_048_576;
 
 export type WorkerSignal = "SIGHUP" | "SIGTERM" | "SIGKILL";
 
@@ -52,4 +56,25 @@ export function workerStarter(
       signal: (name) => child.kill(name),
     };
   };
+}
+
+/** Rejects if the command printed nothing; its exit code may be a result. */
+export function commandRunner(
+  [file = "", ...programArgs]: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): RunCommand {
+  return (args) =>
+    new Promise((resolve, reject) => {
+      const options = { env: { ...env }, maxBuffer: OUTPUT_MAX_BYTES };
+      const child = execFile(file, [...programArgs, ...args], options, (error, stdout, stderr) => {
+        if (error === null || stdout !== "") resolve(stdout);
+        else
+          reject(new Error(`postern ${args.join(" ")} failed: ${stderr.trim()}`, { cause: error }));
+      });
+      try {
+        if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
+      } catch {
+        // It runs with the priority of this process.
+      }
+    });
 }

@@ -11,7 +11,7 @@ import { SYSTEM_ACCOUNTS } from "../rows.ts";
 import { type AccountRange, rangeCondition } from "./account-range.ts";
 
 /** Holds expire sooner, so a later settlement of an older call is rare. The accounts where one is found are read in full. */
-const SETTLED_AFTER_MS = 2 * HOUR_MS;
+export const SETTLED_AFTER_MS = 2 * HOUR_MS;
 const ROWS_PER_TRANSACTION = 2_000;
 /** The ids of all calls are between these. */
 export const FIRST_CALL_ID = "req_";

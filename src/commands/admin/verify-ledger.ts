@@ -1,0 +1,105 @@
+// `postern admin verify-ledger`: recomputes every balance, while the gateway runs.
+
+import { type Verification, verifyFromCheckpoint } from "../../ledger/verify/verify.ts";
+import type { Config } from "../../config/config.ts";
+import { findBalanceDifferences } from "../../operator/report/balance-differences.ts";
+import { createAlertChannels } from "../../server/operator-alerts.ts";
+import type { Db } from "../../store/db.ts";
+import { findChargeDifferences, rebuildChargeHours } from "../../usage/rollup/verify-charges.ts";
+import { type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
+import { errorMessage, withStore } from "../with-store.ts";
+import { JSON_FLAG } from "./admin-flags.ts";
+
+export const verifyLedgerCommand: Command = {
+  summary: "Recompute every balance from the transfers and print differences",
+  details:
+    "Reads a consistent snapshot while the gateway runs. Calls that an earlier run has verified are checked by their sums; --full reads every call. Exit code 1 if there is a difference.",
+  positionals: [],
+  flags: {
+    full: {
+      type: "boolean",
+      description: "Read every call, also those that an earlier run has verified.",
+    },
+    "rebuild-sums": {
+      type: "boolean",
+      description:
+        "First recompute the report's hourly sums from the transfers. Calls wait while it runs.",
+    },
+    json: JSON_FLAG,
+    alert: {
+      type: "boolean",
+      description: "Send a difference to the operator's alert channels.",
+    },
+  },
+  run: (args, cli) =>
+    withStore(cli, async (db, config) => {
+      if (args.has("rebuild-sums")) {
+        const hours = await db.write(rebuildChargeHours);
+        (args.has("json") ? cli.printError : cli.print)(
+          `Recomputed the charges of ${hours} hours.`,
+        );
+      }
+      const result = await verify(db, { isFull: args.has("full"), isJson: args.has("json") }, cli);
+      if (result !== 0 && args.has("alert")) await alertLedgerProblem(config, cli);
+      return result;
+    }),
+};
+
+async function alertLedgerProblem(config: Config, cli: CliEnv): Promise<void> {
+  const channels = createAlertChannels(config);
+  if (channels.length === 0)
+    cli.printError("No alert was sent: set POSTERN_ALERT_WEBHOOK_URL or POSTERN_ALERT_EMAIL.");
+  const [since, message] = [cli.now(), "postern admin verify-ledger found differences."];
+  const alert = { alert: "ledger_problem", status: "problem", message, since, at: since } as const;
+  const results = await Promise.allSettled(channels.map((send) => send(alert)));
+  for (const result of results)
+    if (result.status === "rejected")
+      cli.printError(`The alert was not sent: ${errorMessage(result.reason)}`);
+}
+
+/** Printed differences of hourly sums. */
+const SUM_PROBLEMS_MAX = 20;
+
+async function verify(
+  db: Db,
+  { isFull, isJson }: { readonly isFull: boolean; readonly isJson: boolean },
+  cli: CliEnv,
+): Promise<number> {
+  const ledger = await verifyFromCheckpoint(db, { now: cli.now(), isFull });
+  // A wrong wallet is reported once, by the ledger.
+  const isComparable = isFull || ledger.problemCount === 0;
+  const compare = isFull ? findChargeDifferences : findBalanceDifferences;
+  const sums = isComparable ? await db.snapshot(compare) : [];
+  const { checked } = ledger;
+  const problems = [...ledger.problems, ...sums.slice(0, SUM_PROBLEMS_MAX)];
+  const problemCount = ledger.problemCount + sums.length;
+  if (isJson) {
+    cli.print(
+      JSON.stringify({ checked: checkedJson(checked), problem_count: problemCount, problems }),
+    );
+    return problemCount === 0 ? 0 : EXIT_FAILURE;
+  }
+  cli.print(
+    `Checked ${checked.wallets} wallets, ${checked.keys} keys, ${checked.holds} open holds, ${checked.transfers} transfers and ${checked.usageRecords} usage records.`,
+  );
+  if (problemCount === 0) {
+    cli.print("No differences.");
+    return 0;
+  }
+  const shown = problems.length === problemCount ? "" : `; the first ${problems.length} of them`;
+  cli.printError(
+    [
+      `${problemCount} ${problemCount === 1 ? "difference" : "differences"}${shown}:`,
+      ...problems.map((problem) => `  ${problem}`),
+    ].join("\n"),
+  );
+  if (sums.length > 0)
+    cli.printError(
+      "Differences of hourly charges concern the report only. postern admin verify-ledger --rebuild-sums recomputes them.",
+    );
+  return EXIT_FAILURE;
+}
+
+function checkedJson({ usageRecords, ...checked }: Verification["checked"]) {
+  return { ...checked, usage_records: usageRecords };
+}
