@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// The `postern` command: runs src/main.ts with the Bun of node_modules.
+// The `postern` command: runs src/main.ts, or its bundle in the npm package, with the Bun of node_modules.
 
+import { existsSync } from "node:fs";
 import path from "node:path";
 import { root, runBun } from "./bun.js";
 
@@ -9,7 +10,9 @@ const tsconfig = path.join(root, "tsconfig.json");
 /** Assumed memory size of the machine: JavaScriptCore's heap grows to a share of it before it collects garbage. */
 const MEMORY_BYTES = "536870912";
 
-runBun(
-  [`--tsconfig-override=${tsconfig}`, path.join(root, "src", "main.ts"), ...process.argv.slice(2)],
-  { BUN_JSC_forceRAMSize: MEMORY_BYTES },
-);
+const source = path.join(root, "src", "main.ts");
+const main = existsSync(source) ? source : path.join(root, "lib", "main.js");
+
+runBun([`--tsconfig-override=${tsconfig}`, main, ...process.argv.slice(2)], {
+  BUN_JSC_forceRAMSize: MEMORY_BYTES,
+});

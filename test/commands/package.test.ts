@@ -2,7 +2,8 @@
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from "node:fs";
+import { readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
@@ -11,6 +12,10 @@ import { skipUnless } from "../support/skip.ts";
 const ROOT = path.resolve(import.meta.dir, "../..");
 const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-package-"));
 const project = path.join(tempFolder, "project");
+/** A copy, because packing replaces package.json for a moment. */
+const repository = path.join(tempFolder, "repository");
+const PACKED_FROM =
+  "bin src docs package.json package-lock.json tsconfig.json README.md LICENSE CHANGELOG.md";
 /** What `npx postern` runs. */
 const COMMAND = path.join(project, "node_modules", ".bin", "postern");
 const INSTALL_TIMEOUT_MS = 180_000;
@@ -18,7 +23,10 @@ const REGISTRY_ERRORS = /ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|ENOTCACHED/;
 
 afterAll(() => rmSync(tempFolder, { recursive: true, force: true }));
 
-const packed = npm(["pack", "--ignore-scripts", "--pack-destination", tempFolder], ROOT);
+for (const name of PACKED_FROM.split(" "))
+  cpSync(path.join(ROOT, name), path.join(repository, name), { recursive: true });
+symlinkSync(path.join(ROOT, "node_modules"), path.join(repository, "node_modules"));
+const packed = npm(["pack", "--pack-destination", tempFolder], repository);
 const tarball = readdirSync(tempFolder).find((name) => name.endsWith(".tgz")) ?? packed.stderr;
 mkdirSync(project);
 const installed = npm(
@@ -38,8 +46,25 @@ describe("the npm package", () => {
 
   test.skipIf(skip)("contains no tests, benchmarks or development files", () => {
     const folder = path.join(project, "node_modules", "postern");
-    for (const name of ["test", "bench", "docs/decisions", ".env", "data", "knip.json"])
+    for (const name of ["src", "test", "bench", "docs/decisions", ".env", "data", "knip.json"])
       expect([name, readdirSync(folder).includes(name)]).toEqual([name, false]);
+  });
+
+  test.skipIf(skip)("brings Bun and nothing else, and the licenses of what it bundles", () => {
+    const folders = readdirSync(path.join(project, "node_modules"));
+    expect(folders.filter((name) => !name.startsWith(".")).toSorted()).toEqual([
+      "@oven",
+      "postern",
+    ]);
+    const licenses = path.join(project, "node_modules/postern/lib/THIRD-PARTY-LICENSES.txt");
+    for (const name of Object.keys(packageJson.dependencies))
+      expect(readFileSync(licenses, "utf8")).toContain(`${name} `);
+  });
+
+  test("packing leaves the repository as it was", () => {
+    const manifestOf = (folder: string) => readFileSync(path.join(folder, "package.json"), "utf8");
+    expect(manifestOf(repository)).toBe(manifestOf(ROOT));
+    expect(existsSync(path.join(repository, "lib"))).toBe(false);
   });
 
   test.skipIf(skip)(
@@ -60,6 +85,10 @@ describe("the npm package", () => {
           { model: "sim/echo", messages: [{ role: "user", content: "Hello, gateway." }] },
         );
         expect(JSON.stringify(call)).toContain("Hello, gateway.");
+        // What is loaded late: pages with images, YAML, the MCP server and the identity provider of development.
+        const pages = ["/docs/mpp", "/openapi.yaml", "/mcp/server-card", "/console"];
+        for (const page of pages)
+          expect([page, (await fetch(url + page)).status]).toEqual([page, 200]);
       } finally {
         if (gateway.pid !== undefined) process.kill(-gateway.pid, "SIGKILL");
       }
