@@ -59,7 +59,7 @@ describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (scree
       screen,
       scheme: "light",
     }));
-    page.setDefaultTimeout(8_000);
+    page.setDefaultTimeout(30_000);
     const [name = "", value = ""] = user.cookie.split("=");
     await page.context().addCookies([{ name, value, domain: "127.0.0.1", path: "/" }]);
   });

@@ -335,13 +335,13 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
         messages: [{ role: "user", content: "hi [[sim: status=503]]" }],
       };
       const { key } = await createAccount();
-      for (let failed = 0; failed < 5; failed++)
-        await (await call("/v1/chat/completions", key, failing)).text();
-      await eventually(async () =>
-        /^Open: sim echo with account gateway, in process /m.test(
-          (await admin("providers")).stdout,
-        ),
-      );
+      // Repeated, because only failures within a few seconds open a circuit.
+      await eventually(async () => {
+        for (let failed = 0; failed < 5; failed++)
+          await (await call("/v1/chat/completions", key, failing)).text();
+        const { stdout } = await admin("providers");
+        return /^Open: sim echo with account gateway, in process /m.test(stdout);
+      });
       expect((await admin("providers")).stdout).toMatch(
         /^provider +set +calls +failed +USD +open circuits\nsim +yes +\d+ +\d+ +[\d.]+ +1\n/,
       );

@@ -6,6 +6,7 @@ import { grant } from "../../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { type Db, text, integer } from "../../../src/store/db.ts";
+import { eventually } from "../../support/eventually.ts";
 import { registerAccount } from "../../support/gateway.ts";
 import {
   migratedStoreLocation,
@@ -163,7 +164,10 @@ for (const kind of STORE_KINDS) {
         }
       };
       const callers = Array.from({ length: CALLERS }, caller);
-      await Bun.sleep(60 + Math.random() * 300);
+      // On a busy machine, the first replies take longer than the time to the kill.
+      const completedBefore = completed.length;
+      await eventually(() => completed.length > completedBefore + 1);
+      await Bun.sleep(Math.random() * 300);
       killing.abort();
       await gateway.kill();
       await Promise.all(callers);
