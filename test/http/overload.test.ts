@@ -131,7 +131,7 @@ describe("the overload guard", () => {
       }
       return admitted;
     };
-    expect(admitEach(0.9, 1_000)).toBeLessThan(120);
+    expect(admitEach(0.9, 1_000)).toBeLessThan(560);
     expect(isAdmitted(guard, "acct_b")).toBe(true);
     timer();
     expect(admitEach(0.1, 10)).toBe(10);

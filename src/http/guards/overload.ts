@@ -18,8 +18,8 @@ const RECOVERY = 1.05;
 const RATE_MIN = 0.05;
 /** Refusing calls shortens the delay of a loop only if many wait: a slow disk or other processes delay a few as well. */
 const WAITING_MIN = 100;
-/** A turn of the loop can take a thousand calls before the timer runs. */
-const TURN_MAX_MS = 100;
+/** A turn of the loop can take a thousand calls before the timer runs: a burst of that many is served, and not more. */
+const TURN_MAX_MS = 500;
 
 export interface OverloadGuard {
   /** Throws if the process is overloaded and the account has had its share. */
