@@ -67,6 +67,11 @@ for (const store of STORE_KINDS) {
         expect((compacted["usage"] as Json)["cost"]).toBeGreaterThan(0);
         const output = outputOf(compacted);
         expect(output.map(({ type }) => type)).toEqual(["message", "compaction"]);
+        expect([output[0]?.["status"], Array.isArray(output[0]?.["content"])]).toEqual([
+          "completed",
+          true,
+        ]);
+        expect(String(output[0]?.["id"])).toStartWith("msg_");
         expect(JSON.stringify(output[1])).not.toContain("You said");
         for (const next of Object.values(MODELS)) {
           await createResponse(gateway, account, {

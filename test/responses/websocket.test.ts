@@ -104,6 +104,19 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     other.close();
   });
 
+  test("forgets a response with `store: false` when its continuation fails", async () => {
+    const socket = await openSocket(gateway, account.headers);
+    const base = { model: MODEL, store: false };
+    const first = responseOf(await socket.create({ ...base, input: "My name is Ada." }));
+    const next = { ...base, previous_response_id: first["id"] };
+    const result = { type: "function_call_output", call_id: "call_unknown", output: "a" };
+    const failed = await socket.create({ ...next, model: "sim/no-such-model", input: [result] });
+    expect(failed).toMatchObject({ type: "error", status: 404 });
+    const again = await socket.create({ ...next, input: "Two" });
+    expect(errorOf(again)["code"]).toBe("previous_response_not_found");
+    socket.close();
+  });
+
   test("continues a stored response with responses that are not stored", async () => {
     const socket = await openSocket(gateway, account.headers);
     const stored = responseOf(await socket.create({ model: MODEL, input: "My name is Ada." }));

@@ -108,9 +108,14 @@ export function codexWebSearchHint(toolType: unknown): string {
     : "";
 }
 
+/** Tools that the client runs, although their definition is the provider's. */
+const CLIENT_TOOL = /^(bash|text_editor|memory|computer|local_shell|apply_patch)/;
+
 export function nativeToolLossReason({ name, wire, value }: NativeTool): string {
   if (wire === "responses" && value["type"] === "namespace")
     return `The namespace ${name} contains tools or fields that have no equivalent in other APIs.`;
+  if (CLIENT_TOOL.test(String(value["type"])))
+    return `The tool ${name} is defined only by the ${wire} API. Declare it as a function, with a schema.`;
   const hint = wire === "responses" ? codexWebSearchHint(value["type"]) : "";
   return `The server tool ${name} runs only at a provider of the ${wire} API.${hint}`;
 }

@@ -7,7 +7,7 @@ import { newId } from "../../base/id.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import type { CallInput } from "../../inference/lifecycle/call.ts";
-import { outputItems } from "../items.ts";
+import { outputItems, publicItems } from "../items.ts";
 import { sealSummary } from "./compaction-item.ts";
 import { isNativeReply, nativeCall, type PrepareCall } from "./native-compaction.ts";
 
@@ -71,7 +71,7 @@ export async function compact(deps: CompactDeps, input: CallInput): Promise<Resp
     object: "response.compaction",
     created_at: Math.floor(input.now / 1_000),
     output: [
-      ...userMessages([...past, ...items]),
+      ...publicItems(userMessages([...past, ...items]), id),
       {
         id: `cmp_${id.slice(id.indexOf("_") + 1)}`,
         type: "compaction",
@@ -129,7 +129,7 @@ function textOf(reply: JsonObject): string {
     .trim();
 }
 
-/** The newest messages of the user, as they were sent. */
+/** The newest messages of the user. */
 function userMessages(items: readonly JsonObject[]): readonly JsonObject[] {
   const kept: JsonObject[] = [];
   let characters = 0;
@@ -137,7 +137,7 @@ function userMessages(items: readonly JsonObject[]): readonly JsonObject[] {
     if ((item["type"] ?? "message") !== "message" || item["role"] !== "user") continue;
     characters += JSON.stringify(item).length;
     if (characters > USER_MESSAGES_MAX_CHARACTERS) break;
-    kept.push({ ...item, type: "message" });
+    kept.push({ status: "completed", ...item, type: "message" });
   }
   return kept.toReversed();
 }

@@ -133,9 +133,11 @@ async function runTurn(
   state: State,
   { turn, text }: { readonly turn: Turn; readonly text: string },
 ): Promise<void> {
-  const { socket } = state;
-  const frame = readFrame(text, state.previous);
+  const { socket, previous } = state;
+  const frame = readFrame(text, previous);
   if (socket === undefined || frame === undefined) return;
+  // As at OpenAI, a response cannot be continued again after a continuation of it has failed.
+  if (frame.isContinued) state.previous = undefined;
   if (frame.isWarmUp) return warmUp(options, state, frame);
   const response = await options.call(frame.body, turn.abort.signal);
   const { body } = response;
@@ -150,7 +152,7 @@ async function runTurn(
     connection: socket,
     onEvent: (data) => {
       const final = terminalResponse(data);
-      if (final !== undefined) state.previous = toPreviousResponse(frame, final) ?? state.previous;
+      if (final !== undefined) state.previous = toPreviousResponse(frame, final) ?? previous;
     },
     onEnd: ended.resolve,
   });

@@ -12,6 +12,8 @@ export interface CreateFrame {
   /** Without a call: the client only announces what its next request begins with. */
   readonly isWarmUp: boolean;
   readonly model: string;
+  /** It continues the connection's last response. */
+  readonly isContinued: boolean;
   /** The stored response that the items continue. */
   readonly baseId: string | undefined;
   /** The items after it, as JSON text without brackets. */
@@ -60,6 +62,7 @@ export function readFrame(
     body,
     isWarmUp: json["generate"] === false,
     model: stringIn(json["model"]) ?? "",
+    isContinued,
     baseId,
     items,
   };

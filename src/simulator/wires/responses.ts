@@ -2,7 +2,7 @@
 
 import { hashText, hexFrom, base62From, opaqueTextFrom } from "../reply/hash.ts";
 import { objectOrEmpty, stringsOf } from "../json.ts";
-import { arrayIn, type JsonObject } from "../../base/json.ts";
+import { arrayIn, isObject, type JsonObject } from "../../base/json.ts";
 import { openAiCommon } from "./openai-common.ts";
 import { parseResponsesRequest } from "./responses-request.ts";
 import type { ToolCall, Reply } from "../reply/compose-reply.ts";
@@ -197,13 +197,18 @@ const ECHOED_SETTINGS: JsonObject = {
   store: true,
   temperature: 1,
   tool_choice: "auto",
-  tools: [],
   top_logprobs: 0,
   top_p: 1,
   truncation: "disabled",
   user: null,
   metadata: {},
 };
+
+const FUNCTION_DEFAULTS: JsonObject = { description: null, parameters: null, strict: true };
+
+function echoTool(tool: unknown): unknown {
+  return isObject(tool) && tool["type"] === "function" ? { ...FUNCTION_DEFAULTS, ...tool } : tool;
+}
 
 function responseEnvelope(reply: Reply, items: readonly OutputItem[]): JsonObject {
   const { body } = reply.request;
@@ -222,6 +227,7 @@ function responseEnvelope(reply: Reply, items: readonly OutputItem[]): JsonObjec
     ...Object.fromEntries(
       Object.entries(ECHOED_SETTINGS).map(([name, value]) => [name, body[name] ?? value]),
     ),
+    tools: arrayIn(body["tools"]).map(echoTool),
     reasoning: { effort: reasoning["effort"] ?? null, summary: reasoning["summary"] ?? null },
     text: { format: text["format"] ?? { type: "text" }, verbosity: text["verbosity"] ?? "medium" },
     usage: null,

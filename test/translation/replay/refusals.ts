@@ -11,6 +11,7 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
     "storage",
   ],
   [/The server tool|server tool .* runs only/, "A server tool of another provider", "tools"],
+  [/The tool .* is defined only by/, "A tool that only one API defines", "tools"],
   [
     /^400 (?:tools|web_search_options): The price of this/,
     "A server tool without a price",
