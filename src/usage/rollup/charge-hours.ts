@@ -2,7 +2,6 @@
 // not be charged. For the operator's report. Kept by the roll-up job from what batches queued with their records.
 
 import { type Nano, toNano } from "../../base/money.ts";
-import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { integer, type Reader, type Row, text, textOrNull, type Tx } from "../../store/db.ts";
 
 export interface Charges {
@@ -11,7 +10,7 @@ export interface Charges {
   readonly overrun: Nano;
 }
 
-/** `at` is the start of the hour, or of the UTC day. */
+/** `at` is the start of the hour. */
 export interface ChargesAt extends Charges {
   readonly at: number;
 }
@@ -52,29 +51,17 @@ export function pendingCharges(row: Row): readonly ChargesAt[] {
 
 /** In the order of time, so that two processes cannot deadlock. */
 export async function addToChargeHours(tx: Tx, charges: readonly ChargesAt[]): Promise<void> {
-  for (const { at, promo, paid, overrun } of sumCharges(charges, HOUR_MS))
+  for (const { at, promo, paid, overrun } of sumCharges(charges))
     await tx.run(UPSERT, [at, promo, paid, overrun]);
 }
 
-/** By UTC day. Hours that start in the period are counted. The reader must be a snapshot. */
-export async function readChargesByDay(
-  reader: Reader,
-  { from, to }: { readonly from: number; readonly to: number },
-): Promise<readonly ChargesAt[]> {
-  const hours = await readChargeHours(reader);
-  return sumCharges(
-    hours.filter(({ at }) => at >= from && at < to),
-    DAY_MS,
-  );
-}
-
-/** A year has fewer than 9,000 hours, so all of them are read at once. */
+/** A year has fewer than 9,000 hours, so all of them are read at once. The reader must be a snapshot. */
 export async function readChargeHours(reader: Reader): Promise<readonly ChargesAt[]> {
   const rows = await reader.all(
     `select at, cast(promo_nano as text) as promo, cast(paid_nano as text) as paid, cast(overrun_nano as text) as overrun
      from charge_hour`,
   );
-  return sumCharges([...rows.map(toCharges), ...(await readQueued(reader))], HOUR_MS);
+  return sumCharges([...rows.map(toCharges), ...(await readQueued(reader))]);
 }
 
 async function readQueued(reader: Reader): Promise<readonly ChargesAt[]> {
@@ -92,10 +79,10 @@ async function readQueued(reader: Reader): Promise<readonly ChargesAt[]> {
   }
 }
 
-function sumCharges(charges: readonly ChargesAt[], unitMs: number): readonly ChargesAt[] {
+function sumCharges(charges: readonly ChargesAt[]): readonly ChargesAt[] {
   const sums = new Map<number, ChargesAt>();
   for (const one of charges) {
-    const at = one.at - (one.at % unitMs);
+    const { at } = one;
     const sum = sums.get(at) ?? NO_CHARGES;
     const [promo, paid] = [sum.promo + one.promo, sum.paid + one.paid];
     sums.set(at, { at, promo, paid, overrun: sum.overrun + one.overrun });
