@@ -43,10 +43,13 @@ function exportStream(
 ): ReadableStream<Uint8Array> {
   const lines = exportLines(context);
   const encoder = new TextEncoder();
+  // The client can leave while a page is read. Its stream then takes no more.
+  let isCanceled = false;
   return new ReadableStream({
     pull: async (controller) => {
       try {
         const { value, done } = await lines.next();
+        if (isCanceled) return;
         if (done !== true) {
           controller.enqueue(encoder.encode(value));
           return;
@@ -54,13 +57,16 @@ function exportStream(
         onEnd();
         controller.close();
       } catch (error) {
+        if (isCanceled) return;
         onEnd();
         log.error("export of an account failed", { account: context.accountId, cause: error });
         controller.error(error);
       }
     },
-    cancel: () => {
+    cancel: async () => {
+      isCanceled = true;
       onEnd();
+      await lines.return(undefined);
     },
   });
 }

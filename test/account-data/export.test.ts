@@ -7,6 +7,7 @@ import {
   startGateway,
   type TestAccount,
 } from "../support/gateway.ts";
+import { eventually } from "../support/eventually.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { createExports } from "../../src/account-data/export-stream.ts";
@@ -131,6 +132,20 @@ describe.each([...STORE_KINDS])("GET /v1/account/export on %s", (store) => {
     await first.body?.cancel();
     expect(await start(context).text()).toContain('"type":"end"');
     expect(await start(context).text()).toContain('"type":"end"');
+  });
+
+  test("logs no error if the client leaves while a page is read", async () => {
+    const { headers } = alice;
+    for (let count = 0; count < 20; count++) {
+      const leaving = new AbortController();
+      const { signal } = leaving;
+      const response = await fetch(`${gateway.url}/v1/account/export`, { headers, signal });
+      const reader = response.body?.getReader();
+      await reader?.read();
+      leaving.abort();
+      await eventually(async () => (await call(alice, "GET", "/v1/account/export")).status === 200);
+    }
+    expect(gateway.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   });
 
   test("rejects two different keys", async () => {
