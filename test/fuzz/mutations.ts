@@ -4,7 +4,13 @@ import type { Random } from "./random.ts";
 import { hostileValue, HOSTILE_TEXTS, isJson } from "./values.ts";
 
 const COPIES_MAX = 2_000;
+/** Above, a value is not mutated again: copies of copies would grow to gigabytes. */
+const MUTATED_MAX_CHARACTERS = 20_000;
 const NESTING_MAX = 200;
+
+export function isMutable(value: unknown): boolean {
+  return (JSON.stringify(value) ?? "").length <= MUTATED_MAX_CHARACTERS;
+}
 
 /** Replaces, removes, adds, repeats or nests something at a random place. */
 export function mutateValue(random: Random, value: unknown): unknown {

@@ -2,7 +2,7 @@
 
 import { lookUp } from "../../src/base/look-up.ts";
 import { CALL_BODIES, withDirective } from "./call-bodies.ts";
-import { mutateText, mutateValue } from "./mutations.ts";
+import { isMutable, mutateText, mutateValue } from "./mutations.ts";
 import { type Random, randomFor } from "./random.ts";
 import { HOSTILE_TEXTS, isJson, type Json, valueFor } from "./values.ts";
 
@@ -176,7 +176,7 @@ function bodyFor(target: FuzzTarget, random: Random, operation: Operation): stri
 
 function mutated(random: Random, valid: unknown): unknown {
   let value = valid;
-  while (random.chance(0.55)) value = mutateValue(random, value);
+  while (random.chance(0.55) && isMutable(value)) value = mutateValue(random, value);
   return value;
 }
 

@@ -40,7 +40,7 @@ export const ABANDONED_KINDS: Readonly<Record<string, AbandonedKind>> = {
 };
 
 /** Whether the caller pays the provider's usage of the whole reply. Otherwise it pays its input and what was sent so far. */
-function isReadToItsEnd(providerId: string, kind: string): boolean {
+function isReadToItsEnd(providerId: string, kind: string, wire: string): boolean {
   const { content, fields = {}, supported = [] } = ABANDONED_KINDS[kind] ?? { content: "" };
   const body = { model: "a/b", stream: true, messages: [{ role: "user", content }], ...fields };
   const request = parseRequest("chat", JSON.stringify(body));
@@ -52,15 +52,18 @@ function isReadToItsEnd(providerId: string, kind: string): boolean {
     plan: { wire: "chat" },
     estimate: { bounds: { fees: request.fees } },
   } as unknown as OngoingCall;
-  // The Messages API reports the input at the start of the stream.
-  const isInputKnown = provider?.paths.chat === undefined && provider?.paths.messages !== undefined;
-  return drainMsFor(call, isInputKnown) > 0;
+  // These report the input at the start of the stream.
+  return drainMsFor(call, wire === "messages" || wire === "gemini") > 0;
 }
 
-/** The charged part of the price, or that the provider has no wire for this content. */
-export function abandonedPart(providerId: string, kind: string): "100 %" | "so far" | "refused" {
-  if (kind === "audio in" && providerId === "anthropic") return "refused";
-  return isReadToItsEnd(providerId, kind) ? "100 %" : "so far";
+/** The charged part of the price, or that the provider's API has no such content. */
+export function abandonedPart(
+  providerId: string,
+  kind: string,
+  wire = providerId === "anthropic" ? "messages" : "chat",
+): "100 %" | "so far" | "refused" {
+  if (kind === "audio in" && (wire === "messages" || wire === "responses")) return "refused";
+  return isReadToItsEnd(providerId, kind, wire) ? "100 %" : "so far";
 }
 
 export function abandonedCallRows(): readonly (readonly string[])[] {
