@@ -245,7 +245,7 @@ async function checkKind(
 }
 
 /** One provider of each kind is enough for the second store. */
-const POSTGRES_PROVIDERS = ["openai", "anthropic", "mistral"];
+const POSTGRES_PROVIDERS: ReadonlySet<string> = new Set(["openai", "anthropic", "mistral"]);
 
 for (const store of STORE_KINDS)
   describe(`a stream that its caller leaves, on ${store}`, () => {
@@ -256,7 +256,7 @@ for (const store of STORE_KINDS)
     afterAll(() => gateway.stop());
 
     test.concurrent.each(
-      TARGETS.filter(({ id }) => store === "sqlite" || POSTGRES_PROVIDERS.includes(id)),
+      TARGETS.filter(({ id }) => store === "sqlite" || POSTGRES_PROVIDERS.has(id)),
     )(
       "pays the provider's bill and at most the hold, at $id on $wire",
       async (target) => {

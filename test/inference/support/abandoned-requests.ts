@@ -1,7 +1,7 @@
 // Streamed requests of each API by kind of content, for callers that leave. The simulator replies with a text and a call of
 // the tool `lookup`, slowly enough to leave in between.
 
-import { type Json, STREAMED_APIS } from "./harness.ts";
+import type { Json, STREAMED_APIS } from "./harness.ts";
 import type { StreamTexts } from "./ways-of-leaving.ts";
 
 export type StreamedApi = (typeof STREAMED_APIS)[number];
