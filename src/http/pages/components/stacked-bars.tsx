@@ -37,8 +37,8 @@ export function StackedBars({ label, bars, series, format, hrefs }: StackedBarsP
   return (
     <div class="chart">
       <ol class="scale" aria-hidden="true">
-        {scale.map((value) => (
-          <li>{format(value)}</li>
+        {alignCents(scale.map(format)).map((label) => (
+          <li>{label}</li>
         ))}
       </ol>
       <svg
@@ -68,6 +68,12 @@ export function StackedBars({ label, bars, series, format, hrefs }: StackedBarsP
       </ol>
     </div>
   );
+}
+
+/** `$3.00` beside `$4.50`. */
+function alignCents(labels: readonly string[]): readonly string[] {
+  if (!labels.some((label) => /\.\d\d$/.test(label))) return labels;
+  return labels.map((label) => (/^\$[1-9]\d*$/.test(label) ? `${label}.00` : label));
 }
 
 function Bar({
