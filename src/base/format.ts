@@ -17,6 +17,11 @@ export function formatUsd(amount: Nano): string {
   return `$${BigInt(whole).toLocaleString("en-US")}.${fraction.padEnd(2, "0")}`;
 }
 
+/** Whole cents, or up to six decimals below one cent: for spend beside a limit. */
+export function formatSpend(amount: Nano): string {
+  return formatUsd(amount < NANO_PER_CENT ? amount : amount - (amount % NANO_PER_CENT));
+}
+
 /** `$26.76`, `$0.0378`, `$0.000018`: for columns of amounts, whose exact value is a click away. */
 export function formatCost(amount: Nano): string {
   if (amount === 0n || amount >= NANO_PER_USD) return formatUsd(amount);

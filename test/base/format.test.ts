@@ -6,6 +6,7 @@ import {
   formatInteger,
   formatCost,
   formatCosts,
+  formatSpend,
   formatUsd,
   formatUsdShort,
   pluralize,
@@ -96,4 +97,9 @@ test.each([
   [1_250, "$1.25K"],
 ])("shortens %p dollars to %s for charts", (usd, text) => {
   expect(formatUsdShort(usd)).toBe(text);
+});
+
+test("shows spend in whole cents, unless it is less than one", () => {
+  expect(formatSpend(440_469_000n)).toBe("$0.44");
+  expect(formatSpend(1_234_000n)).toBe("$0.001234");
 });

@@ -15,7 +15,7 @@ import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../../ledge
 import type { BudgetStates } from "../../ledger/budgets.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import { formatCosts, formatUsd } from "../../base/format.ts";
+import { formatSpend, formatUsd } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
 export interface BudgetsPageProps {
@@ -85,8 +85,7 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
       aside={limit === null ? <Tag>no budget</Tag> : <Tag tone={tone}>{percent}% used</Tag>}
     >
       <p class="amount">
-        <b>{formatCosts([used, limit ?? 0n])[0]}</b>{" "}
-        {limit === null ? "spent" : `of ${formatUsd(limit)}`}
+        <b>{formatSpend(used)}</b> {limit === null ? "spent" : `of ${formatUsd(limit)}`}
       </p>
       {limit === null ? (
         <p class="note">No budget is set.</p>

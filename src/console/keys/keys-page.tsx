@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatUsd } from "../../base/format.ts";
+import { formatSpend, formatUsd } from "../../base/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CodeBlock, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { RelativeTime } from "../../http/pages/components/time.tsx";
@@ -162,14 +162,14 @@ function LimitCell({ apiKey: { spent, limit, limitWindow } }: { readonly apiKey:
   if (limit === null)
     return (
       <>
-        {formatUsd(spent)} <span class="type">no limit</span>
+        {formatSpend(spent)} <span class="type">no limit</span>
       </>
     );
   return (
     <>
       <UsageBar label="Limit" used={spent} limit={limit} />
       <span>
-        {formatUsd(spent)}
+        {formatSpend(spent)}
         <span class="type">
           of {formatUsd(limit)} {limitWindow === null ? "in total" : WINDOW_TEXT[limitWindow]}
         </span>

@@ -6,6 +6,7 @@ import {
   formatInteger,
   formatMilliseconds,
   formatPercent,
+  formatSpend,
   formatUsd,
   pluralize,
 } from "../../base/format.ts";
@@ -256,7 +257,7 @@ function Keys({ workspace, overview }: PanelProps): Child {
               <UsageBar label={`Limit of ${keyName(key)}`} used={key.spent} limit={key.limit} />
             ),
             <>
-              {formatUsd(key.spent)}
+              {formatSpend(key.spent)}
               {key.limit === null ? null : (
                 <span class="type">
                   of {formatUsd(key.limit)}
