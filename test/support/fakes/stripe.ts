@@ -20,6 +20,7 @@ interface CheckoutSession {
   readonly cents: number;
   readonly hasAutomaticTax: boolean;
   readonly lineItems: readonly (readonly [name: string, cents: number])[];
+  readonly returnUrls: readonly (string | null)[];
   readonly created: number;
   status: "open" | "complete" | "expired";
   intent: PaymentIntent | undefined;
@@ -210,6 +211,7 @@ export function startFakeStripe(): FakeStripe {
       cents: lineItems.reduce((sum, [, cents]) => sum + cents, 0),
       hasAutomaticTax: form.get("automatic_tax[enabled]") === "true",
       lineItems,
+      returnUrls: [form.get("success_url"), form.get("cancel_url")],
       created: nowSeconds(),
       status: "open",
       intent: undefined,
