@@ -257,6 +257,15 @@ describe("the workflows", () => {
     }
   });
 
+  test("pin every action to a commit, and say its version", () => {
+    const uses = filesUnder(".github/workflows", /\.yaml$/).flatMap(({ text }) => [
+      ...text.matchAll(/uses: (.+)/g),
+    ]);
+    expect(uses.length).toBeGreaterThan(5);
+    for (const [, action = ""] of uses)
+      expect(action).toMatch(/^[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+
   test("release only the version of package.json", () => {
     const check = (tag: string) =>
       spawnSync("node", [path.join(ROOT, "bin/release-check.js"), tag], { encoding: "utf8" });
@@ -265,4 +274,23 @@ describe("the workflows", () => {
       stderr: `The tag is v99.0.0, but the version of package.json is ${packageJson.version}.\n`,
     });
   });
+});
+
+test("every link to the repository is that of package.json", () => {
+  const repository = packageJson.repository.url.replace(/^git\+|\.git$/g, "");
+  expect([packageJson.homepage, packageJson.bugs]).toEqual([
+    `${repository}#readme`,
+    `${repository}/issues`,
+  ]);
+  const files = ["docs/site", "deploy", ".github", "src"].flatMap((folder) =>
+    filesUnder(folder, /\.(md|yaml|json|tsx?|service)$/),
+  );
+  const names = ["Dockerfile", "README.md", "SECURITY.md"];
+  const others = names.map((name) => ({ path: name, text: readText(name) }));
+  const wrong = [...files, ...others].flatMap(({ path: name, text }) =>
+    [...text.matchAll(/https:\/\/github\.com\/[\w-]+\/postern\b/g)]
+      .filter(([url]) => url !== repository)
+      .map(([url]) => `${name}: ${url}`),
+  );
+  expect(wrong).toEqual([]);
 });

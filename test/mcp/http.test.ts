@@ -62,6 +62,32 @@ describe("revision 2026-07-28", () => {
     ]);
   });
 
+  test("says of each tool whether it only reads, destroys or may be repeated", async () => {
+    const { body } = await postModern(gateway, { method: "tools/list" });
+    const annotations = listAt(body, "result.tools").map((tool) => [
+      tool["name"],
+      ["readOnlyHint", "destructiveHint", "idempotentHint"].filter(
+        (hint) => valueAt(tool, `annotations.${hint}`) === true,
+      ),
+    ]);
+    const reads = ["readOnlyHint", "idempotentHint"];
+    const changes = ["destructiveHint", "idempotentHint"];
+    expect(Object.fromEntries(annotations)).toEqual({
+      create_account: [],
+      list_models: reads,
+      quote: reads,
+      send_message: [],
+      get_balance: reads,
+      get_usage: reads,
+      create_key: [],
+      revoke_key: changes,
+      set_budget: changes,
+      create_invoice: [],
+      start_claim: [],
+      poll_claim: reads,
+    });
+  });
+
   test.each([
     ["Mcp-Method", { "mcp-method": "tools/list" }],
     ["Mcp-Name", { "mcp-name": "get_balance" }],
