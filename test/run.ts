@@ -12,7 +12,7 @@ import { SKIP_PREFIX } from "./support/skip.ts";
 const ROOT = path.dirname(import.meta.dir);
 /** More than the cores that most machines have: many tests wait for timers and other processes. */
 const SHARDS = 5;
-const TEST_TIMEOUT_MS = 60_000;
+const TEST_TIMEOUT_MS = 120_000;
 const BATCH_TIMEOUT_MS = 480_000;
 /** Of test code. Files share a process, because loading the server takes most of the time of a short file. */
 const BATCH_BYTES = 90_000;

@@ -7,7 +7,7 @@ import path from "node:path";
 import { scratchFolder } from "../support/scratch-folder.ts";
 
 const LAUNCHER = path.resolve(import.meta.dir, "../../bin/postern.js");
-const KILL_AFTER_MS = 40_000;
+const KILL_AFTER_MS = 120_000;
 
 export type Settings = Readonly<Record<string, string>>;
 

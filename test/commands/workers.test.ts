@@ -48,7 +48,7 @@ describe("postern serve --workers", () => {
     expect((await runPostern(["admin", "verify-ledger"], settings)).stdout).toMatch(
       /0 open holds.* 61 usage records/,
     );
-  }, 60_000);
+  }, 120_000);
 
   test("replaces the workers on SIGHUP without a failed call", async () => {
     const running = await startWorkers();
@@ -70,13 +70,13 @@ describe("postern serve --workers", () => {
     expect(pidsOf(running)).toHaveLength(WORKERS * 2);
     expect(first.some(isRunning)).toBe(false);
     expect((await stopPostern(running)).code).toBe(0);
-  }, 60_000);
+  }, 120_000);
 
   test("drains the workers when the supervisor is killed", async () => {
     const running = await startWorkers();
     running.process.kill("SIGKILL");
     await eventually(() => !pidsOf(running).some(isRunning));
-  }, 60_000);
+  }, 120_000);
 
   test("refuses SQLite, a wrong number and a port in use, and says why", async () => {
     const onSqlite = await runInProcess(["serve", "--workers", "2"], tempFolder.settings);
@@ -105,7 +105,7 @@ describe("postern serve --workers", () => {
     });
     await taken.stop(true);
     expect([code, stderr]).toEqual([1, expect.stringContaining("POSTERN_WORKER_PORT")]);
-  }, 60_000);
+  }, 120_000);
 });
 
 async function startWorkers(): Promise<RunningProcess> {

@@ -5,7 +5,7 @@ export interface EventuallyOptions {
   readonly timeoutMs?: number;
 }
 
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 50_000;
 const POLL_MS = 5;
 
 type Falsy = false | 0 | 0n | "" | null | undefined;
