@@ -373,23 +373,11 @@ function errorTable(): string {
       { wire: "chat", isTranslated: true, status, headers: {}, text: '{"error":{"message":"no"}}' },
       credential,
     );
-    const typeOn = (format: "openai" | "messages") =>
-      (errorBody(format, publicError(fault), "") as { error: { type: string } }).error.type;
-    return [
-      String(status),
-      `\`${fault.code}\``,
-      String(fault.status),
-      `\`${typeOn("openai")}\``,
-      `\`${typeOn("messages")}\``,
-    ];
+    // The type is the same in the error format of every API.
+    const { error } = errorBody("openai", publicError(fault), "") as { error: { type: string } };
+    return [String(status), `\`${fault.code}\``, String(fault.status), `\`${error.type}\``];
   });
-  const head = [
-    "Provider's status",
-    "Code",
-    "Status",
-    "Type on Chat Completions and Responses",
-    "Type on Messages",
-  ];
+  const head = ["Provider's status", "Code", "Status", "Type"];
   return `## Provider errors
 
 ${table(head, rows)}
