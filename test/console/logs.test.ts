@@ -78,7 +78,7 @@ describeEachStore((store) => {
       expect(text).toMatch(/Cache read 1,865 0\.0000002 0\.2 0\.000373 /);
       expect(text).toMatch(/Output 143 0\.000006 6 0\.000858 /);
       expect(text).toContain("Total at list prices 0.004963");
-      expect(text).toMatch(/1 openai mistral\/large-3 529 212 ms 2 mistral mistral\/large-3 200/);
+      expect(text).toMatch(/1 openai mistral\/ large-3 529 212 ms 2 mistral mistral\/ large-3 200/);
       expect(text).toContain("4bf92f3577b34da6a3ce929d0e0e4736");
       expect(text).toContain("logit_bias");
       expect((await visit("/logs/req_none")).status).toBe(404);

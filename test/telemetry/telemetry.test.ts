@@ -132,7 +132,7 @@ describe("spans", () => {
       billing: unused,
       emailWorker: unused,
       operatorAlerts: unused,
-      agentPayments: unused,
+      agentPayments: { jobs: [] },
     } as unknown as Services;
     const options = {
       log: createLog({ level: "error", isPretty: false, now: Date.now, write: () => {} }),

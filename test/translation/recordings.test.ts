@@ -39,7 +39,7 @@ const SAMPLE_EVERY = process.env["POSTERN_FULL"] === "1" ? 1 : 3;
  * file. The clients can read the same replies after translation.
  */
 const UNREADABLE_RECORDINGS =
-  /missing (finish_reason|role) for choice|Lifecycle response identity|malformed server-sent event|Unexpected event order, got message_start|invalid tool call index|evaluating '(call\.custom|toolCall\.id|usage\?)|Unhandled response stream event|got response\.queued|snapshot missing `type`|expected output item id/;
+  /missing (finish_reason|role) for choice|Lifecycle response identity|malformed server-sent event|Unexpected event order, got message_start|invalid tool call index|evaluating '(call\.custom|toolCall\.id|usage\?)|Unhandled response stream event|got response\.queued|snapshot missing `type`|expected output item id|expected item_id '/;
 
 /** Files with several streams: they read as the last one. */
 const MULTI_REPLY_RECORDINGS =
