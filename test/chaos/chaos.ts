@@ -18,8 +18,8 @@ export type ChaosStore = keyof typeof TARGETS;
 
 export const STORES: readonly ChaosStore[] = ["sqlite", "postgres"];
 
-/** While a gateway restarts, its calls are refused at once and do not count. */
-const RESTART_POLL_MS = 20;
+/** Before the next call of a caller whose call was refused. While a gateway restarts, its calls do not count. */
+const REFUSED_PAUSE_MS = 20;
 
 export interface ChaosOptions {
   readonly store: ChaosStore;
@@ -98,14 +98,11 @@ async function runCaller(run: ChaosRun, caller: number): Promise<void> {
     );
     const outcome = await Promise.race([served, hung.promise]);
     clearTimeout(timer);
-    if (outcome === "refused") {
-      await Bun.sleep(RESTART_POLL_MS);
-      continue;
-    }
     if (outcome === "hung")
       run.failures.push(`a call hung: ${name}, caller ${caller}, call ${call}`);
-    else if (outcome !== undefined) run.completed.push(outcome);
-    run.calls += 1;
+    else if (outcome === undefined || outcome === "refused") await Bun.sleep(REFUSED_PAUSE_MS);
+    else run.completed.push(outcome);
+    if (outcome !== "refused") run.calls += 1;
   }
 }
 

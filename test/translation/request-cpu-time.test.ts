@@ -12,7 +12,7 @@ const COUNT = 4_000;
 /** A request may have fewer tools than other parts. */
 const PARTS_PER_TOOL = 4;
 const RATIO_MAX = 3;
-const NOISE_MS = 100;
+const NOISE_MS = 200;
 const ROUNDS = 3;
 
 const PDF_BASE64 = "JVBERi0xLjQK";
