@@ -8,7 +8,8 @@ import { eventually } from "../support/eventually.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 
 /** An event loop that serves a number of calls per millisecond, in simulated time. Each iteration takes all that has arrived. */
-function simulateProcess(perMs: number) {
+function simulateProcess(capacity: number) {
+  let perMs = capacity;
   let now = 0;
   let lastMs = 1;
   let longestMs = 0;
@@ -44,7 +45,10 @@ function simulateProcess(perMs: number) {
     }
     return { ...sums, longestMs };
   };
-  return { run };
+  const slowDown = (factor: number): void => {
+    perMs /= factor;
+  };
+  return { run, slowDown };
 }
 
 interface Sums {
@@ -102,6 +106,17 @@ describe("the overload guard", () => {
     run(1_000, { acct_a: 5 });
     const { offered, admitted } = run(1_000, { acct_a: 5 });
     expect(admitted).toEqual(offered);
+  });
+
+  test("serves nearly everything within two seconds after the process was slow for one", () => {
+    const process = simulateProcess(10);
+    process.run(1_000, { acct_a: 9 });
+    process.slowDown(10);
+    process.run(1_000, { acct_a: 9 });
+    process.slowDown(1 / 10);
+    process.run(2_000, { acct_a: 9 });
+    const { offered, admitted } = process.run(1_000, { acct_a: 9 });
+    expect(admitted["acct_a"]).toBeGreaterThan(0.95 * (offered["acct_a"] ?? 0));
   });
 
   test("refuses nothing while other processes delay a loop with few calls", () => {

@@ -13,7 +13,7 @@ const DELAYED_SAMPLES_MIN = 2;
 const BACK_OFF = 0.9;
 /** Calls with slow providers end later than they begin, so the arrivals count too. */
 const ARRIVAL_SHARE = 0.5;
-const RECOVERY = 1.05;
+const RECOVERY = 1.25;
 /** Calls per millisecond: below what a core serves even of very long conversations, so that it never comes to a halt. */
 const RATE_MIN = 0.05;
 /** Refusing calls shortens the delay of a loop only if many wait: a slow disk or other processes delay a few as well. */
