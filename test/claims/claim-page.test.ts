@@ -15,6 +15,7 @@ import {
   balanceOf,
   claimAs,
   createBrowser,
+  confirmFields,
   createHarness,
   csrfOf,
   linkOf,
@@ -24,6 +25,7 @@ import {
   signedIn,
   type StartResponse,
   startedClaim,
+  titleOf,
   type Harness,
 } from "./harness.ts";
 
@@ -43,10 +45,6 @@ beforeEach(async () => {
   email = `human-${crypto.randomUUID()}@example.com`;
   start = await startedClaim(agent.start(email));
 });
-
-function titleOf(page: Page): string {
-  return /<h1>(.*?)<\/h1>/s.exec(page.text)?.[1] ?? "";
-}
 
 async function statusOfPoll(): Promise<number> {
   return (await agent.poll()).status;
@@ -206,10 +204,7 @@ describe("deciding", () => {
     page = await browser.visit(linkOf(start));
   });
   const fields = (more: Record<string, string> = {}) => ({
-    csrf: csrfOf(page),
-    attempt: start.claim_attempt_id,
-    user_code: start.claim_attempt.user_code,
-    decision: "confirm",
+    ...confirmFields(page, start),
     ...more,
   });
 

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import {
   type Agent,
+  confirmFields,
   createHarness,
-  csrfOf,
   type Harness,
   linkOf,
   type Page,
@@ -14,6 +14,7 @@ import {
   signedIn,
   type StartResponse,
   startedClaim,
+  titleOf,
 } from "./harness.ts";
 
 describeEachStore((kind, open) => {
@@ -37,13 +38,9 @@ describeEachStore((kind, open) => {
       page = await browser.visit(linkOf(start));
     });
     const fields = (more: Record<string, string> = {}) => ({
-      csrf: csrfOf(page),
-      attempt: start.claim_attempt_id,
-      user_code: start.claim_attempt.user_code,
-      decision: "confirm",
+      ...confirmFields(page, start),
       ...more,
     });
-    const titleOf = ({ text }: Page): string => /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "";
 
     test("revokes and limits keys as chosen", async () => {
       const created = await Promise.all(

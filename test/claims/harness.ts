@@ -203,6 +203,20 @@ export function csrfOf(page: Page): string {
   return /name="csrf" value="([^"]+)"/.exec(page.text)?.[1] ?? "";
 }
 
+export function titleOf({ text }: Page): string {
+  return /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "";
+}
+
+/** The fields with which the review page confirms a claim. */
+export function confirmFields(page: Page, { claim_attempt_id, claim_attempt }: StartResponse) {
+  return {
+    csrf: csrfOf(page),
+    attempt: claim_attempt_id,
+    user_code: claim_attempt.user_code,
+    decision: "confirm",
+  };
+}
+
 export function createBrowser(harness: Harness): Browser {
   const cookies = new Map<string, string>();
   const go: Browser["go"] = async (path, init = {}) => {
@@ -291,13 +305,7 @@ export async function claimAs(
 ): Promise<Page> {
   const browser = await signedIn(harness, human);
   const page = await browser.visit(linkOf(start));
-  return browser.post("/claim", {
-    csrf: csrfOf(page),
-    attempt: start.claim_attempt_id,
-    user_code: start.claim_attempt.user_code,
-    decision: "confirm",
-    ...extraFields,
-  });
+  return browser.post("/claim", { ...confirmFields(page, start), ...extraFields });
 }
 
 export function linkOf(start: StartResponse): string {
