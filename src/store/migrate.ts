@@ -2,41 +2,41 @@
 // several processes that start at once end in the same schema.
 
 import { type Db, isUnavailable, type Tx } from "./db.ts";
-import core from "./migrations/0001-house.sql" with { type: "text" };
+import core from "./migrations/0001-core.sql" with { type: "text" };
 import people from "./migrations/0002-people.sql" with { type: "text" };
 import providerKeys from "./migrations/0003-provider-keys.sql" with { type: "text" };
 import events from "./migrations/0004-events.sql" with { type: "text" };
-import consoleTables from "./migrations/0006-console.sql" with { type: "text" };
 import responses from "./migrations/0005-responses.sql" with { type: "text" };
+import consoleTables from "./migrations/0006-console.sql" with { type: "text" };
 import billing from "./migrations/0007-billing.sql" with { type: "text" };
 import topUp from "./migrations/0008-top-up.sql" with { type: "text" };
 import budgets from "./migrations/0009-budgets.sql" with { type: "text" };
 import operator from "./migrations/0010-operator.sql" with { type: "text" };
 import x402 from "./migrations/0011-x402.sql" with { type: "text" };
-import looseEnds from "./migrations/0012-loose-ends.sql" with { type: "text" };
+import writeOffs from "./migrations/0012-write-offs.sql" with { type: "text" };
 import keyScopes from "./migrations/0013-key-scopes.sql" with { type: "text" };
 import usageRollup from "./migrations/0014-usage-rollup.sql" with { type: "text" };
 import keyPolicy from "./migrations/0015-key-policy.sql" with { type: "text" };
 import responseStorage from "./migrations/0016-response-storage.sql" with { type: "text" };
 import usageArchive from "./migrations/0017-usage-archive.sql" with { type: "text" };
-import accountClosing from "./migrations/0024-account-closing.sql" with { type: "text" };
 import secretRotation from "./migrations/0018-secret-rotation.sql" with { type: "text" };
 import workspaceNames from "./migrations/0019-workspace-names.sql" with { type: "text" };
 import responseInProgress from "./migrations/0020-response-in-progress.sql" with { type: "text" };
 import solvedChallenges from "./migrations/0021-solved-challenges.sql" with { type: "text" };
 import emails from "./migrations/0022-emails.sql" with { type: "text" };
-import openCircuits from "./migrations/0025-open-circuits.sql" with { type: "text" };
-import rowOrderPostgres from "./migrations/0029-row-order-postgres.sql" with { type: "text" };
-import rowOrderSqlite from "./migrations/0029-row-order-sqlite.sql" with { type: "text" };
 import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type: "text" };
+import accountClosing from "./migrations/0024-account-closing.sql" with { type: "text" };
+import openCircuits from "./migrations/0025-open-circuits.sql" with { type: "text" };
 import agentPaymentMethod from "./migrations/0026-agent-payment-method.sql" with { type: "text" };
 import providerKeyUsers from "./migrations/0027-provider-key-users.sql" with { type: "text" };
+import providerHours from "./migrations/0028-provider-hours.sql" with { type: "text" };
+import rowOrderPostgres from "./migrations/0029-row-order-postgres.sql" with { type: "text" };
+import rowOrderSqlite from "./migrations/0029-row-order-sqlite.sql" with { type: "text" };
+import verifiedAgents from "./migrations/0030-verified-agents.sql" with { type: "text" };
+import personTimeZone from "./migrations/0031-person-time-zone.sql" with { type: "text" };
+import ledgerCheckpoint from "./migrations/0032-ledger-checkpoint.sql" with { type: "text" };
 import chargeHours from "./migrations/0033-charge-hours.sql" with { type: "text" };
 import binaryResponses from "./migrations/0034-binary-responses.sql" with { type: "text" };
-import ledgerCheckpoint from "./migrations/0032-ledger-checkpoint.sql" with { type: "text" };
-import providerHours from "./migrations/0028-provider-hours.sql" with { type: "text" };
-import personTimeZone from "./migrations/0031-person-time-zone.sql" with { type: "text" };
-import verifiedAgents from "./migrations/0030-verified-agents.sql" with { type: "text" };
 
 /** Rebuilds tables: the statements of a store run in one transaction, because half of them cannot be repeated. */
 interface Rebuild {
@@ -45,7 +45,7 @@ interface Rebuild {
 }
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = [
-  ["0001-house", core],
+  ["0001-core", core],
   ["0002-people", people],
   ["0003-provider-keys", providerKeys],
   ["0004-events", events],
@@ -56,7 +56,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = 
   ["0009-budgets", budgets],
   ["0010-operator", operator],
   ["0011-x402", x402],
-  ["0012-loose-ends", looseEnds],
+  ["0012-write-offs", writeOffs],
   ["0013-key-scopes", keyScopes],
   ["0014-usage-rollup", usageRollup],
   ["0015-key-policy", keyPolicy],
@@ -80,6 +80,11 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = 
   ["0033-charge-hours", chargeHours],
   ["0034-binary-responses", binaryResponses],
 ];
+/** Names that older versions recorded, and their names today. */
+const RENAMED: ReadonlyMap<string, string> = new Map([
+  ["0001-house", "0001-core"],
+  ["0012-loose-ends", "0012-write-offs"],
+]);
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */
 const UNAVAILABLE_ATTEMPTS_MAX = 3;
@@ -138,7 +143,8 @@ export async function missingMigrations(db: Db): Promise<readonly string[]> {
 }
 
 async function appliedMigrations(db: Db): Promise<ReadonlySet<string>> {
-  return new Set((await db.all("select name from migration")).map((row) => String(row["name"])));
+  const rows = await db.all("select name from migration");
+  return new Set(rows.map((row) => String(row["name"])).map((name) => RENAMED.get(name) ?? name));
 }
 
 /** An entry among the migrations of a store whose move from another store is not finished. */

@@ -48,6 +48,16 @@ for (const kind of STORE_KINDS) {
       if (kind === "sqlite") rmSync(location.address, { recursive: true });
     });
 
+    test("accepts a store that recorded migrations by their former names", async () => {
+      const { db, close } = await openStore(kind);
+      const rename = "update migration set name = ? where name = ?";
+      await db.write((tx) => tx.run(rename, ["0001-house", "0001-core"]));
+      await db.write((tx) => tx.run(rename, ["0012-loose-ends", "0012-write-offs"]));
+      expect(await missingMigrations(db)).toEqual([]);
+      expect(await migrate(db, 2)).toEqual([]);
+      await close();
+    });
+
     test("rejects a store of a newer version and says what to do", async () => {
       const { db, close } = await openStore(kind);
       await db.write((tx) =>

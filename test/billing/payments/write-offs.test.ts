@@ -253,9 +253,9 @@ describeEachStore((kind, open) => {
       await wins[0]?.(1_050);
       await store.db.write(async (tx) => {
         await tx.run("update wallet set written_off = 0 where account_id = ?", [accountId]);
-        await tx.run("delete from migration where name = '0012-loose-ends'");
+        await tx.run("delete from migration where name = '0012-write-offs'");
       });
-      expect(await migrate(store.db, 2)).toEqual(["0012-loose-ends"]);
+      expect(await migrate(store.db, 2)).toEqual(["0012-write-offs"]);
       await expectLedgerValid(store.db);
       await wins[1]?.(525);
       expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
