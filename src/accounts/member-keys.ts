@@ -3,7 +3,8 @@
 // others create none. A developer changes only keys that they created, and raises nothing.
 
 import { Fault } from "../base/fault.ts";
-import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
+import { formatUsdExact } from "../base/format.ts";
+import { type Nano, maxNano, toNano } from "../base/money.ts";
 import { grantedScopes, MODEL_CALL_SCOPES, type Scope } from "../http/scopes.ts";
 import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
 import { getKey, type Key, type Keys, listKeysBy, lockKey } from "../keys/keys.ts";
@@ -127,7 +128,7 @@ async function assertWithinAllowance(
   const { limit = null, limitWindow = null } = settings;
   if (limit === null || limit > left)
     throw allowanceFault(
-      `Your allowance has ${usdText(left)} USD left for new keys. Set a limit of at most that.`,
+      `Your allowance has ${formatUsdExact(left)} left for new keys. Set a limit of at most that.`,
     );
   if (limitWindow !== null && limitWindow !== allowance.window)
     throw allowanceFault(

@@ -38,7 +38,7 @@ const EMAIL_MAX = 254;
 
 const BalanceRecord = z
   .object({
-    credits: z.int().meta({ description: "One credit is 0.000001 USD." }),
+    credits: z.int().meta({ description: "One credit is $0.000001." }),
     usd: z.number(),
     held_credits: z.int().meta({ description: "Held by running calls and not available." }),
   })

@@ -13,7 +13,13 @@ export function formatUsd(amount: Nano): string {
   if (amount < 0n) return `−${formatUsd(-amount)}`;
   if (amount > 0n && amount < NANO_PER_MICRO_USD) return "less than $0.000001";
   const step = amount < NANO_PER_USD ? NANO_PER_MICRO_USD : NANO_PER_CENT;
-  const [whole = "0", fraction = ""] = usdText(amount - (amount % step)).split(".");
+  return formatUsdExact(amount - (amount % step));
+}
+
+/** Every digit, and at least two decimals: `$1,234.50`, `$0.0000015`. */
+export function formatUsdExact(amount: Nano): string {
+  if (amount < 0n) return `−${formatUsdExact(-amount)}`;
+  const [whole = "0", fraction = ""] = usdText(amount).split(".");
   return `$${BigInt(whole).toLocaleString("en-US")}.${fraction.padEnd(2, "0")}`;
 }
 

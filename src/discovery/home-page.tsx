@@ -19,7 +19,7 @@ const SITE_LINKS: readonly NavLink[] = [
 const SIGN_IN_LINK: NavLink = { href: "/console", label: "Sign in" };
 
 export const TAGLINE = "An AI gateway that AI agents can sign up for on their own";
-export const PRODUCT_SUMMARY = `${TAGLINE}. One request opens an account with starting credits, and every model works with the OpenAI and Anthropic APIs.`;
+export const PRODUCT_SUMMARY = `${TAGLINE}. One request creates an account with starting credits, and every model works with the OpenAI and Anthropic APIs.`;
 
 export function homePage(context: DocContext): PageLayout {
   const { settings } = context;
@@ -60,8 +60,8 @@ function Hero({
       <div>
         <h1>{TAGLINE}</h1>
         <p class="intro">
-          One request opens an account with starting credits. Every model works with the OpenAI and
-          Anthropic APIs, at the providers' list prices.
+          One request creates an account with starting credits. Every model works with the OpenAI
+          and Anthropic APIs, at the providers' list prices.
         </p>
         <div class="hero-links">
           {canSignIn ? (

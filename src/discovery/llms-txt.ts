@@ -19,7 +19,7 @@ export function llmsTxt(context: DocContext): string {
   );
   return `${joinParagraphs([
     `# ${PRODUCT_NAME}`,
-    `> ${TAGLINE}. One request opens an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human. Every model works with the OpenAI and Anthropic APIs. Usage is prepaid and billed at the providers' list prices.`,
+    `> ${TAGLINE}. One request creates an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human. Every model works with the OpenAI and Anthropic APIs. Usage is prepaid and billed at the providers' list prices.`,
     quickStart(context),
     section("Start here", [
       `- [auth.md](${settings.baseUrl}/auth.md): everything that an agent needs on one page, from the first key to every error`,
@@ -49,7 +49,7 @@ function quickStart(context: DocContext): string {
   return joinParagraphs([
     `The base URL is ${baseUrl}. OpenAI SDKs use ${baseUrl}/v1, Anthropic SDKs use ${baseUrl}. Send the API key as \`authorization: Bearer <API_KEY>\` or as \`x-api-key\`.`,
     context.isMounted(REGISTER_ROUTE)
-      ? "Open an account. The response contains `api_key`, which is shown once: save it in a file with mode 0600 and export it as `POSTERN_API_KEY`."
+      ? "Create an account. The response contains `api_key`, which is shown once: save it in a file with mode 0600 and export it as `POSTERN_API_KEY`."
       : "",
     context.curl(REGISTER_ROUTE),
     context.isMounted("POST /v1/chat/completions") ? "Call a model:" : "",

@@ -128,7 +128,7 @@ function apiIndex(context: DocContext): unknown {
               method: "POST",
               url: `${baseUrl}/v1/accounts`,
               body: {},
-              why: "Open an account and get its first API key.",
+              why: "Create an account and get its first API key.",
             },
           ],
         }

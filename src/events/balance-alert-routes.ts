@@ -57,7 +57,7 @@ function setRoute(): Route {
     scope: "billing:write",
     summary: "Set the low-balance alert threshold",
     description:
-      "`balance.low` is sent when a charge takes the balance below this threshold; the default is 1 USD. A balance that is already below the threshold sends no event. `balance.empty` works in the same way with a fixed threshold of 0.0001 USD.",
+      "`balance.low` is sent when a charge takes the balance below this threshold; the default is $1.00. A balance that is already below the threshold sends no event. `balance.empty` works in the same way with a fixed threshold of $0.0001.",
     body: z
       .strictObject({
         low_usd: UsdAmount.meta({ description: "A US dollar amount; 0 to disable the alert." }),

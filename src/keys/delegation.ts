@@ -3,7 +3,8 @@
 // without a limit and with all scopes may do everything.
 
 import { Fault } from "../base/fault.ts";
-import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
+import { formatUsdExact } from "../base/format.ts";
+import { type Nano, maxNano, toNano } from "../base/money.ts";
 import type { LimitWindow } from "../base/spend-window.ts";
 import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
 import { hasRates, type KeyPolicy, policyText } from "../http/key-policy.ts";
@@ -134,7 +135,7 @@ function assertLimitWithin(access: Access, limit: Nano | null, window: LimitWind
     throw ownerOnlyFault(
       access,
       "limit_usd",
-      `This key has ${usdText(remaining)} USD left of its own limit. Set \`limit_usd\` to at most that; it is subtracted from this key's limit.`,
+      `This key has ${formatUsdExact(remaining)} left of its own limit. Set \`limit_usd\` to at most that; it is subtracted from this key's limit.`,
     );
   if (window !== null && window !== key.limitWindow)
     throw ownerOnlyFault(

@@ -2,7 +2,8 @@
 // Transfers are append-only; a wallet is the sum of its transfers, and `held <= promo + paid` is true at every commit.
 
 import { Fault } from "../base/fault.ts";
-import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
+import { formatUsdExact } from "../base/format.ts";
+import { MAX_NANO, type Nano } from "../base/money.ts";
 import {
   type Db,
   setShortLockTimeout,
@@ -208,7 +209,7 @@ export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
   const wallet = toWallet(row);
   if (wallet.promo + wallet.paid + request.amount > MAX_NANO) {
     throw new Fault("invalid_request", `deposit of ${request.amount} exceeds the limit`, {
-      message: `A balance cannot exceed ${usdText(MAX_NANO)} USD.`,
+      message: `A balance cannot exceed ${formatUsdExact(MAX_NANO)}.`,
     });
   }
   const { id, accountId, from, amount, kind, ref, now, memo } = request;

@@ -168,7 +168,7 @@ const TOOLS: readonly ToolSpec[] = [
     title: "Poll a claim",
     routeId: "pollClaim",
     description:
-      "Tells whether the human has claimed the account. Call it every `interval` seconds until `status` is `claimed`.",
+      "Returns whether the human has claimed the account. Call it every `interval` seconds until `status` is `claimed`.",
     annotations: READS,
     fixed: ["grant_type"],
     output: ClaimStatus,

@@ -53,7 +53,7 @@ export const UsageRecordSchema = z
         "The cost is the sum of `count` × `usd`, rounded up once to a billionth of a dollar.",
     }),
     cost_usd: z.string().meta({ description: "Exact to a billionth of a dollar." }),
-    cost_credits: z.number().meta({ description: "One credit is 0.000001 USD." }),
+    cost_credits: z.number().meta({ description: "One credit is $0.000001." }),
     byok: z
       .boolean()
       .meta({ description: "True if the call used your own provider key and was not charged." }),

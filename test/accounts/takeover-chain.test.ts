@@ -1,4 +1,4 @@
-// The chain of a takeover by a key limited to 0.01 USD in a claimed account: each step that once worked is refused, and what
+// The chain of a takeover by a key limited to $0.01 in a claimed account: each step that once worked is refused, and what
 // remains cannot spend more than the limit.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";

@@ -8,6 +8,7 @@ import {
   formatCosts,
   formatSpend,
   formatUsd,
+  formatUsdExact,
   formatUsdShort,
   pluralize,
 } from "../../src/base/format.ts";
@@ -30,6 +31,18 @@ describe("formatUsd", () => {
     [-1_500_000n, "−$0.0015"],
   ])("formats %s nano-USD as %s", (amount, text) => {
     expect(formatUsd(amount)).toBe(text);
+  });
+});
+
+describe("formatUsdExact", () => {
+  test.each([
+    [0n, "$0.00"],
+    [1n, "$0.000000001"],
+    [2_500_000_000n, "$2.50"],
+    [1_234_567_800_001n, "$1,234.567800001"],
+    [-1_050_000_000n, "−$1.05"],
+  ])("formats %s nano-USD as %s", (amount, text) => {
+    expect(formatUsdExact(amount)).toBe(text);
   });
 });
 

@@ -16,7 +16,7 @@ const amount = fc.bigInt({ min: -MAX_NANO, max: MAX_NANO });
 const nonNegativeAmount = fc.bigInt({ min: 0n, max: MAX_NANO });
 
 describe("amounts", () => {
-  test("0.05 USD is 50,000 credits", () => {
+  test("$0.05 is 50,000 credits", () => {
     const start = nanoFromUsd("0.05") ?? 0n;
     expect([start, creditsOf(start), usdOf(start), usdText(start)]).toEqual([
       50_000_000n,

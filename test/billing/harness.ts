@@ -125,7 +125,7 @@ export async function deliverWebhooks(harness: BillingHarness, stripe: FakeStrip
     await deliverWebhook(harness, stripe, body);
 }
 
-/** An account that has bought credits for 10 USD on a Stripe page. */
+/** An account that has bought credits for $10 on a Stripe page. */
 export async function createBuyer(harness: BillingHarness, stripe: FakeStripe) {
   const accountId = await harness.newAccount();
   const { id: invoiceId } = await harness.newInvoice(accountId, 1_000);
@@ -176,7 +176,7 @@ export async function saveMethod(
   return method;
 }
 
-/** Enables auto top-up: below 5 USD buy for 10 USD, at most 30 USD a month, unless `rules` say otherwise. */
+/** Enables auto top-up: below $5 buy for $10, at most $30 a month, unless `rules` say otherwise. */
 export async function enableTopUp(
   harness: BillingHarness,
   accountId: string,

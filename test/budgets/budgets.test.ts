@@ -39,7 +39,7 @@ const NOON = Date.UTC(2026, 10, 29, 12);
 const MIDNIGHT = "2026-11-30T00:00:00.000Z";
 const MONTH_END = "2026-12-01T00:00:00.000Z";
 const OWN = "sk-own-0123456789abcdefghij";
-/** Holds and costs about 0.0005 USD. */
+/** Holds and costs about $0.0005. */
 const CALL = "[[sim: tokens=200]] x";
 
 for (const store of STORE_KINDS) {

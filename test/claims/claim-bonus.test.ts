@@ -1,4 +1,4 @@
-// The daily budget of the claim bonus: mailboxes are free to create, and each could collect 1 USD.
+// The daily budget of the claim bonus: mailboxes are free to create, and each could collect $1.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/base/time.ts";

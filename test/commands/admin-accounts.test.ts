@@ -130,11 +130,11 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       const up = await admin("adjust", account.id, "2.5", "--reason", "lost transfer");
       expect([up.code, up.stderr]).toEqual([0, ""]);
       expect(up.stdout).toBe(
-        `Adjusted ${account.id} by 2.5 USD. Its balance is 2.55 USD (promotional 0.05, paid 2.5).\n`,
+        `Adjusted ${account.id} by $2.50. Its balance is $2.55 (promotional $0.05, paid $2.50).\n`,
       );
       const down = await admin("adjust", account.id, "-1.05", "--reason", "too much");
       expect(down.stdout).toContain(
-        "by -1.05 USD. Its balance is 1.5 USD (promotional 0, paid 1.5)",
+        "by −$1.05. Its balance is $1.50 (promotional $0.00, paid $1.50)",
       );
       const bucket = await admin(
         "adjust",
@@ -145,7 +145,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
         "--reason",
         "gift",
       );
-      expect(bucket.stdout).toContain("(promotional 1, paid 1.5)");
+      expect(bucket.stdout).toContain("(promotional $1.00, paid $1.50)");
       expect(await audit(account, "account.adjusted")).toMatchObject([
         { actor: { type: "operator", id: "operator" }, detail: { usd: "1", reason: "gift" } },
         { detail: { usd: "-1.05", promo_before: "0.05", paid_before: "2.5", paid_after: "1.5" } },
@@ -155,7 +155,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
 
     test("applies once per --id", async () => {
       const line = ["adjust", account.id, "0.25", "--reason", "once", "--id", "ticket-1"] as const;
-      expect((await admin(...line)).stdout).toContain("by 0.25 USD.");
+      expect((await admin(...line)).stdout).toContain("by $0.25.");
       expect((await admin(...line)).stdout).toContain("was already made; nothing changed");
       expect((await admin("verify-ledger")).stdout).toContain("No differences.");
     });
@@ -163,7 +163,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
     test("rejects a negative balance, invalid amounts, a blank reason and unknown buckets and accounts", async () => {
       const below = await admin("adjust", account.id, "-100", "--reason", "x");
       expect(below.code).toBe(1);
-      expect(below.stderr).toContain("postern admin adjust: At most 2.75 USD can be taken");
+      expect(below.stderr).toContain("postern admin adjust: At most $2.75 can be taken");
       for (const line of [
         [account.id, "0", "--reason", "x"],
         [account.id, "five", "--reason", "x"],
@@ -250,8 +250,8 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       for (const line of [
         /^account {4}acct_/m,
         /^state {6}active$/m,
-        /^balance {4}[\d.]+ USD \(promotional/m,
-        /^owed {7}0 USD$/m,
+        /^balance {4}\$[\d.]+ \(promotional/m,
+        /^owed {7}\$0\.00$/m,
         /^transfer {3}20.* adjustment /m,
         /^created {4}20.* from /m,
       ])

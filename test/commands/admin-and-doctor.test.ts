@@ -66,14 +66,14 @@ describe("postern admin grant", () => {
   test("grants credit while the gateway runs", async () => {
     const { code, stdout } = await runAdmin("grant", account.id, "5.25", "--reason", "welcome");
     expect(code).toBe(0);
-    expect(stdout).toBe(`Granted 5.25 USD to ${account.id}. Its balance is 5.3 USD.\n`);
+    expect(stdout).toBe(`Granted $5.25 to ${account.id}. Its balance is $5.30.\n`);
     expect(await balanceOf(account.key)).toBe(5_300_000);
   });
 
   test("applies once per --id", async () => {
     const before = await balanceOf(account.key);
     const line = ["grant", account.id, "1", "--reason", "twice", "--id", "ticket-7"] as const;
-    expect((await runAdmin(...line)).stdout).toContain("Granted 1 USD");
+    expect((await runAdmin(...line)).stdout).toContain("Granted $1.00");
     expect(await runAdmin(...line)).toMatchObject({ code: 0, stderr: "" });
     expect((await runAdmin(...line)).stdout).toContain("already made");
     expect(await balanceOf(account.key)).toBe(before + 1_000_000);

@@ -8,7 +8,7 @@ import { call, textAt, valueAt } from "../spec/api-client.ts";
 import { startGateway } from "../support/gateway.ts";
 import { runInProcess } from "../support/run-command.ts";
 
-test("connect solves the proof of work of a gateway and opens an account", async () => {
+test("connect solves the proof of work of a gateway and creates an account", async () => {
   const gateway = await startGateway({ env: { POSTERN_PROOF_OF_WORK_BITS: "8" } });
   const home = mkdtempSync(path.join(tmpdir(), "postern-connect-"));
   try {

@@ -72,12 +72,12 @@ describe.each(CLIENTS)("postern connect %s", (client, file) => {
     expect(existsSync(path.join(home, ".postern"))).toBe(false);
   });
 
-  test("opens an account, writes private files, and undoes all of it", async () => {
+  test("creates an account, writes private files, and undoes all of it", async () => {
     const { code, stdout } = await run("connect", client, "--yes", "--model", "sim/echo");
     expect(code).toBe(0);
     const key = savedKey();
     expect(stdout).not.toContain(key);
-    expect(stdout).toContain("Its balance is 0.05 USD. Each call reserves");
+    expect(stdout).toContain("Its balance is $0.05. Each call reserves");
     expect(stdout).toContain("Start it with:");
     expect(read(file)).toContain(gateway.url);
     expect(statSync(path.join(home, file)).mode & 0o777).toBe(0o600);
@@ -169,7 +169,7 @@ describe("postern status", () => {
     await chat(gateway, savedKey());
     const { code, stdout } = await run("status");
     expect(code).toBe(0);
-    expect(stdout).toMatch(/balance {2}0\.0499\d+ USD/);
+    expect(stdout).toMatch(/balance {2}\$0\.0499\d+ /);
     expect(stdout).toMatch(/sim\/echo {2}completed {2}0\.0000/);
   });
 

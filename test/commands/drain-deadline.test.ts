@@ -79,7 +79,7 @@ describe("the end of the drain", () => {
     expect(Number(records.find((record) => record.stream)?.cost_usd)).toBeGreaterThan(0);
     await stopPostern(again);
     const shown = (await runPostern(["admin", "show", account], tempFolder.settings)).stdout;
-    expect(shown).toContain("held       0 USD");
+    expect(shown).toContain("held       $0.00");
     tempFolder.remove();
   }, 30_000);
 
@@ -168,8 +168,8 @@ async function expectCharged(
   expect(stdout).not.toContain("before every call was settled");
   expect(code).toBe(0);
   const shown = (await runPostern(["admin", "show", account], settings)).stdout;
-  expect(shown).toContain("held       0 USD");
-  expect(shown).not.toContain("balance    0.05 USD");
+  expect(shown).toContain("held       $0.00");
+  expect(shown).not.toContain("balance    $0.05");
   const verified = (await runPostern(["admin", "verify-ledger"], settings)).stdout;
   expect(verified).toMatch(/0 open holds.* 1 usage records/);
 }

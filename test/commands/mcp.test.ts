@@ -89,7 +89,7 @@ const CLIENTS = [
 ] as const;
 
 describe.each(CLIENTS)("%s over standard input and output", (_name, connect) => {
-  test("opens an account, keeps its key in a private file, and uses it", async () => {
+  test("creates an account, keeps its key in a private file, and uses it", async () => {
     let credits: unknown;
     let key = "";
     await connect({}, async (call) => {

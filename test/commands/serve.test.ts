@@ -87,8 +87,8 @@ describe("postern serve", () => {
     expect(await stream.text()).toEndWith("data: [DONE]\n\n");
     expect((await running.exited).code).toBe(0);
     const { stdout } = await runPostern(["admin", "show", account], tempFolder.settings);
-    expect(stdout).toContain("held       0 USD");
-    expect(stdout).not.toContain("balance    0.05 USD");
+    expect(stdout).toContain("held       $0.00");
+    expect(stdout).not.toContain("balance    $0.05");
     expect((await runPostern(["admin", "verify-ledger"], tempFolder.settings)).stdout).toMatch(
       /0 open holds.* 1 usage records/,
     );
@@ -104,7 +104,7 @@ describe("postern serve", () => {
     expect((await stopPostern(running)).code).toBe(0);
     expect(await read).not.toContain("[DONE]");
     const { stdout } = await runPostern(["admin", "show", account], tempFolder.settings);
-    expect(stdout).toContain("held       0 USD");
+    expect(stdout).toContain("held       $0.00");
     expect((await runPostern(["admin", "verify-ledger"], tempFolder.settings)).stdout).toMatch(
       /0 open holds.* 2 usage records/,
     );

@@ -50,7 +50,7 @@ async function runShell(code: string): Promise<string> {
 }
 
 describe("the home page", () => {
-  test("opens an account with its first snippet", async () => {
+  test("creates an account with its first snippet", async () => {
     const account: unknown = JSON.parse(await runShell(snippet("Agent")));
     expect(account).toMatchObject({ api_key: expect.stringContaining("-rt-") });
   });

@@ -71,7 +71,7 @@ const createAccount = publicWriteRoute({
   method: "POST",
   path: "/v1/accounts",
   id: "createAccount",
-  summary: "Open a funded account",
+  summary: "Create a funded account",
   description: "Returns the account, its first key and a starting balance. The key is shown once.",
   tag: "Accounts",
   dialect: "openai",

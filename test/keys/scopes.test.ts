@@ -50,7 +50,7 @@ describe.each(STORE_KINDS)("scopes of keys on %s", (store) => {
   };
 
   for (const isClaimed of [true, false])
-    test(`a key limited to 0.01 USD takes nothing over, ${isClaimed ? "with" : "without"} an owner`, async () => {
+    test(`a key limited to $0.01 takes nothing over, ${isClaimed ? "with" : "without"} an owner`, async () => {
       const account = await registerAccount(gateway);
       const firstId = await ownId(account);
       const limited = await createKey(account, { limit_usd: 0.01 });

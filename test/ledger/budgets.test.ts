@@ -112,7 +112,7 @@ describeEachStore((kind, open) => {
     const crossingsOf = (id: string): readonly string[] =>
       crossings
         .filter((one) => one.accountId === id)
-        .map((one) => `${one.window} ${one.percent} % at ${one.used} of ${one.limit}`);
+        .map((one) => `${one.window} ${one.percent}% at ${one.used} of ${one.limit}`);
 
     test("a budget counts holds and settlements to the last nano-USD", async () => {
       const id = await account({ day: 100n });
@@ -257,25 +257,22 @@ describeEachStore((kind, open) => {
       expect(await used(id, MIDNIGHT)).toEqual([100n, 100n]);
     });
 
-    test("50 %, 80 % and 100 % of each budget are reported once per window", async () => {
+    test("50%, 80% and 100% of each budget are reported once per window", async () => {
       const id = await account({ day: 100n, month: 400n });
       await spend(id, "1", 49n);
       expect(crossingsOf(id)).toEqual([]);
       await spend(id, "2", 1n);
-      expect(crossingsOf(id)).toEqual(["day 50 % at 50 of 100"]);
+      expect(crossingsOf(id)).toEqual(["day 50% at 50 of 100"]);
       await spend(id, "3", 29n);
       await spend(id, "4", 1n, { key: "l" });
       await spend(id, "5", 20n);
-      expect(crossingsOf(id).slice(1)).toEqual([
-        "day 80 % at 80 of 100",
-        "day 100 % at 100 of 100",
-      ]);
+      expect(crossingsOf(id).slice(1)).toEqual(["day 80% at 80 of 100", "day 100% at 100 of 100"]);
       await spend(id, "6", 100n, { now: MIDNIGHT });
       expect(crossingsOf(id).slice(3)).toEqual([
-        "day 50 % at 100 of 100",
-        "day 80 % at 100 of 100",
-        "day 100 % at 100 of 100",
-        "month 50 % at 200 of 400",
+        "day 50% at 100 of 100",
+        "day 80% at 100 of 100",
+        "day 100% at 100 of 100",
+        "month 50% at 200 of 400",
       ]);
     });
 
@@ -300,7 +297,7 @@ describeEachStore((kind, open) => {
       await spend(id, "1", 60n);
       expect((await set(id, { day: 200n })).crossings).toEqual([]);
       await spend(id, "2", 40n);
-      expect(crossingsOf(id)).toEqual(["day 50 % at 60 of 100", "day 50 % at 100 of 200"]);
+      expect(crossingsOf(id)).toEqual(["day 50% at 60 of 100", "day 50% at 100 of 200"]);
       const lowered = await set(id, { day: 110n });
       expect(lowered.crossings.map((one) => one.percent)).toEqual([80]);
       expect((await set(id, { day: 110n })).crossings).toEqual([]);

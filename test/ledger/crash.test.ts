@@ -19,7 +19,7 @@ setDefaultTimeout(60_000);
 const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
 const KILLS = 20;
 const RUN_MS_MAX = 60;
-/** Spent quickly. Later runs get a limit of twice the current spend, so each starts by crossing 50 %. */
+/** Spent quickly. Later runs get a limit of twice the current spend, so each starts by crossing 50%. */
 const FIRST_BUDGET = 2_000n;
 
 describeEachStore((kind, open) => {

@@ -169,7 +169,7 @@ describeEachStore((kind, open) => {
         await adjust("3", { bucket: "promo" });
         expect(await readWallet(store.db, account)).toMatchObject({ promo: 4n * NANO_PER_USD });
         expect(await rejectionMessage(adjust("-0.6", { bucket: "paid" }))).toContain(
-          "At most 0.5 USD can be taken from paid",
+          "At most $0.50 can be taken from paid",
         );
         await expectLedgerValid(store.db);
       });
@@ -178,11 +178,11 @@ describeEachStore((kind, open) => {
         await grant("3");
         const release = await harness.hold(account, 2n * NANO_PER_USD);
         expect(await rejectionMessage(adjust("-1.000000001"))).toContain(
-          "At most 1 USD can be taken",
+          "At most $1.00 can be taken",
         );
         await adjust("-1");
         expect(await rejectionMessage(adjust("-0.000000001"))).toContain(
-          "At most 0 USD can be taken",
+          "At most $0.00 can be taken",
         );
         await release();
         await adjust("-2");
@@ -202,7 +202,7 @@ describeEachStore((kind, open) => {
           -2n * NANO_PER_USD,
           -2n * NANO_PER_USD,
         ]);
-        expect(await rejectionMessage(adjust("9000001"))).toContain("cannot exceed 9000000 USD");
+        expect(await rejectionMessage(adjust("9000001"))).toContain("cannot exceed $9,000,000.00");
         account = "acct_none";
         expect(await rejectionMessage(adjust("1"))).toContain("no wallet");
         expect(await rejectionMessage(adjust("-1"))).toContain("no wallet");

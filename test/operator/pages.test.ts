@@ -199,7 +199,7 @@ describeEachStore((kind) => {
           ["grant", { usd: "-1", reason: "x" }, "greater than zero"],
           ["grant", { usd: "1", reason: "   " }, "The reason must be one line"],
           ["grant", { usd: "9000001", reason: "x" }, "cannot exceed"],
-          ["adjust", { usd: "-0.06", reason: "x" }, "At most 0.05 USD can be taken"],
+          ["adjust", { usd: "-0.06", reason: "x" }, "At most $0.05 can be taken"],
           ["adjust", { usd: "-0.01", bucket: "paid", reason: "x" }, "from paid"],
           ["adjust", { usd: "1", bucket: "other", reason: "x" }, "bucket"],
           ["freeze", { reason: "" }, "The reason must be one line"],

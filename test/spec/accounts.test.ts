@@ -108,7 +108,7 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
       expect(textAt(body, "api_key")).toMatch(/^pst-rt-[0-9A-Za-z]{49}$/);
     });
 
-    test("returns 50000 credits and 0.05 USD", async () => {
+    test("returns 50000 credits and $0.05", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
       expect(valueAt(body, "balance")).toEqual({ credits: 50_000, usd: 0.05, held_credits: 0 });
     });

@@ -105,7 +105,7 @@ function paymentRequired({
   if (headers === undefined)
     return new Fault("conflict", "no method takes this amount", {
       message:
-        "This amount cannot be paid in this way: it is too small. Create an invoice of at least 0.50 USD, or open its `pay_url`.",
+        "This amount cannot be paid in this way: it is too small. Create an invoice of at least $0.50, or open its `pay_url`.",
     });
   return new Fault("payment_required", "invoice is open", {
     ...(refused === undefined

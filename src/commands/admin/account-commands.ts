@@ -1,6 +1,6 @@
 // `postern admin` commands on accounts: list, show, adjust, freeze, unfreeze.
 
-import { usdText } from "../../base/money.ts";
+import { formatUsdExact } from "../../base/format.ts";
 import { PAGE_LIMIT_MAX } from "../../base/pagination.ts";
 import { handleBalanceThresholds } from "../../billing/event-handlers.ts";
 import { readAccountDetails } from "../../operator/accounts/account-details.ts";
@@ -155,15 +155,15 @@ async function adjustCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<num
   const done = await db.write((tx) => adjustBalance(tx, act));
   cli.print(
     done.isChanged
-      ? `Adjusted ${accountId} by ${usdText(amount)} USD. ${balanceText(done)}`
+      ? `Adjusted ${accountId} by ${formatUsdExact(amount)}. ${balanceText(done)}`
       : `This adjustment was already made; nothing changed. ${balanceText(done)}`,
   );
   return 0;
 }
 
 function balanceText({ after }: ChangeResult): string {
-  const owed = after.owed === 0n ? "" : `, and it owes ${usdText(after.owed)} USD`;
-  return `Its balance is ${usdText(after.promo + after.paid)} USD (promotional ${usdText(after.promo)}, paid ${usdText(after.paid)})${owed}.`;
+  const owed = after.owed === 0n ? "" : `, and it owes ${formatUsdExact(after.owed)}`;
+  return `Its balance is ${formatUsdExact(after.promo + after.paid)} (promotional ${formatUsdExact(after.promo)}, paid ${formatUsdExact(after.paid)})${owed}.`;
 }
 
 async function freezeCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
@@ -185,7 +185,7 @@ async function unfreezeCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<n
     unfreezeAccount(tx, { ...readAction(args, cli), accountId }),
   );
   const debt =
-    after.owed === 0n ? "" : ` It still owes ${usdText(after.owed)} USD, which keeps it frozen.`;
+    after.owed === 0n ? "" : ` It still owes ${formatUsdExact(after.owed)}, which keeps it frozen.`;
   cli.print(
     isChanged
       ? `Unfroze ${accountId}.${debt}`

@@ -2,7 +2,8 @@
 
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { nanoFromUsd, usdText } from "../../base/money.ts";
+import { formatUsdExact } from "../../base/format.ts";
+import { nanoFromUsd } from "../../base/money.ts";
 import { onKeyRevokedByOperator } from "../../events/producers.ts";
 import { lockKey, revokeKey } from "../../keys/keys.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
@@ -56,10 +57,10 @@ async function grantCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<numb
   }
   const act = { ...readAction(args, cli), accountId, amount, id: operationId(args, cli) };
   const { isChanged, after } = await db.write((tx) => grantCredit(tx, act));
-  const balance = `Its balance is ${usdText(after.promo + after.paid)} USD.`;
+  const balance = `Its balance is ${formatUsdExact(after.promo + after.paid)}.`;
   cli.print(
     isChanged
-      ? `Granted ${usdText(amount)} USD to ${accountId}. ${balance}`
+      ? `Granted ${formatUsdExact(amount)} to ${accountId}. ${balance}`
       : `This grant was already made; nothing changed. ${balance}`,
   );
   return 0;

@@ -2,7 +2,7 @@
 
 import { newId } from "../../base/id.ts";
 import { createLog } from "../../base/log.ts";
-import { usdText } from "../../base/money.ts";
+import { formatUsdExact } from "../../base/format.ts";
 import { centsFromUsd, formatCents } from "../../billing/invoices/cents.ts";
 import type { PaymentDeps } from "../../billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../billing/payments/manual-payments.ts";
@@ -161,7 +161,7 @@ async function writeOffCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<n
     after.frozenAt === null ? "which can make calls again" : "which an operator has frozen";
   cli.print(
     isChanged
-      ? `Wrote off ${usdText(before.owed)} USD of ${accountId}, ${rest}.`
+      ? `Wrote off ${formatUsdExact(before.owed)} of ${accountId}, ${rest}.`
       : `${accountId} owes nothing.`,
   );
   return 0;

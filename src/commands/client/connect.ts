@@ -25,7 +25,7 @@ const MASK = "••••";
 
 export const connect: Command = {
   summary: "Configure a coding agent to use a gateway",
-  details: `Clients: ${CLIENT_NAMES.join(", ")}. Opens an account if there is no key in ~/.postern. Without --yes, nothing is\nopened or written: the changes are only shown.`,
+  details: `Clients: ${CLIENT_NAMES.join(", ")}. Creates an account if there is no key in ~/.postern. Without --yes, nothing is\ncreated or written: the changes are only shown.`,
   positionals: ["client"],
   flags: {
     url: URL_FLAG,
@@ -39,7 +39,7 @@ export const connect: Command = {
     claim: {
       type: "string",
       placeholder: "<email>",
-      description: "Start handing the account to this person.",
+      description: "Start a claim of the account by this person.",
     },
   },
   run: async (args, cli) => {
@@ -65,7 +65,7 @@ async function connectClient(client: string, args: ParsedArgs, cli: CliEnv): Pro
   const key = found ?? (isWriting ? await openAccount(url, cli) : KEY_PLACEHOLDER);
   if (client === ENV_CLIENT) {
     printEnvironment(url, key, cli);
-    if (key === KEY_PLACEHOLDER) cli.print("Add --yes to open an account.");
+    if (key === KEY_PLACEHOLDER) cli.print("Add --yes to create an account.");
   } else {
     const sorted = [model, ...models.filter(({ id }) => id !== model.id)];
     configure(client, { home, url, key, model, models: sorted }, isWriting, cli);
@@ -117,11 +117,11 @@ function chooseModel(
 async function openAccount(url: string, cli: CliEnv): Promise<string> {
   const created = await createAccount(url, cli);
   const key = stringIn(created["api_key"]);
-  if (key === undefined) throw new Error("The gateway opened an account without a key.");
-  cli.print(`Opened an account. Its key is in ${saveKey(cli.client.homeFolder, url, created)}`);
+  if (key === undefined) throw new Error("The gateway created an account without a key.");
+  cli.print(`Created an account. Its key is in ${saveKey(cli.client.homeFolder, url, created)}`);
   const usd = objectIn(created["balance"])?.["usd"];
   cli.print(
-    `Its balance is ${String(usd)} USD. Each call reserves the cost of its longest possible reply, and gets a 402 if the balance is lower: ask a human to claim the account (--claim <email>), or buy credits.`,
+    `Its balance is $${String(usd)}. Each call reserves the cost of its longest possible reply, and gets a 402 if the balance is lower: ask a human to claim the account (--claim <email>), or buy credits.`,
   );
   return key;
 }

@@ -16,7 +16,7 @@ const UNREACHABLE_CODE = -32_000;
 export const mcp: Command = {
   summary: "Serve the MCP tools of a gateway over standard input and output",
   details:
-    "The key is that of ~/.postern/<host>.json or POSTERN_API_KEY. Without one, create_account opens an account and its\nkey is kept in that file.",
+    "The key is that of ~/.postern/<host>.json or POSTERN_API_KEY. Without one, create_account creates an account and its\nkey is kept in that file.",
   positionals: [],
   flags: { url: URL_FLAG },
   run: async (args, cli) => {

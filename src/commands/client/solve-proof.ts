@@ -1,4 +1,4 @@
-// Solves the proof of work that a gateway may ask for before it opens an account.
+// Solves the proof of work that a gateway may ask for before it creates an account.
 
 import { createHash } from "node:crypto";
 import { isObject, stringIn } from "../../base/json.ts";

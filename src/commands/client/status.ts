@@ -24,7 +24,7 @@ export const status: Command = {
     const { data } = await request(url, `GET /v1/usage?limit=${CALLS_SHOWN}`, { key });
     const { credits, usd } = objectIn(balance) ?? {};
     cli.print(`account  ${stringIn(objectIn(account)?.["id"]) ?? ""} at ${url}`);
-    cli.print(`balance  ${String(usd)} USD (${String(credits)} credits)`);
+    cli.print(`balance  $${String(usd)} (${String(credits)} credits)`);
     for (const call of arrayIn(data).map((entry) => objectIn(entry) ?? {}))
       cli.print(
         ["created_at", "model", "outcome", "cost_usd"]

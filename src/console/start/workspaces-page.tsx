@@ -77,7 +77,7 @@ function CreateForm({
       </form>
       {isFirst ? (
         <p class="hint">
-          If an agent opened an account for you, open the claim link that it sent you instead. To
+          If an agent created an account for you, open the claim link that it sent you instead. To
           let an agent open one, give it the address of <a href="/auth.md">auth.md</a>.
         </p>
       ) : null}

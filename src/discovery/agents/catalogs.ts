@@ -19,9 +19,9 @@ export function ardManifest({ settings, isMounted }: DocContext): unknown {
     type: MCP_CARD_TYPE,
     url: `${baseUrl}${MCP_PATH}/server-card`,
     description:
-      "Tools to open an account, call language models, read usage, pay and start a claim.",
+      "Tools to create an account, call language models, read usage, pay and start a claim.",
     representativeQueries: [
-      "open an account for language models without a human",
+      "create an account for language models without a human",
       "call a language model from any provider",
       "what does this model call cost",
     ],

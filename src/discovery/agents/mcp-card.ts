@@ -19,7 +19,7 @@ export function mcpServerCard({ settings }: DocContext): unknown {
     version,
     title: PRODUCT_NAME,
     description:
-      "Open a funded account without a human, call any language model, pay and hand over.",
+      "Create a funded account without a human, call any language model, pay, and start a claim.",
     websiteUrl: baseUrl,
     remotes: [
       {

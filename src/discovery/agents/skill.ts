@@ -10,7 +10,7 @@ import { MCP_PATH } from "./mcp-card.ts";
 const SKILL_NAME = "postern";
 export const SKILL_PATH = `/.well-known/agent-skills/${SKILL_NAME}/SKILL.md`;
 export const SKILL_DESCRIPTION =
-  "Open a funded account for language models without a human, call any model with the OpenAI or Anthropic API or over MCP, read usage, pay, and let a human claim the account. Use it when you need an API key or a model and have none.";
+  "Create a funded account for language models without a human, call any model with the OpenAI or Anthropic API or over MCP, read usage, pay, and let a human claim the account. Use it when you need an API key or a model and have none.";
 
 export function skillMd(context: DocContext): string {
   const { settings, curl, isMounted } = context;
@@ -22,7 +22,7 @@ export function skillMd(context: DocContext): string {
     ...step(
       isMounted(REGISTER_ROUTE),
       "Register",
-      `One request opens an account with ${creditsText(startingCredits)}. Store \`api_key\` in a file with mode 0600: it is shown once. Export it as \`POSTERN_API_KEY\`.`,
+      `One request creates an account with ${creditsText(startingCredits)}. Store \`api_key\` in a file with mode 0600: it is shown once. Export it as \`POSTERN_API_KEY\`.`,
       curl(REGISTER_ROUTE),
     ),
     ...step(

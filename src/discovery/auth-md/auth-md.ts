@@ -49,7 +49,7 @@ function introduction(context: DocContext): string {
     : "";
   return joinParagraphs([
     `# auth.md: how agents sign up for ${PRODUCT_NAME}`,
-    `This page is for AI agents. It explains how to open an account at ${settings.baseUrl}, store its API key, call a language model and pay for it. None of these steps needs a browser or a human.${claimable}`,
+    `This page is for AI agents. It explains how to create an account at ${settings.baseUrl}, store its API key, call a language model and pay for it. None of these steps needs a browser or a human.${claimable}`,
     markdownTable(
       ["What", "Value"],
       [

@@ -20,7 +20,7 @@ export function claimSection(context: DocContext): Section | undefined {
       context.curl(START_CLAIM_ROUTE),
       context.responseExample(START_CLAIM_ROUTE),
       "Send the human `verification_uri_complete` and the `user_code`, with a message like this:",
-      `> To take over the account that I opened, open this link and sign in as human@example.com. Check that the page shows the code ${userCode}, then confirm. Enter the code only on that page; I will not ask you for it.`,
+      `> To claim the account that I created, open this link and sign in as human@example.com. Check that the page shows the code ${userCode}, then confirm. Enter the code only on that page; I will not ask you for it.`,
       "Do not open the link yourself. The code expires after `expires_in` seconds. Starting another claim invalidates the previous link and code.",
       "`503` with `provider_not_configured` means that humans cannot sign in to this gateway. Do not try again; tell your human. Your key keeps working.",
       "### Poll for the result",

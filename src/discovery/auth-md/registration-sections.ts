@@ -14,7 +14,7 @@ export function findKeySection(context: DocContext): Section {
   return {
     title: "Find an existing key",
     text: joinParagraphs([
-      `Open an account only if you have none. First look for a key that begins with \`${settings.keyPrefix}-rt-\`, in this order:`,
+      `Create an account only if you have none. First look for a key that begins with \`${settings.keyPrefix}-rt-\`, in this order:`,
       [
         "1. the environment variable `POSTERN_API_KEY`",
         `2. the file \`${keyFilePath(settings)}\`, which *Register* writes and *Store the key* reads`,
@@ -34,7 +34,7 @@ export function registerSection(context: DocContext): Section | undefined {
   return {
     title: "Register",
     text: joinParagraphs([
-      "One request opens the account. It needs no key, no browser and no human.",
+      "One request creates the account. It needs no key, no browser and no human.",
       "**Ask your human before you use their email address.** Without an address, send `{}`: nothing on this page depends on it.",
       "These commands write the response to a file that only you can read, so that the key never appears in a transcript:",
       context.curl(REGISTER_ROUTE, {
@@ -45,14 +45,14 @@ export function registerSection(context: DocContext): Section | undefined {
         ],
         extraArgs: [`-H "idempotency-key: $(cat ${idempotencyFile})"`, `-D - -o ${file}`],
       }),
-      `\`curl\` prints the response headers. Status \`${successStatus(context, REGISTER_ROUTE)}\` means that the account is open. The file then contains something like:`,
+      `\`curl\` prints the response headers. Status \`${successStatus(context, REGISTER_ROUTE)}\` means that the account was created. The file then contains something like:`,
       context.responseExample(REGISTER_ROUTE),
       "Request fields:",
       context.bodyFields(REGISTER_ROUTE),
       ...proofParagraphs(context),
       ...verifiedAgentParagraphs(context),
       ...grantParagraphs(context),
-      "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again from the same address: the same `idempotency-key` returns the first response instead of opening a second account.",
+      "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again from the same address: the same `idempotency-key` returns the first response instead of creating a second account.",
     ]),
   };
 }

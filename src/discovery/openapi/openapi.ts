@@ -55,7 +55,7 @@ function infoOf(settings: DiscoverySettings): OpenApiDocument["info"] {
     version: settings.version,
     summary: `${TAGLINE}.`,
     description: [
-      `One request opens an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human or a browser.`,
+      `One request creates an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human or a browser.`,
       "Every model works with the OpenAI and Anthropic APIs. Credits are prepaid; usage is billed at the providers' list prices.",
       `For agents, [auth.md](${settings.baseUrl}/auth.md) has everything on one page.`,
       "Clients must ignore unknown fields: responses may gain new ones.",

@@ -1,7 +1,7 @@
 // Descriptions of the tags. A tag without one gets a generic sentence.
 
 const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
-  accounts: "Open an account without a human, and get its balance and budgets.",
+  accounts: "Create an account without a human, and get its balance and budgets.",
   models: "Call a model with the OpenAI or Anthropic API. List models and their prices.",
   inference: "Call a model with the OpenAI or Anthropic API.",
   "model calls": "Call a model with the OpenAI or Anthropic API.",

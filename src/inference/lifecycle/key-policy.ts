@@ -59,7 +59,7 @@ function refusalOf(
   if (input <= max && output <= max) return undefined;
   return {
     field: "max_price_per_million_usd",
-    message: `This key may only call models whose list price is at most ${maxPriceUsd} USD per million input tokens and per million output tokens, and ${id} costs more.`,
+    message: `This key may only call models whose list price is at most $${maxPriceUsd} per million input tokens and per million output tokens, and ${id} costs more.`,
   };
 }
 

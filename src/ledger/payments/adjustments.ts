@@ -3,7 +3,8 @@
 // is changed.
 
 import { Fault } from "../../base/fault.ts";
-import { type Nano, MAX_NANO, maxNano, minNano, usdText } from "../../base/money.ts";
+import { formatUsdExact } from "../../base/format.ts";
+import { type Nano, MAX_NANO, maxNano, minNano } from "../../base/money.ts";
 import { type Row, type Tx, integerOrNull } from "../../store/db.ts";
 import {
   type ThresholdCrossing,
@@ -96,7 +97,7 @@ function creditPostings(
   { accountId, amount, bucket }: Adjustment,
 ): readonly Posting[] {
   if (before.promo + before.paid + amount > MAX_NANO)
-    throw conflictFault(`A balance cannot exceed ${usdText(MAX_NANO)} USD.`);
+    throw conflictFault(`A balance cannot exceed ${formatUsdExact(MAX_NANO)}.`);
   const debt = bucket === "promo" ? 0n : minNano(amount, before.owed);
   const to = bucket ?? "paid";
   return [
@@ -114,7 +115,7 @@ function debitPostings(
   const available = bucket === undefined ? free : minNano(before[bucket], free);
   if (wanted > available)
     throw conflictFault(
-      `At most ${usdText(maxNano(available, 0n))} USD can be taken${bucket === undefined ? "" : ` from ${bucket}`}. The balance is ${usdText(before.promo)} USD promotional and ${usdText(before.paid)} USD paid credit, of which open calls hold ${usdText(before.held)} USD.`,
+      `At most ${formatUsdExact(maxNano(available, 0n))} can be taken${bucket === undefined ? "" : ` from ${bucket}`}. The balance is ${formatUsdExact(before.promo)} promotional and ${formatUsdExact(before.paid)} paid credit, of which open calls hold ${formatUsdExact(before.held)}.`,
     );
   const promo = bucket === "paid" ? 0n : minNano(wanted, before.promo);
   return [

@@ -1,5 +1,6 @@
 // Accounts as text for a terminal and as JSON.
 
+import { formatUsdExact } from "../../base/format.ts";
 import { usdText } from "../../base/money.ts";
 import type { Page } from "../../base/pagination.ts";
 import { replaceUnsafe } from "../../base/safe-text.ts";
@@ -59,7 +60,7 @@ function moneyJson({
 
 export function accountText(details: AccountDetails, now: number): string {
   const { account, promo, paid, held, owed, keys, members } = details;
-  const usd = (amount: bigint): string => `${usdText(amount)} USD`;
+  const usd = formatUsdExact;
   return [
     `account    ${account.id}`,
     `email      ${account.email ?? "none"}`,
@@ -151,7 +152,7 @@ function stateText({ freeze }: AccountDetails): string {
   if (freeze === undefined) return "active";
   if (freeze.by === "closing") return `closing since ${timestamp(freeze.since)}`;
   return freeze.by === "debt"
-    ? `frozen by a dispute: ${usdText(freeze.owed)} USD owed`
+    ? `frozen by a dispute: ${formatUsdExact(freeze.owed)} owed`
     : `frozen by an operator since ${timestamp(freeze.since)}: ${freeze.reason}`;
 }
 

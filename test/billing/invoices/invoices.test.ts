@@ -93,7 +93,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     await gateway.stop();
   });
 
-  test("creates an invoice of 10 USD for 10,000,000 credits with a fee of 0.50 USD", async () => {
+  test("creates an invoice of $10.00 for 10,000,000 credits with a fee of $0.50", async () => {
     const response = await api<InvoiceBody>(gateway, account, CREATE, { body: { amount_usd: 10 } });
     expectStatus("createInvoice", 201, response);
     expect(response.body).toEqual({

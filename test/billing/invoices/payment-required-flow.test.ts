@@ -56,7 +56,7 @@ describe.each(STORE_KINDS)("402 on %s", (store) => {
       expect((await call()).status).toBe(200);
     });
 
-  test("names an amount that covers a call of more than 10 USD", async () => {
+  test("names an amount that covers a call of more than $10", async () => {
     const account = await registerAccount(gateway);
     const refused = await post(account, "/v1/responses", {
       model: "openai/o1-pro",

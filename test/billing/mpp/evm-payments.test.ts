@@ -185,7 +185,7 @@ describe.each(STORE_KINDS)("Machine Payments with evm on %s", (store) => {
   test("a used credential does not pay for another call", async () => {
     const credential = await credentialFor();
     expect((await call(credential)).status).toBe(200);
-    // Costs up to 1.20 USD, more than the balance.
+    // Costs up to $1.20, more than the balance.
     const body = { ...CALL, max_tokens: 120_000 };
     const headers = { ...request().headers, authorization: credential };
     const replay = await fetch(callUrl(), { ...request(body), headers });

@@ -1,6 +1,6 @@
 // A call that must be paid for, and the error that asks for the payment.
 
-/** Costs up to 0.60 USD: more than the starting credit, less than one payment buys. */
+/** Costs up to $0.60: more than the starting credit, less than one payment buys. */
 export const CALL = {
   model: "openai/gpt-5",
   messages: [{ role: "user", content: "[[sim: tokens=20]] hello" }],

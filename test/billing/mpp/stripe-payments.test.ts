@@ -295,7 +295,7 @@ describe.each(STORE_KINDS)("Machine Payments with stripe on %s", (store) => {
     );
     const response = await fetch(`${gateway.url}/v1/billing/invoice/${invoiceId}/mpp`, request({}));
     expect(response.status).toBe(409);
-    expect(((await response.json()) as ErrorBody).error.message).toContain("0.50 USD");
+    expect(((await response.json()) as ErrorBody).error.message).toContain("$0.50");
   });
 });
 

@@ -65,7 +65,7 @@ describeEachStore((kind, open) => {
       await store.close();
     });
 
-    /** An account with 10 USD of purchased credits, a saved method and auto top-up enabled. */
+    /** An account with $10 of purchased credits, a saved method and auto top-up enabled. */
     async function newEnabledAccount(
       methodOptions: Parameters<FakeStripe["completeSetup"]>[1] = {},
       rules: Parameters<typeof enableTopUp>[2] = {},

@@ -68,7 +68,7 @@ export async function signPayment(
   };
 }
 
-/** A signed payment of 1 USD, and its requirements. */
+/** A signed payment of $1, and its requirements. */
 export async function createPayment(): Promise<{
   readonly requirements: PaymentRequirements;
   readonly signed: SignedPayment;

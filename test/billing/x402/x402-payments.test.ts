@@ -58,7 +58,7 @@ import {
 setDefaultTimeout(30_000);
 
 const MODEL = "openai/gpt-5";
-/** Costs up to 0.60 USD: more than the starting credit, less than one payment buys. */
+/** Costs up to $0.60: more than the starting credit, less than one payment buys. */
 const TOKENS = 60_000;
 const TEXT = "[[sim: tokens=20]] hello";
 const messages = [{ role: "user", content: TEXT }];

@@ -205,7 +205,7 @@ test.each([
   ["openai", "audio out"],
   ["anthropic", "provider tools"],
 ])("the documented table says that %s is read to its end with %s", (provider, kind) => {
-  expect(abandonedPart(provider, kind)).toBe("100 %");
+  expect(abandonedPart(provider, kind)).toBe("100%");
 });
 
 describe("a stream that its caller leaves", () => {

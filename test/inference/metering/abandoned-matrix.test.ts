@@ -233,7 +233,7 @@ async function checkKind(
       const { cost, held, isExact } = await abandon(gateway, target, kind, leave);
       const where = `${name}, ${way}`;
       expect({ where, isAboveHold: cost > held }).toEqual({ where, isAboveHold: false });
-      if (part === "100 %") {
+      if (part === "100%") {
         expect({ where, cost, isExact }).toEqual({ where, cost: fullCost, isExact: true });
         return;
       }

@@ -60,7 +60,7 @@ async function spent(): Promise<bigint> {
   return 100n * USD + 50_000_000n - promo - paid;
 }
 
-/** 1,000 tokens at 2 USD and 10 at 8 USD a million. */
+/** 1,000 tokens at $2 and 10 at $8 a million. */
 const TOKENS = 2_000_000n + 80_000n;
 const GB_MINUTE = 1_500_000n;
 

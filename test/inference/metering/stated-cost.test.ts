@@ -12,7 +12,7 @@ const NOW = Date.parse("2026-11-23");
 const MODEL = "openrouter/openai/gpt-4o-mini";
 const catalog = catalogOf(builtInModels());
 const usage: Usage = { tokens: { input: 900, output: 69 }, fees: {} };
-/** 900 × 0.15 and 69 × 0.6 USD per million tokens. */
+/** 900 × 0.15 and 69 × $0.6 per million tokens. */
 const LIST_PRICE = 176_400n;
 
 function charge(stated: number | undefined, from: Catalog = catalog, id = MODEL) {

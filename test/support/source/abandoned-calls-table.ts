@@ -61,9 +61,9 @@ export function abandonedPart(
   providerId: string,
   kind: string,
   wire = providerId === "anthropic" ? "messages" : "chat",
-): "100 %" | "so far" | "refused" {
+): "100%" | "so far" | "refused" {
   if (kind === "audio in" && (wire === "messages" || wire === "responses")) return "refused";
-  return isReadToItsEnd(providerId, kind, wire) ? "100 %" : "so far";
+  return isReadToItsEnd(providerId, kind, wire) ? "100%" : "so far";
 }
 
 export function abandonedCallRows(): readonly (readonly string[])[] {
