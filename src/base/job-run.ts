@@ -1,4 +1,4 @@
-// What is known of a background job since the start of the process.
+// The state of a background job since the start of the process.
 
 export interface JobRun {
   readonly intervalMs: number;

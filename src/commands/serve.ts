@@ -11,7 +11,7 @@ import { withConfig } from "./with-store.ts";
 import { serveWorkers, workerCount } from "./workers/serve-workers.ts";
 
 const DRAIN_POLL_MS = 50;
-/** How long a worker that leaves the port goes on serving its connections. */
+/** How long a worker that leaves the port still serves its connections. */
 const LEAVE_PORT_MS = 1_000;
 /** For the responses of calls that the end of the drain interrupted. */
 const LAST_RESPONSES_MS = 2_500;

@@ -1,18 +1,18 @@
-// The settings of the providers, out of the environment: `<STEM>_API_KEY`, `<STEM>_BASE_URL`, and what a provider's row
-// names besides.
+// Reads the settings of the providers from the environment: `<STEM>_API_KEY`, `<STEM>_BASE_URL`, and the other variables that
+// a provider's row names.
 
 import { readFileSync } from "node:fs";
 import { type Secret, secret } from "../base/secret.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 
-/** As much of a provider's row as is needed to read its settings. */
+/** The fields of a provider's row that name its settings. */
 export interface ProviderSettingsSpec {
   readonly id: string;
   readonly envPrefix: string;
   readonly settings?: readonly {
     readonly name: string;
     readonly kind: "plain" | "secret" | "file";
-    /** Another setting without which it makes no sense. */
+    /** A setting that it requires. */
     readonly requires?: string;
     readonly validate?: (value: string) => string | undefined;
   }[];

@@ -1,4 +1,4 @@
-// What the generated documents need to know of this gateway's settings.
+// The settings of this gateway that the generated documents need.
 
 export const PRODUCT_NAME = "Postern";
 

@@ -137,7 +137,7 @@ export function pipeTo(stream: BodyStream, handler: BodyHandler): void {
     handler.onEnd(stream.ended === "complete");
 }
 
-/** Cancels the stream and closes its connection; the handler is not called anymore. */
+/** Cancels the stream and closes its connection; the handler is no longer called. */
 export function cancelBodyStream(stream: BodyStream): void {
   stream.handler = DISCARD;
   stream.unreadChunks.length = 0;

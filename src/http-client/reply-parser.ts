@@ -27,7 +27,7 @@ const SPACE = 32;
 const TAB = 9;
 const EMPTY: Buffer = Buffer.alloc(0);
 
-/** What the next bytes are expected to be. */
+/** The part of the reply that the next bytes belong to. */
 type ParserState =
   | "head"
   | "content-length"

@@ -1,4 +1,4 @@
-// What an API key may call, and how fast, besides its spending limit. A model call uses a copy that is at most five seconds old.
+// Restrictions of an API key besides its spending limit: what it may call, and how fast. A model call uses a copy that is at most five seconds old.
 
 import { isObject } from "../base/json.ts";
 

@@ -1,4 +1,4 @@
-// What the steps of handling a request share: the injected capabilities and the state of one request.
+// The state of one request and the injected capabilities, which all steps of its handling share.
 
 import type { SentForm } from "./guards/session-guard.ts";
 import type { Fault } from "../base/fault.ts";
@@ -79,7 +79,7 @@ export interface Peer {
   readonly address: () => string;
   /** Keeps the connection open without traffic for as long as the call takes. */
   readonly disableIdleTimeout: () => void;
-  /** Upgrades the connection to a WebSocket after the response; absent where the request came over none of its own. */
+  /** Upgrades the connection to a WebSocket after the response; absent if the request has no connection of its own. */
   readonly acceptWebSocket?: (handlers: WebSocketHandlers) => void;
 }
 

@@ -1,4 +1,4 @@
-// Finds keys that expire soon, so that their owners can be told in time.
+// Finds keys that expire soon, so that their owners can be notified in time.
 
 import { DAY_MS } from "../base/time.ts";
 import { integer, text, textOrNull, type Tx } from "../store/db.ts";

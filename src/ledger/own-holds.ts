@@ -1,4 +1,4 @@
-// What this process knows of its own holds: which are open, and how the last ones were settled. A store that lost commits,
+// The holds of this process: which are open, and how the latest ones were settled. A store that lost commits,
 // such as a promoted standby that was behind, has holds again that were settled.
 
 import type { SettleRequest } from "./decide.ts";

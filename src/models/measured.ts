@@ -1,4 +1,4 @@
-// What a model delivered at its provider in the last 24 hours, as the API shows it.
+// Latency and uptime of a model at its provider over the last 24 hours, as the API shows them.
 
 import { z } from "zod";
 import type { Model } from "./catalog.ts";

@@ -84,7 +84,7 @@ interface SnapshotKey {
 
 interface CatalogSnapshot extends SnapshotKey {
   readonly entries: readonly CatalogEntry[];
-  /** What is callable on the gateway's accounts: the answer to most requests. */
+  /** The models that can be called on the gateway's accounts: the response to most requests. */
   readonly callable: { readonly text: string; readonly etag: string };
 }
 

@@ -1,4 +1,4 @@
-// What the documents say about this deployment, from its settings.
+// Derives the facts about this deployment that the generated documents state from its settings.
 
 import { STARTING_CREDIT } from "../accounts/accounts.ts";
 import { ADDRESS_SHARE } from "../accounts/creation-limits.ts";

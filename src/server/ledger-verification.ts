@@ -18,7 +18,7 @@ export type RunCommand = (args: readonly string[]) => Promise<string>;
 export interface LedgerVerification {
   /** Verifies if it is due. */
   readonly run: () => Promise<void>;
-  /** What the last verification found. */
+  /** The result of the last verification. */
   readonly problem: () => string | undefined;
 }
 

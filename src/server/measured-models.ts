@@ -12,7 +12,7 @@ import {
 } from "../usage/rollup/provider-hours.ts";
 
 const REFRESH_MS = MINUTE_MS;
-/** Fewer calls say little, and would show what single callers do. */
+/** Fewer calls are not representative, and would reveal what single callers do. */
 const CALLS_MIN = 5;
 
 const NOTHING_MEASURED: MeasuredModels = () => undefined;

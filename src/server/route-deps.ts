@@ -34,7 +34,7 @@ import type { ServerOptions } from "./server-options.ts";
 import type { Db } from "../store/db.ts";
 import type { Services } from "./services.ts";
 
-/** What the routes need of the request handler, which is created after them. */
+/** The functions of the request handler that routes use; it is created after them. */
 export interface RequestHandling {
   readonly isLeaving: () => boolean;
   readonly handle: McpRouteDeps["handle"];

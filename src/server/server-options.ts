@@ -1,4 +1,4 @@
-// What a server is given besides its settings: the parts that tests and commands replace.
+// Options of a server in addition to its settings: dependencies that tests and commands replace.
 
 import type { Log } from "../base/log.ts";
 import type { Timeouts } from "../inference/lifecycle/timeouts.ts";

@@ -93,7 +93,7 @@ describe("code", () => {
     expect(source.flatMap(unexplainedCasts)).toEqual([]);
   });
 
-  test(`less than ${COMMENT_SHARE_MAX * 100} % of the lines are comments`, () => {
+  test(`less than ${COMMENT_SHARE_MAX * 100}% of the lines are comments`, () => {
     const lines = source.reduce((sum, file) => sum + file.lines.length, 0);
     const comments = source.reduce((sum, file) => sum + commentLines(file), 0);
     expect(comments / lines).toBeLessThan(COMMENT_SHARE_MAX);

@@ -1,4 +1,4 @@
-// What a chaos run needs of the gateways and the store under test.
+// The operations of a chaos run on the gateways and the store under test.
 
 import { deposit } from "../../src/ledger/ledger.ts";
 import type { Db } from "../../src/store/db.ts";

@@ -101,7 +101,7 @@ describe("the end of the drain", () => {
     tempFolder.remove();
   }, 30_000);
 
-  test("charges a stream for relayed tokens, even if the provider bills on after an abort", async () => {
+  test("charges a stream for relayed tokens, even if the provider keeps billing after an abort", async () => {
     const tempFolder = createTempFolder();
     const simulator = await startPostern(["simulate", "--port", "0"], {});
     const models = path.join(tempFolder.folder, "models.json");

@@ -85,7 +85,7 @@ describe("the npm package", () => {
           { model: "sim/echo", messages: [{ role: "user", content: "Hello, gateway." }] },
         );
         expect(JSON.stringify(call)).toContain("Hello, gateway.");
-        // What is loaded late: pages with images, YAML, the MCP server and the identity provider of development.
+        // Loaded on first use: pages with images, YAML, the MCP server and the identity provider of development.
         const pages = ["/docs/mpp", "/openapi.yaml", "/mcp/server-card", "/console"];
         for (const page of pages)
           expect([page, (await fetch(url + page)).status]).toEqual([page, 200]);

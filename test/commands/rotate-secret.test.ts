@@ -1,4 +1,4 @@
-// Rotation of the master secret: what the previous secret made goes on working, moves to the current one, and then works
+// Rotation of the master secret: what the previous secret made keeps working, moves to the current one, and then works
 // without the previous one.
 
 import { afterAll, afterEach, describe, expect, test } from "bun:test";

@@ -165,7 +165,7 @@ test("a rejected invitation keeps its values and says beside the field what is w
   expect(page.text).toMatch(/<option value="billing" selected/);
 });
 
-test("the owner removes a newly joined person with one click, and is told that it is done", async () => {
+test("the owner removes a newly joined person with one click and gets a notice", async () => {
   const { gateway, owner } = harness;
   const { account, path, claim } = await harness.newWorkspace();
   await claim();

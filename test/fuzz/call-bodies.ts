@@ -115,7 +115,7 @@ export const CALL_BODIES: Readonly<Record<string, Json>> = {
   "/v1/embeddings": { model: "sim/embed", input: ["a", "b"], encoding_format: "float" },
 };
 
-/** What the simulator is told to do wrong. */
+/** Simulator directives that inject faults. */
 const DIRECTIVES: readonly [string, ...string[]] = [
   "status=400",
   "status=429 retry-after=1",

@@ -1,4 +1,4 @@
-// What the fuzzer found: each request once caused a 500.
+// Regressions that the fuzzer found: each request once caused a 500.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { call, type Json } from "../spec/api-client.ts";

@@ -47,7 +47,7 @@ const HEAP_GROWTH_MAX_MIB = 64;
 const HEAP_CHECKED_REQUESTS = 20_000;
 /** Kept-alive connections of the fuzzer and of the gateway to the simulator, both ends of each. */
 const OPEN_FILES_GROWTH_MAX = 20 * CONCURRENCY;
-/** Errors of a provider, which the simulator is told to make, and of an open circuit. */
+/** Errors of a provider, which simulator directives cause, and of an open circuit. */
 const PROVIDER_STATUSES: ReadonlySet<number> = new Set([502, 503, 504, 529]);
 
 export async function runFuzz(options: FuzzOptions): Promise<FuzzResult> {

@@ -287,7 +287,7 @@ describe("several requests on a connection", () => {
             content: `[[sim: ${hasBegun ? "tokens=20 chunks=20 pace=1000" : "latency=20000"}]] hello`,
           },
         ],
-        // A reply that is not streamed is waited for without its caller.
+        // A reply that is not streamed is read to its end without the caller.
         stream: true,
         max_tokens: 20,
       });

@@ -56,7 +56,7 @@ describeEachStore((kind, open) => {
         const used = await usedOf(db);
         for (const percent of [50n, 80n, 100n])
           if (usedBefore * 100n < limit * percent && used * 100n >= limit * percent)
-            thresholds.push(`${percent} % of ${limit}`);
+            thresholds.push(`${percent}% of ${limit}`);
       }
       await startEpoch(db, "only", Date.now());
       orphans += await sweepHolds(db, Date.now());
@@ -86,7 +86,7 @@ async function thresholdEvents(db: Db): Promise<readonly string[]> {
   const rows = await db.all("select data from event order by created_at, id");
   return rows
     .map((row) => JSON.parse(text(row, "data")))
-    .map((data) => `${data.percent} % of ${Math.round(data.limit_usd * 1e9)}`);
+    .map((data) => `${data.percent}% of ${Math.round(data.limit_usd * 1e9)}`);
 }
 
 /** The cost, charge and overrun of every usage record, in the format of the process. */

@@ -26,7 +26,7 @@ describe("serialization failures", () => {
     ["commit", 30],
     ["commit", 70],
   ] as const)
-    test(`charges every call once if ${percent} % of the transactions fail at a ${position}`, async () => {
+    test(`charges every call once if ${percent}% of the transactions fail at a ${position}`, async () => {
       store = await openStore("postgres");
       const ledger = await open(store.db);
       await injectFailures(store.db, position, percent);

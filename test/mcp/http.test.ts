@@ -211,7 +211,7 @@ describe("access", () => {
     expect(error).toMatchObject({ code: "invalid_api_key", next: [{ tool: "create_account" }] });
   });
 
-  test("a revoked key cannot call tools any more", async () => {
+  test("a revoked key can no longer call tools", async () => {
     const other = await registerAccount(gateway);
     const { body } = await call(gateway, "GET /v1/account", { key: other.key });
     const revoked = await postModern(gateway, {

@@ -88,7 +88,7 @@ describe("with the method stripe", () => {
     );
   });
 
-  test("in revision 2026-07-28, which keeps this code for itself, a result has the challenges", async () => {
+  test("in revision 2026-07-28, which reserves this code, a result has the challenges", async () => {
     const { key } = await registerAccount(gateway);
     const { body } = await postModern(gateway, { method: "tools/call", params: CALL, key });
     expect(valueAt(body, "result.isError")).toBe(true);

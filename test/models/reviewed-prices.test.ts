@@ -1,5 +1,5 @@
-// Prices that were once wrong or missing, each as its provider publishes it, in US dollars per million tokens. A new price of a
-// provider changes the row.
+// Prices that were once wrong or missing, each as its provider publishes it, in US dollars per million tokens. If a provider
+// changes its price, change the row.
 
 import { describe, expect, test } from "bun:test";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
@@ -70,7 +70,7 @@ describe("the price of", () => {
     expect(fees.map((picos) => Number(picos) / PICOS_PER_USD)).toEqual([0.025, usd]);
   });
 
-  test("Claude Opus 4.6 on Vertex above 200,000 tokens is that of Anthropic, which has no such tier since March", () => {
+  test("Claude Opus 4.6 on Vertex above 200,000 tokens is that of Anthropic, which has had no such tier since March", () => {
     expect(card("vertex/claude-opus-4-6").tiers).toEqual([]);
     expect(card("anthropic/claude-opus-4-6").tiers).toEqual([]);
   });

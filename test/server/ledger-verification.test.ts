@@ -51,7 +51,7 @@ function createHarness(
   const runAt = async (now: number): Promise<void> => {
     clock.now = now;
     await verification.run();
-    // What it found is written after the job.
+    // The result is written after the job.
     await new Promise((resolve) => setTimeout(resolve, 0));
   };
   return { verification, runAt, runs, logged, answer };
@@ -100,7 +100,7 @@ describeEachStore((kind, open) => {
       await store.close();
     });
 
-    test("has no problem any more once another process verified it", async () => {
+    test("no longer has a problem once another process verified it", async () => {
       const store = await open();
       const { verification, runAt, answer } = createHarness(store.db);
       answer.text = '{"problem_count":1,"problems":["a wallet is wrong"]}';

@@ -1,5 +1,5 @@
 // The clients of a simulation: callers that repeat what failed, a payment processor that reports facts several times and in any
-// order, and people who claim accounts. Each keeps what it was told, which is compared with the store at the end.
+// order, and people who claim accounts. Each keeps the responses that it got, which are compared with the store at the end.
 
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import { insertInvoice } from "../../src/billing/invoices/invoices.ts";
@@ -33,7 +33,7 @@ export interface Observations {
   readonly waiting: Map<string, WaitingRequest>;
   readonly facts: PaymentFact[];
   readonly invoices: Map<string, string>;
-  /** Who was told to own an account. */
+  /** The people whom a response named as owner of an account. */
   readonly owners: Map<string, Set<string>>;
 }
 

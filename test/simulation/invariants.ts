@@ -103,7 +103,7 @@ function checkOwners(query: Query, { owners }: Observations): readonly string[] 
     const stored = rows.map((row) => text(row, "person_id")).join(", ");
     if (people.size !== 1 || !people.has(stored))
       problems.push(
-        `${account} is owned by ${stored}; ${[...people].join(", ")} were told to own it`,
+        `${account} is owned by ${stored}; ${[...people].join(", ")} got a response that they own it`,
       );
   }
   const bonuses = query("select subject, count(*) as count from human_grant group by subject");

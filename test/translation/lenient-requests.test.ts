@@ -36,7 +36,7 @@ describe("a tool", () => {
     ["flat and nested in one", { type: "function", ...definition, function: definition }],
   ];
   for (const [title, tool] of forms)
-    test(`${title} is read on Chat Completions and Responses`, () => {
+    test(`accepts ${title} on Chat Completions and Responses`, () => {
       expect(readChat({ tools: [tool] }).tools).toMatchObject([expected]);
       expect(JSON.stringify(readChat({ tools: [tool] }).tools)).not.toContain("native");
       expect(readResponses({ tools: [tool] }).tools).toMatchObject([expected]);

@@ -116,7 +116,7 @@ describeEachStore((kind, open) => {
       expect(receiver.received.length).toBe(8);
     });
 
-    test("jitters the retry delay by up to 20 % in both directions", async () => {
+    test("jitters the retry delay by up to 20% in both directions", async () => {
       const { id } = await harness.createWebhook(receiver.url);
       receiver.respond = () => new Response("no", { status: 500 });
       await emitLowBalance();

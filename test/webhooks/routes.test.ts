@@ -235,7 +235,7 @@ describeEachStore((kind, open) => {
         expect(`${method} ${path} ${status}`).toBe(`${method} ${path} 404`);
         expect(body["error"]).toMatchObject({ code: "not_found" });
       }
-      // Neither is a delivery found under another webhook.
+      // A delivery is not found under another webhook either.
       for (const [who, webhook] of [
         ["bob", bobsWebhook],
         ["alice", (await harness.createWebhook(ENDPOINT_URL)).id],

@@ -32,7 +32,7 @@ import type { MachinePaymentMethod, MethodResult, NewCredential } from "./paymen
 
 /** Stripe's smallest payment in US dollars. */
 const MIN_CENTS = 50;
-/** After this time a token is not charged any more; its outcome is looked up. */
+/** After this time a token is no longer charged; its outcome is looked up. */
 const EXPIRY_GRACE_MS = 2 * MINUTE_MS;
 /** Payment intents that are not found this long after the last charge do not exist. */
 const INDEX_DELAY_MAX_MS = HOUR_MS;

@@ -196,7 +196,7 @@ async function settle(
   }
   if (rejection === undefined || !isFirst)
     return await recordUnknown(deps, payment, { reason: rejection ?? "not included yet" });
-  // Should it be included after all, it is found when it has expired.
+  // If it is included after all, the lookup after its expiry finds it.
   const dueAt = transfer.expiresAt + LATE_RETRY_MS;
   await recordRefusal(deps, payment, { reason: rejection, dueAt });
 }

@@ -36,7 +36,7 @@ export interface SentTransfer extends MemoTransfer {
 
 export type ChainOutcome =
   | { readonly kind: "paid" }
-  /** Not paid, and it cannot be any more. */
+  /** Not paid, and it can no longer be paid. */
   | { readonly kind: "refused"; readonly reason: string }
   | { readonly kind: "pending" };
 

@@ -19,7 +19,7 @@ import { challengeIn, solveProof } from "./solve-proof.ts";
 
 const ENV_CLIENT = "env";
 const CLIENT_NAMES = [...Object.keys(CLIENT_CONFIGS), ENV_CLIENT];
-/** Stands for the key of an account that is not open yet. */
+/** A placeholder for the key of an account that is not created yet. */
 const KEY_PLACEHOLDER = "<new key>";
 const MASK = "••••";
 

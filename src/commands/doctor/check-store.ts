@@ -1,4 +1,4 @@
-// What `doctor` says about the store: reachable, its schema of this version, writable, with free disk space.
+// `doctor` on the store: reachable, its schema of this version, writable, with free disk space.
 
 import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import path from "node:path";

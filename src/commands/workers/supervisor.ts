@@ -25,7 +25,7 @@ export interface SupervisorOptions {
 export interface Supervisor {
   /** Starts all workers; resolves with false if one cannot start. */
   readonly start: () => Promise<boolean>;
-  /** Replaces the workers one after another; the others go on serving. */
+  /** Replaces the workers one after another; the others keep serving. */
   readonly restart: () => Promise<void>;
   /** Stops the workers one after another; resolves with true if each of them finished its calls. */
   readonly stop: () => Promise<boolean>;

@@ -22,7 +22,7 @@ export interface BuyPageProps {
   readonly workspace: WorkspaceContext;
   readonly limits: AmountLimits;
   readonly processor: PaymentProcessor;
-  /** What was entered. */
+  /** The entered values. */
   readonly amountText?: string | undefined;
   readonly error?: FormError;
   /** The second step. */

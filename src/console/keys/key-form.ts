@@ -27,7 +27,7 @@ const FIELD_NAMES = [
 ] as const;
 export type KeyField = (typeof FIELD_NAMES)[number];
 
-/** What was typed. */
+/** The entered values. */
 export type KeyFormValues = Readonly<Partial<Record<KeyField, string | undefined>>>;
 
 /** What is wrong, and with which field; without one, with the form. */

@@ -14,7 +14,7 @@ import { Confirm, CONFIRM_ID } from "../confirm.tsx";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
 import { ROLE_LABELS, ROLE_TEXTS } from "./member-texts.ts";
 
-/** What was entered in a rejected form. */
+/** The values of a rejected form. */
 export interface MemberFormValues {
   readonly do: string;
   readonly email?: string;

@@ -1,4 +1,4 @@
-// What the public pages show of models: their API records, filtered and sorted.
+// The models on the public pages: their API records, filtered and sorted.
 
 import { formatMilliseconds } from "../../base/format.ts";
 import type { ModelRecordJson } from "../../models/api-record.ts";

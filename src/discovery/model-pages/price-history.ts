@@ -1,4 +1,4 @@
-// The price history of a model, as far as the price lists date their prices.
+// The price history of a model: the prices that the price lists date.
 
 import { usdTextOfPico } from "../../base/money.ts";
 import { SECOND_MS, utcDay } from "../../base/time.ts";

@@ -1,4 +1,4 @@
-// What the documents say of the routes of pages.
+// The documentation that all page routes share.
 
 export const PAGE_ROUTE = {
   dialect: "page",

@@ -1,4 +1,4 @@
-// What the model endpoints share: limits, documented headers, and the input of a call.
+// Shared parts of the model endpoints: limits, documented headers, and the input of a call.
 
 import type { Caller, RouteInput } from "../../http/route.ts";
 import type { CallInput } from "../lifecycle/call.ts";

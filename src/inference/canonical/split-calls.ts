@@ -6,7 +6,7 @@ import type { CanonicalReply } from "./reply.ts";
 
 type CallHead = Extract<PartHead, { type: "tool_call" }>;
 
-/** Where a text of JSON objects stands. */
+/** The parse state of a text of several JSON objects. */
 interface ScanState {
   depth: number;
   isInString: boolean;

@@ -33,7 +33,7 @@ export function emulateByTool(
   return { outputTool };
 }
 
-/** The schema in the provider's part of JSON Schema; undefined if it has to be emulated by a tool. The caller is told. */
+/** The schema in the provider's part of JSON Schema; undefined if it has to be emulated by a tool. Changes are listed as losses. */
 export function reduceOutput(
   output: SchemaFormat,
   request: CanonicalRequest,

@@ -15,7 +15,7 @@ import type { Candidate, Candidates } from "../routing/candidates.ts";
 import type { PricedCandidates } from "../routing/priced-candidates.ts";
 import type { TransportPlan } from "../translate/transport-plan.ts";
 
-/** What the endpoint passes in. */
+/** The input that the endpoint passes in. */
 export interface CallInput {
   readonly api: Api;
   readonly text: string;
@@ -112,7 +112,7 @@ export interface MeteredReply {
   /** Kept for a repetition with the same `Idempotency-Key`; without it, the request may run again. */
   readonly stored?: StoredReply | undefined;
   readonly firstTokenMs?: number;
-  /** What of the reply the caller's API cannot express; unknown for streams. */
+  /** Fields of the reply that the caller's API cannot express; unknown for streams. */
   readonly replyLosses?: readonly string[];
 }
 

@@ -1,5 +1,5 @@
-// What a client's disconnect means for the provider: whether the gateway closes its connection too, or reads on for the
-// provider's usage without the client. docs/site/providers.md has the facts per provider.
+// Decides what happens at the provider when a client disconnects: whether the gateway closes its connection too, or keeps
+// reading for the provider's usage. docs/site/providers.md has the facts per provider.
 
 import type { AbortSignalLike } from "../../base/abort.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
@@ -11,7 +11,7 @@ import type { HeldCall } from "./call.ts";
 
 export type OngoingCall = Pick<HeldCall, "candidate" | "request" | "plan" | "estimate">;
 
-/** How long a stream is read on after its client has left. A whole reply is waited for as long as with its client. */
+/** How long a stream is still read after its client disconnected. A whole reply keeps its usual timeout. */
 export const DRAIN_MAX_MS = 120_000;
 
 /**

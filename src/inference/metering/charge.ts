@@ -1,5 +1,6 @@
-// Prices the usage of a call. The cost that the provider states decides, otherwise the usage that it reports. If the caller disconnects before it arrives, the
-// relayed output is counted instead; if the provider fails without reporting usage, nothing is charged.
+// Prices the usage of a call. The cost that the provider states decides, otherwise the usage that it reports. If the caller
+// disconnects before it arrives, the relayed output is counted instead; if the provider fails without reporting usage,
+// nothing is charged.
 
 import { FEE_METERS, type Usage } from "../../base/usage-meters.ts";
 import { minNano, type Nano, usdTextOfPico } from "../../base/money.ts";
@@ -104,7 +105,7 @@ function statedCost(
   return difference <= ROUNDING_NANO ? undefined : stated;
 }
 
-/** What is known of a call that ended before its usage. */
+/** The usage known of a call that ended before the provider reported it. */
 export interface PartialUsage {
   /** What the provider reported so far. */
   readonly reported: Usage | undefined;

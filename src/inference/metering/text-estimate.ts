@@ -10,7 +10,7 @@ const TOKENS_PER_DIGIT = 1;
 const REPEATED_PER_TOKEN = 4;
 
 /**
- * The letters that follow each letter from a to z in 97 % of pairs, counted in 6 MB of English text and code. Tokenizers split
+ * The letters that follow each letter from a to z in 97% of pairs, counted in 6 MB of English text and code. Tokenizers split
  * words at most of the others.
  */
 const COMMON_PAIRS =

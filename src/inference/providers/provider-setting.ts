@@ -1,4 +1,4 @@
-// What the operator sets for one provider.
+// The operator's settings of one provider.
 
 import type { Secret } from "../../base/secret.ts";
 

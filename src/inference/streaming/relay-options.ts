@@ -1,4 +1,4 @@
-// What the relay of a stream needs, and how a stream can end.
+// The options of a stream's relay, and the ways in which a stream can end.
 
 import type { AbortSignalLike } from "../../base/abort.ts";
 import type { JsonObject } from "../../base/json.ts";
@@ -42,13 +42,13 @@ export interface ShutdownSignals {
 export interface RelayOptions {
   /** The provider's stream, after `first`. */
   readonly body: BodyStream;
-  /** What was read of it in search of the first event. */
+  /** The bytes that were read to find the first event. */
   readonly first: Uint8Array | undefined;
   readonly pipeline: EventPipeline;
   readonly timer: SharedTimer;
   readonly timeouts: StreamTimeouts;
   readonly now: () => number;
-  /** How long the stream is read on, for the provider's usage, after the client has left in the middle of a reply. */
+  /** How long the stream is still read, for the provider's usage, after the client disconnected in the middle of a reply. */
   readonly drainMs: () => number;
   readonly shutdownSignals: ShutdownSignals;
   /** Whether the call's credits are still held. */

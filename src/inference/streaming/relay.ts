@@ -92,7 +92,7 @@ function start(options: RelayOptions, state: RelayState): void {
   if (isBlocked(state)) pauseBodyStream(options.body);
 }
 
-/** The provider's stream is not read on while the client does not read, or the call's hold is uncertain. */
+/** The provider's stream is paused while the client does not read, or while the call's hold is uncertain. */
 function isBlocked({ isBackpressured, unconfirmed }: RelayState): boolean {
   return isBackpressured || unconfirmed !== undefined;
 }

@@ -17,7 +17,7 @@ export function storeChange(
   return store === true || api === "responses" ? { store: "false" } : {};
 }
 
-/** `store`, if the caller asked for it and the provider is told not to. */
+/** `store`, if the caller asked for it and it is sent as `false`. */
 export function droppedStore(
   { api, json }: ParsedRequest,
   { byok, allowStore }: Credential,

@@ -1,4 +1,4 @@
-// What the stream writers of the three APIs share.
+// Shared functions of the stream writers of the three APIs.
 import type { CanonicalEvent } from "../canonical/events.ts";
 import { addLoss, type Loss } from "../canonical/loss.ts";
 import type { WireStreamWriter } from "../canonical/wire.ts";

@@ -1,5 +1,5 @@
-// Reversals: a failed refund or a won dispute brings credit back. The operator gets it as far as the operator lost the
-// credit that was missing at the return; the account gets the rest.
+// Reversals: a failed refund or a won dispute brings credit back. It first repays the operator's loss from that return (credit
+// that was already spent); the rest goes to the account.
 
 import { type Nano, maxNano, minNano, toNano } from "../../base/money.ts";
 import { text, type Tx } from "../../store/db.ts";
@@ -34,8 +34,8 @@ interface OperatorShare {
 }
 
 /**
- * The operator's share of the credit that comes back: what was missing at the return, as far as the operator lost it
- * and has not recovered it. After the reversal the operator's loss is at most what is still returned of the payment: if
+ * The operator's share of the credit that comes back: what was missing at the return, at most the loss that the operator
+ * has not recovered. After the reversal the operator's loss is at most what is still returned of the payment: if
  * the returns exceed the payment, the one reversed first need not be the one that caused the loss.
  */
 export async function operatorShare(

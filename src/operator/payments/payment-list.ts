@@ -113,7 +113,7 @@ export async function listUnclearPayments(reader: Reader): Promise<readonly Uncl
   return unclear;
 }
 
-/** What the operator does next. */
+/** The next step for the operator. */
 export function nextStepFor({ id, invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
   const look = `Look up the payer and the nonce in a block explorer: is there a transfer to ${payTo}?`;
   const markAbsent = `If no, run \`postern admin mark-absent ${id} --reason <text>\`.`;

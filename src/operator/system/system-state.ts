@@ -1,4 +1,4 @@
-// What the system page and the grants page show of this process.
+// The state of this process, as the system page and the grants page show it.
 
 import type { JobRun } from "../../base/job-run.ts";
 import type { Nano } from "../../base/money.ts";

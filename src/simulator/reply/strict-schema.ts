@@ -1,4 +1,4 @@
-// The refusal of schemas that OpenAI's and Anthropic's strict mode does not take, in their words. It applies to models named
+// Refuses schemas that OpenAI's and Anthropic's strict mode does not take, with their error messages. It applies to models named
 // like theirs; other models take any schema.
 
 import { arrayIn, isObject, type JsonObject } from "../../base/json.ts";

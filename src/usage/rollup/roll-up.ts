@@ -19,7 +19,7 @@ export const OTHER_LABELS = "(other)";
 /** Returns the number of batches that were rolled up. */
 export async function rollUpUsage(db: Db): Promise<number> {
   for (let total = 0; ;) {
-    // A power failure takes the whole transaction back, so it needs no sync of its own.
+    // A power failure undoes the whole transaction, so it needs no sync of its own.
     const { found, done } = await db.write(rollUpSome, "os_cache");
     total += done;
     if (found < PENDING_PER_TRANSACTION && done === found) return total;

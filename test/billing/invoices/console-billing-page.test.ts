@@ -253,7 +253,7 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(textOf(await visitPage(gateway, page, owner))).toContain("No payment method saved");
     });
 
-    test("the owner sets the low-balance alert, and a wrong amount is told beside its field", async () => {
+    test("the owner sets the low-balance alert, and an invalid amount is reported beside its field", async () => {
       const alert = (low_usd: string, user = owner) =>
         visitPage(gateway, page, user, { do: "alert", low_usd });
       const rejected = await alert("many");

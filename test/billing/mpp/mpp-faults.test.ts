@@ -51,7 +51,7 @@ const PAID_NANO = 95n * NANO_PER_CENT;
 /** After this time another process resumes a payment. */
 const LEASE_MS = 61_000;
 const RETRY_MS = 5_001;
-/** After this time no token is charged any more. */
+/** After this time no token is charged. */
 const AFTER_EXPIRY_MS = 10 * 60_000;
 const HOUR_MS = 60 * 60_000;
 

@@ -316,7 +316,7 @@ describeEachStore((kind, open) => {
       });
     }
 
-    /** What the account spent of its purchased credit, and what the operator bore for it. */
+    /** The purchased credit that the account spent, and the operator's loss. */
     async function totalsOf(accountId: string) {
       const row = await store.db.get(
         `select cast(coalesce(sum(case when kind = 'usage' then amount else 0 end), 0) as text) as spent,

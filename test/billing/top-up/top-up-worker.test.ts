@@ -624,7 +624,7 @@ describe("with Stripe's automatic tax", () => {
     );
     await enableTopUp(harness, accountId);
     await harness.runTopUps();
-    // 20 % of 10.50 in that country.
+    // 20% of 10.50 in that country.
     expect([...stripe.intents.values()].map(({ cents }) => cents)).toEqual([1_260]);
     expect((await readWallet(store.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     expect(await ledgerBalanceOf(store.db, "system:tax_payable")).toBe(210n * NANO_PER_CENT);

@@ -56,7 +56,7 @@ export const DECISIONS: readonly Decision[] = [
     match: /./,
     believe: "genai-prices",
     reason:
-      "The maker's list price is that of a global deployment; LiteLLM's is that of a regional one, 10 % higher.",
+      "The maker's list price is that of a global deployment; LiteLLM's is that of a regional one, 10% higher.",
   },
 ];
 export const MAJORITY_REASON = "Two lists agree.";
@@ -66,7 +66,7 @@ export const HIGHER_REASON =
 /** tokenlens is from January 2026. Its differences are price changes since, so it confirms prices and never disputes one. */
 export const OUTDATED: ReadonlySet<SourceName> = new Set<SourceName>(["tokenlens"]);
 
-/** Our provider → names of models to add from LiteLLM and pi-ai; both also list models that cannot be called any more. */
+/** Our provider → names of models to add from LiteLLM and pi-ai; both also list models that can no longer be called. */
 export const ADDITIONS: Readonly<Record<string, RegExp>> = {
   openai: /^gpt-5\.3-codex-spark$/,
   google: /^gemini-3\.1-pro-preview-customtools$/,

@@ -1,4 +1,4 @@
-// What the architecture tests share: import violations, cycles, comments, identifiers.
+// Shared rules of the architecture tests: import violations, cycles, comments, identifiers.
 
 import { readdirSync } from "node:fs";
 import path from "node:path";

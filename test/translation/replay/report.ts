@@ -1,4 +1,4 @@
-// What a replay found, as text.
+// The results of a replay as text.
 
 import { isAboutContent, isAboutMeaning } from "./refusals.ts";
 import type { PairResult } from "./replay-requests.ts";

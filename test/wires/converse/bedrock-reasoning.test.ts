@@ -1,5 +1,5 @@
 // Each chat model of Bedrock gets a requested effort in the field of its family. Models without a known field answer without
-// it, and the caller is told; no model is refused for an effort.
+// it, and it is listed as a loss; no model is refused for an effort.
 
 import { describe, expect, test } from "bun:test";
 import type { CanonicalRequest, Reasoning } from "../../../src/inference/canonical/request.ts";

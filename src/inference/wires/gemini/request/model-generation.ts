@@ -1,4 +1,4 @@
-// What a Gemini model supports by its generation, which its name tells, if the catalog does not say.
+// The features of a Gemini model by its generation, which its name contains, if the catalog does not list them.
 import type { Target } from "../../../canonical/wire.ts";
 
 const LATEST_GENERATION = 3;

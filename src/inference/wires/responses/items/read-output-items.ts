@@ -18,7 +18,7 @@ import { decodeBlob } from "../../../canonical/reasoning.ts";
 
 /**
  * The parts of a reasoning item: its summaries, then its text, with the blob on the last part. An item with only a blob is
- * one part without text; an empty item is none.
+ * one part without text; an empty item has no part.
  */
 export function readReasoningItem(item: JsonObject, path?: string): ReasoningPart[] {
   const id = stringIn(item["id"]);
