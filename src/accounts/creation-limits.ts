@@ -60,7 +60,7 @@ export interface CreationRequest {
   readonly now: number;
 }
 
-export interface Admission {
+export interface AccountAdmission {
   readonly startingCredit: Nano;
   /** The warning thresholds that this account's starting credit reached. */
   readonly reachedPercents: readonly number[];
@@ -71,7 +71,7 @@ export async function admitCreation(
   tx: Tx,
   request: CreationRequest,
   limits: CreationLimits,
-): Promise<Admission> {
+): Promise<AccountAdmission> {
   const grantsPerDay = Number(limits.grantPerDay / STARTING_CREDIT);
   if (limits.perHour > 0 || limits.grantPerDay > 0n) await countAccount(tx, request, limits);
   if (limits.grantPerDay === 0n) return { startingCredit: STARTING_CREDIT, reachedPercents: [] };
@@ -101,7 +101,7 @@ export async function admitVerifiedAgent(
   tx: Tx,
   agent: VerifiedAgent,
   now: number,
-): Promise<Admission> {
+): Promise<AccountAdmission> {
   await takeSignature(tx, agent);
   const row = await tx.get(
     `insert into account_creation (prefix, hour, created, granted) values (?, ?, 1, ?)

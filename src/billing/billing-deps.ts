@@ -10,7 +10,7 @@ import {
   handleCheckoutWebhook,
   checkoutRequestFor,
   reconcileInvoice,
-  type PaymentDeps,
+  type CheckoutDeps,
 } from "./payments/checkouts.ts";
 import { handleMethodWebhook } from "./top-up/payment-methods.ts";
 import type { PayLinks } from "./invoices/pay-link.ts";
@@ -29,7 +29,7 @@ export interface OperatorDetails {
   readonly contact: string | undefined;
 }
 
-export interface BillingDeps extends PaymentDeps {
+export interface BillingDeps extends CheckoutDeps {
   readonly processor: PaymentProcessor;
   readonly links: PayLinks;
   readonly limits: AmountLimits;

@@ -56,7 +56,10 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
     return reused?.connection;
   }
 
-  async function open({ origin, address }: Target, signal: AbortSignalLike): Promise<Connection> {
+  async function open(
+    { origin, address }: ParsedUrl,
+    signal: AbortSignalLike,
+  ): Promise<Connection> {
     const { connected, cancel: cancelDial } = dial(address, CONNECTION_EVENTS, (socket) =>
       createConnection(socket, origin, poolHooks),
     );
@@ -161,7 +164,7 @@ function withAbort(exchange: HttpExchange, signal: AbortSignalLike): Promise<Ups
   return exchange.reply.promise;
 }
 
-interface Target {
+interface ParsedUrl {
   readonly origin: string;
   readonly address: SocketAddress;
   readonly host: string;
@@ -169,7 +172,7 @@ interface Target {
 }
 
 /** Memoized: there are few URLs, and parsing one is not free. */
-const parseTarget = memoize((url: string): Target => {
+const parseTarget = memoize((url: string): ParsedUrl => {
   const { protocol, hostname, host, port, pathname, search, origin } = new URL(url);
   const isSecure = protocol === "https:";
   if (!isSecure && protocol !== "http:") throw new Error(`unsupported protocol ${protocol}`);
@@ -192,7 +195,7 @@ const RESERVED_HEADERS = new Set([
   "expect",
 ]);
 
-function encodeRequest({ host, path }: Target, { headers, body }: OutgoingRequest): Uint8Array {
+function encodeRequest({ host, path }: ParsedUrl, { headers, body }: OutgoingRequest): Uint8Array {
   const bodyBytes = Buffer.byteLength(body);
   const head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n${headerLines(headers)}content-length: ${bodyBytes}\r\n\r\n`;
   const bytes = Buffer.allocUnsafe(head.length + bodyBytes);

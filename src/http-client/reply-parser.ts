@@ -261,17 +261,17 @@ function lineEnd(text: string, from: number): number {
   return end === -1 ? text.length : end;
 }
 
-interface Field {
+interface HeaderField {
   readonly name: string;
   readonly value: string;
 }
 
 const CACHED_FIELDS_MAX = 256;
 const CACHED_FIELD_MAX_BYTES = 256;
-const fieldCache = new Map<string, Field>();
+const fieldCache = new Map<string, HeaderField>();
 
 // Cached, because most header lines repeat from reply to reply.
-function parseField(line: string): Field {
+function parseField(line: string): HeaderField {
   const cached = fieldCache.get(line);
   if (cached !== undefined) return cached;
   const [, name, value] = FIELD.exec(line) ?? [];

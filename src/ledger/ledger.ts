@@ -13,7 +13,7 @@ import {
   type Tx,
   integer,
 } from "../store/db.ts";
-import { applyBatch, type Operation, type WriteRecords } from "./commit/batch.ts";
+import { applyBatch, type LedgerOperation, type WriteRecords } from "./commit/batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import { createGroupCommit } from "./commit/group-commit.ts";
 import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-thresholds.ts";
@@ -80,7 +80,7 @@ export function createLedger<UsageRecord>({
     }, durabilityOf(operations));
     return outcomes;
   };
-  const group = createGroupCommit<Operation<UsageRecord>, HoldOutcome | SettleOutcome>(
+  const group = createGroupCommit<LedgerOperation<UsageRecord>, HoldOutcome | SettleOutcome>(
     ownHolds === undefined ? commit : trackHolds(commit, ownHolds),
     undefined,
     {
@@ -123,7 +123,7 @@ export function createLedger<UsageRecord>({
 }
 
 type Commit<UsageRecord> = (
-  operations: readonly Operation<UsageRecord>[],
+  operations: readonly LedgerOperation<UsageRecord>[],
   hasShortLockTimeout: boolean,
 ) => Promise<readonly (HoldOutcome | SettleOutcome)[]>;
 
@@ -150,7 +150,7 @@ function trackHolds<UsageRecord>(
 function compensationFor<UsageRecord>({
   kind,
   request,
-}: Operation<UsageRecord>): Operation<UsageRecord> | undefined {
+}: LedgerOperation<UsageRecord>): LedgerOperation<UsageRecord> | undefined {
   if (kind !== "hold") return undefined;
   const { id, accountId, keyId, now } = request;
   return { kind: "settle", request: { id, accountId, keyId, cost: 0n, now } };

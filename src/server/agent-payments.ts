@@ -35,7 +35,7 @@ export interface AgentPayments {
   readonly withPayment: PayAndRun | undefined;
 }
 
-interface AgentPaymentDeps {
+interface PaymentServicesDeps {
   readonly billing: BillingDeps;
   readonly master: MasterSecret;
   readonly now: () => number;
@@ -43,7 +43,7 @@ interface AgentPaymentDeps {
 
 export function createAgentPayments(
   { x402: settings, tempo: tempoSettings, baseUrl, agentTopUpCents: topUpCents }: Config,
-  { billing, master, now }: AgentPaymentDeps,
+  { billing, master, now }: PaymentServicesDeps,
 ): AgentPayments {
   const x402 = settings && createX402(settings, { billing, now, baseUrl });
   const stripe = stripeMethodDeps(billing, now);

@@ -37,7 +37,7 @@ export interface SimulatorDeps {
   readonly timer: DelayTimer;
 }
 
-export interface RequestContext {
+export interface SimulatedRequest {
   readonly deps: SimulatorDeps;
   readonly request: Request;
   readonly id: string;
@@ -48,7 +48,7 @@ export interface RequestContext {
 }
 
 export function respondWithJson(
-  context: RequestContext,
+  context: SimulatedRequest,
   wire: SimulatedWire,
   result: { readonly directives: Directives; readonly body: unknown; readonly model: string },
 ): Response {
@@ -79,7 +79,7 @@ export interface ResponseBody {
 }
 
 export function respond(
-  context: RequestContext,
+  context: SimulatedRequest,
   wire: SimulatedWire,
   { directives, type, body }: ResponseBody,
 ): Response {
@@ -98,7 +98,7 @@ export function respond(
 /** The response to send instead of a reply, if a directive asks for one. */
 export async function injectFault(
   wire: SimulatedWire,
-  context: RequestContext,
+  context: SimulatedRequest,
   directives: Directives,
 ): Promise<Response | undefined> {
   if (directives === NO_DIRECTIVES) return undefined;
@@ -127,7 +127,7 @@ export async function injectFault(
   return status === undefined ? undefined : respondWithError(wire, context, failure, directives);
 }
 
-function delay(context: RequestContext, ms: number): Promise<void> {
+function delay(context: SimulatedRequest, ms: number): Promise<void> {
   const tracker = context.deps.recorder.trackReply({
     id: context.id,
     path: context.path,
@@ -152,7 +152,7 @@ function htmlPage(status: number): Response {
 
 export function respondWithError(
   wire: SimulatedWire,
-  context: RequestContext,
+  context: SimulatedRequest,
   failure: ApiError,
   directives: Directives = NO_DIRECTIVES,
 ): Response {
@@ -168,7 +168,7 @@ export function respondWithError(
 }
 
 export function directivesFor(
-  context: RequestContext,
+  context: SimulatedRequest,
   userText: string,
 ): Directives | InvalidRequest {
   const inHeaders = directivesInHeaders(context.headers);

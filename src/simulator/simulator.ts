@@ -35,7 +35,7 @@ import {
   respond,
   type SimulatorDeps,
   type SimulatorOptions,
-  type RequestContext,
+  type SimulatedRequest,
 } from "./respond.ts";
 import type { RequestMetadata, ApiError, SimulatedWire } from "./wires/wire.ts";
 
@@ -131,7 +131,7 @@ function handleControlRequest(
 
 async function handleProviderRequest(
   route: ProviderRoute,
-  context: RequestContext,
+  context: SimulatedRequest,
 ): Promise<Response> {
   const { wire } = route;
   const keyError = checkKey(wire, context);
@@ -194,7 +194,7 @@ function rejectionByModel(
 
 function generate(
   wire: SimulatedWire,
-  context: RequestContext,
+  context: SimulatedRequest,
   request: NormalizedRequest,
   directives: Directives,
 ): Response {
@@ -226,7 +226,7 @@ function generate(
 
 function handleEmbedding(
   route: ProviderRoute,
-  context: RequestContext,
+  context: SimulatedRequest,
   body: JsonObject,
 ): Promise<Response> | Response {
   const { wire } = route;
@@ -251,7 +251,7 @@ function handleEmbedding(
   );
 }
 
-function listModels(route: ProviderRoute, context: RequestContext): Response {
+function listModels(route: ProviderRoute, context: SimulatedRequest): Response {
   const id = route.pathModel;
   if (id !== "" && !isKnownHere(context, id))
     return respondWithError(route.wire, context, route.wire.modelNotFound(id));
@@ -262,11 +262,11 @@ function listModels(route: ProviderRoute, context: RequestContext): Response {
   return Response.json(id === "" ? openAiModels() : openAiModel(id));
 }
 
-function isKnownHere(context: RequestContext, model: string): boolean {
+function isKnownHere(context: SimulatedRequest, model: string): boolean {
   return context.deps.options.acceptsAnyModel === true || isKnownModel(model);
 }
 
-function checkKey(wire: SimulatedWire, context: RequestContext): ApiError | undefined {
+function checkKey(wire: SimulatedWire, context: SimulatedRequest): ApiError | undefined {
   const requiredKey = context.deps.options.requireKey;
   if (requiredKey === undefined || requiredKey === false) return undefined;
   const { headers } = context.request;

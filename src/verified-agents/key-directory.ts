@@ -8,7 +8,11 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { parseJson } from "../base/json.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import { type Endpoint, resolveAllowedAddresses, type ResolveHost } from "../webhooks/endpoint.ts";
+import {
+  type WebhookEndpoint,
+  resolveAllowedAddresses,
+  type ResolveHost,
+} from "../webhooks/endpoint.ts";
 
 const DIRECTORY_PATH = "/.well-known/http-message-signatures-directory";
 const MEDIA_TYPE = "application/http-message-signatures-directory+json";
@@ -40,7 +44,7 @@ interface CachedKeys {
   readonly fetchedAt: number;
 }
 
-export function createKeyDirectory(endpoint: Endpoint, resolve: ResolveHost): KeyDirectory {
+export function createKeyDirectory(endpoint: WebhookEndpoint, resolve: ResolveHost): KeyDirectory {
   let cached: CachedKeys | undefined;
   let triedAt = Number.NEGATIVE_INFINITY;
   let inFlight: Promise<void> | undefined;
@@ -67,7 +71,7 @@ export function createKeyDirectory(endpoint: Endpoint, resolve: ResolveHost): Ke
   };
 }
 
-function unavailable({ url }: Endpoint): Fault {
+function unavailable({ url }: WebhookEndpoint): Fault {
   return new Fault("overloaded", `no key directory at ${url.origin}`, {
     message: `The key directory of ${url.origin} could not be read, so the signature could not be verified. Nothing was created. Try again in a minute, or send the request without a signature.`,
     retryAfterSeconds: REFETCH_MS / 1_000,
@@ -90,7 +94,7 @@ function thumbprintOf({ crv, kty, x }: Ed25519Key): string {
   return createHash("sha256").update(JSON.stringify({ crv, kty, x })).digest("base64url");
 }
 
-async function fetchDirectory(endpoint: Endpoint, resolve: ResolveHost): Promise<string> {
+async function fetchDirectory(endpoint: WebhookEndpoint, resolve: ResolveHost): Promise<string> {
   const [address] = (await resolveAllowedAddresses(endpoint, resolve)) ?? [];
   if (address === undefined) throw new Error("the host name does not resolve to public addresses");
   const { url } = endpoint;

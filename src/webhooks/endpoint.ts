@@ -9,7 +9,7 @@ const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 const LOOPBACK_NAME = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 const INTERNAL_NAME = /(^|\.)(localhost|local|internal|intranet|lan|home|corp|private|arpa|onion)$/;
 
-export interface Endpoint {
+export interface WebhookEndpoint {
   readonly url: URL;
   /** The gateway's own machine; only in development. */
   readonly isLoopback: boolean;
@@ -18,7 +18,7 @@ export interface Endpoint {
 export type ResolveHost = (name: string) => Promise<readonly string[]>;
 
 /** Returns the endpoint, or a predicate that says what is wrong: "must begin with https://". */
-export function parseEndpoint(input: string, allowLoopback: boolean): Endpoint | string {
+export function parseEndpoint(input: string, allowLoopback: boolean): WebhookEndpoint | string {
   const url = URL.canParse(input) ? new URL(input) : undefined;
   if (url === undefined || url.href.length > URL_LENGTH_MAX)
     return `must be an https:// URL of at most ${URL_LENGTH_MAX.toLocaleString("en-US")} characters`;
@@ -40,7 +40,7 @@ export function parseEndpoint(input: string, allowLoopback: boolean): Endpoint |
  * reveal names of the gateway's own network.
  */
 export async function resolveAllowedAddresses(
-  { url, isLoopback }: Endpoint,
+  { url, isLoopback }: WebhookEndpoint,
   resolve: ResolveHost,
 ): Promise<readonly string[] | undefined> {
   const name = url.hostname.replace(/^\[(.*)\]$/, "$1");

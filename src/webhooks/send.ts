@@ -4,7 +4,7 @@
 import { lookup } from "node:dns/promises";
 import http, { type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
-import { resolveAllowedAddresses, type Endpoint, type ResolveHost } from "./endpoint.ts";
+import { resolveAllowedAddresses, type WebhookEndpoint, type ResolveHost } from "./endpoint.ts";
 
 const RESPONSE_STORED_BYTES = 1_024;
 const HEADERS_MAX_BYTES = 16_384;
@@ -15,7 +15,7 @@ export const resolveHost: ResolveHost = async (name) =>
   (await lookup(name, { all: true })).map(({ address }) => address);
 
 export interface SendRequest {
-  readonly endpoint: Endpoint;
+  readonly endpoint: WebhookEndpoint;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly timeoutMs: number;

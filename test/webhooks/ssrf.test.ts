@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
 import {
   resolveAllowedAddresses,
-  type Endpoint,
+  type WebhookEndpoint,
   parseEndpoint,
 } from "../../src/webhooks/endpoint.ts";
 import { isPublicAddress } from "../../src/webhooks/public-address.ts";
@@ -308,14 +308,14 @@ describe("send", () => {
   });
 });
 
-function endpointOf(url: string): Endpoint {
+function endpointOf(url: string): WebhookEndpoint {
   const endpoint = parseEndpoint(url, true);
   if (typeof endpoint === "string") throw new Error(endpoint);
   return endpoint;
 }
 
 function sendTo(
-  endpoint: Endpoint,
+  endpoint: WebhookEndpoint,
   resolve: (name: string) => Promise<readonly string[]>,
 ): Promise<SendResult> {
   const signal = new AbortController().signal;

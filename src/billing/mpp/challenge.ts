@@ -28,7 +28,7 @@ const ChallengeSchema = z.object({
   digest: z.string().default(""),
   opaque: z.string().default(""),
 });
-export type Challenge = Readonly<z.infer<typeof ChallengeSchema>>;
+export type PaymentChallenge = Readonly<z.infer<typeof ChallengeSchema>>;
 
 const CredentialSchema = z.object({
   challenge: ChallengeSchema,
@@ -37,7 +37,7 @@ const CredentialSchema = z.object({
   source: z.string().optional(),
 });
 /** What a client sends to pay: the challenge as it was, and the method's proof. */
-export type Credential = Readonly<z.infer<typeof CredentialSchema>>;
+export type PaymentCredential = Readonly<z.infer<typeof CredentialSchema>>;
 
 export interface Challenger {
   readonly key: DerivedKey;
@@ -57,7 +57,7 @@ export function createChallenge(
     accountId,
     now,
   }: { readonly method: string; readonly request: object; accountId: string; now: number },
-): Challenge {
+): PaymentChallenge {
   const challenge = {
     realm,
     method,
@@ -73,7 +73,10 @@ export function createChallenge(
 }
 
 /** The header `WWW-Authenticate`. */
-export function challengeHeader(challenges: readonly Challenge[], description: string): string {
+export function challengeHeader(
+  challenges: readonly PaymentChallenge[],
+  description: string,
+): string {
   return challenges
     .map((challenge) => {
       const { id, realm, method, intent, request, expires, opaque } = challenge;
@@ -85,7 +88,7 @@ export function challengeHeader(challenges: readonly Challenge[], description: s
 }
 
 /** Parses the header `Authorization: Payment`. */
-export function parseCredential(header: string): Credential {
+export function parseCredential(header: string): PaymentCredential {
   const encoded = /^payment +([\w-]+)=*$/i.exec(header.trim())?.[1] ?? "";
   const json =
     encoded.length > CREDENTIAL_CHARACTERS_MAX
@@ -102,7 +105,7 @@ export function parseCredential(header: string): Credential {
 /** Why the challenge was not issued by this gateway for this account; undefined if it was. */
 export function foreignReason(
   { key }: Challenger,
-  challenge: Challenge,
+  challenge: PaymentChallenge,
   accountId: string,
 ): string | undefined {
   const isIssued = fingerprints(key, boundText(challenge)).some((expected) =>
@@ -115,7 +118,7 @@ export function foreignReason(
     : "the challenge was issued to another account";
 }
 
-export function expiresAt({ expires }: Challenge): number {
+export function expiresAt({ expires }: PaymentChallenge): number {
   return Date.parse(expires);
 }
 
@@ -126,7 +129,7 @@ export function receiptHeader(method: string, reference: string, at: number): st
 }
 
 /** The slots that the specification binds to the id, in its order. */
-function boundText(challenge: Omit<Challenge, "id">): string {
+function boundText(challenge: Omit<PaymentChallenge, "id">): string {
   const { realm, method, intent, request, expires, digest, opaque } = challenge;
   return [realm, method, intent, request, expires, digest, opaque].join("|");
 }

@@ -12,7 +12,7 @@ import {
   SignedTransfer,
 } from "../x402/messages.ts";
 import { acceptSignedPayment, type X402Deps } from "../x402/x402-payments.ts";
-import { type Challenge, decodeJson, expiresAt } from "./challenge.ts";
+import { type PaymentChallenge, decodeJson, expiresAt } from "./challenge.ts";
 import type { MachinePaymentMethod } from "./payment-method.ts";
 
 const NETWORK_PREFIX = "eip155:";
@@ -62,7 +62,7 @@ function requestFor({ paymentTerms }: X402Deps, payable: Payable) {
 
 function signedPaymentOf(
   { paymentTerms }: X402Deps,
-  challenge: Challenge,
+  challenge: PaymentChallenge,
   payload: unknown,
 ): SignedPayment {
   const parsed = Payload.safeParse(payload);
@@ -92,7 +92,7 @@ function signedPaymentOf(
 }
 
 /** Why the transfer was not signed for this challenge. */
-function bindingError(challenge: Challenge, signed: SignedPayment): string | undefined {
+function bindingError(challenge: PaymentChallenge, signed: SignedPayment): string | undefined {
   if (signed.payload.authorization.nonce !== challengeHash(challenge))
     return "the nonce is not the hash of the challenge";
   if (expiresAtOf(signed) > expiresAt(challenge))
@@ -100,6 +100,6 @@ function bindingError(challenge: Challenge, signed: SignedPayment): string | und
   return undefined;
 }
 
-function challengeHash({ id, realm }: Challenge): string {
+function challengeHash({ id, realm }: PaymentChallenge): string {
   return `0x${Buffer.from(keccak_256(Buffer.from(id + realm))).toString("hex")}`;
 }

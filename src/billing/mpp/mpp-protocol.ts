@@ -5,7 +5,7 @@ import { isPaymentCredential } from "../../http/request/api-key-header.ts";
 import { encodeJson } from "../../base/canonical-json.ts";
 import type { PaymentProtocol, ProtocolResult } from "../payments/payment-protocol.ts";
 import {
-  type Challenge,
+  type PaymentChallenge,
   challengeHeader,
   type Challenger,
   createChallenge,
@@ -70,6 +70,6 @@ function refused(reason: string): ProtocolResult {
   return { kind: "refused", reason, headers: {} };
 }
 
-function expiryError(challenge: Challenge, now: number): string | undefined {
+function expiryError(challenge: PaymentChallenge, now: number): string | undefined {
   return expiresAt(challenge) > now ? undefined : "the challenge has expired";
 }

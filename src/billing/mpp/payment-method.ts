@@ -1,13 +1,13 @@
 // The interface of the methods of Machine Payments.
 
 import type { Payable } from "../payments/payment-protocol.ts";
-import type { Credential } from "./challenge.ts";
+import type { PaymentCredential } from "./challenge.ts";
 
 export type MethodResult =
   | { readonly kind: "paid"; readonly reference: string; readonly at: number }
   | { readonly kind: "refused"; readonly reason: string };
 
-export interface NewCredential extends Credential {
+export interface NewCredential extends PaymentCredential {
   /** Why it must not be taken as a new payment. A payment that was taken before keeps its outcome. */
   readonly refusal: string | undefined;
 }

@@ -46,7 +46,7 @@ interface Checkout {
   readonly dueAt: number | null;
 }
 
-export interface PaymentDeps extends PaymentCallbacks {
+export interface CheckoutDeps extends PaymentCallbacks {
   readonly db: Db;
   readonly log: Log;
   /** Called in the same transaction with the outcome of a fact; audits what an operator enters. */
@@ -61,7 +61,7 @@ export type PaymentStart =
 
 /** Returns the open checkout page of an invoice, or creates one. */
 export async function beginCheckout(
-  deps: PaymentDeps,
+  deps: CheckoutDeps,
   processor: HostedProcessor,
   request: CheckoutRequest,
   now: number,
@@ -88,7 +88,7 @@ export async function beginCheckout(
 
 /** Closes the invoice's page at the processor, and applies a payment that was made meanwhile. */
 export async function cancelCheckout(
-  deps: PaymentDeps,
+  deps: CheckoutDeps,
   processor: HostedProcessor,
   invoiceId: string,
   now: number,
@@ -101,7 +101,7 @@ export async function cancelCheckout(
 
 /** Polls a payment that has no page from now on: a saved method was charged. */
 export async function trackPayment(
-  { db }: PaymentDeps,
+  { db }: CheckoutDeps,
   { id: processor }: HostedProcessor,
   { invoiceId, ref, now }: { readonly invoiceId: string; readonly ref: string; now: number },
 ): Promise<void> {
@@ -127,7 +127,7 @@ export async function hasOpenCheckout(
 
 /** Reconciles an open invoice before it is read, unless that was done a moment ago. */
 export async function reconcileInvoice(
-  deps: PaymentDeps,
+  deps: CheckoutDeps,
   processor: HostedProcessor,
   invoice: Invoice,
   now: number,
@@ -145,7 +145,7 @@ export function isRecentlyChecked({ lookedAt }: Pick<Checkout, "lookedAt">, now:
 
 /** Reconciles every page that is due. */
 export async function pollCheckouts(
-  deps: PaymentDeps,
+  deps: CheckoutDeps,
   processor: HostedProcessor,
   now: number,
 ): Promise<void> {
@@ -190,7 +190,7 @@ async function cancelOrphanPage(
 
 /** Reconciles the page that a webhook names. The webhook's own content is not trusted. */
 export async function handleCheckoutWebhook(
-  deps: PaymentDeps,
+  deps: CheckoutDeps,
   processor: HostedProcessor,
   ref: string,
   now: number,
@@ -212,7 +212,7 @@ export async function handleCheckoutWebhook(
 }
 
 async function reconcileCheckout(
-  deps: PaymentDeps,
+  deps: CheckoutDeps,
   processor: HostedProcessor,
   checkout: Checkout,
   now: number,
@@ -253,7 +253,7 @@ function nextPollAt(
  * transaction and throws to reject the fact.
  */
 export async function ingestFacts(
-  { db, log, onApplied, ...callbacks }: PaymentDeps,
+  { db, log, onApplied, ...callbacks }: CheckoutDeps,
   facts: readonly PaymentFact[],
   now: number,
   precondition?: (tx: Tx) => Promise<void>,

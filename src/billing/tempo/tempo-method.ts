@@ -5,7 +5,7 @@ import { z } from "zod";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Secret } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import { type Challenge, expiresAt } from "../mpp/challenge.ts";
+import { type PaymentChallenge, expiresAt } from "../mpp/challenge.ts";
 import type { MachinePaymentMethod, MethodResult, NewCredential } from "../mpp/payment-method.ts";
 import {
   type AgentPayment,
@@ -131,7 +131,11 @@ function payerOf(source: string | undefined): string | undefined {
   return /^did:pkh:eip155:\d+:(0x[0-9a-fA-F]{40})$/.exec(source ?? "")?.[1]?.toLowerCase();
 }
 
-function termsOf({ options }: TempoDeps, payable: Payable, challenge: Challenge): TempoTerms {
+function termsOf(
+  { options }: TempoDeps,
+  payable: Payable,
+  challenge: PaymentChallenge,
+): TempoTerms {
   const { chainId, token, payTo } = options;
   const { id, realm } = challenge;
   return {

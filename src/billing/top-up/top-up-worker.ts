@@ -10,7 +10,7 @@ import { text, type Tx } from "../../store/db.ts";
 import { stopAutoTopUp } from "./auto-top-up.ts";
 import { insertInvoice } from "../invoices/invoices.ts";
 import { feeOf, nanoOfCents } from "../invoices/cents.ts";
-import { ingestFacts, type PaymentDeps, trackPayment } from "../payments/checkouts.ts";
+import { ingestFacts, type CheckoutDeps, trackPayment } from "../payments/checkouts.ts";
 import { findMethod, getMethod } from "./payment-method-rows.ts";
 import {
   type ChargeRequest,
@@ -42,7 +42,7 @@ const ABANDON_AFTER_MS = 30 * MINUTE_MS;
 const FROZEN_RETRY_MS = HOUR_MS;
 const SWEEP_BATCH_MAX = 500;
 
-export interface TopUpDeps extends PaymentDeps {
+export interface TopUpDeps extends CheckoutDeps {
   readonly processor: PaymentProcessor;
   /** The current time during a run, to detect that a process stalled. */
   readonly currentTime: () => number;

@@ -4,7 +4,7 @@ import { newId } from "../../base/id.ts";
 import { createLog } from "../../base/log.ts";
 import { formatUsdExact } from "../../base/format.ts";
 import { centsFromUsd, formatCents } from "../../billing/invoices/cents.ts";
-import type { PaymentDeps } from "../../billing/payments/checkouts.ts";
+import type { CheckoutDeps } from "../../billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../billing/payments/manual-payments.ts";
 import { PAYMENT_CALLBACKS } from "../../billing/event-handlers.ts";
 import { auditManualPayment } from "../../operator/payments/audit-manual-payment.ts";
@@ -167,7 +167,7 @@ async function writeOffCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<n
   return 0;
 }
 
-function billingDeps(db: Db, cli: CliEnv): PaymentDeps {
+function billingDeps(db: Db, cli: CliEnv): CheckoutDeps {
   const log = createLog({
     level: "error",
     isPretty: true,

@@ -77,7 +77,7 @@ function splitArguments({ custom, arguments: text }: ToolCallPart): readonly str
   return [text.slice(0, at).trimEnd(), ...splitArguments(rest)];
 }
 
-interface OpenCall {
+interface OpenToolCall {
   readonly head: CallHead;
   /** Its number in the stream that is written. */
   part: number;
@@ -87,7 +87,7 @@ interface OpenCall {
 
 /** The same for a stream; parts after a split are renumbered. */
 export function createCallSplitter(): (event: CanonicalEvent) => readonly CanonicalEvent[] {
-  const calls = new Map<string, OpenCall>();
+  const calls = new Map<string, OpenToolCall>();
   const added = new Map<number, number>();
   const numbers = new Map<number, number>();
   return (event) => {
@@ -116,7 +116,7 @@ export function createCallSplitter(): (event: CanonicalEvent) => readonly Canoni
 }
 
 function splitDelta(
-  call: OpenCall,
+  call: OpenToolCall,
   event: Extract<CanonicalEvent, { type: "delta" }>,
   nextNumber: () => number,
 ): readonly CanonicalEvent[] {

@@ -15,7 +15,7 @@ import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.t
 import type { CallInput, HeldCall, OpenCall } from "./call.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold.ts";
 import { withShortfall } from "./hold-faults.ts";
-import type { TokenCounts } from "./key-policy.ts";
+import type { TokenRateLimit } from "./key-policy.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
 import { respond, type RespondDeps } from "./respond.ts";
@@ -29,7 +29,7 @@ export interface InferDeps {
   /** Counted from the arrival of the request; later, no further candidate is tried. */
   readonly lastAttemptStartMs: number;
   readonly abandonedCalls: AbandonedCalls;
-  readonly tokenCounts: Pick<TokenCounts, "rejectIfExceeded">;
+  readonly tokenCounts: Pick<TokenRateLimit, "rejectIfExceeded">;
   readonly parse: ParseDeps;
   readonly route: RoutingDeps;
   readonly hold: HoldDeps;

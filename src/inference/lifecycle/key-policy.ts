@@ -67,7 +67,7 @@ function listOf(globs: readonly string[]): string {
   return globs.map((glob) => `\`${glob}\``).join(", ");
 }
 
-export interface TokenCounts {
+export interface TokenRateLimit {
   readonly rejectIfExceeded: (caller: Caller, now: number) => void;
   readonly add: (caller: Caller, tokens: number, now: number) => void;
 }
@@ -75,7 +75,7 @@ export interface TokenCounts {
 const KEYS_MAX = 10_000;
 
 /** Counts tokens per key and minute, in this process. Calls are counted when they end. */
-export function createTokenCounts(): TokenCounts {
+export function createTokenCounts(): TokenRateLimit {
   const counts = new Map<string, { readonly minute: number; tokens: number }>();
   return {
     rejectIfExceeded: ({ keyId, policy }, now) => {

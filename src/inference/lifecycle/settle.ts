@@ -11,7 +11,7 @@ import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
 import { releaseHold } from "./hold.ts";
-import type { TokenCounts } from "./key-policy.ts";
+import type { TokenRateLimit } from "./key-policy.ts";
 import { billedCost, chargeAbandoned } from "./meter.ts";
 
 export interface SettleDeps {
@@ -19,7 +19,7 @@ export interface SettleDeps {
   readonly log: Log;
   readonly now: () => number;
   readonly abandonedCalls: Pick<AbandonedCalls, "count">;
-  readonly tokenCounts: Pick<TokenCounts, "add">;
+  readonly tokenCounts: Pick<TokenRateLimit, "add">;
   /** Feeds the statistics that routing sorts by. */
   readonly recordOutcome: (usage: UsageRecord, now: number) => void;
   readonly onSettled?: ((usage: UsageRecord, call: HeldCall) => void) | undefined;

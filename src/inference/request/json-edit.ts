@@ -9,7 +9,7 @@ export const COLON = 0x3a;
 const COMMA = 0x2c;
 const DEPTH_MAX = 128;
 
-export interface Span {
+export interface MemberSpan {
   /** Index of the key's opening quote. */
   readonly keyStart: number;
   readonly start: number;
@@ -20,7 +20,7 @@ export interface ObjectSpans {
   /** Index of the opening brace. */
   readonly start: number;
   readonly end: number;
-  readonly members: ReadonlyMap<string, Span>;
+  readonly members: ReadonlyMap<string, MemberSpan>;
   /** The members of this object and of all objects in it. */
   readonly memberCount: number;
 }
@@ -29,7 +29,7 @@ export interface ObjectSpans {
 export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
   const open = skipWhitespace(text, from);
   if (text[open] !== "{") return undefined;
-  const members = new Map<string, Span>();
+  const members = new Map<string, MemberSpan>();
   const nested = { members: 0 };
   let at = skipWhitespace(text, open + 1);
   while (at < text.length && text.charCodeAt(at) === QUOTE) {

@@ -8,7 +8,7 @@ import type { ProviderStatistics } from "./provider-statistics.ts";
 import type { StickyRouting } from "./sticky-routing.ts";
 
 /** One provider's accounts for a model. */
-export type Endpoint = readonly [Candidate, ...Candidate[]];
+export type EndpointCandidates = readonly [Candidate, ...Candidate[]];
 
 /** What routing learned from earlier calls. */
 export interface RoutingState {
@@ -32,17 +32,17 @@ export interface OrderContext {
 }
 
 export function orderEndpoints(
-  endpoints: readonly Endpoint[],
+  endpoints: readonly EndpointCandidates[],
   { order, sort, allowFallbacks }: RoutingPreferences,
   context: OrderContext,
-): readonly Endpoint[] {
+): readonly EndpointCandidates[] {
   const sorted = sort === undefined ? endpoints : sortEndpoints(endpoints, sort, context);
   if (order !== undefined) {
     const listed = order.flatMap((id) => sorted.filter((endpoint) => providerOf(endpoint) === id));
     const others = sorted.filter((endpoint) => !listed.includes(endpoint));
     return [...new Set([...listed, ...others])];
   }
-  const isEndpointDown = (endpoint: Endpoint): boolean =>
+  const isEndpointDown = (endpoint: EndpointCandidates): boolean =>
     endpoint.every(({ credential, upstreamName }) =>
       context.routing.isDown(credential.provider.id, credential.label, upstreamName, context),
     );
@@ -52,16 +52,16 @@ export function orderEndpoints(
   return allowFallbacks === false ? [...ordered].slice(0, 1) : [...ordered];
 }
 
-function providerOf([{ credential }]: Endpoint): string {
+function providerOf([{ credential }]: EndpointCandidates): string {
   return credential.provider.id;
 }
 
 // An endpoint without recent samples ranks first: otherwise it would never be measured.
 function sortEndpoints(
-  endpoints: readonly Endpoint[],
+  endpoints: readonly EndpointCandidates[],
   sort: SortKey,
   context: OrderContext,
-): readonly Endpoint[] {
+): readonly EndpointCandidates[] {
   const ranked = endpoints.map((endpoint) => ({
     endpoint,
     rank: rankOf(endpoint, sort, context),
@@ -70,7 +70,7 @@ function sortEndpoints(
 }
 
 function rankOf(
-  [{ model }]: Endpoint,
+  [{ model }]: EndpointCandidates,
   sort: SortKey,
   { now, stream, routing }: OrderContext,
 ): number {

@@ -13,7 +13,7 @@ const ENDPOINTS_MAX = 5_000;
 const MIN_CALLS = 5;
 const DEGRADED_UPTIME = 0.95;
 
-export interface ProviderHealth {
+export interface RecentHealth {
   /** Median milliseconds to the first byte of a stream. */
   readonly latencyMs: number | undefined;
   /** Median milliseconds to a complete reply that was not streamed. */
@@ -45,7 +45,7 @@ export interface CompletionSample {
 export interface ProviderStatistics {
   readonly recordAttempt: (sample: AttemptSample) => void;
   readonly recordCompletion: (sample: CompletionSample) => void;
-  readonly health: (provider: string, model: string, now: number) => ProviderHealth;
+  readonly health: (provider: string, model: string, now: number) => RecentHealth;
 }
 
 interface Sample {
@@ -61,7 +61,7 @@ interface EndpointSamples {
   readonly successes: Sample[];
 }
 
-const UNKNOWN_HEALTH: ProviderHealth = {
+const UNKNOWN_HEALTH: RecentHealth = {
   latencyMs: undefined,
   replyMs: undefined,
   throughput: undefined,
@@ -125,7 +125,7 @@ function addSample(samples: Sample[], at: number, value: number): void {
   if (samples.length > SAMPLES_PER_METRIC_MAX) samples.shift();
 }
 
-function healthOf(endpoint: EndpointSamples, since: number): ProviderHealth {
+function healthOf(endpoint: EndpointSamples, since: number): RecentHealth {
   const calls = recentValues(endpoint.successes, since);
   const uptime =
     calls.length === 0 ? undefined : calls.reduce((sum, value) => sum + value, 0) / calls.length;

@@ -25,9 +25,9 @@ import {
 } from "./candidates.ts";
 import { GATEWAY_LABEL } from "../providers/credentials.ts";
 import { PROVIDERS, type RelayedWire } from "../providers/providers.ts";
-import { type Endpoint, orderEndpoints, type RoutingState } from "./provider-order.ts";
+import { type EndpointCandidates, orderEndpoints, type RoutingState } from "./provider-order.ts";
 import { type RoutingPreferences, readPreferences } from "./routing-preferences.ts";
-import { createProviderStatistics, type ProviderHealth } from "./provider-statistics.ts";
+import { createProviderStatistics, type RecentHealth } from "./provider-statistics.ts";
 import { conversationHash, createStickyRouting } from "./sticky-routing.ts";
 
 export interface RoutingDeps extends CandidateDeps {
@@ -63,7 +63,7 @@ export function providerHealth(
   { statistics, isDown }: RoutingState,
   { provider, id, name }: Model,
   now: number,
-): ProviderHealth & { readonly status: "up" | "degraded" | "down" } {
+): RecentHealth & { readonly status: "up" | "degraded" | "down" } {
   const health = statistics.health(provider, id, now);
   const status = isDown(provider, GATEWAY_LABEL, name, { now })
     ? "down"
@@ -122,7 +122,7 @@ async function endpointsFor(
   { id, path }: { readonly id: string; readonly path: string },
   search: RoutingSearch,
   faults: Fault[],
-): Promise<readonly Endpoint[]> {
+): Promise<readonly EndpointCandidates[]> {
   const { deps, query } = search;
   const now = deps.now();
   const { models, preferences } = modelsMatching(id, path, search, now);
@@ -163,9 +163,9 @@ async function endpointsFor(
 }
 
 function withStickyKey(
-  [first, ...rest]: Endpoint,
+  [first, ...rest]: EndpointCandidates,
   stickyKey: NonNullable<Candidate["stickyKey"]>,
-): Endpoint {
+): EndpointCandidates {
   return [{ ...first, stickyKey }, ...rest.map((candidate) => ({ ...candidate, stickyKey }))];
 }
 

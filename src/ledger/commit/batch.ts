@@ -36,7 +36,7 @@ import {
 } from "../rows.ts";
 import { addBufferedHold, type AppliedBatch, newHold, type HoldBuffer } from "./hold-buffer.ts";
 
-export type Operation<UsageRecord> =
+export type LedgerOperation<UsageRecord> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
   | { readonly kind: "settle"; readonly request: SettleRequest<UsageRecord> };
 
@@ -73,7 +73,7 @@ interface PendingWrites<UsageRecord> {
 /** With a `buffer`, new holds are not inserted but returned in `bufferChanges`. */
 export async function applyBatch<UsageRecord>(
   tx: Tx,
-  operations: readonly Operation<UsageRecord>[],
+  operations: readonly LedgerOperation<UsageRecord>[],
   context: BatchContext<UsageRecord>,
   buffer?: HoldBuffer,
 ): Promise<AppliedBatch> {

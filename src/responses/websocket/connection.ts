@@ -43,7 +43,7 @@ export interface ResponseConnection {
   readonly close: (reason: "restart" | "lifetime") => void;
 }
 
-interface Turn {
+interface RunningResponse {
   readonly abort: AbortController;
   sink: EventSink | undefined;
   stream: ResponseStreamHandlers | undefined;
@@ -55,7 +55,7 @@ interface State {
   socket: WebSocketConnection | undefined;
   readonly queue: string[];
   queuedLength: number;
-  turn: Turn | undefined;
+  turn: RunningResponse | undefined;
   previous: PreviousResponse | undefined;
   closeReason: "restart" | "lifetime" | undefined;
   isClosed: boolean;
@@ -111,7 +111,7 @@ function onMessage(options: ConnectionOptions, state: State, text: string): void
 async function runQueue(options: ConnectionOptions, state: State): Promise<void> {
   for (let text = state.queue.shift(); text !== undefined; text = state.queue.shift()) {
     state.queuedLength -= text.length;
-    const turn: Turn = {
+    const turn: RunningResponse = {
       abort: new AbortController(),
       sink: undefined,
       stream: undefined,
@@ -131,7 +131,7 @@ async function runQueue(options: ConnectionOptions, state: State): Promise<void>
 async function runTurn(
   options: ConnectionOptions,
   state: State,
-  { turn, text }: { readonly turn: Turn; readonly text: string },
+  { turn, text }: { readonly turn: RunningResponse; readonly text: string },
 ): Promise<void> {
   const { socket, previous } = state;
   const frame = readFrame(text, previous);

@@ -26,7 +26,7 @@ export interface Table {
  */
 export type TextRow = readonly (string | null)[];
 
-export interface Page {
+export interface RowPage {
   readonly rows: readonly TextRow[];
   /** The key of the last row. */
   readonly last: TextRow | undefined;
@@ -66,7 +66,7 @@ export async function readPage(
   table: Table,
   after: TextRow | undefined,
   limit: number,
-): Promise<Page> {
+): Promise<RowPage> {
   // An alias with the name of its column would make `order by` sort by the text.
   const cells = table.columns
     .map((column, index) => `${asText(reader.kind, column)} as c${index}`)

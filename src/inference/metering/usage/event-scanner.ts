@@ -22,7 +22,7 @@ export interface ScanPlan {
   readonly ignoredTypes?: readonly string[];
 }
 
-interface Key {
+interface ScanKey {
   readonly bytes: Uint8Array;
   /** The slot to count text in, or one of the two constants below. */
   readonly slot: number;
@@ -166,8 +166,8 @@ function matchesTemplate(template: Template, bytes: Uint8Array, slots: number[])
   return true;
 }
 
-function keysByLength(plan: ScanPlan): readonly (readonly Key[] | undefined)[] {
-  const byLength: Key[][] = [];
+function keysByLength(plan: ScanPlan): readonly (readonly ScanKey[] | undefined)[] {
+  const byLength: ScanKey[][] = [];
   const add = (name: string, slot: number): void => {
     const bytes = encoder.encode(name);
     (byLength[bytes.length] ??= []).push({ bytes, slot });

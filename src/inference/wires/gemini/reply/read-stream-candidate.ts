@@ -18,7 +18,7 @@ import { addPartialArguments } from "./read-partial-arguments.ts";
 type TextKind = "text" | "reasoning";
 
 /** A call whose arguments are streamed. */
-interface OpenCall {
+interface OpenToolCall {
   readonly head: JsonObject;
   readonly signature: string | undefined;
   readonly args: Record<string, unknown>;
@@ -33,7 +33,7 @@ export interface CandidateState {
   openKind: TextKind | undefined;
   /** Of the open part; emitted at its end. */
   signature: string | undefined;
-  call: OpenCall | undefined;
+  call: OpenToolCall | undefined;
   partCount: number;
   callCount: number;
   /** The candidate has a tool call, not counting the output tool's. */
