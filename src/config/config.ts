@@ -22,6 +22,7 @@ import {
 } from "./identity.ts";
 import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
+import { MODEL_ENVIRONMENT, MODEL_SETTINGS, type ModelConfig, modelConfigFrom } from "./models.ts";
 import * as operator from "./operator.ts";
 import * as processes from "./processes.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
@@ -52,7 +53,7 @@ import {
 } from "./agent-payments.ts";
 import { unknownVariableErrors } from "./unknown-variables.ts";
 
-export interface Config extends processes.ProcessConfig, AgentPaymentConfig {
+export interface Config extends processes.ProcessConfig, ModelConfig, AgentPaymentConfig {
   readonly host: string;
   readonly port: number;
   readonly baseUrl: string;
@@ -67,8 +68,6 @@ export interface Config extends processes.ProcessConfig, AgentPaymentConfig {
   /** Absent in development, which has a bundled provider, and where sign-in is off. */
   readonly identity?: OidcConfig;
   readonly identityPort: number;
-  readonly modelsFile?: string;
-  readonly pricesFile?: string;
   readonly trustedProxies: readonly string[];
   readonly limits: {
     readonly accountsPerHour: number;
@@ -155,15 +154,7 @@ export const SETTINGS: Readonly<
     description: "Claim bonuses granted per UTC day, in US dollars; 0 for no limit.",
   },
   ...processes.PROCESS_SETTINGS,
-  POSTERN_MODELS_FILE: {
-    defaultValue: "",
-    description: "A file with your own models and prices, see `docs/site/models.md`.",
-  },
-  POSTERN_PRICES_FILE: {
-    defaultValue: "",
-    description:
-      "A table of list prices to use instead of the built-in one, see `postern admin prices`.",
-  },
+  ...MODEL_SETTINGS,
   POSTERN_TRUSTED_PROXIES: {
     defaultValue: "",
     description:
@@ -241,8 +232,7 @@ const EnvironmentSchema = z.object({
   POSTERN_CLAIMS_PER_HOUR: integer(0, 1_000_000).optional(),
   POSTERN_CLAIM_BONUS_USD_PER_DAY: usdAmount,
   ...processes.PROCESS_ENVIRONMENT,
-  POSTERN_MODELS_FILE: z.string().optional(),
-  POSTERN_PRICES_FILE: z.string().optional(),
+  ...MODEL_ENVIRONMENT,
   POSTERN_TRUSTED_PROXIES: z
     .string()
     .default("")
@@ -354,8 +344,7 @@ function buildConfig(
     ...oidcConfigFrom(env),
     identityPort: env.POSTERN_IDENTITY_PORT ?? (env.POSTERN_PORT === 0 ? 0 : env.POSTERN_PORT + 1),
     ...processes.processConfigFrom(env, `${hostName}:${env.POSTERN_PORT}`),
-    ...(env.POSTERN_MODELS_FILE === undefined ? {} : { modelsFile: env.POSTERN_MODELS_FILE }),
-    ...(env.POSTERN_PRICES_FILE === undefined ? {} : { pricesFile: env.POSTERN_PRICES_FILE }),
+    ...modelConfigFrom(env),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,
     limits: {
       accountsPerHour: outsideDevelopment(env.POSTERN_ACCOUNTS_PER_HOUR, 20, 0),

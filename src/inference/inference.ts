@@ -40,6 +40,7 @@ export interface InferenceDeps {
   readonly settings: Readonly<Record<string, ProviderSetting>>;
   readonly readKeyVariable: (variable: string) => string | undefined;
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
+  readonly allowUnknownFields: ReadonlySet<string>;
   readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
@@ -74,6 +75,7 @@ export function createInference(deps: InferenceDeps): Inference {
     operatorProviders: () => catalog.current().providers,
     readKeyVariable: deps.readKeyVariable,
     simulator: deps.simulator,
+    allowUnknownFields: deps.allowUnknownFields,
     now,
   });
   const breaker = createCircuitBreaker();

@@ -38,7 +38,6 @@ export function createModelCalls(
   isSignInDisabled: boolean,
 ): ModelCalls {
   const { log, now, version } = options;
-  const pseudonymKey = deriveKey(master, "end-user/v1");
   const httpClient = createHttpClient();
   const telemetry = createOptionalTelemetry(config, options);
   // Inference, provider keys and responses call each other while serving; none does so while it is created.
@@ -77,11 +76,9 @@ export function createModelCalls(
     simulator: usesSimulator(config)
       ? createSimulator({ now, maxRecordedRequests: 0 }).fetch
       : undefined,
+    allowUnknownFields: new Set(config.allowUnknownFields),
     limits: config.limits,
-    pseudonymOf: memoize(
-      (accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32),
-      PSEUDONYM_CACHE_MAX,
-    ),
+    pseudonymOf: createPseudonyms(master),
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     isSignInDisabled,
     freezeOf: (accountId) => findFreeze(db, accountId),
@@ -102,6 +99,11 @@ export function createModelCalls(
     storeIdempotentReply: idempotency.finish,
   });
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };
+}
+
+function createPseudonyms(master: Core["master"]): (accountId: string) => string {
+  const key = deriveKey(master, "end-user/v1");
+  return memoize((accountId) => fingerprint(key, accountId).slice(0, 32), PSEUDONYM_CACHE_MAX);
 }
 
 function createOptionalTelemetry(

@@ -25,6 +25,7 @@ export function listSettings(config: Config): readonly Setting[] {
     ["Providers with an account", orNone(Object.keys(config.providers).join(", "))],
     ["POSTERN_MODELS_FILE", config.modelsFile ?? "not set"],
     ["POSTERN_PRICES_FILE", config.pricesFile ?? "not set"],
+    ["POSTERN_ALLOW_UNKNOWN_FIELDS", orNone(config.allowUnknownFields.join(", "))],
     ["POSTERN_TRUSTED_PROXIES", orNone(config.trustedProxies.join(", "))],
     ["OIDC_ISSUER", config.identity?.issuer ?? "not set"],
     ["POSTERN_OPERATORS", config.operators.join(", ")],

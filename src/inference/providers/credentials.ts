@@ -19,6 +19,8 @@ export interface Credential {
   readonly byok: boolean;
   /** The owner of the caller's provider key allows the provider to store requests and replies. */
   readonly allowStore?: boolean;
+  /** On the gateway's account: whether fields and tools that the gateway does not know are sent. */
+  readonly allowsUnknown?: boolean;
   /** Signs each request, for providers that take no key in a header. */
   readonly authorizer?: Authorizer;
   /** Replies within this process: the bundled simulator. */
@@ -33,6 +35,8 @@ export interface ProviderAccountsDeps {
   readonly readKeyVariable: (variable: string) => string | undefined;
   /** The in-process simulator, if enabled. */
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
+  /** The providers that get fields and tools that the gateway does not know. */
+  readonly allowUnknownFields: ReadonlySet<string>;
   readonly now: () => number;
 }
 
@@ -79,6 +83,7 @@ function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAcc
       apiKey: undefined,
       label: GATEWAY_LABEL,
       byok: false,
+      allowsUnknown: true,
       inProcess: deps.simulator,
     };
     return { provider, credential, baseUrl: SIMULATOR_URL };
@@ -96,6 +101,8 @@ function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAcc
     apiKey: setting?.apiKey,
     label: GATEWAY_LABEL,
     byok: false,
+    // The simulator stores nothing.
+    allowsUnknown: provider.id === "sim" || deps.allowUnknownFields.has(provider.id),
     ...(authorizer === undefined ? {} : { authorizer }),
   };
   return { provider, credential: isEnabled ? credential : undefined, baseUrl };
@@ -143,11 +150,12 @@ function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps)
     imageTokensMax: 50_000,
   };
   const apiKey = rawKey === undefined ? undefined : secret(rawKey);
+  const allowsUnknown = deps.allowUnknownFields.has(declared.id);
   const isReady = declared.api_key_env === undefined || apiKey !== undefined;
   return {
     provider,
     credential: isReady
-      ? { provider, baseUrl, apiKey, label: GATEWAY_LABEL, byok: false }
+      ? { provider, baseUrl, apiKey, label: GATEWAY_LABEL, byok: false, allowsUnknown }
       : undefined,
     baseUrl,
   };

@@ -33,10 +33,12 @@ export function translatedReferenceFault({ path, alternative }: SharedAccountUse
   });
 }
 
-export function unknownFieldFault(name: string, provider: string): Fault {
-  return new Fault("invalid_request", `unknown field ${name} at ${provider}`, {
-    message: `This gateway does not know the field \`${name}\`, and its text could name something stored in the account at ${provider} that all users of this gateway share. Remove it, ${OWN_KEY_HINT}.`,
-    param: name,
+/** Of a `type`, its value is unknown. */
+export function unknownFieldFault(path: string, provider: string): Fault {
+  const what = /(?:^|\.)type$/.test(path) ? "value of" : "field";
+  return new Fault("invalid_request", `unknown field ${path} at ${provider}`, {
+    message: `This gateway does not know the ${what} \`${path}\`, and its text could name something stored in the account at ${provider} that all users of this gateway share. Remove it, ${OWN_KEY_HINT}.`,
+    param: path,
     next: [ADD_PROVIDER_KEY_STEP],
   });
 }

@@ -1,63 +1,86 @@
-// Searches a request body for references to storage in the provider account. Which fields count is in reference-table.ts;
-// fields that contain the caller's own data, such as the arguments of a function, are skipped.
+// Searches a request body for references to storage in the provider account, and for fields with text that the gateway does
+// not know, which could be references. The first are in reference-table.ts, the known fields in known-members.ts; fields that
+// contain the caller's own data, such as the arguments of a function, are skipped.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { isCallerData } from "./caller-data.ts";
+import { membersOf } from "./known-members.ts";
 import {
   fieldRule,
   GOOGLE_EXTRA_FIELDS,
-  ID_HOLDERS,
-  REFERENCE_TYPES,
+  type ReferenceRule,
   ROOT,
   ROOT_REFERENCES,
   snakeCase,
 } from "./reference-table.ts";
-import { type Destination, isAllowedSource, isStorageValue } from "./source-url.ts";
-
-export interface StoredReference {
-  readonly path: string;
-  readonly alternative: string;
-}
+import type { Destination } from "./source-url.ts";
+import { type FoundReference, inText, type Position } from "./text-reference.ts";
 
 /** Deeper than the JSON that the gateway accepts. */
 const DEPTH_MAX = 200;
-export const SEND_SOURCE =
-  "Send its content as base64, or as an `https:` URL of a public web server";
-
-interface Position {
-  /** The field that contains the object, also through an array. */
-  readonly parent: string;
-  readonly depth: number;
-  /** URLs in tools are of the caller's own servers. */
-  readonly isTool: boolean;
-  readonly destination: Destination;
-}
 
 /** The first reference; its path is that in the body. `parent` is the field that contains the object, if it is not the body. */
 export function findReference(
   body: JsonObject,
   destination: Destination,
   parent = ROOT,
-): StoredReference | undefined {
-  return inObject(body, { parent, depth: 0, isTool: parent === "tools", destination });
+): FoundReference | undefined {
+  const members = destination.allowsUnknown ? undefined : membersOf(parent);
+  return inObject(body, { parent, depth: 0, isTool: parent === "tools", members, destination });
 }
 
-function inObject(object: JsonObject, position: Position): StoredReference | undefined {
+function inObject(object: JsonObject, position: Position): FoundReference | undefined {
+  const { members } = position;
   for (const key in object) {
     const value = object[key];
-    if (value === null || value === undefined || typeof value === "number") continue;
-    const rule = fieldRule(key);
+    if (isNothing(value)) continue;
+    const known = members?.get(key);
+    const isKnown = members === undefined || known !== undefined;
+    const rule = known === undefined ? fieldRule(key) : known;
     // Most of a body is text, so it is skipped first.
-    if (rule?.kind === "text" && typeof value === "string") continue;
+    if (isKnown && rule?.kind === "text" && typeof value === "string") continue;
     if (isCallerData(key, object, position.parent)) continue;
-    if (rule?.kind === "reference") {
-      if (isPresent(value)) return { path: key, alternative: rule.alternative };
-      continue;
-    }
-    const found = inField(key, value, object, position);
+    const found =
+      rule?.kind === "reference"
+        ? asReference(key, value, rule)
+        : isKnown
+          ? inField(key, value, object, position)
+          : inUnknown(key, value, object, position);
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+function isNothing(value: unknown): value is null | undefined | number {
+  return value === null || value === undefined || typeof value === "number";
+}
+
+function asReference(
+  path: string,
+  value: unknown,
+  { alternative }: ReferenceRule,
+): FoundReference | undefined {
+  return isPresent(value) ? { path, alternative } : undefined;
+}
+
+// Below an unknown field, only references are looked for first: they have the better error.
+function inUnknown(
+  key: string,
+  value: unknown,
+  holder: JsonObject,
+  position: Position,
+): FoundReference | undefined {
+  const found = inField(key, value, holder, { ...position, members: undefined });
+  const isNamed = mayName(value) || (position.parent === "tools" && isObject(value));
+  return found ?? (isNamed ? { path: key, alternative: undefined } : undefined);
+}
+
+/** Numbers and booleans name nothing; of an object, the names of its fields can. In a tool, `{}` turns on what it names. */
+function mayName(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(mayName);
+  return isObject(value)
+    ? Object.keys(value).length > 0
+    : typeof value === "string" && value !== "";
 }
 
 function inField(
@@ -65,7 +88,7 @@ function inField(
   value: unknown,
   holder: JsonObject,
   position: Position,
-): StoredReference | undefined {
+): FoundReference | undefined {
   const { parent } = position;
   if (parent === ROOT) {
     const alternative = ROOT_REFERENCES.get(key);
@@ -77,7 +100,8 @@ function inField(
   if (position.depth >= DEPTH_MAX) return { path: key, alternative: "Nest it less deeply" };
   const isTool = position.isTool || key === "tools" || key === "mcp_servers";
   const { destination, depth } = position;
-  const next = { parent: key, depth: depth + 1, isTool, destination };
+  const members = position.members === undefined ? undefined : membersOf(key);
+  const next = { parent: key, depth: depth + 1, isTool, members, destination };
   if (!Array.isArray(value)) return prefixed(key, inObject(value as JsonObject, next)); // An object: not null, no array.
   return prefixed(key, inArray(key, value, next, position));
 }
@@ -87,7 +111,7 @@ function inArray(
   list: readonly unknown[],
   next: Position,
   position: Position,
-): StoredReference | undefined {
+): FoundReference | undefined {
   for (let index = 0; index < list.length; index++) {
     const item = list[index];
     if (typeof item === "number") continue;
@@ -107,44 +131,8 @@ function inArray(
   return undefined;
 }
 
-function inText(
-  key: string,
-  value: string,
-  holder: JsonObject,
-  { parent, isTool, destination }: Position,
-): StoredReference | undefined {
-  if (key === "type") {
-    const alternative = REFERENCE_TYPES.get(value);
-    return alternative === undefined ? undefined : { path: key, alternative };
-  }
-  if (key === "id") {
-    const alternative = ID_HOLDERS.get(parent);
-    return alternative === undefined ? undefined : { path: key, alternative };
-  }
-  if (key === "container")
-    return { path: key, alternative: "Let the provider create a new container" };
-  const kind = fieldRule(key)?.kind;
-  if (kind === "text") return undefined;
-  const isMedia = kind === "media" || (kind === "url" && isMediaHolder(parent, holder));
-  const isAllowed =
-    isMedia || (kind === "url" && !isTool)
-      ? isAllowedSource(value, isMedia, destination)
-      : !isStorageValue(value);
-  return isAllowed ? undefined : { path: key, alternative: SEND_SOURCE };
-}
-
-const MEDIA_TYPE = /^(?:input_)?(?:image|video|audio|document|file)(?:_url)?$|^url$/;
-
-function isMediaHolder(parent: string, { type }: JsonObject): boolean {
-  return (
-    fieldRule(parent)?.kind === "media" ||
-    fieldRule(parent)?.kind === "url" ||
-    (typeof type === "string" && MEDIA_TYPE.test(type))
-  );
-}
-
 // The OpenAI-compatible API of Google is the only one with this field.
-function inExtraBody(extra: unknown, position: Position): StoredReference | undefined {
+function inExtraBody(extra: unknown, position: Position): FoundReference | undefined {
   if (!isObject(extra)) return undefined;
   const allowed = [...GOOGLE_EXTRA_FIELDS].map((name) => `\`google.${name}\``).join(" and ");
   const alternative = `Of \`extra_body\`, send only ${allowed}`;
@@ -169,7 +157,7 @@ function isPresent(value: unknown): boolean {
   );
 }
 
-function prefixed(path: string, found: StoredReference | undefined): StoredReference | undefined {
+function prefixed(path: string, found: FoundReference | undefined): FoundReference | undefined {
   if (found === undefined) return undefined;
   const separator = found.path.startsWith("[") ? "" : ".";
   return { ...found, path: `${path}${separator}${found.path}` };

@@ -30,7 +30,7 @@ const SEND_DOCUMENTS = "Send the documents in the request";
 const SEND_HISTORY = "Send the earlier turns of the conversation in the request";
 const NEW_CONTAINER = "Let the provider create a new container";
 
-/** By name in snake case. Unknown fields below the top level pass unless their name matches. */
+/** By name in snake case, at any depth. */
 const REFERENCE_NAMES: readonly (readonly [name: RegExp, alternative: string])[] = [
   [/(^|_)files?_?ids?$/, SEND_FILE],
   [/^(s3|gcs|gs)_(locations?|uris?|urls?|sources?|buckets?)$|^bucket_owner$/, SEND_FILE],

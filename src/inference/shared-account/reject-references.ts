@@ -1,12 +1,14 @@
 // Rejects references to storage in the gateway's provider accounts, in the canonical form and in the body that is sent. All
-// callers share these accounts, so an object there can belong to another caller or to the operator.
+// callers share these accounts, so an object there can belong to another caller or to the operator. Unknown fields are
+// rejected in the body only: the canonical form has those that are not sent, too.
 
 import type { JsonObject } from "../../base/json.ts";
 import type { NativeFields, Part, Source } from "../canonical/parts.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
-import { storedReferenceFault, translatedReferenceFault } from "./faults.ts";
-import { findReference, SEND_SOURCE, type StoredReference } from "./find-reference.ts";
+import { storedReferenceFault, translatedReferenceFault, unknownFieldFault } from "./faults.ts";
+import { findReference } from "./find-reference.ts";
 import { type Destination, isAllowedSource } from "./source-url.ts";
+import { type FoundReference, SEND_SOURCE } from "./text-reference.ts";
 
 /** Without a destination, the request goes to the caller's own provider account. */
 export function rejectStoredReferences(
@@ -17,7 +19,10 @@ export function rejectStoredReferences(
   if (destination === undefined) return;
   const found = findReference(body, destination);
   if (found === undefined) return;
-  throw writtenAs === "request" ? storedReferenceFault(found) : translatedReferenceFault(found);
+  const { path, alternative } = found;
+  if (alternative === undefined) throw unknownFieldFault(path, destination.provider.name);
+  const fault = writtenAs === "request" ? storedReferenceFault : translatedReferenceFault;
+  throw fault({ path, alternative });
 }
 
 /** Names the fields as the caller does, which the body that is sent does not. */
@@ -26,14 +31,15 @@ export function rejectCanonicalReferences(
   destination: Destination | undefined,
 ): void {
   if (destination === undefined) return;
-  const found = inCanonical(request, destination);
-  if (found !== undefined) throw storedReferenceFault(found);
+  const found = inCanonical(request, { ...destination, allowsUnknown: true });
+  if (found?.alternative !== undefined)
+    throw storedReferenceFault({ ...found, alternative: found.alternative });
 }
 
 function inCanonical(
   { turns, tools = [], native }: CanonicalRequest,
   destination: Destination,
-): StoredReference | undefined {
+): FoundReference | undefined {
   for (const { parts, path = "messages", native: fields } of turns) {
     const found =
       inNative(fields, { path, parent: "messages" }, destination) ??
@@ -52,7 +58,7 @@ function inParts(
   parts: readonly Part[],
   turnPath: string,
   destination: Destination,
-): StoredReference | undefined {
+): FoundReference | undefined {
   for (const part of parts) {
     const found = inPart(part, part.path ?? turnPath, destination);
     if (found !== undefined) return found;
@@ -60,7 +66,7 @@ function inParts(
   return undefined;
 }
 
-function inPart(part: Part, path: string, destination: Destination): StoredReference | undefined {
+function inPart(part: Part, path: string, destination: Destination): FoundReference | undefined {
   if (part.type === "native")
     return part.wire === destination.wire
       ? below(path, findReference(part.value, destination, "content"))
@@ -96,12 +102,12 @@ function inNative(
   native: NativeFields | undefined,
   { path, parent }: NativePosition,
   destination: Destination,
-): StoredReference | undefined {
+): FoundReference | undefined {
   return native?.wire === destination.wire
     ? below(path, findReference(native.fields, destination, parent))
     : undefined;
 }
 
-function below(path: string, found: StoredReference | undefined): StoredReference | undefined {
+function below(path: string, found: FoundReference | undefined): FoundReference | undefined {
   return found === undefined || path === "" ? found : { ...found, path: `${path}.${found.path}` };
 }

@@ -27,14 +27,20 @@ export interface Destination {
   readonly provider: Provider;
   readonly baseUrl: string;
   readonly wire: string;
+  /** Whether fields, types and tools that the gateway does not know may be sent. */
+  readonly allowsUnknown: boolean;
 }
 
 /** Undefined on the caller's own provider key, with which everything may be used. */
 export function destinationOf(
-  { provider, baseUrl, byok }: Pick<Credential, "provider" | "baseUrl" | "byok">,
+  credential: Pick<Credential, "provider" | "baseUrl" | "byok" | "allowsUnknown">,
   wire: UpstreamWire,
 ): Destination | undefined {
-  return byok ? undefined : { provider, baseUrl, wire };
+  const { provider, baseUrl, byok } = credential;
+  if (byok) return undefined;
+  // Requests to these APIs are always translated, and their writers write known fields and functions only.
+  const isWritten = wire === "gemini" || wire === "converse";
+  return { provider, baseUrl, wire, allowsUnknown: isWritten || credential.allowsUnknown === true };
 }
 
 /** Whether a string is a reference to storage, wherever it stands. */

@@ -6,7 +6,7 @@ import { usageOf } from "../metering/usage/usage.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
-import { rejectUnknown } from "../shared-account/reject-unknown.ts";
+import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
@@ -30,7 +30,7 @@ export function passthroughPlan(
   // The text that is sent differs from this only in fields that the gateway writes.
   const destination = destinationOf(candidate.credential, api);
   rejectStoredReferences(parsed.json, destination, "request");
-  rejectUnknown(parsed.json, destination);
+  rejectUnknownTools(parsed.json, destination);
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
   const { messages, dropped: droppedHistory } = sanitizeHistory(parsed, candidate);

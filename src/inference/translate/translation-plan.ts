@@ -19,7 +19,7 @@ import {
   rejectCanonicalReferences,
   rejectStoredReferences,
 } from "../shared-account/reject-references.ts";
-import { rejectUnknown } from "../shared-account/reject-unknown.ts";
+import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../wires/wires.ts";
@@ -54,7 +54,7 @@ export function translationPlan(
   const { body } = chosen.written;
   const destination = destinationOf(credential, chosen.wire);
   rejectStoredReferences(body, destination, "translation");
-  rejectUnknown(body, destination);
+  rejectUnknownTools(body, destination);
   return planOf(parsed, api, candidate, { ...context, ...chosen, inbound, request });
 }
 

@@ -67,6 +67,7 @@ function createHarness(
     sendHttp,
     settings: { openai: { apiKey: secret("sk-a") }, mistral: { apiKey: secret("sk-b") } },
     readKeyVariable: () => undefined,
+    allowUnknownFields: new Set(),
     simulator: undefined,
     limits: { requestsPerMinute: 60, openCallsPerKey: 5 },
     pseudonymOf: () => "pseudonym",

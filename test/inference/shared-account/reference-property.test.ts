@@ -1,5 +1,5 @@
-// A reference to storage at a random position of a random request, in a random spelling: it is refused, or not in the body
-// that is sent. The positions that providers document are in stored-references.test.ts.
+// A reference to storage, or a field that the gateway does not know, at a random position of a random request: it is refused,
+// or not in the body that is sent. The positions that providers document are in stored-references.test.ts.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import * as fc from "fast-check";
@@ -19,10 +19,16 @@ const SEED = 4_711;
 const RUNS = 400;
 
 let harness: Harness;
+/** Refuses what it recognizes as a reference, and nothing else. */
+let lenient: Harness;
 beforeAll(async () => {
   harness = await startHarness();
+  lenient = await startHarness({ allowUnknownFields: true });
 });
-afterAll(() => harness.stop());
+afterAll(async () => {
+  await harness.stop();
+  await lenient.stop();
+});
 
 const nameIn = (names: string) => fc.constantFrom(...names.split(" "));
 
@@ -185,12 +191,36 @@ function objectsIn(value: unknown, isInput = false): readonly Json[] {
   return [object, ...members.flatMap(([, member]) => objectsIn(member))];
 }
 
-test("no reference to storage in the provider account is sent", async () => {
+/** A provider's next field: a word that no API has today, with any text. */
+const unknownField = fc
+  .tuple(
+    nameIn("asset handle memory workspace_object stored_item profile recall_from projectRef"),
+    fc.constantFrom<unknown>(SECRET, [SECRET], { id: SECRET }, [{ key: [SECRET] }], {
+      [SECRET]: 1,
+    }),
+  )
+  .map(([name, value]): Json => ({ [name]: value }));
+
+const TEST_MS = 60_000;
+
+test(
+  "no reference to storage in the provider account is sent",
+  () => check(() => lenient, reference),
+  TEST_MS,
+);
+
+test(
+  "no reference and no unknown field is sent",
+  () => check(() => harness, fc.oneof(reference, unknownField)),
+  TEST_MS,
+);
+
+async function check(target: () => Harness, field: fc.Arbitrary<Json>): Promise<void> {
   const outcomes = { refused: 0, dropped: 0 };
   await fc.assert(
     fc.asyncProperty(
       fc.tuple(fc.constantFrom(...APIS), fc.constantFrom(...WIRES)),
-      reference,
+      field,
       fc.nat(),
       fc.boolean(),
       async ([api, wire], added, position, isLossy) => {
@@ -202,9 +232,11 @@ test("no reference to storage in the provider account is sent", async () => {
         const body = { ...fields, ...(isLossy && { postern: { lossy: true } }) };
         // Another member of this name was there: nothing was added.
         if (!JSON.stringify(body).includes(SECRET)) return;
-        const before = harness.upstreamRequests.length;
-        const { status } = await callApi(harness, api, minimalBody(api, wire, "hi", body));
-        const sent = harness.upstreamRequests.slice(before).map((request) => request.body);
+        const before = target().upstreamRequests.length;
+        const { status } = await callApi(target(), api, minimalBody(api, wire, "hi", body));
+        const sent = target()
+          .upstreamRequests.slice(before)
+          .map((request) => request.body);
         expect(JSON.stringify(sent)).not.toContain(SECRET);
         expect(status === 400 || status === 404 || (status === 200 && sent.length > 0)).toBe(true);
         outcomes[status === 200 ? "dropped" : "refused"] += 1;
@@ -214,4 +246,4 @@ test("no reference to storage in the provider account is sent", async () => {
   );
   expect(outcomes.refused).toBeGreaterThan(RUNS / 3);
   expect(outcomes.dropped).toBeGreaterThan(0);
-}, 60_000);
+}

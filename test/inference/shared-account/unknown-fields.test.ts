@@ -1,4 +1,4 @@
-// Top-level fields that the gateway does not know, on its own accounts at providers: their text could name something stored.
+// Fields that the gateway does not know, on its own accounts at providers: their text could name something stored.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
@@ -24,8 +24,10 @@ const CALLS = [
   ["responses", { model: "openai/gpt-4.1", input: "hi", store: false }],
   ["messages", { model: "anthropic/claude-haiku-4-5", ...MESSAGES }],
 ] as const;
+type Api = (typeof CALLS)[number][0];
+const BODIES: Readonly<Record<Api, Json>> = Object.fromEntries(CALLS) as Record<Api, Json>; // All three are listed.
 
-async function send(api: (typeof CALLS)[number][0], body: Json): Promise<[number, Json]> {
+async function send(api: Api, body: Json): Promise<[number, Json]> {
   const response = await postCall(gateway, account, api, body);
   const json = (await response.json()) as Json;
   return [response.status, response.status === 200 ? {} : errorOf(json)];
@@ -36,6 +38,7 @@ describe.each(CALLS)("an unknown field of %s", (api, body) => {
     ["stored-4711"],
     [{ id: "stored-4711" }],
     [["stored-4711"]],
+    [[{ id: "stored-4711" }]],
     [{ "stored-4711": true }],
   ])("with the text of %j is refused with the field and the next step", async (value) => {
     const [status, error] = await send(api, { ...body, unknown_memory: value });
@@ -54,11 +57,134 @@ describe.each(CALLS)("an unknown field of %s", (api, body) => {
     expect(status).toBe(400);
   });
 
-  test.each([[true], [false], [3], [0.5], [null], [""], [[]], [{}]])(
+  test.each([[true], [false], [3], [0.5], [null], [""], [[]], [{}], [[1, 2]]])(
     "with %j names nothing and is sent",
     async (value) => {
       const [status, error] = await send(api, { ...body, unknown_setting: value });
       expect([status, error]).toEqual([200, {}]);
     },
   );
+});
+
+const message = (more: Json): Json => ({ messages: [{ role: "user", content: "hi", ...more }] });
+const part = (...parts: Json[]): Json => ({ messages: [{ role: "user", content: parts }] });
+const item = (more: Json): Json => ({ input: [{ role: "user", content: "hi", ...more }] });
+const TEXT = { type: "text", text: "hi" };
+const FUNCTION = { name: "f", parameters: { type: "object" } };
+const URL = "https://example.com/a.png";
+const PNG = { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" };
+const SCHEMA = { name: "s", schema: { type: "object" } };
+
+const NESTED: readonly (readonly [api: Api, path: string, fields: Json])[] = [
+  ["chat", "messages[0].memory", message({ memory: "m-1" })],
+  ["chat", "messages[0].memory", message({ memory: [{ key: "m-1" }] })],
+  ["chat", "messages[0].content[1].asset", part(TEXT, { ...TEXT, asset: "a-1" })],
+  ["chat", "messages[0].content[0].type", part({ type: "stored_image", text: "a-1" })],
+  [
+    "chat",
+    "messages[0].content[0].image_url.name",
+    part({ type: "image_url", image_url: { url: URL, name: "a-1" } }),
+  ],
+  [
+    "chat",
+    "messages[0].content[0].image_url.title",
+    part({ type: "image_url", image_url: { url: URL, title: "a-1" } }),
+  ],
+  [
+    "chat",
+    "tools[0].function.stored",
+    { tools: [{ type: "function", function: { ...FUNCTION, stored: "f-1" } }] },
+  ],
+  ["chat", "tools[0].google_search", { tools: [{ google_search: {} }] }],
+  [
+    "chat",
+    "tool_choice.agent",
+    { tool_choice: { type: "function", function: { name: "f" }, agent: "a-1" } },
+  ],
+  ["chat", "response_format.saved", { response_format: { type: "text", saved: "s-1" } }],
+  [
+    "chat",
+    "response_format.json_schema.ref",
+    { response_format: { type: "json_schema", json_schema: { ...SCHEMA, ref: "s-1" } } },
+  ],
+  ["chat", "user.id", { user: { id: "u-1" } }],
+  ["chat", "prediction.source", { prediction: { type: "content", content: "x", source: "p-1" } }],
+  ["responses", "input[0].memory", item({ memory: "m-1" })],
+  ["responses", "input[0].type", item({ type: "stored_message" })],
+  [
+    "responses",
+    "input[0].content[0].type",
+    item({ content: [{ type: "stored_text", text: "t-1" }] }),
+  ],
+  ["responses", "reasoning.trace", { reasoning: { trace: "r-1" } }],
+  [
+    "responses",
+    "text.format.ref",
+    { text: { format: { type: "json_schema", ...SCHEMA, ref: "s-1" } } },
+  ],
+  ["responses", "tools[0].toolbox", { tools: [{ type: "function", ...FUNCTION, toolbox: "t-1" }] }],
+  [
+    "responses",
+    "tools[0].tools[0]",
+    {
+      tools: [
+        { type: "namespace", name: "n", description: "d", tools: [{ type: "code_interpreter" }] },
+      ],
+    },
+  ],
+  [
+    "responses",
+    "tools[0].user_location.place",
+    { tools: [{ type: "web_search", user_location: { type: "approximate", place: "p-1" } }] },
+  ],
+  ["messages", "messages[0].memory", message({ memory: "m-1" })],
+  ["messages", "messages[0].content[0].asset", part({ ...TEXT, asset: "a-1" })],
+  [
+    "messages",
+    "messages[0].content[0].source.handle",
+    part({ type: "image", source: { ...PNG, handle: "h-1" } }),
+  ],
+  [
+    "messages",
+    "messages[0].content[0].source.type",
+    part({ type: "image", source: { ...PNG, type: "asset" } }),
+  ],
+  [
+    "messages",
+    "messages[0].content[0].cache_control.name",
+    part({ ...TEXT, cache_control: { type: "ephemeral", name: "c-1" } }),
+  ],
+  ["messages", "system[0].memory", { system: [{ ...TEXT, memory: "m-1" }] }],
+  [
+    "messages",
+    "tools[0].package",
+    { tools: [{ name: "f", input_schema: { type: "object" }, package: "p-1" }] },
+  ],
+  ["messages", "thinking.trace", { thinking: { type: "disabled", trace: "t-1" } }],
+  ["messages", "output_config.profile", { output_config: { profile: "p-1" } }],
+];
+
+describe("an unknown field below the top level", () => {
+  test.each(NESTED.map(([api, path, fields]) => ({ api, path, fields })))(
+    "of $api at $path is refused with its path",
+    async ({ api, path, fields }) => {
+      const [status, error] = await send(api, { ...BODIES[api], ...fields });
+      expect([status, error]).toEqual([
+        400,
+        expect.objectContaining({
+          message: expect.stringContaining(`\`${path}\``),
+          ...(api === "messages" ? {} : { param: path }),
+        }),
+      ]);
+    },
+  );
+
+  test("with a number, a boolean or nothing names nothing and is sent", async () => {
+    const nothing = { a: 1, b: true, c: null, d: "", e: [], f: {}, g: [1] };
+    const [status, error] = await send("chat", {
+      ...BODIES.chat,
+      ...message({ content: [{ ...TEXT, ...nothing }], ...nothing }),
+    });
+    expect([status, error]).toEqual([200, {}]);
+  });
 });

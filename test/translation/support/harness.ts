@@ -96,6 +96,8 @@ export interface HarnessOptions {
   readonly models?: readonly Json[];
   /** Built-in providers, whose models the gateway's simulator answers for. */
   readonly providers?: readonly string[];
+  /** The harness's providers get fields and tools that the gateway does not know. */
+  readonly allowUnknownFields?: boolean;
 }
 
 export async function startHarness(more: HarnessOptions = {}): Promise<Harness> {
@@ -128,7 +130,12 @@ export async function startHarness(more: HarnessOptions = {}): Promise<Harness> 
   writeFileSync(file, JSON.stringify(modelsFile(url, more.models ?? [])));
   const gateway = await startGateway({
     providers: more.providers ?? [],
-    env: { POSTERN_MODELS_FILE: file },
+    env: {
+      POSTERN_MODELS_FILE: file,
+      ...(more.allowUnknownFields === true && {
+        POSTERN_ALLOW_UNKNOWN_FIELDS: WIRES.map((wire) => `on-${wire}`).join(),
+      }),
+    },
   });
   const account = await registerAccount(gateway);
   await grantCredits(gateway, account, 100_000n * USD);
