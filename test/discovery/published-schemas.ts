@@ -109,27 +109,6 @@ const PROTECTED_RESOURCE = record(["resource"], {
   resource_documentation: text("^https?://"),
 });
 
-/** draft-payment-discovery: the extensions of an OpenAPI description. */
-const PAYMENT_INFO = record(["offers"], {
-  offers: list(
-    record(["intent", "method", "amount", "currency"], {
-      intent: { enum: ["charge", "session"] },
-      method: text("^[a-z0-9]+$"),
-      amount: { type: ["string", "null"] },
-      currency: text(),
-    }),
-    { minItems: 1 },
-  ),
-});
-const SERVICE_INFO = record(["categories", "docs"], {
-  categories: list(text()),
-  docs: record([], {
-    apiReference: text("^https?://"),
-    homepage: text("^https?://"),
-    llms: text("^https?://"),
-  }),
-});
-
 const ajv = new Ajv2020({ allErrors: true, strict: false });
 const compile = (schema: object): ValidateFunction => ajv.compile(schema);
 
@@ -139,8 +118,6 @@ const VALIDATORS = {
   agentSkills: compile(AGENT_SKILLS),
   linkset: compile(LINKSET),
   protectedResource: compile(PROTECTED_RESOURCE),
-  paymentInfo: compile(PAYMENT_INFO),
-  serviceInfo: compile(SERVICE_INFO),
 } as const;
 
 /** What the schema does not allow; empty for a valid document. */

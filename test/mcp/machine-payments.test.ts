@@ -6,9 +6,21 @@ import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextproto
 import { Challenge, Credential } from "mppx";
 import { evm } from "mppx/client";
 import { McpClient } from "mppx/mcp/client";
-import { createStripeClient, stripeMethod } from "../billing/mpp/client.ts";
+import {
+  createStripeClient,
+  createTempoClient,
+  type MppClient,
+  stripeMethod,
+  tempoMethod,
+} from "../billing/mpp/client.ts";
+import { expectLedgerValid } from "../billing/fixtures.ts";
 import { fundedWallet } from "../billing/x402/wallet.ts";
 import { type FakeStripe, startFakeStripe } from "../support/fakes/stripe.ts";
+import {
+  skipWithoutAnvil,
+  startTempoChain,
+  type TempoChain,
+} from "../support/fakes/tempo-chain.ts";
 import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { type Json, listAt, textAt, valueAt } from "../spec/api-client.ts";
@@ -39,6 +51,15 @@ async function callLegacy(gateway: Gateway, key: string, params: Json, root: Jso
   return JSON.parse(text.slice(text.indexOf("data: ") + "data: ".length)) as Json;
 }
 
+/** The client's credential for the challenge of an error, as an object. */
+async function answerTo(error: unknown, client: MppClient): Promise<Credential.Credential> {
+  const [challenge] = listAt(error, "error.data.challenges") as Challenge.Challenge[];
+  if (challenge === undefined) throw new Error("no challenge");
+  const headers = { "www-authenticate": Challenge.serialize(challenge) };
+  const response = new Response("", { status: 402, headers });
+  return Credential.deserialize(await client.credentialFor(response));
+}
+
 describe("with the method stripe", () => {
   let stripe: FakeStripe;
   let gateway: Gateway;
@@ -54,14 +75,7 @@ describe("with the method stripe", () => {
 
   const unpaid = (key: string) => callLegacy(gateway, key, CALL);
 
-  /** A credential for the challenge of an error, as an object. */
-  async function credentialFor(error: unknown): Promise<Credential.Credential> {
-    const [challenge] = listAt(error, "error.data.challenges") as Challenge.Challenge[];
-    if (challenge === undefined) throw new Error("no challenge");
-    const headers = { "www-authenticate": Challenge.serialize(challenge) };
-    const response = new Response("", { status: 402, headers });
-    return Credential.deserialize(await createStripeClient(stripe).credentialFor(response));
-  }
+  const credentialFor = (error: unknown) => answerTo(error, createStripeClient(stripe));
 
   test("mppx's wrapped client pays for a tool call and gets a receipt", async () => {
     const { key } = await registerAccount(gateway);
@@ -191,5 +205,65 @@ describe("with x402 and the method evm", () => {
       [REQUIRED]: { challenges: [{ method: "evm" }] },
     });
     expect(valueAt(reply, "result.structuredContent")).toMatchObject({ x402Version: 2 });
+  });
+});
+
+describe.skipIf(skipWithoutAnvil())("with the method tempo", () => {
+  let chain: TempoChain;
+  let gateway: Gateway;
+  beforeAll(async () => {
+    chain = await startTempoChain();
+    gateway = await startGateway({ env: chain.env });
+  });
+  afterAll(async () => {
+    await expectLedgerValid(gateway.server.db);
+    await gateway.stop();
+    await chain.stop();
+  });
+
+  test("mppx's wrapped client pays for a tool call and gets a receipt", async () => {
+    const { key } = await registerAccount(gateway);
+    const wallet = await chain.newWallet(500n);
+    const client = await connect(gateway, key);
+    const paying = McpClient.wrap(client, { methods: [tempoMethod(chain, wallet)] });
+    const paid = await paying.callTool(CALL);
+    expect(paid.isError).toBeUndefined();
+    expect(paid.receipt).toMatchObject({ method: "tempo", status: "success" });
+    const receipt = await chain.rpc("eth_getTransactionReceipt", [paid.receipt?.reference]);
+    expect(receipt).toMatchObject({ status: "0x1" });
+    expect(await chain.balanceOf(wallet.address)).toBe(400n);
+    await client.close();
+  });
+
+  test("a credential that is sent twice is charged once", async () => {
+    const { key } = await registerAccount(gateway);
+    const wallet = await chain.newWallet(500n);
+    const unpaid = await callLegacy(gateway, key, CALL);
+    const credential = await answerTo(unpaid, createTempoClient(chain, wallet));
+    const meta = { [CREDENTIAL]: credential };
+    for (let sent = 0; sent < 2; sent += 1)
+      expect(
+        valueAt(await callLegacy(gateway, key, { ...CALL, _meta: meta }), "error"),
+      ).toBeUndefined();
+    expect(await chain.balanceOf(wallet.address)).toBe(400n);
+  });
+
+  test("a wallet without money is the error -32043, and nothing is charged", async () => {
+    const { key } = await registerAccount(gateway);
+    const wallet = await chain.newWallet(50n);
+    const unpaid = await callLegacy(gateway, key, CALL);
+    const credential = await answerTo(unpaid, createTempoClient(chain, wallet));
+    const meta = { [CREDENTIAL]: credential };
+    const { body } = await postModern(gateway, { method: "tools/call", params: CALL, key, meta });
+    expect(valueAt(body, "error.code")).toBe(-32_043);
+    expect(listAt(body, "error.data.challenges")).toMatchObject([{ method: "tempo" }]);
+    expect(await chain.balanceOf(wallet.address)).toBe(50n);
+  });
+
+  test("the server advertises the method", async () => {
+    const { body } = await postModern(gateway, { method: "server/discover" });
+    expect(valueAt(body, "result.capabilities.experimental")).toEqual({
+      payment: { methods: { tempo: { intents: ["charge"] } } },
+    });
   });
 });

@@ -2,11 +2,13 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
+import { validate } from "mppx/discovery";
 import { parse } from "yaml";
 import { schemaErrors } from "../discovery/published-schemas.ts";
-import { startFacilitator } from "../support/fakes/x402-facilitator.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { call, type Json, listAt, textAt, valueAt } from "./api-client.ts";
+
+const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
 let local: Gateway;
 let production: Gateway;
@@ -135,27 +137,63 @@ describe("negotiated Markdown", () => {
   );
 });
 
+/** Settings of each payment protocol, and the offers that the description then has. */
+const PAYMENT_SETTINGS = {
+  x402: {
+    env: {
+      X402_PAY_TO: ADDRESS,
+      X402_NETWORK: "eip155:84532",
+      X402_FACILITATOR_URL: "http://127.0.0.1:9",
+    },
+    offers: [
+      { method: "x402", currency: "USDC" },
+      { method: "evm", currency: "USDC" },
+    ],
+  },
+  stripe: {
+    env: {
+      STRIPE_SECRET_KEY: "sk_test_x",
+      STRIPE_WEBHOOK_SECRET: "whsec_x",
+      STRIPE_NETWORK_ID: "profile_test_x",
+    },
+    offers: [{ method: "stripe", currency: "usd" }],
+  },
+  tempo: {
+    env: { TEMPO_PAY_TO: ADDRESS, TEMPO_RPC_URL: "http://127.0.0.1:9", TEMPO_CHAIN_ID: "42431" },
+    offers: [{ method: "tempo", currency: "pathUSD" }],
+  },
+};
+
 describe("the OpenAPI description", () => {
-  test("describes the service", async () => {
+  test("describes the service as the official package reads it", async () => {
     const { body } = await call(local, "GET /openapi.json");
-    expect(schemaErrors("serviceInfo", body["x-service-info"])).toEqual([]);
+    expect(valueAt(body, "x-service-info.docs.llms")).toBe(`${local.url}/llms.txt`);
+    expect(validate(body)).toEqual([]);
   });
 
-  test("says on the calls that hold credits how to pay, where x402 is on", async () => {
-    const facilitator = startFacilitator();
-    const gateway = await startGateway({ env: facilitator.env });
-    const { body } = await call(gateway, "GET /openapi.json");
-    const infos = Object.entries(body["paths"] as Record<string, Json>).flatMap(([path, value]) =>
-      Object.values(value).map(
-        (operation) => [path, valueAt(operation, "x-payment-info")] as const,
-      ),
-    );
-    const paid = infos.filter(([, info]) => info !== undefined);
-    expect(paid.map(([path]) => path)).toContain("/v1/chat/completions");
-    for (const [, info] of paid) expect(schemaErrors("paymentInfo", info)).toEqual([]);
-    const without = await call(local, "GET /openapi.json");
-    expect(without.text).not.toContain("x-payment-info");
-    await gateway.stop();
-    await facilitator.stop();
+  test.each(Object.entries(PAYMENT_SETTINGS))(
+    "says on the calls that hold credits how to pay, where %s is on",
+    async (_, { env, offers }) => {
+      const gateway = await startGateway({ env });
+      const { body } = await call(gateway, "GET /openapi.json");
+      expect(validate(body)).toEqual([]);
+      const expected = {
+        offers: offers.map((offer) => ({ intent: "charge", amount: null, ...offer })),
+      };
+      const paid = Object.entries(body["paths"] as Record<string, Json>).flatMap(
+        ([path, operations]) =>
+          Object.values(operations).flatMap((operation) => {
+            const info = valueAt(operation, "x-payment-info");
+            return info === undefined ? [] : [[path, info]];
+          }),
+      );
+      expect(paid.map(([path]) => path)).toContain("/v1/chat/completions");
+      for (const [path, info] of paid) expect([path, info]).toEqual([path, expected]);
+      await gateway.stop();
+    },
+  );
+
+  test("offers no payment where none is accepted", async () => {
+    expect((await call(local, "GET /openapi.json")).text).not.toContain("x-payment-info");
   });
 });

@@ -57,15 +57,19 @@ export function createTempoClient(
   wallet: TempoWallet,
   mode?: "push" | "pull",
 ): MppClient {
+  return createClient(tempoMethod(chain, wallet, mode));
+}
+
+export function tempoMethod(chain: TempoChain, wallet: TempoWallet, mode?: "push" | "pull") {
   const options = mode === undefined ? {} : { mode };
   const getClient = () => chain.client() as never;
-  return createClient(tempo.charge({ account: wallet, getClient, ...options }));
+  return tempo.charge({ account: wallet, getClient, ...options });
 }
 
 type ClientMethod =
   | ReturnType<typeof evm.charge>
   | ReturnType<typeof stripeMethod>
-  | ReturnType<typeof tempo.charge>;
+  | ReturnType<typeof tempoMethod>;
 
 function createClient(method: ClientMethod): MppClient {
   const sent: Headers[] = [];

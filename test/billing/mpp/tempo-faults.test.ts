@@ -24,7 +24,11 @@ import {
 } from "../../../src/billing/tempo/tempo-method.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import type { Db } from "../../../src/store/db.ts";
-import { missingAnvil, startTempoChain, type TempoChain } from "../../support/fakes/tempo-chain.ts";
+import {
+  skipWithoutAnvil,
+  startTempoChain,
+  type TempoChain,
+} from "../../support/fakes/tempo-chain.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../../support/stores/stores.ts";
 import { expectLedgerValid, ledgerBalanceOf, NANO_PER_CENT, readWallet } from "../fixtures.ts";
 import { type BillingHarness, createBillingHarness, failAtWrite } from "../harness.ts";
@@ -49,7 +53,7 @@ interface Buyer {
   readonly address: string;
 }
 
-describe.skipIf(missingAnvil() !== undefined).each(STORE_KINDS)(
+describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
   "Tempo payments with faults on %s",
   (kind) => {
     let store: TestStore;

@@ -15,7 +15,7 @@ import { Actions } from "viem/tempo";
 import { checkTempo } from "../../../src/commands/doctor/check-agent-payments.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import {
-  missingAnvil,
+  skipWithoutAnvil,
   startTempoChain,
   type TempoChain,
   type TempoWallet,
@@ -41,9 +41,8 @@ import { CALL, type ErrorBody } from "./paid-call.ts";
 setDefaultTimeout(60_000);
 
 const TOP_UP_NANO = 95n * NANO_PER_CENT;
-const missing = missingAnvil();
 
-describe.skipIf(missing !== undefined).each(STORE_KINDS)(
+describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
   "Machine Payments with tempo on %s",
   (store) => {
     let chain: TempoChain;

@@ -1,12 +1,13 @@
 // A Tempo network of one node: anvil, which runs the network's own token contract and transaction type. The gateway
 // reaches it through a proxy that can lose requests and replies.
 
-import { accessSync } from "node:fs";
+import { existsSync } from "node:fs";
 import path from "node:path";
 import { createClient, http } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { tempoModerato } from "viem/chains";
 import { Actions } from "viem/tempo";
+import { skipUnless } from "../skip.ts";
 
 const CHAIN_ID = 42_431;
 const TOKEN = "0x20c0000000000000000000000000000000000000";
@@ -26,14 +27,12 @@ const BINARY = path.resolve(
   `../../../node_modules/@foundry-rs/anvil-${PLATFORMS[`${process.platform}-${process.arch}`]}/bin/anvil`,
 );
 
-/** Why tests with the chain are skipped; undefined if they run. */
-export function missingAnvil(): string | undefined {
-  try {
-    accessSync(BINARY);
-    return undefined;
-  } catch {
-    return "npm has no anvil for this platform";
-  }
+/** For `skipIf`: true where npm has no anvil. */
+export function skipWithoutAnvil(): boolean {
+  return skipUnless(
+    existsSync(BINARY),
+    "npm has no anvil for this platform; it runs Tempo's chain",
+  );
 }
 
 export type TempoFault = "ok" | "down" | "send lost" | "reply lost";
