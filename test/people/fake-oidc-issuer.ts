@@ -1,4 +1,4 @@
-// A fake OpenID Connect issuer. It signs in without a page, checks PKCE, and lets a test override any part of the
+// A fake OpenID Connect issuer. It signs in without a page, checks PKCE and the redirect URI, and lets a test override any part of the
 // response.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -98,8 +98,10 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
     const challenge = createHash("sha256")
       .update(fields.get("code_verifier") ?? "")
       .digest("base64url");
-    if (asked === undefined || challenge !== asked.get("code_challenge"))
-      return [{ error: "invalid_grant" }, 400];
+    const isSameRequest =
+      challenge === asked?.get("code_challenge") &&
+      fields.get("redirect_uri") === asked.get("redirect_uri");
+    if (asked === undefined || !isSameRequest) return [{ error: "invalid_grant" }, 400];
     if (fields.get("client_secret") !== CLIENT.secret) return [{ error: "invalid_client" }, 401];
     fakeIssuer.redeemedCodes += 1;
     const claims = { ...validClaims(issuer, asked.get("nonce")), ...fakeIssuer.overrides.claims };
