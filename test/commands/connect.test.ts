@@ -180,17 +180,18 @@ describe("postern status", () => {
 
 /** The clients themselves, where they are installed. */
 const REAL_CLIENTS = [
-  ["claude", ["claude", "-p", "Say hello."]],
-  ["codex", ["codex", "exec", "--skip-git-repo-check", "Say hello."]],
-  ["opencode", ["opencode", "run", "-m", "postern/sim/echo", "Say hello."]],
+  ["claude", "@anthropic-ai/claude-code", ["claude", "-p", "Say hello."]],
+  ["codex", "@openai/codex", ["codex", "exec", "--skip-git-repo-check", "Say hello."]],
+  ["opencode", "opencode-ai", ["opencode", "run", "-m", "postern/sim/echo", "Say hello."]],
 ] as const;
 
 const CLIENT_TIMEOUT_MS = 120_000;
 
 describe("real clients", () => {
-  for (const [client, command] of REAL_CLIENTS) {
+  for (const [client, npmPackage, command] of REAL_CLIENTS) {
     const isInstalled = spawnSync(client, ["--version"], { stdio: "ignore" }).error === undefined;
-    test.skipIf(skipUnless(isInstalled, `${client} is not installed; put it on the PATH`))(
+    const reason = `${client} is not on the PATH: run \`npm install -g ${npmPackage}\``;
+    test.skipIf(skipUnless(isInstalled, reason))(
       `${client} does a small job through the gateway`,
       async () => {
         await run("connect", client, "--yes", "--model", "sim/echo");
