@@ -7,7 +7,7 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --no-fund --no-audit
-COPY tsconfig.json CHANGELOG.md ./
+COPY tsconfig.json CHANGELOG.md LICENSE ./
 COPY bin bin
 COPY src src
 COPY docs/site docs/site

@@ -1,5 +1,6 @@
 // `npm run build`: one executable for this platform, dist/postern. `npm run build -- --all`: an executable per platform with
-// SHA256SUMS and a CycloneDX SBOM, for a release. `--out <folder>` writes elsewhere. Bun downloads its own executable of other platforms from the npm registry.
+// SHA256SUMS and a CycloneDX SBOM, for a release. `--out <folder>` writes elsewhere. Each executable contains the licenses of what it
+// bundles. Bun downloads its own executable of other platforms from the npm registry.
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -7,6 +8,7 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:f
 import path from "node:path";
 import process, { argv } from "node:process";
 import { findBun, root } from "./bun.js";
+import { LICENSES_FILE, licenseTexts } from "./licenses.js";
 
 const TARGETS = ["linux-x64", "linux-arm64", "darwin-arm64", "darwin-x64", "windows-x64"];
 const dist = argv.includes("--out")
@@ -15,8 +17,10 @@ const dist = argv.includes("--out")
 
 const isRelease = argv.includes("--all");
 mkdirSync(dist, { recursive: true });
+const licenses = path.join(dist, LICENSES_FILE);
+writeFileSync(licenses, licenseTexts());
 const files = isRelease ? TARGETS.map(buildTarget) : [compile("postern", [])];
-if (isRelease) files.push(writeSbom());
+if (isRelease) files.push(writeSbom(), LICENSES_FILE);
 if (isRelease) writeChecksums(files);
 for (const file of files)
   process.stdout.write(
@@ -35,6 +39,7 @@ function compile(name, options) {
     "build",
     "--compile",
     ...options,
+    `--asset=${licenses}`,
     path.join("src", "main.ts"),
     "--outfile",
     outfile,

@@ -2,11 +2,12 @@
 // it: `package.json` loses its other dependencies while it is packed, and is restored afterwards.
 
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process, { argv } from "node:process";
 import { findBun, root } from "./bun.js";
+import { LICENSES_FILE, licenseTexts } from "./licenses.js";
 
 const lib = path.join(root, "lib");
 const manifest = path.join(root, "package.json");
@@ -17,7 +18,7 @@ if (existsSync(original)) renameSync(original, manifest);
 rmSync(lib, { recursive: true, force: true });
 if (!argv.includes("--restore")) {
   bundle();
-  writeFileSync(path.join(lib, "THIRD-PARTY-LICENSES.txt"), licenseTexts());
+  writeFileSync(path.join(lib, LICENSES_FILE), licenseTexts());
   replaceManifest();
 }
 
@@ -27,22 +28,6 @@ function bundle() {
   if (bun === undefined) fail("Bun is not installed. Run `npm ci`.");
   const { status, stderr } = spawnSync(bun, args, { cwd: root, encoding: "utf8" });
   if (status !== 0) fail(`bun ${args.join(" ")} failed: ${stderr}`);
-}
-
-/** Of everything in the bundle, as these licenses demand. */
-function licenseTexts() {
-  const { packages } = JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8"));
-  return Object.entries(packages)
-    .filter(([location, { dev, optional }]) => location !== "" && !dev && !optional)
-    .map(([location, { version, license }]) => {
-      const folder = path.join(root, location);
-      const texts = readdirSync(folder)
-        .filter((name) => /^(licen[cs]e|notice|copying)/i.test(name))
-        .map((name) => readFileSync(path.join(folder, name), "utf8").trim());
-      const name = location.split("node_modules/").at(-1);
-      return `${name} ${version} (${license})\n\n${texts.join("\n\n")}\n`;
-    })
-    .join(`\n${"-".repeat(80)}\n\n`);
 }
 
 function replaceManifest() {

@@ -20,6 +20,7 @@ import { doctor } from "./doctor/doctor.ts";
 import { healthcheck } from "./healthcheck.ts";
 import { commandHelp, helpIndex } from "./help.ts";
 import { connect } from "./client/connect.ts";
+import { licenses } from "./licenses.ts";
 import { mcp } from "./client/mcp.ts";
 import { status } from "./client/status.ts";
 import { migrateStore } from "./migrate.ts";
@@ -38,6 +39,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   connect,
   status,
   healthcheck,
+  licenses,
   ...adminCommands,
   ...adminAccountCommands,
   ...adminBillingCommands,

@@ -31,6 +31,31 @@ describe("the executable", () => {
     expect(readdirSync(empty)).toEqual([]);
   });
 
+  test("contains the license of every package that it bundles", () => {
+    const { stdout } = spawnSync(executable, ["licenses"], {
+      cwd: empty,
+      env: {},
+      encoding: "utf8",
+    });
+    const folders = bundledPackages();
+    expect(folders.length).toBeGreaterThan(Object.keys(packageJson.dependencies).length);
+    for (const folder of folders) {
+      const { name, version } = z
+        .object({ name: z.string(), version: z.string() })
+        .parse(JSON.parse(readFileSync(path.join(ROOT, folder, "package.json"), "utf8")));
+      expect(stdout).toContain(`\n${name} ${version} (`);
+      for (const file of readdirSync(path.join(ROOT, folder)).filter((it) =>
+        /^licen[cs]e/i.test(it),
+      ))
+        expect(stdout).toContain(readFileSync(path.join(ROOT, folder, file), "utf8").trim());
+    }
+    for (const section of stdout.split("-".repeat(80)))
+      expect(section).toMatch(/Permission is hereby granted|Apache License|Permission to use|Bun /);
+    expect(readFileSync(path.join(tempFolder, "THIRD-PARTY-LICENSES.txt"), "utf8")).toBe(
+      stdout.slice(0, -1),
+    );
+  });
+
   test("serves from the executable alone, reads .env and stops on SIGTERM with exit code 0", async () => {
     writeFileSync(path.join(empty, ".env"), "POSTERN_PORT=0\nPOSTERN_DATA_DIR=./here\n");
     const child = spawn(executable, [], {
@@ -81,6 +106,7 @@ describe("npm run build -- --all", () => {
         "postern-darwin-x64",
         "postern-windows-x64.exe",
         "sbom.cdx.json",
+        "THIRD-PARTY-LICENSES.txt",
       ]);
       for (const line of lines) {
         const [digest = "", name = ""] = line.split("  ");
@@ -97,6 +123,32 @@ describe("npm run build -- --all", () => {
     120_000,
   );
 });
+
+/** The folders of the packages whose files the bundler reads. */
+function bundledPackages(): readonly string[] {
+  const metafile = path.join(tempFolder, "metafile.json");
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    [
+      "build",
+      "src/main.ts",
+      "--target=bun",
+      "--splitting",
+      "--outdir",
+      path.join(tempFolder, "bundle"),
+      `--metafile=${metafile}`,
+    ],
+    { cwd: ROOT, encoding: "utf8" },
+  );
+  if (status !== 0) throw new Error(stderr);
+  const { inputs } = z
+    .object({ inputs: z.record(z.string(), z.unknown()) })
+    .parse(JSON.parse(readFileSync(metafile, "utf8")));
+  const folders = Object.keys(inputs).flatMap((file) =>
+    [...file.matchAll(/^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//g)].map(([, folder = ""]) => folder),
+  );
+  return [...new Set(folders)];
+}
 
 function build(...args: readonly string[]): void {
   const script = path.join(ROOT, "bin", "build.js");

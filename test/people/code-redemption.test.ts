@@ -58,7 +58,7 @@ async function redeem(code: string, change: Readonly<Record<string, string | und
   const fields = Object.entries({
     grant_type: "authorization_code",
     client_id: clientId,
-    client_secret: clientSecret.reveal(),
+    client_secret: clientSecret?.reveal(),
     redirect_uri: CALLBACK,
     code_verifier: VERIFIER,
     code,

@@ -1,0 +1,24 @@
+// `postern licenses`: the build embeds the texts in the executable, and puts them beside the bundle of the npm package.
+
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { EXIT_FAILURE, type Command } from "./command.ts";
+
+const FILE = "THIRD-PARTY-LICENSES.txt";
+
+export const licenses: Command = {
+  summary: "Print the licenses of the packages in this program",
+  positionals: [],
+  flags: {},
+  run: async (_line, cli) => {
+    try {
+      cli.print(await readFile(path.join(import.meta.dirname, FILE), "utf8"));
+      return 0;
+    } catch {
+      cli.printError(
+        "This is a checkout, not a build: the license of each package is in its folder of node_modules.",
+      );
+      return EXIT_FAILURE;
+    }
+  },
+};
