@@ -189,7 +189,13 @@ function runIn(stage: string, command: string): void {
   expect([command, status, status === 0 ? "" : stderr]).toEqual([command, 0, ""]);
 }
 
+/** What .dockerignore lets through, as in `COPY`. */
+const buildContext = readText(".dockerignore")
+  .split("\n")
+  .flatMap((line) => (line.startsWith("!") ? [line.slice(1)] : []));
+
 function copyInto(stage: string, source: string, target: string): void {
+  expect(buildContext).toContain(source);
   const to = target === "./" ? path.join(stage, source) : path.join(stage, target);
   cpSync(path.join(ROOT, source), to, { recursive: true });
 }
