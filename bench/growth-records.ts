@@ -35,6 +35,19 @@ const APIS = ["chat", "responses", "messages"] as const;
 const RARE_EVERY = 20_011;
 const FAILED_EVERY = 5_003;
 
+/** An account of the gateway with its first key. */
+export async function createFilledAccount(url: string): Promise<FilledAccount> {
+  const headers = { "content-type": "application/json" };
+  const created = await fetch(`${url}/v1/accounts`, { method: "POST", body: "{}", headers });
+  // Safe: without an account the next request fails and ends the run.
+  const body = (await created.json()) as { account: { id: string }; api_key: string };
+  const authorization = `Bearer ${body.api_key}`;
+  const keys = await fetch(`${url}/v1/keys`, { headers: { authorization } });
+  // Safe for the same reason.
+  const { data } = (await keys.json()) as { data: readonly { id: string }[] };
+  return { accountId: body.account.id, keyId: data[0]?.id ?? "", apiKey: body.api_key };
+}
+
 export async function fillStore(
   db: Db,
   account: FilledAccount,

@@ -15,7 +15,7 @@ import type { Db } from "../src/store/db.ts";
 import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
 import { testPostgres } from "../test/support/stores/postgres.ts";
-import { fillStore, type FilledAccount } from "./growth-records.ts";
+import { createFilledAccount, fillStore, type FilledAccount } from "./growth-records.ts";
 import { createPageOwner, type PageOwner, timePages } from "./growth-pages.ts";
 import { startServer } from "./server-process.ts";
 
@@ -68,20 +68,9 @@ async function measureStore(kind: "sqlite" | "postgres"): Promise<void> {
 
 async function createAccount(env: Readonly<Record<string, string>>): Promise<FilledAccount> {
   const server = await startServer(["serve"], env);
-  const created = await fetch(`${server.url}/v1/accounts`, {
-    method: "POST",
-    body: "{}",
-    headers: { "content-type": "application/json" },
-  });
-  // Safe: without an account the next request fails and ends the run.
-  const body = (await created.json()) as { account: { id: string }; api_key: string };
-  const keys = await fetch(`${server.url}/v1/keys`, {
-    headers: { authorization: `Bearer ${body.api_key}` },
-  });
-  // Safe for the same reason.
-  const { data } = (await keys.json()) as { data: readonly { id: string }[] };
+  const account = await createFilledAccount(server.url);
   await server.stop();
-  return { accountId: body.account.id, keyId: data[0]?.id ?? "", apiKey: body.api_key };
+  return account;
 }
 
 async function measureServer(
