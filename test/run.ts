@@ -308,12 +308,12 @@ function skipReasonsByFile(output: string): ReadonlyMap<string, readonly string[
   return reasons;
 }
 
-/** Without the settings of the shell, so that tests do not depend on them. */
+/** Without the settings of the shell, so that tests do not depend on them; with those of the tests. */
 function cleanEnvironment(): Record<string, string | undefined> {
   return Object.fromEntries(
     Object.entries(process.env).filter(
       ([name]) =>
-        !/^(POSTERN_(?!RECORDINGS$|SPECS$)|DATABASE_URL$|OIDC_|STRIPE_|OTEL_)|_(API_KEY|BASE_URL)$/.test(
+        !/^(POSTERN_(?!RECORDINGS$|SPECS$|FULL$|TEST_)|DATABASE_URL$|OIDC_|STRIPE_|OTEL_)|_(API_KEY|BASE_URL)$/.test(
           name,
         ),
     ),
