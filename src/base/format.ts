@@ -1,5 +1,6 @@
 // Money, time and numbers as pages show them.
 
+import { memoize } from "./memoize.ts";
 import { NANO_PER_USD, type Nano, usdText } from "./money.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "./time.ts";
 
@@ -57,6 +58,30 @@ export function formatDateTime(at: number, timeZone = "UTC"): string {
   return `${date} ${part("hour")}:${part("minute")} ${part("timeZoneName")}`;
 }
 
+/** `14:05:09` and `Nov 21`: for lists of recent records. */
+export function formatClock(at: number, timeZone = "UTC"): { time: string; day: string } {
+  const parts = clockFormat(timeZone).formatToParts(at);
+  const part = (type: Intl.DateTimeFormatPartTypes): string =>
+    parts.find((each) => each.type === type)?.value ?? "";
+  return {
+    time: [part("hour"), part("minute"), part("second")].join(":"),
+    day: `${part("month")} ${part("day")}`,
+  };
+}
+
+const clockFormat = memoize(
+  (timeZone: string) =>
+    new Intl.DateTimeFormat("en-US", {
+      timeZone,
+      month: "short",
+      day: "numeric",
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+      hourCycle: "h23",
+    }),
+);
+
 /** A formatter takes long to create; there are some hundred time zones. */
 const ZONE_FORMATS = new Map<string, Intl.DateTimeFormat>();
 
@@ -97,6 +122,10 @@ export function formatInteger(value: number): string {
 /** `1 key`, `1,200 keys`. */
 export function pluralize(count: number, noun: string): string {
   return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+export function capitalize(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }
 
 /** `412 ms`, `1.9 s`. */

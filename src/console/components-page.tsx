@@ -3,10 +3,10 @@
 
 import type { Child } from "hono/jsx";
 import {
+  Amounts,
   Card,
   CodeTabs,
   CopyText,
-  DefinitionList,
   Details,
   EmptyState,
   Figures,
@@ -128,15 +128,19 @@ function Data({ now }: { readonly now: number }): Child {
         </Card>
       </div>
       <h2>Names and values</h2>
-      <DefinitionList
-        items={[
-          ["Paid", "$40.00"],
-          ["Promotional", "$1.87"],
-        ]}
-      />
-      <Card id="details" title="Details">
-        <Details items={[["Request id", <CopyText text="req_01kah5t3mq7d2c9w4e6r8t0yax" />]]} />
-      </Card>
+      <div class="side-by-side">
+        <Card id="amounts" title="Amounts">
+          <Amounts
+            items={[
+              ["Paid", "$40.00"],
+              ["Promotional", "$1.87"],
+            ]}
+          />
+        </Card>
+        <Card id="details" title="Details">
+          <Details items={[["Request id", <CopyText text="req_01kah5t3mq7d2c9w4e6r8t0yax" />]]} />
+        </Card>
+      </div>
     </>
   );
 }

@@ -1,18 +1,16 @@
 /** @jsxImportSource hono/jsx */
 // One account, with the forms to change it.
 
-import { WorkspaceName } from "../../http/pages/components/content.tsx";
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
-import { formatDateTime, formatUsd } from "../../base/format.ts";
-import { UsageTable } from "../../usage/usage-table.tsx";
+import { formatCosts, formatDateTime, formatInteger, formatUsd } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { AccountDetails, AccountTransfer } from "./account-details.ts";
 import { AccountForms } from "./account-forms.tsx";
 import { AccountStateBadge } from "./accounts-page.tsx";
 import { AuditEntryTable } from "../audit/audit-page.tsx";
 import { operatorPage, accountPath } from "../operator-layout.tsx";
-import { DefinitionList } from "../../http/pages/components/content.tsx";
+import { Card, CopyText, Details, Figures } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { PaymentTable } from "../payments/payments-page.tsx";
@@ -41,7 +39,8 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
   const { account } = details;
   return operatorPage({
     title: account.name ?? account.id,
-    heading: <WorkspaceName id={account.id} name={account.name} />,
+    heading: <bdi>{account.name ?? account.id}</bdi>,
+    crumbs: [{ href: OPERATOR_PATH, label: "Accounts" }],
     operator,
     path: accountPath(account.id),
     main: (
@@ -55,44 +54,36 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
         <FreezeNotice details={details} />
         <Summary details={details} />
         <AccountForms operator={operator} details={details} formValues={formValues} />
-        <h2>Keys</h2>
-        <KeyTable details={details} />
-        <h2>Members</h2>
-        <MemberTable details={details} />
-        <h2>Invoices</h2>
-        {details.invoices.length === 0 ? (
-          <p>No invoices.</p>
-        ) : (
-          <PaymentTable invoices={details.invoices} />
-        )}
-        <h2>Transfers, without usage</h2>
-        <TransferTable transfers={details.transfers} />
-        <h2 id="usage">Usage in the last 30 days</h2>
-        {details.usage.data.length === 0 ? (
-          <p>No calls.</p>
-        ) : (
-          <UsageTable groupBy="model" sums={details.usage.data} />
-        )}
-        {details.usage.next_cursor === null ? null : (
-          <p>
-            <a
-              href={`${accountPath(account.id)}?${new URLSearchParams({ models: details.usage.next_cursor }).toString()}#usage`}
-            >
-              More models
-            </a>
-          </p>
-        )}
-        <h2>Audit log</h2>
-        {details.auditEntries.length === 0 ? (
-          <p>No entries.</p>
-        ) : (
-          <AuditEntryTable entries={details.auditEntries} />
-        )}
-        <p>
-          <a href={`${OPERATOR_PATH}/audit?account=${account.id}`}>
-            All audit entries of this account
-          </a>
-        </p>
+        <Card id="keys" title="Keys">
+          <KeyTable details={details} />
+        </Card>
+        <Card id="members" title="Members">
+          <MemberTable details={details} />
+        </Card>
+        <Card id="usage" title="Usage in the last 30 days">
+          <UsageTable details={details} />
+        </Card>
+        <Card id="invoices" title="Invoices">
+          {details.invoices.length === 0 ? (
+            <p class="muted">No invoices.</p>
+          ) : (
+            <PaymentTable invoices={details.invoices} />
+          )}
+        </Card>
+        <Card id="transfers" title="Transfers, without usage">
+          <TransferTable transfers={details.transfers} />
+        </Card>
+        <Card
+          id="audit"
+          title="Audit log"
+          aside={<a href={`${OPERATOR_PATH}/audit?account=${account.id}`}>All entries</a>}
+        >
+          {details.auditEntries.length === 0 ? (
+            <p class="muted">No entries.</p>
+          ) : (
+            <AuditEntryTable entries={details.auditEntries} />
+          )}
+        </Card>
       </>
     ),
   });
@@ -118,32 +109,42 @@ function FreezeNotice({ details: { freeze } }: { readonly details: AccountDetail
 function Summary({ details }: { readonly details: AccountDetails }): Child {
   const { account, createdFrom, verifiedAgent, promo, paid, held, owed, freeze, lastUsedAt } =
     details;
+  const state = freeze === undefined ? "active" : freeze.by === "debt" ? "owing" : "frozen";
   return (
     <>
-      <DefinitionList
-        items={[
-          ["Balance", formatUsd(promo + paid)],
-          ["Paid", formatUsd(paid)],
-          ["Promotional", formatUsd(promo)],
-          ["On hold", formatUsd(held)],
-          ["Owed", formatUsd(owed)],
-          [
-            "State",
-            <AccountStateBadge
-              state={freeze === undefined ? "active" : freeze.by === "debt" ? "owing" : "frozen"}
-            />,
-          ],
+      <Figures
+        figures={[
+          { label: "Balance", value: formatUsd(promo + paid) },
+          { label: "Paid", value: formatUsd(paid) },
+          { label: "Promotional", value: formatUsd(promo) },
+          { label: "On hold", value: formatUsd(held) },
+          { label: "Owed", value: formatUsd(owed) },
         ]}
       />
-      <p>
-        Created {formatDateTime(account.createdAt)} from network {createdFrom}
-        {verifiedAgent === null ? "" : `, signed by an agent of ${verifiedAgent}`} · Email given by
-        the agent: {account.email ?? "none"} ·{" "}
-        {account.claimedAt === null
-          ? "Not claimed"
-          : `Claimed ${formatDateTime(account.claimedAt)}`}{" "}
-        · Last used {lastUsedAt === null ? "never" : formatDateTime(lastUsedAt)}
-      </p>
+      <Card id="account" title="Account" aside={<AccountStateBadge state={state} />}>
+        <div class="side-by-side">
+          <Details
+            items={[
+              ["Id", <CopyText text={account.id} />],
+              ["Created", formatDateTime(account.createdAt)],
+              ["From network", <code>{createdFrom}</code>],
+              ...(verifiedAgent === null
+                ? []
+                : [["Signed by an agent of", verifiedAgent] as const]),
+            ]}
+          />
+          <Details
+            items={[
+              [
+                "Claimed",
+                account.claimedAt === null ? "not claimed" : formatDateTime(account.claimedAt),
+              ],
+              ["Email given by the agent", account.email ?? "none"],
+              ["Last used", lastUsedAt === null ? "never" : formatDateTime(lastUsedAt)],
+            ]}
+          />
+        </div>
+      </Card>
     </>
   );
 }
@@ -181,7 +182,8 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
 }
 
 function MemberTable({ details: { members } }: { readonly details: AccountDetails }): Child {
-  if (members.length === 0) return <p>No members: no human has claimed this account.</p>;
+  if (members.length === 0)
+    return <p class="muted">No members: no human has claimed this account.</p>;
   return (
     <Table
       label="Members"
@@ -192,6 +194,42 @@ function MemberTable({ details: { members } }: { readonly details: AccountDetail
   );
 }
 
+function UsageTable({ details: { account, usage } }: { readonly details: AccountDetails }): Child {
+  if (usage.data.length === 0) return <p class="muted">No calls.</p>;
+  const costs = formatCosts(usage.data.map(({ cost }) => cost));
+  return (
+    <>
+      <Table
+        label="Usage by model"
+        isStacked
+        columns={[
+          { name: "Model" },
+          { name: "Calls", isNumber: true },
+          { name: "Input tokens", isNumber: true },
+          { name: "Output tokens", isNumber: true },
+          { name: "Cost", isNumber: true },
+        ]}
+        rows={usage.data.map((sum, index) => [
+          sum.group,
+          formatInteger(sum.calls),
+          formatInteger(sum.inputTokens),
+          formatInteger(sum.outputTokens),
+          costs[index] ?? "",
+        ])}
+      />
+      {usage.next_cursor === null ? null : (
+        <p>
+          <a
+            href={`${accountPath(account.id)}?${new URLSearchParams({ models: usage.next_cursor }).toString()}#usage`}
+          >
+            More models
+          </a>
+        </p>
+      )}
+    </>
+  );
+}
+
 function TransferTable({ transfers }: { readonly transfers: readonly AccountTransfer[] }): Child {
   return (
     <Table
@@ -199,8 +237,8 @@ function TransferTable({ transfers }: { readonly transfers: readonly AccountTran
       isStacked
       columns={[
         { name: "Time", isDate: true },
-        { name: "Type" },
-        { name: "From and to" },
+        { name: "Type", isWide: true },
+        { name: "From and to", isWide: true },
         { name: "Amount", isNumber: true },
         { name: "Balance change", isNumber: true },
         { name: "Reason" },

@@ -37,23 +37,25 @@ export function accountsPage(
               : "No accounts found. Search by the beginning of an account or key id, a full invoice id, the first 12 characters of a key, or a full email address."}
           </p>
         ) : (
-          <Table
-            label="Accounts"
-            isStacked
-            columns={[
-              { name: "Account" },
-              { name: "State" },
-              { name: "Paid", isNumber: true },
-              { name: "Promotional", isNumber: true },
-              { name: "Held", isNumber: true },
-              { name: "Owed", isNumber: true },
-              { name: "Keys", isNumber: true },
-              { name: "Members", isNumber: true },
-              { name: "Created", isDate: true },
-              { name: "Last used", isDate: true },
-            ]}
-            rows={accounts.data.map(accountRow)}
-          />
+          <div class="card">
+            <Table
+              label="Accounts"
+              isStacked
+              columns={[
+                { name: "Account" },
+                { name: "State" },
+                { name: "Paid", isNumber: true },
+                { name: "Promotional", isNumber: true },
+                { name: "Held", isNumber: true },
+                { name: "Owed", isNumber: true },
+                { name: "Keys", isNumber: true },
+                { name: "Members", isNumber: true },
+                { name: "Created", isDate: true },
+                { name: "Last used", isDate: true },
+              ]}
+              rows={accounts.data.map(accountRow)}
+            />
+          </div>
         )}
         <OlderLink path={OPERATOR_PATH} query={{ search, state }} cursor={accounts.next_cursor} />
       </>

@@ -53,7 +53,9 @@ export function auditPage(
         {entries.data.length === 0 ? (
           <p class="notice">No entries found.</p>
         ) : (
-          <AuditEntryTable entries={entries.data} accountNames={accountNames} />
+          <div class="card">
+            <AuditEntryTable entries={entries.data} accountNames={accountNames} />
+          </div>
         )}
         <OlderLink
           path={PATH}
@@ -79,7 +81,7 @@ export function AuditEntryTable({
       isStacked
       columns={[
         { name: "Time", isDate: true },
-        { name: "Actor" },
+        { name: "Actor", isWide: true },
         { name: "Action", isWide: true },
         { name: "Details", isWide: true },
       ]}
@@ -101,8 +103,13 @@ export function AuditEntryTable({
             <span class="type">{entry.target}</span>
           )}
         </>,
-        <bdi>{formatAuditDetail(entry.detail)}</bdi>,
+        detailText(entry),
       ])}
     />
   );
+}
+
+function detailText({ detail }: AuditEntry): Child {
+  const text = formatAuditDetail(detail);
+  return text === "" ? null : <bdi>{text}</bdi>;
 }

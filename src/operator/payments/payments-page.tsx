@@ -63,7 +63,11 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
         {unapplied.length + unclear.length === 0 ? null : (
           <>
             <h2>Needs attention</h2>
-            {unapplied.length === 0 ? null : <UnappliedFactTable unapplied={unapplied} />}
+            {unapplied.length === 0 ? null : (
+              <div class="card">
+                <UnappliedFactTable unapplied={unapplied} />
+              </div>
+            )}
             {unclear.map((payment) => (
               <UnclearPaymentCard
                 operator={operator}
@@ -88,7 +92,9 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
         {invoices.data.length === 0 ? (
           <p class="notice">No invoices found.</p>
         ) : (
-          <PaymentTable invoices={invoices.data} accountNames={accountNames} />
+          <div class="card">
+            <PaymentTable invoices={invoices.data} accountNames={accountNames} />
+          </div>
         )}
         <OlderLink path={PATH} query={{ state }} cursor={invoices.next_cursor} />
         <p class="note">

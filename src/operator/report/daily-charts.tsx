@@ -2,7 +2,13 @@
 // Charts of the report: income and provider cost by day, providers, and the networks that created accounts.
 
 import type { Child } from "hono/jsx";
-import { formatInteger, formatPercent, formatUsd, formatUsdShort } from "../../base/format.ts";
+import {
+  formatCosts,
+  formatInteger,
+  formatPercent,
+  formatUsd,
+  formatUsdShort,
+} from "../../base/format.ts";
 import { NANO_PER_USD, type Nano } from "../../base/money.ts";
 import { Card, Tag } from "../../http/pages/components/content.tsx";
 import { Legend, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
@@ -27,19 +33,23 @@ export function DailyCharts({ figures }: { readonly figures: DailyFigures }): Ch
           <ProviderTable providers={providers} />
         </Card>
         <Card id="networks" title="New accounts by network">
-          <Table
-            label="Networks that created most accounts"
-            columns={[
-              { name: "Network" },
-              { name: "Accounts", isNumber: true },
-              { name: "Claimed", isNumber: true },
-            ]}
-            rows={networks.map(({ network, accounts, claimed }) => [
-              <code>{network}</code>,
-              formatInteger(accounts),
-              formatPercent(claimed / Math.max(1, accounts)),
-            ])}
-          />
+          {networks.length === 0 ? (
+            <p class="muted">No accounts were created in this period.</p>
+          ) : (
+            <Table
+              label="Networks that created most accounts"
+              columns={[
+                { name: "Network" },
+                { name: "Accounts", isNumber: true },
+                { name: "Claimed", isNumber: true },
+              ]}
+              rows={networks.map(({ network, accounts, claimed }) => [
+                <code>{network}</code>,
+                formatInteger(accounts),
+                formatPercent(claimed / Math.max(1, accounts)),
+              ])}
+            />
+          )}
         </Card>
       </div>
     </>
@@ -67,7 +77,7 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
         <>
           <StackedBars
             label={`${title}. The table below has the same numbers.`}
-            bars={days.map((day) => day.slice("2026-".length))}
+            bars={days.map(dayLabel)}
             series={shown}
             format={formatUsdShort}
           />
@@ -92,7 +102,19 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
   );
 }
 
+const DAY_FORMAT = new Intl.DateTimeFormat("en-US", {
+  timeZone: "UTC",
+  month: "short",
+  day: "numeric",
+});
+
+/** `Nov 9`. */
+function dayLabel(day: string): string {
+  return DAY_FORMAT.format(new Date(day));
+}
+
 function ProviderTable({ providers }: { readonly providers: readonly ProviderFigures[] }): Child {
+  const costs = formatCosts(providers.map(({ cost }) => cost));
   return (
     <Table
       label="Providers in this period"
@@ -102,13 +124,13 @@ function ProviderTable({ providers }: { readonly providers: readonly ProviderFig
         { name: "Failed", isNumber: true },
         { name: "Charged", isNumber: true },
       ]}
-      rows={providers.map(({ provider, calls, errors, cost }) => {
+      rows={providers.map(({ provider, calls, errors }, index) => {
         const share = errors / Math.max(1, calls);
         return [
           provider,
           formatInteger(calls),
           <Tag tone={share > ERROR_SHARE_WARN ? "danger" : "good"}>{formatPercent(share)}</Tag>,
-          formatUsd(cost),
+          costs[index] ?? "",
         ];
       })}
     />

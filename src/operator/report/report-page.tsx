@@ -3,10 +3,16 @@
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
-import { formatDateTime, formatInteger, formatUsd } from "../../base/format.ts";
+import {
+  capitalize,
+  formatCosts,
+  formatDateTime,
+  formatInteger,
+  formatUsd,
+} from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { operatorPage } from "../operator-layout.tsx";
-import { DefinitionList } from "../../http/pages/components/content.tsx";
+import { Amounts, Card } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { DailyCharts } from "./daily-charts.tsx";
@@ -42,12 +48,17 @@ export function reportPage(
             <input id="from" name="from" type="date" value={from.slice(0, 10)} />
           </div>
           <div>
-            <label for="to">To (UTC, exclusive, optional)</label>
+            <label for="to">To, exclusive (UTC)</label>
             <input id="to" name="to" type="date" value={periodQuery.to.slice(0, 10)} />
           </div>
           <button type="submit">Show report</button>
         </form>
         <ErrorMessage message={errorMessage} />
+        {report === undefined ? null : (
+          <p class="note">
+            {formatDateTime(report.period.from)} to {formatDateTime(report.period.to)} (exclusive)
+          </p>
+        )}
         {figures === undefined ? null : <DailyCharts figures={figures} />}
         {report === undefined ? null : <ReportSections report={report} />}
       </>
@@ -61,81 +72,88 @@ const SECTION_TITLES: Readonly<Record<string, string>> = {
   usage: "Charged usage",
   adjustments: "Adjustments",
   losses: "Losses",
-  liabilities: "Liabilities at the end of the period",
-  owed_to_us: "Receivables at the end of the period",
+  liabilities: "Liabilities at the end",
+  owed_to_us: "Receivables at the end",
   provider_cost: "Provider cost",
 };
 
+const AMOUNT_NAMES: Readonly<Record<string, string>> = {
+  promo: "promotional",
+  own_keys: "with customers' own keys",
+};
+
 function ReportSections({ report }: { readonly report: Report }): Child {
-  const { from, to } = report.period;
   return (
     <>
-      <p class="note">
-        {formatDateTime(from)} to {formatDateTime(to)} (exclusive)
-      </p>
-      {Object.entries(reportFigures(report)).map(([section, amounts]) => (
-        <>
-          <h2>{SECTION_TITLES[section] ?? section}</h2>
-          <DefinitionList
-            items={Object.entries(amounts).map(([name, amount]) => [
-              name.replaceAll("_", " "),
-              formatUsd(amount),
-            ])}
-          />
-        </>
-      ))}
+      <div class="side-by-side small">
+        {Object.entries(reportFigures(report)).map(([section, amounts]) => (
+          <Card id={section} title={SECTION_TITLES[section] ?? section}>
+            <Amounts
+              items={Object.entries(amounts).map(([name, amount]) => [
+                AMOUNT_NAMES[name] ?? name.replaceAll("_", " "),
+                formatUsd(amount),
+              ])}
+            />
+          </Card>
+        ))}
+      </div>
       <ProviderCostTable
+        id="costs"
         title="Provider cost by model (expected bills)"
         emptyText="No calls with the gateway's provider accounts."
         costs={report.providers}
       />
       <ProviderCostTable
+        id="own-key-costs"
         title="Calls with customers' own provider keys, at list prices"
         emptyText="No calls with customers' own provider keys."
         costs={report.ownKeys}
       />
-      <h2>Payment processors</h2>
-      {report.processors.length === 0 ? (
-        <p>No payments or refunds.</p>
-      ) : (
-        <ProcessorTable report={report} />
-      )}
+      <Card id="processors" title="Payment processors">
+        {report.processors.length === 0 ? (
+          <p class="muted">No payments or refunds.</p>
+        ) : (
+          <ProcessorTable report={report} />
+        )}
+      </Card>
     </>
   );
 }
 
 function ProviderCostTable({
+  id,
   title,
   emptyText,
   costs,
 }: {
+  readonly id: string;
   readonly title: string;
   readonly emptyText: string;
   readonly costs: readonly ProviderCost[];
 }): Child {
+  const amounts = formatCosts(costs.map(({ cost }) => cost));
   return (
-    <>
-      <h2>{title}</h2>
+    <Card id={id} title={title}>
       {costs.length === 0 ? (
-        <p>{emptyText}</p>
+        <p class="muted">{emptyText}</p>
       ) : (
         <Table
           label={title}
           columns={[
             { name: "Model" },
-            { name: "Provider" },
+            { name: "Provider", isExtra: true },
             { name: "Calls", isNumber: true },
-            { name: "Input tokens", isNumber: true },
-            { name: "Output tokens", isNumber: true },
+            { name: "Input tokens", isNumber: true, isExtra: true },
+            { name: "Output tokens", isNumber: true, isExtra: true },
             { name: "Cost", isNumber: true },
           ]}
-          rows={costs.map((cost) => [
+          rows={costs.map((cost, index) => [
             cost.model,
             cost.provider,
             formatInteger(cost.calls),
             formatInteger(cost.inputTokens),
             formatInteger(cost.outputTokens),
-            formatUsd(cost.cost),
+            amounts[index] ?? "",
           ])}
           footer={[
             "Total",
@@ -147,7 +165,7 @@ function ProviderCostTable({
           ]}
         />
       )}
-    </>
+    </Card>
   );
 }
 
@@ -162,9 +180,10 @@ function ProcessorTable({ report }: { readonly report: Report }): Child {
   return (
     <Table
       label="Payments by processor"
+      isStacked
       columns={[
         { name: "Processor and type" },
-        ...PROCESSOR_COLUMNS.map(([, label]) => ({ name: label, isNumber: true })),
+        ...PROCESSOR_COLUMNS.map(([, label]) => ({ name: capitalize(label), isNumber: true })),
       ]}
       rows={report.processors.map((totals) => [
         `${totals.processor}, ${totals.kind.replaceAll("_", " ")}`,

@@ -2,7 +2,13 @@
 // The providers of the gateway: health, circuits, error rates and what today's calls cost.
 
 import type { Child } from "hono/jsx";
-import { formatInteger, formatMilliseconds, formatPercent, formatUsd } from "../../base/format.ts";
+import {
+  formatCosts,
+  formatInteger,
+  formatMilliseconds,
+  formatPercent,
+  formatUsd,
+} from "../../base/format.ts";
 import { Card, Figures, Notice, Tag } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -85,6 +91,7 @@ export function providersPage(
 }
 
 function ProviderTable({ providers }: { readonly providers: readonly ProviderHealth[] }): Child {
+  const costs = formatCosts(providers.map(({ costToday }) => costToday));
   return (
     <Table
       label="Providers"
@@ -98,7 +105,7 @@ function ProviderTable({ providers }: { readonly providers: readonly ProviderHea
         { name: "Latency", isNumber: true, isExtra: true },
         { name: "Charged today", isNumber: true },
       ]}
-      rows={providers.map((provider) => [
+      rows={providers.map((provider, index) => [
         provider.provider,
         <HealthTag provider={provider} />,
         formatInteger(provider.calls),
@@ -106,7 +113,7 @@ function ProviderTable({ providers }: { readonly providers: readonly ProviderHea
         <ErrorRate figures={provider} />,
         median(provider.firstToken),
         median(provider.latency),
-        formatUsd(provider.costToday),
+        costs[index] ?? "",
       ])}
     />
   );
@@ -120,6 +127,7 @@ function HealthTag({ provider }: { readonly provider: ProviderHealth }): Child {
 }
 
 function ModelTable({ models }: { readonly models: readonly ModelHealth[] }): Child {
+  const costs = formatCosts(models.map(({ cost }) => cost));
   return (
     <Table
       label="Models"
@@ -132,14 +140,14 @@ function ModelTable({ models }: { readonly models: readonly ModelHealth[] }): Ch
         { name: "Latency", isNumber: true, isExtra: true },
         { name: "Charged", isNumber: true },
       ]}
-      rows={models.map((figures) => [
+      rows={models.map((figures, index) => [
         <code>{figures.model}</code>,
         formatInteger(figures.calls),
         formatInteger(figures.failures),
         <ErrorRate figures={figures} />,
         median(figures.firstToken),
         median(figures.latency),
-        formatUsd(figures.cost),
+        costs[index] ?? "",
       ])}
       isTall
     />

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { formatInteger, formatMilliseconds, pluralize } from "../../base/format.ts";
 import type { JobRun } from "../../base/job-run.ts";
-import { Card, Details, Notice, Tag } from "../../http/pages/components/content.tsx";
+import { Card, Details, Figures, Notice, Tag } from "../../http/pages/components/content.tsx";
 import { RelativeTime } from "../../http/pages/components/time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -34,18 +34,12 @@ export function systemPage(operator: Operator, { system, queues }: SystemPagePro
             The last run of {pluralize(failing, "job")} failed. The log has the cause.
           </Notice>
         )}
-        <div class="side-by-side">
-          <Card id="jobs" title="Jobs" aside={<span class="note">Of this process</span>}>
-            <JobTable jobRuns={system.jobRuns} />
-          </Card>
-          <Card id="queues" title="Queues" aside={<span class="note">Of all processes</span>}>
-            <Table
-              label="Queues"
-              columns={[{ name: "Queue" }, { name: "Length", isNumber: true }]}
-              rows={queues.map((queue) => [queue.name, queueLength(queue)])}
-            />
-          </Card>
-        </div>
+        <Figures
+          figures={queues.map((queue) => ({ label: queue.name, value: queueLength(queue) }))}
+        />
+        <Card id="jobs" title="Jobs" aside={<span class="note">Of this process</span>}>
+          <JobTable jobRuns={system.jobRuns} />
+        </Card>
         <Card id="settings" title="Settings" aside={<a href="/docs/settings">All settings</a>}>
           <div class="side-by-side">
             <SettingList settings={system.settings.slice(0, half)} />
@@ -75,9 +69,9 @@ function JobTable({ jobRuns }: Pick<SystemState, "jobRuns">): Child {
         { name: "Job" },
         { name: "State" },
         { name: "Last run", isDate: true },
-        { name: "Duration", isNumber: true },
+        { name: "Duration", isNumber: true, isExtra: true },
         { name: "Interval", isNumber: true, isExtra: true },
-        { name: "Failures", isNumber: true, isExtra: true },
+        { name: "Failures", isNumber: true },
       ]}
       rows={[...jobRuns].map(([name, { intervalMs, failures, last }]) => [
         name,

@@ -79,18 +79,18 @@ export function Figures({ figures }: { readonly figures: readonly Figure[] }): C
   );
 }
 
-/** A box of names and values. */
-export function DefinitionList({
+/** Names with amounts at the right, as in a statement. */
+export function Amounts({
   items,
 }: {
-  readonly items: readonly (readonly [name: string, value: Child])[];
+  readonly items: readonly (readonly [name: string, amount: Child])[];
 }): Child {
   return (
-    <dl class="stats">
-      {items.map(([name, value]) => (
+    <dl class="amounts">
+      {items.map(([name, amount]) => (
         <div>
           <dt>{name}</dt>
-          <dd>{value}</dd>
+          <dd>{amount}</dd>
         </div>
       ))}
     </dl>
