@@ -5,6 +5,8 @@ import type { Child } from "hono/jsx";
 import { APP_SCRIPT } from "../http/pages/assets.ts";
 import { CodeTabs } from "../http/pages/components/content.tsx";
 import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
+import type { ModelRecordJson } from "../models/api-record.ts";
+import { HomeModels } from "./home-models.tsx";
 import { REGISTER_ROUTE } from "./route-keys.ts";
 import type { DocContext } from "./doc-context.ts";
 import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
@@ -21,7 +23,7 @@ const SIGN_IN_LINK: NavLink = { href: "/console", label: "Sign in" };
 export const TAGLINE = "An AI gateway that AI agents can sign up for on their own";
 export const PRODUCT_SUMMARY = `${TAGLINE}. One request creates an account with starting credits, and every model works with the OpenAI and Anthropic APIs.`;
 
-export function homePage(context: DocContext): PageLayout {
+export function homePage(context: DocContext, models: readonly ModelRecordJson[]): PageLayout {
   const { settings } = context;
   const canSignIn = settings.isSignInDisabled !== true;
   return {
@@ -40,6 +42,7 @@ export function homePage(context: DocContext): PageLayout {
           </p>
         ) : null}
         <FeatureGrid settings={settings} />
+        <HomeModels models={models} />
         <Pricing settings={settings} />
         <NextSteps settings={settings} canSignIn={canSignIn} />
       </>
@@ -86,7 +89,15 @@ function startTabs(
   const command = context.curl(REGISTER_ROUTE).split("\n").slice(1, -1).join("\n");
   const register = {
     label: "Agent",
-    code: `# The response contains the API key.\n${command}`,
+    code: `# 1. Create an account: returns the key.
+${command}
+
+# 2. Call a model with the key.
+curl -sS ${baseUrl}/v1/chat/completions \\
+  -H "authorization: Bearer $POSTERN_API_KEY" \\
+  -H 'content-type: application/json' \\
+  -d '{"model": "${exampleModel}", "messages":
+       [{"role": "user", "content": "Hello"}]}'`,
   };
   return [
     ...(context.isMounted(REGISTER_ROUTE) ? [register] : []),

@@ -5,6 +5,7 @@
 
 import { z } from "zod";
 import { lazy } from "../base/lazy.ts";
+import { utcDay } from "../base/time.ts";
 import { ASSET_CACHE_CONTROL, ASSETS } from "../http/pages/assets.ts";
 import { type PageLayout, pageHeaders, pageScripts, renderPage } from "../http/pages/layout.tsx";
 import { type ResponseDoc, publicRoute, type Route } from "../http/route.ts";
@@ -14,6 +15,7 @@ import { AGENT_DOCUMENTS } from "./agents/documents.ts";
 import { MCP_PATH } from "./agents/mcp-card.ts";
 import { REGISTER_ROUTE } from "./route-keys.ts";
 import { type DocContext, createDocContext } from "./doc-context.ts";
+import { type HomeModelDeps, newestModels } from "./home-models.tsx";
 import { homePage, PRODUCT_SUMMARY } from "./home-page.tsx";
 import { LLMS_CONTENT_TYPE, llmsTxt } from "./llms-txt.ts";
 import { authMd } from "./auth-md/auth-md.ts";
@@ -30,6 +32,7 @@ export interface DiscoveryDeps {
   /** The routes of all other modules. */
   readonly routes: readonly Route[];
   readonly settings: DiscoverySettings;
+  readonly models: HomeModelDeps;
 }
 
 const JSON_TYPE = "application/json";
@@ -43,12 +46,14 @@ interface Documents {
   readonly protectedResource: () => CachedDocument;
   readonly authorizationServer: () => CachedDocument;
   readonly site: () => Promise<Site>;
-  readonly home: Readonly<Record<"html" | "json" | "markdown" | "text", () => CachedDocument>>;
+  readonly home: Readonly<
+    Record<"html" | "json" | "markdown" | "text", (now: number) => CachedDocument>
+  >;
   /** By path. */
   readonly agents: ReadonlyMap<string, () => Promise<CachedDocument>>;
 }
 
-export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly Route[] {
+export function discoveryRoutes({ routes, settings, models }: DiscoveryDeps): readonly Route[] {
   const own: readonly Route[] = [
     ...documentRoutes(() => documents),
     ...agentDocumentRoutes(() => documents),
@@ -57,11 +62,11 @@ export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly R
     ...assetRoutes(),
     ...securityRoutes(settings),
   ];
-  const documents = createDocuments([...routes, ...own], settings);
+  const documents = createDocuments({ routes: [...routes, ...own], settings, models });
   return own;
 }
 
-function createDocuments(routes: readonly Route[], settings: DiscoverySettings): Documents {
+function createDocuments({ routes, settings, models }: DiscoveryDeps): Documents {
   const document = lazy(() => openApiDocument(routes, settings));
   const context = lazy(() => createDocContext(routes, document(), settings));
   const llms = lazy(() => llmsTxt(context()));
@@ -82,7 +87,9 @@ function createDocuments(routes: readonly Route[], settings: DiscoverySettings):
     ),
     site,
     home: {
-      html: lazy(() => pageDocument(homePage(context()), homeHeaders)),
+      html: cachedByDay(models, (now) =>
+        pageDocument(homePage(context(), newestModels(models, now)), homeHeaders),
+      ),
       json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, homeHeaders)),
       markdown: lazy(() => cachedDocument(llms(), MARKDOWN_TYPE, homeHeaders)),
       text: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE, homeHeaders)),
@@ -105,6 +112,20 @@ function pageDocument(
   const policy = { scripts: pageScripts(page) };
   const { "content-type": type = "", ...headers } = pageHeaders(policy);
   return cachedDocument(renderPage(page), type, { ...headers, ...extraHeaders });
+}
+
+/** Prices change with the catalog, or at the beginning of a day. */
+function cachedByDay(
+  { catalog }: HomeModelDeps,
+  build: (now: number) => CachedDocument,
+): (now: number) => CachedDocument {
+  let cached: { catalog: unknown; day: string; document: CachedDocument } | undefined;
+  return (now) => {
+    const [current, day] = [catalog.current(), utcDay(now)];
+    if (cached?.catalog !== current || cached.day !== day)
+      cached = { catalog: current, day, document: build(now) };
+    return cached.document;
+  };
 }
 
 /** The home page as JSON: links to all documents. */
@@ -322,7 +343,7 @@ function homeRoutes(documents: () => Documents): readonly Route[] {
         respondWithDocument(
           documents().home[
             negotiateFormat(input.headers.get("accept"), ["html", "json", "markdown", "text"])
-          ](),
+          ](input.now),
           input.headers,
         ),
     }),

@@ -85,7 +85,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
   ];
   const all: readonly Route[] = [
     ...routes,
-    ...discoveryRoutes({ routes, settings: deps.discovery }),
+    ...discoveryRoutes({ routes, settings: deps.discovery, models: deps.models }),
   ];
   return all;
 }

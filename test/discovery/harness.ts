@@ -1,6 +1,7 @@
 // Serves the discovery routes for given routes, and parses Markdown.
 
 import { discoveryRoutes } from "../../src/discovery/routes.tsx";
+import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
 import { createRouter } from "../../src/http/router.ts";
 import type { Route } from "../../src/http/route.ts";
 import type { DiscoverySettings } from "../../src/discovery/discovery-settings.ts";
@@ -16,7 +17,9 @@ export function createSite(
   routes: readonly Route[],
   settings: DiscoverySettings = sampleSettings,
 ): DiscoverySite {
-  const own = discoveryRoutes({ routes, settings });
+  const catalog = { current: () => catalogOf(builtInModels()) };
+  const models = { catalog, isAvailable: () => true };
+  const own = discoveryRoutes({ routes, settings, models });
   const match = createRouter(own);
   const get: DiscoverySite["get"] = async (path, headers = {}) => {
     const found = match("GET", path);

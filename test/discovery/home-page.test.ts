@@ -5,6 +5,8 @@ import Anthropic from "@anthropic-ai/sdk";
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import OpenAI from "openai";
+import { newestModels } from "../../src/discovery/home-models.tsx";
+import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 
 setDefaultTimeout(60_000);
@@ -12,14 +14,14 @@ const execute = promisify(execFile);
 
 let gateway: Gateway;
 let key: string;
+let page: string;
 let snippets: ReadonlyMap<string, string>;
 beforeAll(async () => {
   gateway = await startGateway();
   ({ key } = await registerAccount(gateway));
   const response = await fetch(`${gateway.url}/`, { headers: { accept: "text/html" } });
-  const codes = [
-    ...(await response.text()).matchAll(/<label for="start-\d">(.*?)<.*?<code>(.*?)<\/code>/gs),
-  ];
+  page = await response.text();
+  const codes = [...page.matchAll(/<label for="start-\d">(.*?)<.*?<code>(.*?)<\/code>/gs)];
   snippets = new Map(codes.map(([, label = "", code = ""]) => [label, unescapeHtml(code)]));
 });
 afterAll(() => gateway.stop());
@@ -51,8 +53,35 @@ async function runShell(code: string): Promise<string> {
 
 describe("the home page", () => {
   test("creates an account with its first snippet", async () => {
-    const account: unknown = JSON.parse(await runShell(snippet("Agent")));
+    const [register = "", call = ""] = snippet("Agent").split("# 2.");
+    const account: unknown = JSON.parse(await runShell(register));
     expect(account).toMatchObject({ api_key: expect.stringContaining("-rt-") });
+    const reply: unknown = JSON.parse(await runShell(`#${call}`));
+    expect(reply).toMatchObject({ object: "chat.completion" });
+  });
+
+  test("shows the newest models of each callable provider with their prices", () => {
+    const catalog = { current: () => catalogOf(builtInModels()) };
+    const callable = new Set(["openai", "anthropic"]);
+    const now = Date.UTC(2026, 10, 23);
+    const isAvailable = (provider: string): boolean => callable.has(provider);
+    const shown = newestModels({ catalog, isAvailable }, now);
+    expect(shown.map(({ owned_by }) => owned_by).toSorted()).toEqual([
+      "anthropic",
+      "anthropic",
+      "openai",
+      "openai",
+    ]);
+    for (const { pricing, supported } of shown) {
+      expect(pricing["prompt"]).toBeString();
+      expect(supported).toContain("tools");
+    }
+    const created = shown.map((model) => model.created);
+    expect(created).toEqual(created.toSorted((one, other) => other - one));
+  });
+
+  test("links the models that it shows", () => {
+    expect(page).toContain('<a href="/models/sim/echo">');
   });
 
   test("has the base URL and the model that OpenAI's SDK needs", async () => {
