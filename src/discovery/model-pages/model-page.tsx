@@ -2,17 +2,22 @@
 // The page of a model: prices, providers with health, and code that calls it. Written as Markdown, like the documentation.
 
 import { raw } from "hono/html";
+import type { Child } from "hono/jsx";
+import { Details, Figures, Tag } from "../../http/pages/components/content.tsx";
+import { capitalize } from "../../base/format.ts";
 import type { EndpointJson } from "../../models/endpoints-route.ts";
 import type { ModelRecordJson } from "../../models/api-record.ts";
 import { joinParagraphs, markdownTable } from "../doc-context.ts";
 import { renderMarkdown } from "../markdown.ts";
 import { renderSite } from "../site/site-frame.tsx";
+import { Examples } from "../site/site-page.tsx";
 import embeddingSnippets from "./embedding-snippets.md" with { type: "text" };
 import chatSnippets from "./snippets.md" with { type: "text" };
 import {
   abilitiesOf,
   durationText,
   pricePerMillion,
+  tokensShort,
   tokensText,
   uptimeText,
 } from "./model-list.ts";
@@ -30,6 +35,8 @@ const PER_TOKEN: Readonly<Record<string, string>> = {
   image_output: "Image output",
 };
 
+const PER_MILLION = "per million tokens";
+
 export interface ModelPageContent {
   readonly model: ModelRecordJson;
   readonly endpoints: readonly EndpointJson[];
@@ -39,7 +46,7 @@ export interface ModelPageContent {
 
 export function modelPage(content: ModelPageContent, baseUrl: string): string {
   const { model } = content;
-  const { html } = renderMarkdown(modelMarkdown(content));
+  const { html } = renderMarkdown(detailsMarkdown(content));
   const { html: examples } = renderMarkdown(snippets(model, baseUrl));
   return renderSite({
     title: model.name,
@@ -48,30 +55,83 @@ export function modelPage(content: ModelPageContent, baseUrl: string): string {
     markdownUrl: `/models/${model.id}.md`,
     content: (
       <main id="main" tabindex={-1} class="with-examples">
-        <article class="docs-text">
+        <div class="docs-text">
           <p class="docs-section">
             <a href="/models">Models</a>
           </p>
-          {raw(html)}
-        </article>
-        <aside class="docs-examples" aria-label="Examples">
-          {raw(examples)}
-        </aside>
+          <Intro {...content} />
+        </div>
+        <Examples html={examples} />
+        <article class="docs-text">{raw(html)}</article>
       </main>
     ),
   });
 }
 
-export function modelMarkdown({ model, endpoints, history }: ModelPageContent): string {
-  return joinParagraphs([
-    `# ${model.name}`,
-    `\`${model.id}\``,
+function Intro({ model, endpoints }: ModelPageContent): Child {
+  const measured = endpoints.find(({ model: id }) => id === model.id)?.measured_24h;
+  const { pricing } = model;
+  return (
+    <>
+      <h1>{model.name}</h1>
+      <p>
+        <code>{model.id}</code>
+      </p>
+      {raw(renderMarkdown(joinParagraphs(remarks(model))).html)}
+      <Figures
+        figures={[
+          { label: "Input", value: pricePerMillion(pricing["prompt"]), remark: PER_MILLION },
+          { label: "Output", value: pricePerMillion(pricing["completion"]), remark: PER_MILLION },
+          {
+            label: "Context",
+            value: tokensShort(model.context_length),
+            remark: `output up to ${tokensShort(model.max_output_tokens)}`,
+          },
+          {
+            label: "First token",
+            value: durationText(measured?.first_token_ms),
+            remark: `uptime ${uptimeText(measured?.uptime)}, last 24 hours`,
+          },
+        ]}
+      />
+      <Details
+        items={[
+          ["Accepts", model.input_modalities.join(", ")],
+          ["Returns", model.output_modalities.join(", ")],
+          [
+            "Abilities",
+            abilitiesOf(model).length === 0
+              ? "–"
+              : abilitiesOf(model).map((ability) => (
+                  <>
+                    <Tag>{ability.replaceAll("_", " ")}</Tag>{" "}
+                  </>
+                )),
+          ],
+          ["Provider's API", model.wires.join(", ")],
+        ]}
+      />
+    </>
+  );
+}
+
+function remarks(model: ModelRecordJson): readonly string[] {
+  return [
     model.available
       ? ""
       : "This gateway has no account at the provider. Add [your own provider key](/docs/byok) to call the model.",
     model.simulated === true
       ? "Simulated: its output is not real. It exists to test programs."
       : "",
+  ];
+}
+
+export function modelMarkdown(content: ModelPageContent): string {
+  const { model } = content;
+  return joinParagraphs([
+    `# ${model.name}`,
+    `\`${model.id}\``,
+    ...remarks(model),
     markdownTable(
       ["Property", "Value"],
       [
@@ -80,9 +140,15 @@ export function modelMarkdown({ model, endpoints, history }: ModelPageContent): 
         ["Input", model.input_modalities.join(", ")],
         ["Output", model.output_modalities.join(", ")],
         ["Abilities", abilitiesOf(model).join(", ") || "–"],
-        ["Served by its provider with", model.wires.join(", ")],
+        ["Provider's API", model.wires.join(", ")],
       ],
     ),
+    detailsMarkdown(content),
+  ]);
+}
+
+function detailsMarkdown({ model, endpoints, history }: ModelPageContent): string {
+  return joinParagraphs([
     "## Prices",
     "The provider's list prices in US dollars. Token prices are per million.",
     markdownTable(["Price", "USD"], priceRows(model), ["USD"]),
@@ -116,7 +182,7 @@ function priceRows({ pricing }: ModelRecordJson): readonly (readonly string[])[]
       : [
           name in PER_TOKEN
             ? [PER_TOKEN[name] ?? name, pricePerMillion(price)]
-            : [`${capitalized(name.replaceAll("_", " "))}, each`, priceEach(price)],
+            : [`${capitalize(name.replaceAll("_", " "))}, each`, priceEach(price)],
         ],
   );
   const tiers = (pricing.tiers ?? []).flatMap(({ above_input_tokens: above, prices }) =>
@@ -126,10 +192,6 @@ function priceRows({ pricing }: ModelRecordJson): readonly (readonly string[])[]
     ]),
   );
   return [...rows, ...tiers];
-}
-
-function capitalized(text: string): string {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }
 
 function priceEach(price: string): string {

@@ -21,6 +21,8 @@ const CONTENTS_MIN = 3;
 export function renderSitePage(site: Site, page: SitePage): string {
   const { html, headings } = renderMarkdown(page.markdown);
   const examples = page.examples === undefined ? "" : renderMarkdown(page.examples).html;
+  // On narrow screens the examples come before the first section.
+  const intro = html.slice(0, Math.max(0, html.indexOf("<h2")));
   const at = site.pages.indexOf(page);
   const section = site.sections.find(({ pages }) => pages.includes(page));
   return renderSite({
@@ -33,23 +35,35 @@ export function renderSitePage(site: Site, page: SitePage): string {
       <div class="docs-columns">
         <Sidebar site={site} page={page} />
         <main id="main" tabindex={-1} class={examples === "" ? "" : "with-examples"}>
+          {examples === "" ? null : (
+            <>
+              <div class="docs-text">
+                <p class="docs-section">{section?.title}</p>
+                {raw(intro)}
+              </div>
+              <Examples html={examples} />
+            </>
+          )}
           <article class="docs-text">
-            <p class="docs-section">{section?.title}</p>
-            {raw(html)}
+            {examples === "" ? <p class="docs-section">{section?.title}</p> : null}
+            {raw(examples === "" ? html : html.slice(intro.length))}
             {page.tryIt === undefined ? null : <TryItForm tryIt={page.tryIt} />}
             <PageFooter page={page} previous={site.pages[at - 1]} next={site.pages[at + 1]} />
           </article>
-          {examples === "" ? (
-            <Contents headings={headings} />
-          ) : (
-            <aside class="docs-examples" aria-label="Examples">
-              {raw(examples)}
-            </aside>
-          )}
+          {examples === "" ? <Contents headings={headings} /> : null}
         </main>
       </div>
     ),
   });
+}
+
+/** Beside the text on wide screens. */
+export function Examples({ html }: { readonly html: string }): Child {
+  return (
+    <aside class="docs-examples" aria-label="Examples">
+      {raw(html)}
+    </aside>
+  );
 }
 
 interface SidebarProps {
