@@ -54,9 +54,9 @@ export function auditPage(props: AuditPageProps): PageLayout {
               isStacked
               columns={[
                 { name: "Time", isDate: true },
-                { name: "Actor" },
+                { name: "Actor", isWide: true },
                 { name: "Action", isWide: true },
-                { name: "Target" },
+                { name: "Target", isWide: true },
               ]}
               rows={entries.data.map((entry) => [
                 <DateTime at={entry.at} />,

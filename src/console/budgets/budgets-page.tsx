@@ -93,7 +93,7 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
         <>
           <UsageBar label={WINDOW_TITLES[window]} used={used} limit={limit} />
           <p class="note">
-            {formatUsd(remaining ?? 0n)} left.{running} Resets on <DateTime at={endsAt} />.
+            {formatSpend(remaining ?? 0n)} left.{running} Resets on <DateTime at={endsAt} />.
           </p>
         </>
       )}

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatUsd } from "../../base/format.ts";
+import { formatSpend, formatUsd } from "../../base/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
@@ -59,7 +59,7 @@ export function keyPage(props: KeyPageProps): PageLayout {
     main: (
       <>
         <DoneNotice texts={KEY_DONE_TEXTS} done={done} />
-        <Card id="state" title="State">
+        <Card id="state" title="Key">
           <KeyFacts {...props} />
         </Card>
         {isChangeable ? <ChangeForm {...props} /> : null}
@@ -80,26 +80,29 @@ function mayChange({ role }: WorkspaceContext, user: SessionUser, key: Key): boo
 function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
   const { limit, limitWindow } = key;
   return (
-    <>
-      <Details
-        items={[
-          ["State", <KeyState apiKey={key} now={now} />],
-          ["Key", <code>{`${key.prefix}…${key.last4}`}</code>],
-          ["Id", <CopyText text={key.id} />],
-          ["Created", `${utcDay(key.createdAt)}${creator === undefined ? "" : ` by ${creator}`}`],
-          ["Last used", key.lastUsedAt === null ? "never" : <DateTime at={key.lastUsedAt} />],
-          ["Expires", key.expiresAt === null ? "never" : <DateTime at={key.expiresAt} />],
-          [
-            "Spent",
-            limit === null
-              ? formatUsd(key.spent)
-              : `${formatUsd(key.spent)} of ${formatUsd(limit)}${limitWindow === null ? "" : ` per ${limitWindow}`}`,
-          ],
-          ["May", describeScopes(grantedScopes(key.scopes, limit !== null))],
-        ]}
-      />
-      {limit === null ? null : <UsageBar label="Limit" used={key.spent} limit={limit} />}
-    </>
+    <Details
+      items={[
+        ["State", <KeyState apiKey={key} now={now} />],
+        ["Key", <code>{`${key.prefix}…${key.last4}`}</code>],
+        ["Id", <CopyText text={key.id} />],
+        ["Created", `${utcDay(key.createdAt)}${creator === undefined ? "" : ` by ${creator}`}`],
+        ["Last used", key.lastUsedAt === null ? "never" : <DateTime at={key.lastUsedAt} />],
+        ["Expires", key.expiresAt === null ? "never" : <DateTime at={key.expiresAt} />],
+        [
+          "Spent",
+          limit === null ? (
+            formatUsd(key.spent)
+          ) : (
+            <>
+              {formatSpend(key.spent)} of {formatUsd(limit)}
+              {limitWindow === null ? "" : ` per ${limitWindow}`}
+              <UsageBar label="Limit" used={key.spent} limit={limit} />
+            </>
+          ),
+        ],
+        ["Scopes", describeScopes(grantedScopes(key.scopes, limit !== null))],
+      ]}
+    />
   );
 }
 
@@ -149,13 +152,16 @@ function RevokeCard({ user, workspace, apiKey: key, isRevoking = false }: KeyPag
           cannot be undone.
         </Confirm>
       ) : (
-        <div class="actions">
-          <ConfirmLink
-            href={withQuery(path, { revoke: "true" })}
-            label="Revoke"
-            subject={`the key that ends in ${key.last4}`}
-          />
-        </div>
+        <>
+          <p>Requests with a revoked key are rejected immediately. Its calls stay in the logs.</p>
+          <div class="actions">
+            <ConfirmLink
+              href={withQuery(path, { revoke: "true" })}
+              label="Revoke"
+              subject={`the key that ends in ${key.last4}`}
+            />
+          </div>
+        </>
       )}
     </Card>
   );

@@ -36,23 +36,25 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
     main: (
       <>
         {isSaved ? <Notice>Saved.</Notice> : null}
-        {hasPermission(workspace.role, "workspace.rename") ? <NameForm {...props} /> : null}
-        <TimeZoneForm {...props} />
-        <Card id="emails" title="Emails">
-          <p>
-            <a href="/emails">Choose which emails you get</a>. The choice applies to all your
-            workspaces.
-          </p>
-        </Card>
-        <Card id="about" title="About this workspace">
-          <Details
-            items={[
-              ["Account id", <CopyText text={accountId} />],
-              ["Created", utcDay(createdAt)],
-              ["Your role", workspace.role],
-            ]}
-          />
-        </Card>
+        <div class="side-by-side">
+          {hasPermission(workspace.role, "workspace.rename") ? <NameForm {...props} /> : null}
+          <TimeZoneForm {...props} />
+          <Card id="emails" title="Emails">
+            <p>
+              <a href="/emails">Choose which emails you get</a>. The choice applies to all your
+              workspaces.
+            </p>
+          </Card>
+          <Card id="about" title="About this workspace">
+            <Details
+              items={[
+                ["Account id", <CopyText text={accountId} />],
+                ["Created", utcDay(createdAt)],
+                ["Your role", workspace.role],
+              ]}
+            />
+          </Card>
+        </div>
         {hasPermission(workspace.role, "workspace.export") ? (
           <ExportCard accountId={accountId} />
         ) : null}

@@ -2,7 +2,7 @@
 // Times in the time zone of the person who reads the page.
 
 import { type Child, createContext, useContext } from "hono/jsx";
-import { formatDateTime } from "../../../base/format.ts";
+import { formatClock, formatDateTime } from "../../../base/format.ts";
 
 const TimeZone = createContext("UTC");
 
@@ -20,6 +20,18 @@ export function InTimeZone({
 export function DateTime({ at }: { readonly at: number }): Child {
   return (
     <time datetime={new Date(at).toISOString()}>{formatDateTime(at, useContext(TimeZone))}</time>
+  );
+}
+
+/** The time of day, and the day below it. */
+export function ClockTime({ at }: { readonly at: number }): Child {
+  const timeZone = useContext(TimeZone);
+  const { time, day } = formatClock(at, timeZone);
+  return (
+    <time datetime={new Date(at).toISOString()} title={formatDateTime(at, timeZone)}>
+      {time}
+      <span class="type">{day}</span>
+    </time>
   );
 }
 

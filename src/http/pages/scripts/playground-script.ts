@@ -170,7 +170,7 @@ async function showUsage(form: HTMLFormElement, requestId: string, key: string):
   const figure = (name: string, text: string): void => {
     form.querySelector(`[data-figure=${name}]`)?.replaceChildren(text);
   };
-  figure("cost", `$${cost}`);
+  figure("cost", `$${Number(cost).toLocaleString("en-US", { maximumSignificantDigits: 3 })}`);
   figure("tokens", `${usage.input_tokens} / ${usage.output_tokens}`);
 }
 
