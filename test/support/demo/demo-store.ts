@@ -1,6 +1,7 @@
 // Fills a gateway with what a small company has after two months: keys, members, budgets, purchases, webhooks and calls.
 // For screenshots and for trying pages by hand.
 
+import { renameAccount } from "../../../src/accounts/accounts.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { dayStart, monthStart } from "../../../src/base/spend-window.ts";
 import { DAY_MS } from "../../../src/base/time.ts";
@@ -19,6 +20,7 @@ import {
   type TestUser,
 } from "../../billing/console-user.ts";
 import { type Gateway, registerAccount, type TestAccount } from "../gateway.ts";
+import { backdate, insertWebhooks } from "./demo-history.ts";
 import { demoUsage, detailedCall } from "./demo-usage.ts";
 
 export interface Demo {
@@ -28,14 +30,19 @@ export interface Demo {
   readonly owner: TestUser;
   readonly callId: string;
   readonly failedCallId: string;
+  readonly webhookId: string;
+  /** A key with a limit. */
+  readonly keyId: string;
 }
 
 const KEYS = [
   { name: "production" },
   { name: "nightly-eval", limit_usd: 40, limit_window: "month" },
-  { name: "ci-bot", limit_usd: 5, allowed_models: ["openai/gpt-5.4-mini"] },
+  { name: "ci-bot", limit_usd: 8, allowed_models: ["openai/gpt-5.4-mini"] },
   { name: "laptop of Olga", limit_usd: 10, limit_window: "week" },
 ] as const;
+/** The last workspace has no name. */
+const OTHER_NAMES = ["Lumen Labs", "Harbor Analytics", "Northwind agents", "study-bot"];
 const PURCHASES_CENTS = [5_000, 10_000, 10_000, 25_000];
 const RECORDS_PER_BATCH = 200;
 
@@ -57,8 +64,18 @@ export async function fillDemo(gateway: Gateway): Promise<Demo> {
   await makeDeveloper(gateway, account.id, await createUser(gateway, "dev.patel"));
   await makeMember(gateway, account.id, await createUser(gateway, "finance"), "billing");
   await makeMember(gateway, account.id, await createUser(gateway, "rosa.diaz"), "admin");
+  const webhookId = await insertWebhooks(gateway, account.id, now);
+  await backdate(gateway, now);
   const failed = records.findLast(({ outcome }) => outcome === "upstream_error");
-  return { account, emptyAccount, owner, callId: detailed.id, failedCallId: failed?.id ?? "" };
+  return {
+    account,
+    emptyAccount,
+    owner,
+    callId: detailed.id,
+    failedCallId: failed?.id ?? "",
+    webhookId,
+    keyId: keyIds[1] ?? "",
+  };
 }
 
 /** Keys, a budget, a provider key and webhooks, made by the agent before a person claims the account. */
@@ -74,16 +91,15 @@ async function createResources(gateway: Gateway, account: TestAccount): Promise<
     return (await response.json()) as { id?: string };
   };
   await send("PATCH", "/v1/account", { name: "Acme production" });
+  await gateway.server.db.write((tx) =>
+    tx.run("update api_key set name = 'research-agent' where account_id = ?", [account.id]),
+  );
   const keyIds: string[] = [];
   for (const key of KEYS) keyIds.push((await send("POST", "/v1/keys", key)).id ?? "");
   await send("PATCH", "/v1/account/budgets", { daily_usd: 2.5, monthly_usd: 60 });
   await send("POST", "/v1/provider-keys", {
     provider: "anthropic",
     api_key: "sk-ant-api03-demonstration-only-0000000000",
-  });
-  await send("POST", "/v1/webhooks", {
-    url: "http://127.0.0.1:9/hooks/postern",
-    description: "Alerts to the on-call channel",
   });
   return keyIds;
 }
@@ -171,6 +187,8 @@ async function chargeKey(
 async function createOtherAccounts(gateway: Gateway, now: number): Promise<void> {
   for (let index = 0; index < 5; index++) {
     const { id } = await registerAccount(gateway);
+    const name = OTHER_NAMES[index];
+    if (name !== undefined) await gateway.server.db.write((tx) => renameAccount(tx, id, name));
     await buyCredits(gateway, id, now - index * 3 * DAY_MS);
     const volume = 0.2 + index * 0.1;
     await insertCalls(

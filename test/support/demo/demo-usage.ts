@@ -106,7 +106,7 @@ export function demoUsage(options: DemoUsageOptions): readonly UsageRecord[] {
 
 /** A call whose first provider was overloaded, with everything that a call's page shows. */
 export function detailedCall(options: DemoUsageOptions): UsageRecord {
-  const call = demoCall(options, options.now - 40_000, seededRandom(4));
+  const call = demoCall(options, options.now - 40_000, seededRandom(11));
   return {
     ...call,
     outcome: "completed",

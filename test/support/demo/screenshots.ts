@@ -4,15 +4,17 @@
 
 import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { signInOperator } from "../../operator/harness.ts";
-import { type DisplayMode, launchBrowser, openWindow } from "../browser/chromium.ts";
+import { type DisplayMode, launchBrowser, openWindow, SCREEN_SIZES } from "../browser/chromium.ts";
 import { DISPLAY_MODES } from "../browser/page-checks.ts";
 import { type Gateway, startGateway } from "../gateway.ts";
 import { type Demo, fillDemo } from "./demo-store.ts";
 
 const IMAGES_DIR = path.join(import.meta.dirname, "../../../docs/images");
 const IMAGE_BYTES_MAX = 150_000;
+/** Chromium takes no taller picture than about twice this. */
+const HEIGHT_MAX = 8_000;
 const OPERATOR_EMAIL = "ada@operator.example";
 /** Callable in the demonstration; calls are answered by the simulator. */
 const DEMO_PROVIDERS = ["sim", "openai", "anthropic", "google", "deepseek"];
@@ -30,6 +32,9 @@ const PAGES: readonly PageTarget[] = [
   ["docs-quick-start", () => "/docs/quick-start"],
   ["docs-api", () => "/docs/api/create-chat-completion"],
   ["docs-errors", () => "/docs/errors"],
+  ["docs-guide", () => "/docs/guides/claude-code"],
+  ["docs-status", () => "/docs/status"],
+  ["docs-changelog", () => "/docs/changelog"],
   ["models", () => "/models?sort=latency"],
   ["model", () => "/models/anthropic/claude-sonnet-5-5"],
   ["console-workspaces", () => "/console"],
@@ -52,7 +57,20 @@ const PAGES: readonly PageTarget[] = [
     "webhooks",
     "audit",
     "billing",
+    "settings",
   ].map((page) => consoleTarget(page, `/${page}`)),
+  ["console-key", ({ account, keyId }) => `/console/${account.id}/keys/${keyId}`],
+  [
+    "console-deliveries",
+    ({ account, webhookId }) => `/console/${account.id}/webhooks/${webhookId}`,
+  ],
+  consoleTarget("new-provider-key", "/provider-keys/new"),
+  consoleTarget("buy", "/billing/buy"),
+  consoleTarget("buy-review", "/billing/buy?amount_usd=25"),
+  consoleTarget("search", "/search?q=key"),
+  ["console-components", () => "/console/_components"],
+  ["emails", () => "/emails"],
+  ["sessions", () => "/sessions"],
   ["console-empty", ({ emptyAccount }) => `/console/${emptyAccount.id}`],
   ["console-empty-usage", ({ emptyAccount }) => `/console/${emptyAccount.id}/usage`],
   ["console-empty-logs", ({ emptyAccount }) => `/console/${emptyAccount.id}/logs`],
@@ -76,7 +94,7 @@ const DOCUMENT_IMAGES: readonly (readonly [page: string, mode: DisplayMode])[] =
   ["console-keys", { screen: "desktop", scheme: "light" }],
   ["console-budgets", { screen: "desktop", scheme: "light" }],
   ["console-billing", { screen: "desktop", scheme: "light" }],
-  ["console-webhooks", { screen: "desktop", scheme: "light" }],
+  ["console-deliveries", { screen: "desktop", scheme: "light" }],
   ["models", { screen: "desktop", scheme: "light" }],
   ["model", { screen: "desktop", scheme: "dark" }],
   ["operator-report", { screen: "desktop", scheme: "light" }],
@@ -152,12 +170,25 @@ async function takeScreenshot(
   const response = await page.goto(gateway.url + target, { waitUntil: "load" });
   if (response?.status() !== 200)
     throw new Error(`${target}: ${response?.status() ?? "no response"}`);
-  if (fullPage) await page.screenshot({ path: file, fullPage });
-  else {
+  if (target.endsWith("/playground")) await runPlayground(page);
+  if (fullPage) {
+    const { width } = SCREEN_SIZES[mode.screen];
+    const height = await page.evaluate(() => document.documentElement.scrollHeight);
+    const clip = { x: 0, y: 0, width, height: Math.min(height, HEIGHT_MAX) };
+    await page.screenshot({ path: file, fullPage, clip });
+  } else {
     // Playwright itself writes no WebP, which is half as large as PNG.
     const session = await page.context().newCDPSession(page);
     const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 82 });
     writeFileSync(file, Buffer.from(data, "base64"));
   }
   await close();
+}
+
+/** A call with its reply, figures and code. The simulator repeats the message. */
+async function runPlayground(page: Page): Promise<void> {
+  await page.getByLabel("Message").fill("Name three uses of a webhook, one line each.");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByText("You said:").waitFor();
+  await page.getByText("View code").click();
 }
