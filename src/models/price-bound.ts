@@ -30,51 +30,50 @@ export interface UsageBounds {
 
 const PICO_PER_NANO = 1_000n;
 
+/**
+ * The maximum cost of a call as a function of its output tokens: that of the most expensive part. Plain data, so that later
+ * stages need no prices.
+ */
+export type CostBound = readonly LinearBound[];
+
+/** One part for each card that may apply and each of its tiers that the prompt can reach. */
+export function costBound(
+  bounds: Omit<UsageBounds, "outputTokens">,
+  cards: PriceCard | readonly PriceCard[],
+): CostBound {
+  const parts: LinearBound[] = [];
+  for (const card of isList(cards) ? cards : [cards]) addBounds(parts, bounds, card);
+  return parts;
+}
+
 /** The maximum cost of a call within these bounds, over all cards that may apply. */
 export function priceUpperBound(
   bounds: UsageBounds,
   cards: PriceCard | readonly PriceCard[],
 ): Nano {
-  return priceUpperBoundByOutput(bounds, cards)(bounds.outputTokens);
+  return maxCost(costBound(bounds, cards), bounds.outputTokens);
 }
 
-/** The same as a function of the output limit; everything else is computed once. */
-export function priceUpperBoundByOutput(
-  bounds: Omit<UsageBounds, "outputTokens">,
-  cards: PriceCard | readonly PriceCard[],
-): (outputTokens: number) => Nano {
-  const parts: LinearBound[] = [];
-  for (const card of isList(cards) ? cards : [cards]) addBounds(parts, bounds, card);
-  return (outputTokens) => {
-    const tokens = BigInt(wholeTokens(outputTokens));
-    let max: Pico = 0n;
-    for (const { fixed, perOutputToken } of parts) {
-      const output = { num: perOutputToken.num * tokens, den: perOutputToken.den };
-      max = maxNano(max, ceilOf(add(fixed, output)));
-    }
-    return nanoFromPico(max);
-  };
+export function maxCost(bound: CostBound, outputTokens: number): Nano {
+  const tokens = BigInt(wholeTokens(outputTokens));
+  let max: Pico = 0n;
+  for (const { fixed, perOutputToken } of bound) {
+    const output = { num: perOutputToken.num * tokens, den: perOutputToken.den };
+    max = maxNano(max, ceilOf(add(fixed, output)));
+  }
+  return nanoFromPico(max);
 }
 
 /** Output tokens that `available` covers after input and fees; 0 if it does not cover those. */
-export function affordableOutput(
-  available: Nano,
-  bounds: Omit<UsageBounds, "outputTokens">,
-  cards: PriceCard | readonly PriceCard[],
-  limit: number,
-): number {
+export function affordableOutput(bound: CostBound, available: Nano, limit: number): number {
   let affordable = BigInt(wholeTokens(limit));
-  for (const card of isList(cards) ? cards : [cards]) {
-    const parts: LinearBound[] = [];
-    addBounds(parts, bounds, card);
-    for (const { fixed, perOutputToken } of parts) {
-      // (available - fixed) / perOutputToken in integers: both fractions are of a pico-USD.
-      const remaining = available * PICO_PER_NANO * fixed.den - fixed.num;
-      if (remaining < 0n) return 0;
-      if (perOutputToken.num === 0n) continue;
-      const tokens = (remaining * perOutputToken.den) / (fixed.den * perOutputToken.num);
-      if (tokens < affordable) affordable = tokens;
-    }
+  for (const { fixed, perOutputToken } of bound) {
+    // (available - fixed) / perOutputToken in integers: both fractions are of a pico-USD.
+    const remaining = available * PICO_PER_NANO * fixed.den - fixed.num;
+    if (remaining < 0n) return 0;
+    if (perOutputToken.num === 0n) continue;
+    const tokens = (remaining * perOutputToken.den) / (fixed.den * perOutputToken.num);
+    if (tokens < affordable) affordable = tokens;
   }
   return Number(affordable);
 }

@@ -11,7 +11,7 @@ import {
   findModel,
 } from "../../src/models/catalog.ts";
 import { isPriced, price, rateOf } from "../../src/models/price.ts";
-import { affordableOutput, priceUpperBound } from "../../src/models/price-bound.ts";
+import { affordableOutput, costBound, priceUpperBound } from "../../src/models/price-bound.ts";
 import type { PriceCard } from "../../src/models/price.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
@@ -344,7 +344,9 @@ describe("priceUpperBound", () => {
     for (const invalid of [Number.NaN, Number.POSITIVE_INFINITY, 1e300]) {
       const bounds = { inputTokens: invalid, outputTokens: invalid };
       expect(priceUpperBound(bounds, card("sim/echo")) > 9_000_000_000_000_000n).toBe(true);
-      expect(affordableOutput(1_000_000_000n, bounds, card("sim/echo"), invalid)).toBe(0);
+      expect(affordableOutput(costBound(bounds, card("sim/echo")), 1_000_000_000n, invalid)).toBe(
+        0,
+      );
     }
     expect(priceUpperBound({ inputTokens: -5, outputTokens: 0.5 }, card("sim/echo"))).toBe(2_000n);
   });
@@ -432,7 +434,7 @@ describe("affordableOutput", () => {
         fc.integer({ min: 0, max: 100_000 }),
         (card, available, inputTokens) => {
           const limit = 200_000;
-          const affordable = affordableOutput(available, { inputTokens }, card, limit);
+          const affordable = affordableOutput(costBound({ inputTokens }, card), available, limit);
           if (affordable > 0)
             expect(
               priceUpperBound({ inputTokens, outputTokens: affordable }, card) <= available,

@@ -60,9 +60,8 @@ function isReasoningOff({ api, json }: ParsedRequest, wire: string): boolean {
 // Their fees and the tokens that they read are in the provider's usage only.
 function usesProviderTools(
   { toolTokens, advisors }: ParsedRequest,
-  { bounds: { fees } }: CostEstimate,
+  { hasFees }: CostEstimate,
 ): boolean {
-  const hasFees = fees !== undefined && Object.keys(fees).length > 0;
   return hasFees || toolTokens > 0 || advisors.length > 0;
 }
 

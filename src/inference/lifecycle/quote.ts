@@ -2,7 +2,7 @@
 // its estimate; nothing is held.
 
 import { type Nano, NANO_PER_CREDIT, usdText } from "../../base/money.ts";
-import { priceUpperBound } from "../../models/price-bound.ts";
+import { maxCost } from "../../models/price-bound.ts";
 import { affordableTokens } from "../metering/cost-estimate.ts";
 import { parseRequest } from "../request/parse-request.ts";
 import {
@@ -49,18 +49,15 @@ function toQuote(candidates: PricedCandidates, available: Nano): Quote {
   const [{ candidate, estimate: first }] = candidates;
   const { byok, provider } = candidate.credential;
   const estimate = byok ? first : mostExpensive(candidates);
-  const inputCost = estimate.cards
-    .map((card) => priceUpperBound({ ...estimate.bounds, outputTokens: 0 }, card))
-    .reduce((highest, cost) => (cost > highest ? cost : highest), 0n);
   const hold = byok ? 0n : estimate.amount;
   return {
     object: "quote",
     model: candidate.model.id,
     provider: provider.id,
     byok,
-    input_tokens_max: estimate.bounds.inputTokens,
+    input_tokens_max: estimate.inputTokens,
     output_tokens_max: estimate.outputTokens,
-    input_usd_max: usdText(byok ? 0n : inputCost),
+    input_usd_max: usdText(byok ? 0n : maxCost(estimate.bound, 0)),
     cost_usd_max: usdText(hold),
     hold_credits: Number((hold + NANO_PER_CREDIT - 1n) / NANO_PER_CREDIT),
     available_credits: Number(available / NANO_PER_CREDIT),

@@ -14,7 +14,9 @@ import {
 import { isPriced, type PriceCard } from "../../models/price.ts";
 import {
   affordableOutput,
-  priceUpperBoundByOutput,
+  type CostBound,
+  costBound,
+  maxCost,
   type UsageBounds,
   priceUpperBound,
 } from "../../models/price-bound.ts";
@@ -35,8 +37,11 @@ import {
 const MIN_OUTPUT_TOKENS = 256;
 
 export interface CostEstimate {
-  readonly cards: readonly PriceCard[];
-  readonly bounds: Omit<UsageBounds, "outputTokens">;
+  readonly bound: CostBound;
+  /** Upper bound of input tokens. */
+  readonly inputTokens: number;
+  /** Whether the call may use tools or features with a fee per use. */
+  readonly hasFees: boolean;
   /** Upper bound of output tokens, over all choices. */
   readonly outputTokens: number;
   /** The part of `outputTokens` that the caller's output limit does not bound: reasoning at some providers. */
@@ -88,6 +93,7 @@ export function estimateCost(
     ? audioSecondsBound(request.json, limits.input)
     : 0;
   const bounds = priceBounds(request, inputTokens, { quirk, seconds });
+  const bound = costBound(bounds, cards);
   const hasUnboundedReasoning =
     quirk?.hasUnboundedReasoning === true ||
     // xAI does not count reasoning towards the caller's output limit.
@@ -98,13 +104,13 @@ export function estimateCost(
     hasUnboundedReasoning,
   );
   const advisorCost = advisorCostBound(request, model, inputTokens, context);
-  const bound = priceUpperBoundByOutput(bounds, cards);
-  const costAt = (tokens: number): Nano => bound(tokens) + advisorCost;
+  const costAt = (tokens: number): Nano => maxCost(bound, tokens) + advisorCost;
   const isOutputOpen = request.outputMax === undefined && limits.output > 0;
   const floor = Math.min(MIN_OUTPUT_TOKENS * request.choices + hiddenTokens, outputTokens);
   return {
-    cards,
-    bounds,
+    bound,
+    inputTokens,
+    hasFees: bounds.fees !== undefined && Object.keys(bounds.fees).length > 0,
     outputTokens,
     hiddenTokens,
     plausible: plausibleUsage({ inputTokens, outputTokens, toolTokens }, limits),
@@ -185,7 +191,7 @@ function advisorCostBound(
 export function affordableTokens(estimate: CostEstimate, available: Nano): number {
   const remaining = available - estimate.advisorCost;
   if (remaining < 0n) return 0;
-  const total = affordableOutput(remaining, estimate.bounds, estimate.cards, estimate.outputTokens);
+  const total = affordableOutput(estimate.bound, remaining, estimate.outputTokens);
   return Math.max(0, total - estimate.hiddenTokens);
 }
 
@@ -258,7 +264,7 @@ function priceBounds(
   { fees: requestedFees, serviceTier, speed }: ParsedRequest,
   inputTokens: number,
   { quirk, seconds }: { readonly quirk: ModelQuirk | undefined; readonly seconds: number },
-): CostEstimate["bounds"] {
+): Omit<UsageBounds, "outputTokens"> {
   const withSearches =
     quirk === undefined
       ? requestedFees
