@@ -27,7 +27,9 @@ export function planCall(
     ? undefined
     : clampedOutputLimit(estimate, hold.amount, request.choices);
   const createPlan: CreatePlan = (sent, members) =>
-    planFor(sent, candidate, {
+    planFor({
+      request: sent,
+      candidate,
       requestId: input.requestId,
       now: input.now,
       isStrict: isStrict(sent.json, input.headers),

@@ -3,8 +3,6 @@
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { isObject } from "../../base/json.ts";
 import { usageOf } from "../metering/usage/usage.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
-import type { Candidate } from "../routing/candidates.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
@@ -19,32 +17,29 @@ import { relaxTools } from "./relaxed-tools.ts";
 import { rewriteRequest } from "./rewrite-request.ts";
 import { addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
 import { allLossPaths } from "./translate-reply.ts";
-import { type PlanContext, requestPath, type TransportPlan } from "./transport-plan.ts";
+import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
 
-export function passthroughPlan(
-  parsed: ParsedRequest,
-  candidate: Candidate,
-  { adjustments, requestId }: PlanContext,
-): TransportPlan {
-  const { api, wantsUsage } = parsed;
+export function passthroughPlan(input: PlanInput): TransportPlan {
+  const { request, candidate, adjustments, requestId } = input;
+  const { api, json, wantsUsage } = request;
   // The text that is sent differs from this only in fields that the gateway writes.
   const destination = destinationOf(candidate.credential, api);
-  rejectStoredReferences(parsed.json, destination, "request");
-  rejectUnknownTools(parsed.json, destination);
+  rejectStoredReferences(json, destination, "request");
+  rejectUnknownTools(json, destination);
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
-  const { messages, dropped: droppedHistory } = sanitizeHistory(parsed, candidate);
-  const omitted = api === "embeddings" ? [] : rejectedSampling(api, parsed.json, candidate.model);
-  const relaxed = api === "chat" ? relaxTools(parsed.json, candidate.model) : undefined;
-  const foreign = dropForeignReasoning(parsed);
+  const { messages, dropped: droppedHistory } = sanitizeHistory(request, candidate);
+  const omitted = api === "embeddings" ? [] : rejectedSampling(api, json, candidate.model);
+  const relaxed = api === "chat" ? relaxTools(json, candidate.model) : undefined;
+  const foreign = dropForeignReasoning(request);
   const dropped = [...omitted, ...droppedHistory, ...foreign.dropped, ...(relaxed?.dropped ?? [])];
-  const allDropped = [...dropped, ...droppedStore(parsed, candidate.credential)];
+  const allDropped = [...dropped, ...droppedStore(request, candidate.credential)];
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
     wire: api,
-    path: requestPath(api, candidate, parsed.stream),
+    path: requestPath(api, input),
     body: rewriteRequest(
-      parsed,
+      request,
       candidate,
       dropped.length === 0
         ? adjustments
@@ -57,14 +52,14 @@ export function passthroughPlan(
           },
     ),
     dropped: allDropped,
-    readUsage: (json) => usageOf(api, json, id),
-    writeReply: ({ text, json }, usage, costUsd) => {
-      const safeText = isObject(json["error"]) ? redact(text, candidate.credential) : text;
+    readUsage: (reply) => usageOf(api, reply, id),
+    writeReply: ({ text, json: reply }, usage, costUsd) => {
+      const safeText = isObject(reply["error"]) ? redact(text, candidate.credential) : text;
       return {
         text:
           usage === undefined
             ? safeText
-            : addExtrasToReply(safeText, json["usage"], { cost: costUsd, dropped: listed }),
+            : addExtrasToReply(safeText, reply["usage"], { cost: costUsd, dropped: listed }),
         dropped: [],
       };
     },

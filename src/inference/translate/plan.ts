@@ -2,7 +2,6 @@
 // translated between two wires.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { abilitiesOf } from "./abilities.ts";
 import { hasCustomTools, supportsCustomTools } from "./custom-tools.ts";
@@ -11,22 +10,16 @@ import { passthroughPlan } from "./passthrough-plan.ts";
 import { rejectStoringFields } from "./provider-store.ts";
 import type { StreamingApi } from "./stream-transform.ts";
 import { translationPlan } from "./translation-plan.ts";
-import type { PlanContext, TransportPlan } from "./transport-plan.ts";
+import type { PlanInput, TransportPlan } from "./transport-plan.ts";
 
-export function planFor(
-  parsed: ParsedRequest,
-  candidate: Candidate,
-  context: PlanContext,
-): TransportPlan {
-  const { api, json } = parsed;
-  const { credential, model, wires } = candidate;
+export function planFor(input: PlanInput): TransportPlan {
+  const { api, json } = input.request;
+  const { credential, model, wires } = input.candidate;
   rejectStoringFields(json, credential);
   const isPassthrough =
     api === "embeddings" || (wires[0] === api && !needsTranslation(api, json, model));
-  const plan = isPassthrough
-    ? passthroughPlan(parsed, candidate, context)
-    : translationPlan(parsed, api, candidate, context);
-  if (context.isStrict) rejectDropped(plan.dropped, model.id);
+  const plan = isPassthrough ? passthroughPlan(input) : translationPlan(input, api);
+  if (input.isStrict) rejectDropped(plan.dropped, model.id);
   return plan;
 }
 

@@ -5,7 +5,6 @@ import type { JsonObject } from "../../base/json.ts";
 import type { Loss } from "../canonical/loss.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
 import type {
-  InboundWire,
   OutboundWire,
   ReplyReadContext,
   ReplyWriteContext,
@@ -13,7 +12,6 @@ import type {
 } from "../canonical/wire.ts";
 import { usageOf } from "../metering/usage/usage.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
   rejectCanonicalReferences,
@@ -34,28 +32,21 @@ import {
 import { withAllToolsLoaded } from "./loaded-tools.ts";
 import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
-import type { RequestAdjustments } from "./rewrite-request.ts";
 import type { StreamingApi } from "./stream-transform.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
-import { type PlanContext, requestPath, type TransportPlan } from "./transport-plan.ts";
+import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
 
-export function translationPlan(
-  parsed: ParsedRequest,
-  api: StreamingApi,
-  candidate: Candidate,
-  context: PlanContext,
-): TransportPlan {
-  const inbound = INBOUND_WIRES[api];
-  const request = canonicalRequestFor(inbound, parsed, candidate, context.adjustments);
-  const { credential, wires } = candidate;
-  rejectCanonicalReferences(request, destinationOf(credential, wires[0]));
-  const chosen = chooseTranslation(request, candidate);
+export function translationPlan(input: PlanInput, api: StreamingApi): TransportPlan {
+  const { credential, wires } = input.candidate;
+  const canonical = canonicalRequestFor(input, api);
+  rejectCanonicalReferences(canonical, destinationOf(credential, wires[0]));
+  const chosen = chooseTranslation(canonical, input.candidate);
   const { body } = chosen.written;
   const destination = destinationOf(credential, chosen.wire);
   rejectStoredReferences(body, destination, "translation");
   rejectUnknownTools(body, destination);
-  return planOf(parsed, api, candidate, { ...context, ...chosen, inbound, request });
+  return planOf(input, { ...chosen, api, canonical });
 }
 
 /** Of a provider's wires, the first that can express the whole request, or else the first that loses only hints. */
@@ -75,22 +66,20 @@ function chooseTranslation(request: CanonicalRequest, candidate: Candidate): Wri
 
 // Translation reads the body strictly, so the gateway's own fields are removed first.
 function canonicalRequestFor(
-  inbound: InboundWire,
-  parsed: ParsedRequest,
-  candidate: Candidate,
-  adjustments: RequestAdjustments,
+  { request, candidate, adjustments }: PlanInput,
+  api: StreamingApi,
 ): CanonicalRequest {
-  const { postern: _postern, models: _models, provider: _provider, ...body } = parsed.json;
-  const request = inbound.readRequest({ ...body, model: parsed.model });
+  const { postern: _postern, models: _models, provider: _provider, ...body } = request.json;
+  const canonical = INBOUND_WIRES[api].readRequest({ ...body, model: request.model });
   const { provider, byok, allowStore } = candidate.credential;
   return {
-    ...request,
-    stream: parsed.stream,
+    ...canonical,
+    stream: request.stream,
     ...(adjustments.outputMax === undefined ? {} : { maxOutputTokens: adjustments.outputMax }),
     ...(byok ||
     provider.endUserField === null ||
-    request.user !== undefined ||
-    request.safetyIdentifier !== undefined
+    canonical.user !== undefined ||
+    canonical.safetyIdentifier !== undefined
       ? {}
       : { user: adjustments.pseudonym() }),
     // `store: false` goes only to a provider that knows the field.
@@ -133,23 +122,22 @@ function writeTranslation(
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 
-interface Translation extends PlanContext, WrittenTranslation {
-  readonly inbound: InboundWire;
-  readonly request: CanonicalRequest;
+interface Translation extends WrittenTranslation {
+  readonly api: StreamingApi;
+  readonly canonical: CanonicalRequest;
 }
 
 function planOf(
-  parsed: ParsedRequest,
-  api: StreamingApi,
-  candidate: Candidate,
-  translation: Translation,
+  input: PlanInput,
+  { api, canonical, outbound, wire, written, customTools }: Translation,
 ): TransportPlan {
-  const { inbound, outbound, wire, written, customTools, request, requestId, now } = translation;
+  const { request, candidate, requestId, now } = input;
   const { credential, model, upstreamName } = candidate;
+  const inbound = INBOUND_WIRES[api];
   const origin = { provider: credential.provider.id, model: upstreamName };
   const dropped = [
-    ...droppedPaths(parsed, request, written.losses, model.id),
-    ...droppedStore(parsed, candidate.credential),
+    ...droppedPaths(request, canonical, written.losses, model.id),
+    ...droppedStore(request, credential),
   ];
   const readContext: ReplyReadContext = {
     origin,
@@ -160,7 +148,7 @@ function planOf(
     id: requestId,
     model: model.id,
     createdSeconds: Math.floor(now / 1_000),
-    request,
+    request: canonical,
   };
   const isAdapted = customTools.size > 0;
   const readReply = (json: JsonObject) => {
@@ -173,7 +161,7 @@ function planOf(
   };
   return {
     wire,
-    path: written.path ?? requestPath(wire, candidate, parsed.stream),
+    path: written.path ?? requestPath(wire, input),
     body: requestBody(wire, candidate, written),
     dropped,
     readUsage: (json) => usageOf(wire, json, origin.provider),
@@ -183,7 +171,7 @@ function planOf(
       translationTransform(api, {
         reader: createReader(),
         writer: inbound.createStreamWriter(writeContext),
-        showsUsage: api !== "chat" || request.includeUsage === true,
+        showsUsage: api !== "chat" || canonical.includeUsage === true,
         dropped,
         toPublicError: (error) =>
           publicError(streamErrorFault(error, credential, { isTranslated: true })),

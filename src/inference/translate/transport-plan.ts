@@ -3,6 +3,7 @@
 import type { JsonObject } from "../../base/json.ts";
 import type { Usage } from "../../base/usage-meters.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { RequestAdjustments } from "./rewrite-request.ts";
 import type { StreamTransform } from "./stream-transform.ts";
@@ -28,7 +29,10 @@ export interface ReplyBody {
   readonly json: JsonObject;
 }
 
-export interface PlanContext {
+/** A request, the candidate that it is sent to, and how. */
+export interface PlanInput {
+  readonly request: ParsedRequest;
+  readonly candidate: Candidate;
   readonly requestId: string;
   readonly now: number;
   readonly adjustments: RequestAdjustments;
@@ -39,10 +43,9 @@ export interface PlanContext {
 // Vertex names Anthropic's models in the path; elsewhere the messages wire names the model in the body.
 export function requestPath(
   wire: UpstreamWire,
-  { credential, upstreamName }: Candidate,
-  stream: boolean,
+  { request, candidate: { credential, upstreamName } }: PlanInput,
 ): string | undefined {
   if (wire !== "messages" || credential.provider.messagesVersion === undefined) return undefined;
   const name = encodeURIComponent(upstreamName).replaceAll("%40", "@");
-  return `/${name}:${stream ? "streamRawPredict" : "rawPredict"}`;
+  return `/${name}:${request.stream ? "streamRawPredict" : "rawPredict"}`;
 }
