@@ -47,6 +47,13 @@ describe("event scanner", () => {
     expect(scanner.template.event).toBe(template);
   });
 
+  test("counts the text of an event that matches the template in the template's slot", () => {
+    expect(scanAll('{"other":"abc"}', '{"other":"defgh"}')).toEqual([
+      [0, 3],
+      [0, 5],
+    ]);
+  });
+
   test.each([
     ["before the text", '{"delta":"abc"}', '{"usage":"abc"}'],
     ["after the text", '{"delta":"a","n":1,"count":1}', '{"delta":"a","n":1,"usage":1}'],
