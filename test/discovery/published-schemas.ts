@@ -1,4 +1,5 @@
-// The published schemas of the documents for agents, reduced to what they demand.
+// The published schemas of the documents for agents, reduced to what they demand of the fields that these documents have. On
+// 2026-11-23 the documents were also valid against the published files themselves, and passed ARD's own conformance test.
 
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 
@@ -15,7 +16,7 @@ const record = (required: readonly string[], properties: object, limits: object 
   ...limits,
 });
 
-/** github.com/modelcontextprotocol/experimental-ext-server-card, schema.json, version v1. */
+/** github.com/modelcontextprotocol/experimental-ext-server-card, schema.json, version v1 of 2026-07-24 (8924e08). */
 const SERVER_CARD = record(["$schema", "description", "name", "version"], {
   $schema: text(
     "^https://static\\.modelcontextprotocol\\.io/schemas/v1/server-card\\.schema\\.json$",
@@ -42,7 +43,7 @@ const SERVER_CARD = record(["$schema", "description", "name", "version"], {
   ),
 });
 
-/** github.com/ards-project/ard-spec, spec/schemas/ai-catalog.schema.json, version 1.0. */
+/** github.com/ards-project/ard-spec, spec/schemas/ai-catalog.schema.json, version 1.0 of 2026-07-15 (5fa2f5a). */
 const ARD = record(
   ["specVersion", "entries"],
   {
@@ -70,7 +71,7 @@ const ARD = record(
   { additionalProperties: false },
 );
 
-/** github.com/cloudflare/agent-skills-discovery-rfc, version 0.2.0. */
+/** github.com/cloudflare/agent-skills-discovery-rfc, version 0.2.0 of 2026-03-24 (1bd1167), which has no JSON schema. */
 const AGENT_SKILLS = record(["$schema", "skills"], {
   $schema: { const: "https://schemas.agentskills.io/discovery/0.2.0/schema.json" },
   skills: list(
@@ -88,7 +89,7 @@ const LINKS = list(record(["href"], { href: text("^https?://"), type: text(), ti
   minItems: 1,
 });
 
-/** RFC 9264: each member of a link context besides `anchor` is a relation with its targets. */
+/** RFC 9264 (July 2022) and RFC 9727 (June 2025), which have no JSON schema: each member of a link context besides `anchor` is a relation with its targets. */
 const LINKSET = record(
   ["linkset"],
   {
@@ -100,7 +101,7 @@ const LINKSET = record(
   { additionalProperties: false },
 );
 
-/** RFC 9728 §2. */
+/** RFC 9728 §2 (April 2025). */
 const PROTECTED_RESOURCE = record(["resource"], {
   resource: text("^https?://[^#]+$"),
   authorization_servers: list(text("^https?://")),
