@@ -49,7 +49,7 @@ export async function loadMcpDeps(
 }
 
 function instructions(baseUrl: string): string {
-  return `Postern is an AI gateway. Without an API key, call create_account: it returns a funded account's key. Then call send_message with a model from list_models. Every error has a code and \`next\` steps; ${baseUrl}/auth.md explains payment and how a human claims the account.`;
+  return `Postern is an AI gateway. Without an API key, call create_account: it returns a funded account's key. Send it as \`authorization: Bearer <API_KEY>\`, or pass it as \`api_key\` to each tool. Then call send_message with a model from list_models. Every error has a code and \`next\` steps; ${baseUrl}/auth.md explains payment and how a human claims the account.`;
 }
 
 /** Tools and resources change only with a new version of the gateway. */

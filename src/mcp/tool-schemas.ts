@@ -77,8 +77,32 @@ function toSchema(schema: z.ZodType): JsonObject {
     ...inline
   } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override: overrideSchema });
   if (reference === undefined)
-    return definitions === undefined ? inline : { ...inline, $defs: definitions };
+    return portable(definitions === undefined ? inline : { ...inline, $defs: definitions });
   const name = reference.slice("#/$defs/".length);
   const { [name]: root, ...others } = definitions ?? {};
-  return { ...root, ...(Object.keys(others).length === 0 ? {} : { $defs: others }) };
+  return portable({ ...root, ...(Object.keys(others).length === 0 ? {} : { $defs: others }) });
+}
+
+/** Clients pass these schemas to models, whose providers may take only one `type` and no empty schema. */
+function portable<T>(value: T): T;
+function portable(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item: unknown) => portable(item));
+  if (!isObject(value)) return value;
+  const entries = Object.entries(value).map(([name, member]) => {
+    if (name === "examples") return [name, member] as const;
+    const isAny = name === "additionalProperties" && isObject(member) && isEmpty(member);
+    return [name, isAny ? true : portable(member)] as const;
+  });
+  const { type, description, examples, ...rest }: JsonObject = Object.fromEntries(entries);
+  if (!Array.isArray(type)) return Object.fromEntries(entries);
+  const [first, ...others]: readonly unknown[] = type;
+  return {
+    ...(description === undefined ? {} : { description }),
+    ...(examples === undefined ? {} : { examples }),
+    anyOf: [{ type: first, ...rest }, ...others.map((other) => ({ type: other }))],
+  };
+}
+
+function isEmpty(value: JsonObject): boolean {
+  return Object.keys(value).length === 0;
 }

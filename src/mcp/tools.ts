@@ -19,7 +19,7 @@ import {
 import { requestOf } from "./tool-request.ts";
 import { errorResult, resultOf, successResult } from "./tool-result.ts";
 import { inputSchema, outputSchema } from "./tool-schemas.ts";
-import { API_KEY_ARGUMENT } from "./tool.ts";
+import { API_KEY_ARGUMENT, needsKey } from "./tool.ts";
 import type { Tool, ToolAnnotations, ToolCall, ToolContext, ToolResult } from "./tool.ts";
 
 interface ToolSpec {
@@ -211,6 +211,7 @@ function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
     path: route.path,
     call: async (call) => {
       try {
+        requireKey(route, call);
         const args = spec.fieldsOf?.(call) ?? call.args;
         const response = await call.send(
           requestOf(route, context.baseUrl, { ...call, args }, fixed),
@@ -223,6 +224,14 @@ function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
       }
     },
   };
+}
+
+function requireKey(route: Route, { args, apiKey }: ToolCall): void {
+  if (!needsKey(route) || apiKey !== undefined || args[API_KEY_ARGUMENT] !== undefined) return;
+  throw new Fault("invalid_api_key", "no key", {
+    message:
+      "The API key is missing. Pass the key of create_account as `api_key`, or let the connection send `authorization: Bearer <API_KEY>`.",
+  });
 }
 
 function fixedFields({ fixed = [] }: ToolSpec, { requestExample }: Route): JsonObject {

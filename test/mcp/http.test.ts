@@ -62,6 +62,17 @@ describe("revision 2026-07-28", () => {
     ]);
   });
 
+  test("writes schemas in the subset of JSON Schema that clients can pass to any model", async () => {
+    const { body } = await postModern(gateway, { method: "tools/list" });
+    const text = JSON.stringify(valueAt(body, "result.tools"));
+    expect(text).not.toContain('"type":[');
+    expect(text).not.toContain('"additionalProperties":{}');
+    const tool = listAt(body, "result.tools").find(({ name }) => name === "create_key");
+    expect(valueAt(tool, "inputSchema.properties.limit_usd")).toMatchObject({
+      anyOf: [{ type: "number" }, { type: "string" }, { type: "null" }],
+    });
+  });
+
   test("says of each tool whether it only reads, destroys or may be repeated", async () => {
     const { body } = await postModern(gateway, { method: "tools/list" });
     const annotations = listAt(body, "result.tools").map((tool) => [
@@ -209,6 +220,7 @@ describe("access", () => {
   test("a tool that needs a key names create_account", async () => {
     const error = await toolError("get_balance", {}, undefined);
     expect(error).toMatchObject({ code: "invalid_api_key", next: [{ tool: "create_account" }] });
+    expect(textAt(error, "message")).toContain("as `api_key`");
   });
 
   test("a revoked key can no longer call tools", async () => {
