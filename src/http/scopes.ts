@@ -7,7 +7,7 @@ export const SCOPES = {
   "account:close": "close and reopen the account",
   "account:export": "export all data of the account",
   "usage:read": "read the account, its balance and its usage",
-  "account:write": "rename the account",
+  "account:write": "rename the account, change what it stores",
   "keys:read": "list keys",
   "keys:write": "list, create, change and revoke keys",
   "billing:read": "read invoices, budgets, alerts and auto top-up",

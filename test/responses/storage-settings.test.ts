@@ -66,6 +66,28 @@ for (const store of STORE_KINDS) {
       expect(await isStored(account)).toBe(true);
     });
 
+    test("are not changed by a key with a limit or with a policy", async () => {
+      const account = await fundedAccount(gateway);
+      const { id } = await create(account);
+      for (const restriction of [
+        { limit_usd: 0.01 },
+        { allowed_models: ["sim/*"] },
+        { scopes: ["models:write"] },
+      ]) {
+        const { json } = await call(gateway, account, "POST /v1/keys", { body: restriction });
+        const restricted = { ...account, headers: { authorization: `Bearer ${json["api_key"]}` } };
+        for (const change of [{ store: "never" }, { retention_days: 1 }]) {
+          const refused = await call(gateway, restricted, `PATCH ${PATH}`, { body: change });
+          expect([refused.status, errorOf(refused.json)["required_scope"]]).toEqual([
+            403,
+            "account:write",
+          ]);
+        }
+        expect((await call(gateway, restricted, `GET ${PATH}`)).json["store"]).toBe("by_default");
+      }
+      expect((await getResponse(gateway, account, id)).status).toBe(200);
+    });
+
     test("delete what they no longer allow", async () => {
       const account = await fundedAccount(gateway);
       const old = await create(account);

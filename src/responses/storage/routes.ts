@@ -86,7 +86,7 @@ function changeRoute({ storage }: StorageRouteDeps): Route {
     ...DOC,
     method: "PATCH",
     id: "changeResponseStorage",
-    scope: "models:write",
+    scope: "account:write",
     summary: "Change the settings of stored responses",
     description:
       "Only the fields in the request are changed, and a looser value than the gateway's has no effect. Stored responses that the new setting does not allow become unreadable at once and are deleted within ten minutes; other processes of the gateway apply the setting within five seconds. In a claimed account, only the owner and admins can change it, in the console.",
