@@ -75,7 +75,10 @@ for (const store of STORE_KINDS) {
         { scopes: ["models:write"] },
       ]) {
         const { json } = await call(gateway, account, "POST /v1/keys", { body: restriction });
-        const restricted = { ...account, headers: { authorization: `Bearer ${json["api_key"]}` } };
+        const restricted = {
+          ...account,
+          headers: { authorization: `Bearer ${String(json["api_key"])}` },
+        };
         for (const change of [{ store: "never" }, { retention_days: 1 }]) {
           const refused = await call(gateway, restricted, `PATCH ${PATH}`, { body: change });
           expect([refused.status, errorOf(refused.json)["required_scope"]]).toEqual([

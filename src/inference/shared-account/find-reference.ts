@@ -142,7 +142,8 @@ function inExtraBody(extra: unknown, position: Position): FoundReference | undef
     for (const [name, setting] of Object.entries(value))
       if (isPresent(setting) && !GOOGLE_EXTRA_FIELDS.has(snakeCase(name)))
         return { path: `extra_body.google.${name}`, alternative };
-    const found = inObject(value, { ...position, parent: key });
+    const members = position.members && membersOf(key);
+    const found = inObject(value, { ...position, parent: key, members });
     if (found !== undefined) return prefixed("extra_body.google", found);
   }
   return undefined;

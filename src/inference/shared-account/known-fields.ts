@@ -32,7 +32,7 @@ const FIELDS_BY_API = {
     "country image_domain_filter image_format_filter language_preference last_updated_after_filter " +
     "last_updated_before_filter media_response search_after_date_filter search_before_date_filter search_domain_filter " +
     "search_language_filter search_mode search_recency_filter search_type stream_mode",
-  vllm: "grammar guided_choice guided_decoding_backend guided_grammar guided_json guided_regex structured_outputs",
+  vllm: "bad_words grammar guided_choice guided_decoding_backend guided_grammar guided_json guided_regex structured_outputs",
 } as const;
 
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(

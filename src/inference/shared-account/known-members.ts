@@ -135,8 +135,8 @@ const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
   image_config: "aspect_ratio image_size",
   structured_outputs: "json regex choice grammar structural_tag",
   guardrails: "moderation_llm_v1 moderation_llm_v2",
-  moderation_llm_v1: "model_name action",
-  moderation_llm_v2: "model_name action",
+  moderation_llm_v1: "model_name action custom_category_thresholds",
+  moderation_llm_v2: "model_name action custom_category_thresholds",
   user_security_context: "application_name end_user_id end_user_tenant_id source_ip",
   // The gateway reads these two itself, strictly.
   postern: ANY_NAME,
@@ -147,6 +147,7 @@ const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
   env: ANY_NAME,
   configs: ANY_NAME,
   attributes: ANY_NAME,
+  custom_category_thresholds: ANY_NAME,
   chat_template_kwargs: ANY_NAME,
   chat_template_args: ANY_NAME,
 };

@@ -12,7 +12,7 @@ import { errorOf, grantCredits, type Json, postCall, USD } from "../support/harn
 let gateway: Gateway;
 let account: TestAccount;
 beforeAll(async () => {
-  gateway = await startGateway({ providers: ["openai", "anthropic"] });
+  gateway = await startGateway({ providers: ["openai", "anthropic", "google"] });
   account = await registerAccount(gateway);
   await grantCredits(gateway, account, USD);
 });
@@ -178,6 +178,27 @@ describe("an unknown field below the top level", () => {
       ]);
     },
   );
+
+  test.each([
+    [400, { thinking_config: { thinking_budget: 0, memory: "m-1" } }],
+    [200, { thinking_config: { thinking_level: "low", include_thoughts: true } }],
+    [200, { thinkingConfig: { thinkingLevel: "low", thinkingBudget: 10 } }],
+    [
+      200,
+      {
+        safety_settings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_ONLY_HIGH" }],
+      },
+    ],
+  ])("in `extra_body` of Google returns %d for %j", async (expected, google) => {
+    const model = "google/gemini-2.5-flash";
+    const [status, error] = await send("chat", { ...BODIES.chat, model, extra_body: { google } });
+    expect([status, error]).toEqual([
+      expected,
+      expected === 200
+        ? {}
+        : expect.objectContaining({ param: "extra_body.google.thinking_config.memory" }),
+    ]);
+  });
 
   test("with a number, a boolean or nothing names nothing and is sent", async () => {
     const nothing = { a: 1, b: true, c: null, d: "", e: [], f: {}, g: [1] };
