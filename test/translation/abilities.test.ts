@@ -67,6 +67,10 @@ const EXPECTED: readonly (readonly [id: string, abilities: Abilities])[] = [
   ["groq/openai/gpt-oss-120b", { reasoningField: "reasoning", efforts: ["low", "medium", "high"] }],
   ["xai/grok-4-0709", { reasoning: "none", openaiFields: false }],
   ["xai/grok-3-mini", { efforts: ["low", "high"] }],
+  ["moonshot/kimi-k3", { efforts: ["low", "high", "max"], sampling: false }],
+  ["moonshot/kimi-k3.1-pro-highspeed", { efforts: ["low", "high", "max"], sampling: false }],
+  ["zai/glm-5.3-flash", { efforts: ["low", "high", "max"] }],
+  ["together/zai-org/GLM-5.3", { efforts: ["low", "medium", "high", "max"] }],
   ["openrouter/anthropic/claude-haiku-4.5", { cacheBreakpointField: "cache_control" }],
   ["mine/llama-4", { openaiFields: false, developerRole: false, maxTokensField: "max_tokens" }],
 ];

@@ -160,6 +160,18 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
   },
   // Groq accepts only the efforts "none" and "default", and "default" is what an absent effort means.
   { providers: ["groq"], match: /qwen/, abilities: { reasoning: "none" } },
+  // Kimi K3 and GLM-5.3 always reason. Kimi's sampling is fixed: another temperature than 1 is a 400.
+  { providers: ["moonshot"], match: /^kimi-k(2\.[5-9]|[3-9])/, abilities: { sampling: false } },
+  {
+    providers: ["moonshot", "zai"],
+    match: /^(kimi-k3|glm-5\.3)/i,
+    abilities: { efforts: ["low", "high", "max"] },
+  },
+  {
+    providers: ["together"],
+    match: /GLM-5\.3/,
+    abilities: { efforts: ["low", "medium", "high", "max"] },
+  },
   { providers: ["xai"], match: /^grok-3-mini/, abilities: { efforts: ["low", "high"] } },
   // These models reason but reject `reasoning_effort`.
   { providers: ["xai"], match: /^grok-(4-|code)/, abilities: { reasoning: "none" } },
