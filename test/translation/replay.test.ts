@@ -49,7 +49,7 @@ const EQUAL_COSTS_SHARE_MIN = 0.97;
 let harness: Harness;
 
 beforeAll(async () => {
-  harness = await startHarness({ providers: TARGET_PROVIDERS });
+  harness = await startHarness({ providers: TARGET_PROVIDERS, sellsSearches: true });
 });
 afterAll(() => harness.stop());
 

@@ -55,6 +55,7 @@ export function checkItemEvent(
   if (name === "response.output_item.done") return checkDone(item, objectIn(event["item"]), report);
   if (event["item_id"] !== item.id) report(`item_id ${String(event["item_id"])}, not ${item.id}`);
   const [stem = "", step = ""] = splitName(name);
+  if (stem === "response.web_search_call" && stem.endsWith(item.type)) return;
   const call = CALL_EVENTS[item.type];
   if (call !== undefined && stem === call.delta) return checkCall(item, step, event, report);
   if (stem === "response.content_part" || stem === "response.reasoning_summary_part")

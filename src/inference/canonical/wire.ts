@@ -40,6 +40,8 @@ export interface Abilities {
   readonly reasoningField?: "reasoning_content" | "reasoning" | "content" | undefined;
   /** Fetches images and files by URL. */
   readonly urlSources?: boolean | undefined;
+  /** Searches the web if the chat wire's `web_search_options` is set. */
+  readonly webSearchOptions?: boolean | undefined;
   /** The name of the output limit on the chat wire. */
   readonly maxTokensField?: "max_tokens" | "max_completion_tokens" | undefined;
   /** The field of cache breakpoints on the chat and responses wires. Absent: the provider caches automatically. */

@@ -24,7 +24,13 @@ import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject } from "../../base/json.ts";
 import { codexWebSearchHint } from "../canonical/loss.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
-import { heldFees, rejectUnknownContainers, type ToolTerms, toolTerms } from "./tool-terms.ts";
+import {
+  heldFees,
+  rejectUnknownContainers,
+  type ToolTerms,
+  toolTerms,
+  withBilledSearches,
+} from "./tool-terms.ts";
 import type { Provider } from "../providers/providers.ts";
 import {
   ADVISOR_OUTPUT_TOKENS,
@@ -77,8 +83,9 @@ export function estimateCost(
       message: `${model.id} has no price, so this gateway cannot call it. Use another model.`,
     });
   if (!context.byok) rejectUnknownContainers(original);
-  const terms = toolTerms(original, card);
-  const request = billableRequest(original, card, terms);
+  const searching = withBilledSearches(original, card);
+  const terms = toolTerms(searching, card);
+  const request = billableRequest(searching, card, terms);
   if (!context.byok) for (const possible of cards) rejectUnpriced(possible, request, model);
   const limits = limitsOf(model);
   const requestTokens = inputBound(request.text, request.json, {

@@ -4,8 +4,13 @@
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import type { Usage } from "../../base/usage-meters.ts";
-import type { PriceCard } from "../../models/price.ts";
-import { CONTAINER_GIGABYTES, type ToolBounds } from "../request/tool-bounds.ts";
+import { isPriced, type PriceCard } from "../../models/price.ts";
+import {
+  CONTAINER_GIGABYTES,
+  DEFAULT_TOOL_CALLS,
+  NO_FEES,
+  type ToolBounds,
+} from "../request/tool-bounds.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** OpenAI's minimum per container. */
@@ -19,6 +24,23 @@ export interface ToolTerms {
   readonly containers: readonly number[];
   readonly hasSearchPreview: boolean;
 }
+
+/** A provider of another API runs a web search as its own tool, so it bills its own meter. */
+export function withBilledSearches(request: ParsedRequest, card: PriceCard): ParsedRequest {
+  if (request.fees === NO_FEES) return request;
+  const requested = SEARCH_METERS.find((meter) => request.fees[meter] !== undefined);
+  const billed = BILLED_METERS.find((meter) => isPriced(card, { fees: [meter] }));
+  if (requested === undefined || billed === undefined) return request;
+  if (billed !== "grounding" && isPriced(card, { fees: [requested] })) return request;
+  const { [requested]: searches = 0, ...fees } = request.fees;
+  // Google takes no limit of searches.
+  const count = billed === "grounding" ? Math.max(searches, DEFAULT_TOOL_CALLS) : searches;
+  return { ...request, fees: { ...fees, [billed]: count } };
+}
+
+const SEARCH_METERS = ["web_search", "web_search_preview"] as const;
+/** Google's lists also price a search, but its replies count grounding. */
+const BILLED_METERS = ["grounding", "web_search"] as const;
 
 export function toolTerms(request: ParsedRequest, card: PriceCard): ToolTerms | undefined {
   const hasSearchPreview = request.fees.web_search_preview !== undefined;

@@ -5,7 +5,7 @@ import type { FeeMeter } from "../../base/usage-meters.ts";
 import { isObject, type JsonObject, stringIn } from "../../base/json.ts";
 
 /** For a tool without a limit in the request. */
-const DEFAULT_TOOL_CALLS = 10;
+export const DEFAULT_TOOL_CALLS = 10;
 const MAX_TOOL_CALLS = 1_000;
 /** Results of one search, and what the model reads again because of it. */
 const TOKENS_PER_SEARCH = 20_000;

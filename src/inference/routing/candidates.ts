@@ -224,8 +224,9 @@ function wiresFor(
       model.wires.some((known) => known === modelWire) && provider.paths[candidate] !== undefined
     );
   };
-  // An older model may support a feature only on chat, so chat is kept as the second choice.
-  if (isOffered(wire)) return wire === "responses" && isOffered("chat") ? [wire, "chat"] : [wire];
+  // An older model may support a feature only on chat, and web search only on responses.
+  const other = wire === "responses" ? "chat" : wire === "chat" ? "responses" : undefined;
+  if (isOffered(wire)) return other !== undefined && isOffered(other) ? [wire, other] : [wire];
   const [first, ...rest] = wire === "embeddings" ? [] : TRANSLATION_PREFERENCE.filter(isOffered);
   if (first !== undefined) return [first, ...rest];
   const endpoints = model.wires

@@ -54,6 +54,11 @@ const OPENAI_RULES: readonly AbilityRule[] = [
   { providers: OPENAI_PROVIDERS, match: /^(gpt-3|gpt-4)/, abilities: { reasoning: "none" } },
   {
     providers: OPENAI_PROVIDERS,
+    match: /-search-(preview|api)/,
+    abilities: { webSearchOptions: true },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
     match: /^(gpt-3\.5|gpt-4$|gpt-4-)/,
     abilities: { jsonSchema: false },
   },
@@ -131,7 +136,11 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
     match: /^mistral-small-(latest|2[6-9])/,
     abilities: { reasoning: "effort" },
   },
-  { providers: ["perplexity"], match: /./, abilities: { streamOptions: false } },
+  {
+    providers: ["perplexity"],
+    match: /./,
+    abilities: { streamOptions: false, webSearchOptions: true },
+  },
   // JSON mode without schemas. A required tool call is rejected by their reasoning models, and by some models always.
   {
     providers: ["deepseek", "zai", "moonshot"],
@@ -249,4 +258,9 @@ function findAbilities(model: Model): Abilities {
     supported.length === 0
     ? abilities
     : { ...abilities, reasoning: "none" };
+}
+
+/** OpenAI's models search the web on Responses; on Chat Completions, only its search models do. */
+export function searchesOnlyOnResponses({ openaiFields, webSearchOptions }: Abilities): boolean {
+  return openaiFields === true && webSearchOptions !== true;
 }

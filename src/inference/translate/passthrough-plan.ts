@@ -10,7 +10,7 @@ import { streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
 import { OUTBOUND_WIRES } from "../wires/wires.ts";
 import { sanitizeHistory } from "./chat-history.ts";
-import { dropForeignReasoning } from "./foreign-reasoning.ts";
+import { dropForeignHistory } from "./foreign-history.ts";
 import { droppedStore } from "./provider-store.ts";
 import { rejectedSampling } from "./rejected-sampling.ts";
 import { relaxTools } from "./relaxed-tools.ts";
@@ -31,7 +31,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
   const { messages, dropped: droppedHistory } = sanitizeHistory(request, candidate);
   const omitted = api === "embeddings" ? [] : rejectedSampling(api, json, candidate.model);
   const relaxed = api === "chat" ? relaxTools(json, candidate.model) : undefined;
-  const foreign = dropForeignReasoning(request);
+  const foreign = dropForeignHistory(request);
   const dropped = [...omitted, ...droppedHistory, ...foreign.dropped, ...(relaxed?.dropped ?? [])];
   const allDropped = [...dropped, ...droppedStore(request, candidate.credential)];
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));

@@ -3,7 +3,7 @@
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { abilitiesOf } from "./abilities.ts";
+import { abilitiesOf, searchesOnlyOnResponses } from "./abilities.ts";
 import { hasCustomTools, supportsCustomTools } from "./custom-tools.ts";
 import { rejectDropped } from "./losses.ts";
 import { passthroughPlan } from "./passthrough-plan.ts";
@@ -23,15 +23,15 @@ export function planFor(input: PlanInput): TransportPlan {
   return plan;
 }
 
-// A model without a JSON schema field, or without custom tools, would reject them even on its own API.
+// A model without a JSON schema field, or without custom tools or search options, would reject them even on its own API.
 function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate["model"]): boolean {
-  if (hasCustomTools(json) && !supportsCustomTools(api, abilitiesOf(model)) && api === "chat")
-    return true;
+  const abilities = abilitiesOf(model);
+  if (api === "chat" && hasCustomTools(json) && !supportsCustomTools(api, abilities)) return true;
+  if (api === "chat" && isObject(json["web_search_options"]) && searchesOnlyOnResponses(abilities))
+    return model.wires.includes("responses");
   let value: unknown = json;
   for (const key of SCHEMA_PATHS[api]) value = isObject(value) ? value[key] : undefined;
-  return (
-    isObject(value) && value["type"] === "json_schema" && abilitiesOf(model).jsonSchema === false
-  );
+  return isObject(value) && value["type"] === "json_schema" && abilities.jsonSchema === false;
 }
 
 const SCHEMA_PATHS: Readonly<Record<StreamingApi, readonly string[]>> = {

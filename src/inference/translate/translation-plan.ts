@@ -1,13 +1,14 @@
 // The plan for a call between two wires: everything goes through the canonical form.
 
 import { publicError } from "../../base/error-body.ts";
-import type { JsonObject } from "../../base/json.ts";
 import type { Loss } from "../canonical/loss.ts";
+import type { CanonicalReply } from "../canonical/reply.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
 import type {
   OutboundWire,
   ReplyReadContext,
   ReplyWriteContext,
+  WireStreamReader,
   WrittenRequest,
 } from "../canonical/wire.ts";
 import { usageOf } from "../metering/usage/usage.ts";
@@ -36,12 +37,18 @@ import type { StreamingApi } from "./stream-transform.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
+import {
+  readerWithSearchCalls,
+  type SearchDirection,
+  translateSearch,
+  withSearchCalls,
+} from "./web-search.ts";
 
 export function translationPlan(input: PlanInput, api: StreamingApi): TransportPlan {
   const { credential, wires } = input.candidate;
   const canonical = canonicalRequestFor(input, api);
   rejectCanonicalReferences(canonical, destinationOf(credential, wires[0]));
-  const chosen = chooseTranslation(canonical, input.candidate);
+  const chosen = chooseTranslation(api, canonical, input.candidate);
   const { body } = chosen.written;
   const destination = destinationOf(credential, chosen.wire);
   rejectStoredReferences(body, destination, "translation");
@@ -50,11 +57,15 @@ export function translationPlan(input: PlanInput, api: StreamingApi): TransportP
 }
 
 /** Of a provider's wires, the first that can express the whole request, or else the first that loses only hints. */
-function chooseTranslation(request: CanonicalRequest, candidate: Candidate): WrittenTranslation {
+function chooseTranslation(
+  api: StreamingApi,
+  request: CanonicalRequest,
+  candidate: Candidate,
+): WrittenTranslation {
   const translations = candidate.wires.flatMap((wire) =>
     wire === "embeddings" || wire === "count_tokens"
       ? []
-      : [writeTranslation(wire, OUTBOUND_WIRES[wire], request, candidate)],
+      : [writeTranslation({ caller: api, provider: wire }, request, candidate)],
   );
   const chosen =
     translations.find(({ written }) => !written.losses.some(isLossOfRequest)) ??
@@ -95,14 +106,17 @@ interface WrittenTranslation {
   readonly written: WrittenRequest;
   /** The custom tools that are sent as functions. */
   readonly customTools: ReadonlySet<string>;
+  /** Set if the provider runs a web search whose calls are translated. */
+  readonly search: SearchDirection | undefined;
 }
 
 function writeTranslation(
-  wire: TranslatedWire,
-  outbound: OutboundWire,
+  direction: { readonly caller: StreamingApi; readonly provider: TranslatedWire },
   request: CanonicalRequest,
   { credential, model, upstreamName }: Candidate,
 ): WrittenTranslation {
+  const wire = direction.provider;
+  const outbound = OUTBOUND_WIRES[wire];
   const abilities = abilitiesOf(model);
   const target = {
     provider: credential.provider.id,
@@ -111,13 +125,15 @@ function writeTranslation(
     abilities,
   };
   const losses: Loss[] = [];
-  const loaded = withAllToolsLoaded(request, wire, losses);
+  const searching = translateSearch(request, direction, target, losses);
+  const loaded = withAllToolsLoaded(searching.request, wire, losses);
   const takesCustomTools = supportsCustomTools(wire, abilities);
   const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
   const written = outbound.writeRequest(sent, target);
   const allLosses = losses.length === 0 ? written.losses : [...losses, ...written.losses];
   const customTools = takesCustomTools ? NO_NAMES : customToolNames(loaded);
-  return { wire, outbound, written: { ...written, losses: allLosses }, customTools };
+  const search = searching.direction;
+  return { wire, outbound, written: { ...written, losses: allLosses }, customTools, search };
 }
 
 const NO_NAMES: ReadonlySet<string> = new Set();
@@ -127,10 +143,8 @@ interface Translation extends WrittenTranslation {
   readonly canonical: CanonicalRequest;
 }
 
-function planOf(
-  input: PlanInput,
-  { api, canonical, outbound, wire, written, customTools }: Translation,
-): TransportPlan {
+function planOf(input: PlanInput, translation: Translation): TransportPlan {
+  const { api, canonical, outbound, wire, written } = translation;
   const { request, candidate, requestId, now } = input;
   const { credential, model, upstreamName } = candidate;
   const inbound = INBOUND_WIRES[api];
@@ -150,15 +164,6 @@ function planOf(
     createdSeconds: Math.floor(now / 1_000),
     request: canonical,
   };
-  const isAdapted = customTools.size > 0;
-  const readReply = (json: JsonObject) => {
-    const reply = outbound.readReply(json, readContext);
-    return isAdapted ? withCustomCalls(reply, customTools) : reply;
-  };
-  const createReader = () => {
-    const reader = outbound.createStreamReader(readContext);
-    return isAdapted ? readerWithCustomCalls(reader, customTools) : reader;
-  };
   return {
     wire,
     path: written.path ?? requestPath(wire, input),
@@ -166,10 +171,15 @@ function planOf(
     dropped,
     readUsage: (json) => usageOf(wire, json, origin.provider),
     writeReply: ({ json }, _usage, costUsd) =>
-      translateReply(inbound, readReply(json), writeContext, { costUsd, dropped }),
+      translateReply(
+        inbound,
+        adaptReply(outbound.readReply(json, readContext), translation, requestId),
+        writeContext,
+        { costUsd, dropped },
+      ),
     createStreamTransform: () =>
       translationTransform(api, {
-        reader: createReader(),
+        reader: adaptReader(outbound.createStreamReader(readContext), translation, requestId),
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: api !== "chat" || canonical.includeUsage === true,
         dropped,
@@ -178,6 +188,25 @@ function planOf(
       }),
     isTranslated: true,
   };
+}
+
+/** The provider's reply with calls in the form of the caller's tools. */
+function adaptReply(
+  original: CanonicalReply,
+  { customTools, search }: Translation,
+  requestId: string,
+): CanonicalReply {
+  const reply = customTools.size > 0 ? withCustomCalls(original, customTools) : original;
+  return search === undefined ? reply : withSearchCalls(reply, search, requestId);
+}
+
+function adaptReader(
+  original: WireStreamReader,
+  { customTools, search }: Translation,
+  requestId: string,
+): WireStreamReader {
+  const reader = customTools.size > 0 ? readerWithCustomCalls(original, customTools) : original;
+  return search === undefined ? reader : readerWithSearchCalls(reader, search, requestId);
 }
 
 function requestBody(

@@ -5,6 +5,8 @@ import { afterEach, expect, test } from "bun:test";
 import { cardAt } from "../../../src/models/price-card.ts";
 import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
+import { withBilledSearches } from "../../../src/inference/metering/tool-terms.ts";
+import type { ParsedRequest } from "../../../src/inference/request/parse-request.ts";
 import { feeOfTool, toolBounds } from "../../../src/inference/request/tool-bounds.ts";
 import {
   type TestAccount,
@@ -190,4 +192,46 @@ test("each fee of the table is the price of the tool that a request with it hold
     expect([type, providers, priced.length > 0]).toEqual([type, providers, true]);
   }
   expect(findModel(catalog, "openai/gpt-4.1")).toBeDefined();
+});
+
+test("asks OpenAI's Responses for a search that Chat Completions has for few models", async () => {
+  await open([{ type: "web_search_call", status: "completed", action: { type: "search" } }]);
+  const call = (model: string): Promise<Response> =>
+    fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: account.headers,
+      body: JSON.stringify({
+        model,
+        messages: [{ role: "user", content: "hi" }],
+        max_tokens: 100,
+        web_search_options: {},
+      }),
+    });
+  expect((await call("openai/gpt-4.1")).status).toBe(200);
+  expect(provider.requests.at(-1)?.path).toEndWith("/responses");
+  expect(JSON.parse(provider.requests.at(-1)?.body ?? "")).toMatchObject({
+    tools: [{ type: "web_search" }],
+  });
+  expect(await spent()).toBe(TOKENS + 10_000_000n);
+  await call("openai/gpt-4o-search-preview");
+  expect(provider.requests.at(-1)?.path).toEndWith("/chat/completions");
+});
+
+test("holds a search at the meter of the provider that runs it", async () => {
+  await open();
+  const catalog = catalogOf(builtInModels());
+  const billed = (id: string, fees: ParsedRequest["fees"]): ParsedRequest["fees"] => {
+    const found = findModel(catalog, id);
+    const card = found && cardAt(found.model.prices, Date.now());
+    if (card === undefined) throw new Error(`no price of ${id}`);
+    const request = { fees } as ParsedRequest; // Safe because only the fees are read.
+    return withBilledSearches(request, card).fees;
+  };
+  const preview = { web_search_preview: 3 };
+  expect(billed("openai/gpt-4.1", preview)).toBe(preview);
+  expect(billed("anthropic/claude-sonnet-4-5", preview)).toEqual({ web_search: 3 });
+  // Google takes no limit of searches, so the usual number is held at least.
+  expect(billed("google/gemini-3-flash-preview", { web_search: 3 })).toEqual({ grounding: 10 });
+  expect(billed("google/gemini-3-flash-preview", { web_search: 30 })).toEqual({ grounding: 30 });
+  expect(billed("mistral/mistral-large-latest", preview)).toBe(preview);
 });

@@ -19,6 +19,11 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
   ],
   [/What the tool .* costs/, "A server tool without a price", "tools"],
   [/^400 tools\[\]\.model: The advisor model/, "An advisor model of another provider", "tools"],
+  [
+    /always live|restrict a search|combine web search/,
+    "A setting of a web search that the provider does not have",
+    "tools",
+  ],
   [/^400 (?:web_search_options|mcp_servers|container):/, "A field for server tools", "tools"],
   [/^400 audio:/, "Audio output", "content"],
   [

@@ -74,6 +74,13 @@ export const PRICES = {
   reasoning: 7_000n,
 } as const;
 
+/** Prices of a web search, where the provider runs one. */
+const SEARCH_FEES: Readonly<Partial<Record<Wire, Json>>> = {
+  responses: { web_search: "0.01" },
+  messages: { web_search: "0.01" },
+  gemini: { grounding: "0.014" },
+};
+
 /** The upstream model names, from which some wires derive abilities. */
 const MODEL_NAMES: Readonly<Record<Wire, string>> = {
   chat: "echo",
@@ -94,6 +101,8 @@ const PROVIDER_PATHS: Readonly<Record<Wire, string>> = {
 export interface HarnessOptions {
   /** Further models of the models file. */
   readonly models?: readonly Json[];
+  /** The models have a price for web searches, where the provider's API has them. */
+  readonly sellsSearches?: boolean;
   /** Built-in providers, whose models the gateway's simulator answers for. */
   readonly providers?: readonly string[];
   /** The harness's providers get fields and tools that the gateway does not know. */
@@ -127,7 +136,7 @@ export async function startHarness(more: HarnessOptions = {}): Promise<Harness> 
   });
   const url = `http://127.0.0.1:${upstream.port}`;
   const file = path.join(folder, "models.json");
-  writeFileSync(file, JSON.stringify(modelsFile(url, more.models ?? [])));
+  writeFileSync(file, JSON.stringify(modelsFile(url, more)));
   const gateway = await startGateway({
     providers: more.providers ?? [],
     env: {
@@ -173,7 +182,7 @@ function wireOfPath(pathname: string): Wire | "count" {
   return pathname.includes("enerateContent") ? "gemini" : "converse";
 }
 
-function modelsFile(url: string, more: readonly Json[]): Json {
+function modelsFile(url: string, { models = [], sellsSearches }: HarnessOptions): Json {
   const tokens = Object.fromEntries(
     Object.entries(PRICES).map(([meter, nanos]) => [meter, String(Number(nanos) / 1_000)]),
   );
@@ -193,14 +202,14 @@ function modelsFile(url: string, more: readonly Json[]): Json {
         input_modalities: ["text", "image", "file"],
         supported: ["tools", "parallel_tools", "structured_output", "reasoning", "vision"],
         wires: [wire],
-        pricing: { tokens },
+        pricing: { tokens, fees: sellsSearches === true ? SEARCH_FEES[wire] : undefined },
       })),
       ...WIRES.map((wire) => ({
         id: expensiveModelOn(wire),
         wires: [wire],
         pricing: { tokens: { input: "9000", output: "9000" } },
       })),
-      ...more,
+      ...models,
     ],
   };
 }

@@ -460,11 +460,79 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "server tool",
+    title: "web search",
     bodies: {
       chat: { web_search_options: {} },
       responses: { tools: [{ type: "web_search" }] },
       messages: { tools: [{ type: "web_search_20250305", name: "web_search" }] },
+    },
+  },
+  {
+    title: "web search with allowed domains",
+    bodies: {
+      responses: { tools: [{ type: "web_search", filters: { allowed_domains: ["a.example"] } }] },
+      messages: {
+        tools: [
+          { type: "web_search_20250305", name: "web_search", allowed_domains: ["a.example"] },
+        ],
+      },
+    },
+  },
+  {
+    title: "web search with blocked domains",
+    bodies: {
+      messages: {
+        tools: [
+          { type: "web_search_20250305", name: "web_search", blocked_domains: ["a.example"] },
+        ],
+      },
+    },
+  },
+  {
+    title: "web search with a limit of uses",
+    bodies: {
+      responses: { tools: [{ type: "web_search" }], max_tool_calls: 3 },
+      messages: { tools: [{ type: "web_search_20250305", name: "web_search", max_uses: 3 }] },
+    },
+  },
+  {
+    title: "web search with the user's location",
+    bodies: {
+      chat: {
+        web_search_options: {
+          user_location: { type: "approximate", approximate: { city: "Oslo" } },
+        },
+      },
+      responses: {
+        tools: [{ type: "web_search", user_location: { type: "approximate", city: "Oslo" } }],
+      },
+      messages: {
+        tools: [
+          {
+            type: "web_search_20250305",
+            name: "web_search",
+            user_location: { type: "approximate", city: "Oslo" },
+          },
+        ],
+      },
+    },
+  },
+  {
+    title: "web search with a context size",
+    bodies: {
+      chat: { web_search_options: { search_context_size: "low" } },
+      responses: { tools: [{ type: "web_search", search_context_size: "low" }] },
+    },
+  },
+  {
+    title: "tool that the client runs",
+    bodies: { messages: { tools: [{ type: "bash_20250124", name: "bash" }] } },
+  },
+  {
+    title: "other server tool",
+    bodies: {
+      responses: { tools: [{ type: "mcp", server_label: "a", server_url: "https://a.example" }] },
+      messages: { tools: [{ type: "advisor_20260301", name: "advisor", model: "claude" }] },
     },
   },
   {

@@ -1,5 +1,6 @@
 // Reads recorded replies of Gemini, streamed and not, and compares the result with a second, simpler reading.
 import { describe, expect, test } from "bun:test";
+import { arrayIn } from "../../../src/base/json.ts";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
 import {
@@ -60,7 +61,9 @@ function displayFields({
   groundingMetadata,
   urlContextMetadata,
 }: GeminiCandidate): readonly string[] {
+  const hasQueries = arrayIn(groundingMetadata?.["webSearchQueries"]).length > 0;
   return [
+    ...(hasQueries ? ["webSearchQueries"] : []),
     ...(groundingMetadata?.["searchEntryPoint"] === undefined ? [] : ["searchEntryPoint"]),
     ...(urlContextMetadata === undefined ? [] : ["urlContextMetadata"]),
   ];

@@ -8,6 +8,7 @@ import {
   stringIn,
 } from "../../../../base/json.ts";
 import type { Citation } from "../../../canonical/parts.ts";
+import { SEARCH_QUERIES_FIELD } from "../web-search.ts";
 
 /** Grounding metadata of a candidate's chunks so far. */
 export interface Grounding {
@@ -15,7 +16,7 @@ export interface Grounding {
   readonly supports: unknown[];
   /** Sources of passages that the model recited. */
   readonly sources: unknown[];
-  /** Metadata without an equivalent in other APIs: search suggestions and URL retrieval results. */
+  /** Parts of their own at the end: searches, search suggestions and URL retrieval results. */
   readonly displayFields: Record<string, unknown>;
 }
 
@@ -24,6 +25,8 @@ export function addGrounding(grounding: Grounding, candidate: JsonObject): void 
   if (metadata !== undefined) {
     grounding.chunks.push(...arrayIn(metadata["groundingChunks"]));
     grounding.supports.push(...arrayIn(metadata["groundingSupports"]));
+    const queries = arrayIn(metadata[SEARCH_QUERIES_FIELD]);
+    if (queries.length > 0) grounding.displayFields[SEARCH_QUERIES_FIELD] = queries;
   }
   const entry = objectIn(metadata?.["searchEntryPoint"]);
   if (entry !== undefined) grounding.displayFields["searchEntryPoint"] = entry;

@@ -11,6 +11,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { isThirdGeneration } from "../request/model-generation.ts";
+import { SEARCH_QUERIES_FIELD } from "../web-search.ts";
 import { mintCallId } from "./call-ids.ts";
 import { citationsOf, type Grounding } from "./read-citations.ts";
 import { addPartialArguments } from "./read-partial-arguments.ts";
@@ -103,8 +104,12 @@ export function endCandidate(candidate: CandidateState): void {
     openTextPart(candidate, "text");
   }
   closeTextPart(candidate);
-  for (const [kind, value] of Object.entries(grounding.displayFields))
-    addWholePart(candidate, { type: "native", wire: "gemini", value: { [kind]: value } });
+  const { chunks: groundingChunks, displayFields } = grounding;
+  for (const [kind, field] of Object.entries(displayFields)) {
+    const isSearch = kind === SEARCH_QUERIES_FIELD;
+    const value = { [kind]: field, ...(isSearch ? { groundingChunks } : undefined) };
+    addWholePart(candidate, { type: "native", wire: "gemini", value });
+  }
 }
 
 interface TextPiece {

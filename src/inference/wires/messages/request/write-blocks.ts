@@ -92,8 +92,9 @@ function writeText(
   { losses }: BlockWriteContext,
 ): JsonObject | undefined {
   const { text, citations = [], signature } = part;
+  // Without this reference, it cites a search that another provider ran.
   const own = citations
-    .filter((one) => one.native?.wire === "messages")
+    .filter(({ native }) => native?.wire === "messages" && native.fields["encrypted_index"] !== "")
     .map((one) => one.native?.fields);
   if (own.length < citations.length)
     addToleratedLoss(

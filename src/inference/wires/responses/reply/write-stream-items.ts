@@ -102,13 +102,21 @@ export function writeWholeItem(
   make: (id: string) => JsonObject,
 ): string {
   const closed = closeItem(output, "completed");
-  const item = JSON.stringify(make(mintId(output, prefix)));
-  const fields = `"output_index":${output.finishedItems.length},"item":${item}`;
-  const frames =
-    frame(output, "response.output_item.added", fields) +
-    frame(output, "response.output_item.done", fields);
-  output.finishedItems.push(item);
-  return closed + frames;
+  const item = make(mintId(output, prefix));
+  const text = JSON.stringify(item);
+  const index = `"output_index":${output.finishedItems.length}`;
+  const added = frame(output, "response.output_item.added", `${index},"item":${text}`);
+  const progress = item["type"] === "web_search_call" ? searchFrames(output, item, index) : "";
+  const done = frame(output, "response.output_item.done", `${index},"item":${text}`);
+  output.finishedItems.push(text);
+  return closed + added + progress + done;
+}
+
+function searchFrames(output: OutputState, { id }: JsonObject, index: string): string {
+  const fields = `${index},"item_id":${JSON.stringify(id)}`;
+  return ["in_progress", "searching", "completed"]
+    .map((step) => frame(output, `response.web_search_call.${step}`, fields))
+    .join("");
 }
 
 /** Opens a part for text, and a message if it needs one. */

@@ -1,22 +1,23 @@
-// Removes reasoning of other providers from a body that is passed on unchanged. This gateway sealed its signatures, so the
-// provider would reject them, which would tie a conversation to one model.
+// Removes reasoning and web searches of other providers from a body that is passed on unchanged. This gateway sealed the
+// signatures and wrote the searches, so the provider would reject them, which would tie a conversation to one model.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { isEncodedBlob } from "../canonical/reasoning.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
+import { isForeignSearch } from "../wires/messages/web-search.ts";
 
 export interface KeptHistory {
-  /** The field without the foreign reasoning, as JSON text; undefined if nothing was removed. */
+  /** The field without what is foreign, as JSON text; undefined if nothing was removed. */
   readonly messages?: string;
   readonly input?: string;
   readonly dropped: readonly string[];
 }
 
 const UNCHANGED: KeptHistory = { dropped: [] };
-/** How a sealed signature, and the empty one of a Gemini text without any, begin in JSON. */
-const TRACES = /"pst1\.|"signature":\s*""/;
+/** How they begin in JSON: a sealed signature, the empty one of a Gemini text, a search and a citation of its results. */
+const TRACES = /"pst1\.|"signature":\s*""|"srvtoolu_pst_|"encrypted_index":\s*""/;
 
-export function dropForeignReasoning({ api, text, json }: ParsedRequest): KeptHistory {
+export function dropForeignHistory({ api, text, json }: ParsedRequest): KeptHistory {
   if ((api !== "messages" && api !== "responses") || !TRACES.test(text)) return UNCHANGED;
   const dropped: string[] = [];
   if (api === "responses") {
@@ -37,14 +38,22 @@ export function dropForeignReasoning({ api, text, json }: ParsedRequest): KeptHi
 }
 
 function keepOwn(list: readonly unknown[], path: string, dropped: string[]): readonly unknown[] {
-  return list.filter((part, index) => {
-    const isForeign = isObject(part) && isForeignReasoning(part);
-    if (isForeign) dropped.push(`${path}[${index}]`);
-    return !isForeign;
+  return list.flatMap((part: unknown, index) => {
+    if (!isObject(part)) return [part];
+    if (isForeign(part)) {
+      dropped.push(`${path}[${index}]`);
+      return [];
+    }
+    const { citations } = part;
+    if (!Array.isArray(citations)) return [part];
+    const own = citations.filter((one: unknown) => !isForeignCitation(one));
+    if (own.length === citations.length) return [part];
+    dropped.push(`${path}[${index}].citations`);
+    return [{ ...part, citations: own.length === 0 ? undefined : own }];
   });
 }
 
-function isForeignReasoning(part: JsonObject): boolean {
+function isForeign(part: JsonObject): boolean {
   switch (part["type"]) {
     case "thinking":
       return (
@@ -54,7 +63,15 @@ function isForeignReasoning(part: JsonObject): boolean {
       return isEncodedBlob(part["data"]);
     case "reasoning":
       return isEncodedBlob(part["encrypted_content"]);
+    case "server_tool_use":
+    case "web_search_tool_result":
+      return isForeignSearch(part);
     default:
       return false;
   }
+}
+
+/** Without Anthropic's reference to its search result. */
+function isForeignCitation(citation: unknown): boolean {
+  return isObject(citation) && citation["encrypted_index"] === "";
 }

@@ -1,0 +1,130 @@
+// Anthropic's web search: a tool in the request, a call and its result as two blocks in the reply.
+import {
+  arrayIn,
+  isObject,
+  objectIn,
+  optionalInteger,
+  stringIn,
+  unknownFields,
+} from "../../../base/json.ts";
+import type { NativePart } from "../../canonical/parts.ts";
+import type {
+  SearchReplyForm,
+  SearchRequestForm,
+  SearchSource,
+} from "../../canonical/web-search.ts";
+import {
+  addSearchHintLoss,
+  addSearchLoss,
+  otherSearchFields,
+  readDomains,
+  readLocation,
+  withTool,
+  withoutTool,
+  writeLocation,
+} from "../search-settings.ts";
+
+/** The version that every model takes; later ones run code to filter the results. */
+const TOOL_TYPE = "web_search_20250305";
+const NAME = "web_search";
+const USES_MAX = 1_000_000;
+const FIELDS: ReadonlySet<string> = new Set(
+  "type name max_uses allowed_domains blocked_domains user_location".split(" "),
+);
+
+export const messagesSearch: SearchRequestForm = {
+  read(request) {
+    const tool = request.tools?.find(
+      (one) =>
+        one.type === "native" &&
+        one.wire === "messages" &&
+        /^web_search_\d{8}$/.test(String(one.value["type"])),
+    );
+    if (tool?.type !== "native") return undefined;
+    const { value, path = "tools" } = tool;
+    const uses = optionalInteger(value["max_uses"], `${path}.max_uses`, 1, USES_MAX);
+    const { toolChoice } = request;
+    const isRequired = toolChoice?.type === "tool" && toolChoice.name === tool.name;
+    const rest = withoutTool(request, tool);
+    return {
+      search: {
+        path,
+        allowedDomains: readDomains(value["allowed_domains"], `${path}.allowed_domains`),
+        blockedDomains: readDomains(value["blocked_domains"], `${path}.blocked_domains`),
+        location: readLocation(value["user_location"], `${path}.user_location`),
+        maxUses: uses === undefined ? undefined : { value: uses, path: `${path}.max_uses` },
+        isRequired,
+        losses: otherSearchFields(unknownFields(value, FIELDS), path, "messages"),
+      },
+      rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
+    };
+  },
+  write(request, search, _target, losses) {
+    const { allowedDomains, blockedDomains, maxUses, isRequired } = search;
+    addSearchHintLoss(losses, search.contextSize);
+    if (allowedDomains !== undefined)
+      addSearchLoss(losses, blockedDomains, "This provider takes allowed or blocked domains.");
+    const sent = withTool(request, "messages", NAME, {
+      type: TOOL_TYPE,
+      name: NAME,
+      max_uses: maxUses?.value,
+      allowed_domains: allowedDomains?.value,
+      blocked_domains: allowedDomains === undefined ? blockedDomains?.value : undefined,
+      user_location: writeLocation(search),
+    });
+    return isRequired === true ? { ...sent, toolChoice: { type: "tool", name: NAME } } : sent;
+  },
+};
+
+/** Marks searches of other providers, whose results Anthropic rejects because they are not encrypted. */
+const FOREIGN_ID_PREFIX = "srvtoolu_pst_";
+
+export function isForeignSearch(block: Readonly<Record<string, unknown>>): boolean {
+  const id = block["type"] === "server_tool_use" ? block["id"] : block["tool_use_id"];
+  return typeof id === "string" && id.startsWith(FOREIGN_ID_PREFIX);
+}
+
+export const messagesSearchReply: SearchReplyForm = {
+  createReader() {
+    const queries = new Map<unknown, string>();
+    return ({ value }) => {
+      const { type, name, id, tool_use_id: callId } = value;
+      if (type === "server_tool_use" && name === NAME) {
+        queries.set(id, stringIn(objectIn(value["input"])?.["query"]) ?? "");
+        return { kind: "pending" };
+      }
+      const query = queries.get(callId);
+      if (type !== "web_search_tool_result" || query === undefined) return undefined;
+      const sources = arrayIn(value["content"]).flatMap((one): readonly SearchSource[] => {
+        const url = isObject(one) ? stringIn(one["url"]) : undefined;
+        return url === undefined || !isObject(one) ? [] : [{ url, title: stringIn(one["title"]) }];
+      });
+      return { kind: "call", call: { queries: query === "" ? [] : [query], sources } };
+    };
+  },
+  writeCall({ queries, sources }, id) {
+    const caller = { type: "direct" };
+    const use = FOREIGN_ID_PREFIX + id;
+    const results = sources.map(({ url, title }) => ({
+      type: "web_search_result",
+      url,
+      title: title ?? url,
+      encrypted_content: "",
+      page_age: null,
+    }));
+    return [
+      block({
+        type: "server_tool_use",
+        id: use,
+        name: NAME,
+        input: { query: queries.join("; ") },
+        caller,
+      }),
+      block({ type: "web_search_tool_result", tool_use_id: use, content: results, caller }),
+    ];
+  },
+};
+
+function block(value: NativePart["value"]): NativePart {
+  return { type: "native", wire: "messages", value };
+}
