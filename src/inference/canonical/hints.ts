@@ -71,6 +71,7 @@ export const NATIVE_HINTS: Readonly<
     max_tool_calls: "tools",
     output_schema: "tools",
     allowed_callers: "tools",
+    caller: "tools",
     defer_loading: "tools",
     prompt_cache_options: "caching",
     phase: "history",

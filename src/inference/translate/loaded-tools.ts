@@ -1,12 +1,13 @@
-// Searches for tools, and tools that are loaded in the conversation, save input tokens. At a provider of another API the
-// model gets all tools at once, so it can do the same without them.
+// Searches for tools, tools that are loaded in the conversation, and programs that call tools save tokens. At a provider of
+// another API the model gets all tools at once and calls them itself, so it can do the same without them.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { addHintLoss, type Loss } from "../canonical/loss.ts";
 import type { NativePart, Part, ToolResultPart, WireName } from "../canonical/parts.ts";
 import type { CanonicalRequest, NativeTool, Tool, Turn } from "../canonical/request.ts";
 
-const REASON = "The model gets all tools at once, because this provider does not load them later.";
+const REASON =
+  "The model gets all tools at once and calls them itself, because this provider neither loads them later nor runs programs that call them.";
 
 /** The request without them, for a wire; what is left out is added to the losses. */
 export function withAllToolsLoaded(
@@ -50,16 +51,26 @@ export function withAllToolsLoaded(
   };
 }
 
-/** A search that the provider runs. One that the client runs needs its call. */
+/** What the provider runs. A search that the client runs needs its call. */
 function isToolSearch({ wire, value }: NativeTool): boolean {
   const { type, execution } = value;
-  if (wire === "responses") return type === "tool_search" && execution !== "client";
+  if (wire === "responses")
+    return (
+      (type === "tool_search" && execution !== "client") || type === "programmatic_tool_calling"
+    );
   return wire === "messages" && typeof type === "string" && type.startsWith("tool_search_tool_");
 }
 
 function isToolLoading({ wire, value }: NativePart): boolean {
   const { type, name, tool } = value;
-  if (wire === "responses") return type === "tool_search_call" || isLoadingItem(value);
+  if (wire === "responses")
+    return (
+      type === "tool_search_call" ||
+      // The calls that a program made, and their results, are items of their own.
+      type === "program" ||
+      type === "program_output" ||
+      isLoadingItem(value)
+    );
   if (wire !== "messages") return false;
   return (
     type === "tool_search_tool_result" ||

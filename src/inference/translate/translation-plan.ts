@@ -21,6 +21,7 @@ import {
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
+import { clientToolsAsFunctions } from "../wires/messages/client-tools.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../wires/wires.ts";
 import { abilitiesOf } from "./abilities.ts";
 import {
@@ -126,7 +127,8 @@ function writeTranslation(
   };
   const losses: Loss[] = [];
   const searching = translateSearch(request, direction, target, losses);
-  const loaded = withAllToolsLoaded(searching.request, wire, losses);
+  const own = wire === "messages" ? searching.request : clientToolsAsFunctions(searching.request);
+  const loaded = withAllToolsLoaded(own, wire, losses);
   const takesCustomTools = supportsCustomTools(wire, abilities);
   const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
   const written = outbound.writeRequest(sent, target);

@@ -89,6 +89,18 @@ const RULES = `## Rules
   and its calls become calls of the custom tool again, also in streams. A grammar moves into the description and is listed as dropped.
 - **Tool search** and tools that are loaded later (\`tool_search\`, \`tool_search_tool_…\`, \`additional_tools\`, \`tool_reference\`) save input
   tokens. A provider of another API gets all tools at once, and these parts are listed as dropped. A search that the client runs is a 400.
+- **Programs that call tools** (\`programmatic_tool_calling\`) are left out: the model calls the tools itself, and the program is
+  listed as dropped. Calls that a program made stay in the conversation.
+- **Web search** runs at the provider of the model: \`web_search\` of OpenAI and xAI, \`web_search_…\` of Anthropic, \`web_search_options\`
+  and \`openrouter:web_search\` on Chat Completions, and grounding with Google Search stand for each other. You pay the price that
+  this provider charges for each search. Postern translates allowed and blocked domains, the limit of uses, the user's
+  location and the context size where the provider has them. Domains that a provider cannot respect are a 400, and so is
+  \`external_web_access: false\`. Gemini does not combine a search with other tools here.
+- **Searches in replies** have the form of your API: \`web_search_call\` items on Responses, \`server_tool_use\` and
+  \`web_search_tool_result\` blocks on Messages, citations on all three. A search at Google comes after the text, because
+  Google reports it there. Searches and citations of another provider that you send back are dropped; the text stays.
+- **Tools that the client runs** (\`bash_…\`, \`text_editor_…\`, \`memory_…\`, \`computer_…\` of Anthropic) become functions with the
+  published schema. Calls and results have the same form, so your code does not change. Other models are not trained for them.
 - **Images and files in tool results** follow the results in a user message where tool messages have only text (Chat Completions).
 - **JSON schemas** become a required tool call if the model does not support them; the call is returned as text with finish reason
   \`stop\`. If the model does not support required tool calls either (DeepSeek, Moonshot, Z.ai), Postern turns on JSON mode and adds

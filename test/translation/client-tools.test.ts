@@ -1,0 +1,136 @@
+// Anthropic's tools that the client runs are functions for models of other providers, and programs that call tools are left out.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { clientToolsAsFunctions } from "../../src/inference/wires/messages/client-tools.ts";
+import {
+  callApi,
+  type Harness,
+  type Json,
+  minimalBody,
+  startHarness,
+  WIRES,
+} from "./support/harness.ts";
+
+let harness: Harness;
+beforeAll(async () => {
+  harness = await startHarness();
+});
+afterAll(() => harness.stop());
+
+const TOOLS = [
+  { type: "bash_20250124", name: "bash" },
+  { type: "text_editor_20250728", name: "str_replace_based_edit_tool", max_characters: 9_000 },
+  { type: "memory_20250818", name: "memory" },
+  { type: "computer_20251124", name: "computer", display_width_px: 800, display_height_px: 600 },
+];
+const NAMES = TOOLS.map(({ name }) => name);
+
+describe("tools that the client runs", () => {
+  for (const wire of WIRES.filter((one) => one !== "messages"))
+    for (const stream of [false, true])
+      test(`are called and answered at ${wire}${stream ? ", streamed" : ""}`, async () => {
+        const text = "Call the tool bash.";
+        const choice = { tools: TOOLS, tool_choice: { type: "tool", name: "bash" }, stream };
+        const first = await callApi(harness, "messages", {
+          ...minimalBody("messages", wire, text),
+          ...choice,
+        });
+        expect([first.status, first.headers.get("x-postern-dropped")]).toEqual([200, null]);
+        const sent = JSON.stringify(harness.upstreamRequests.at(-1)?.body);
+        for (const name of NAMES) expect(sent).toContain(`"name":"${name}"`);
+        for (const type of TOOLS.map((tool) => tool.type)) expect(sent).not.toContain(type);
+        expect(sent).toContain("The display has 800 x 600 pixels.");
+        expect(first.text).toContain('"type":"tool_use"');
+        expect(first.text).toContain('"name":"bash"');
+      });
+
+  test("send their results as those of functions, also screenshots", async () => {
+    const image = { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" };
+    const call = {
+      type: "tool_use",
+      id: "toolu_1",
+      name: "computer",
+      input: { action: "screenshot" },
+    };
+    const result = {
+      type: "tool_result",
+      tool_use_id: "toolu_1",
+      content: [{ type: "image", source: image }],
+    };
+    const { status } = await callApi(harness, "messages", {
+      ...minimalBody("messages", "responses", "hi"),
+      tools: TOOLS,
+      messages: [
+        { role: "user", content: "Take a screenshot." },
+        { role: "assistant", content: [call] },
+        { role: "user", content: [result] },
+      ],
+    });
+    expect(status).toBe(200);
+    const input = harness.upstreamRequests.at(-1)?.body["input"];
+    expect(input).toMatchObject([
+      { role: "user" },
+      { type: "function_call", name: "computer", arguments: '{"action":"screenshot"}' },
+      { type: "function_call_output", output: [{ type: "input_image" }] },
+    ]);
+  });
+
+  test("stay as they are at Anthropic", async () => {
+    const body = { ...minimalBody("messages", "messages", "hi"), tools: TOOLS };
+    expect((await callApi(harness, "messages", body)).status).toBe(200);
+    expect(harness.upstreamRequests.at(-1)?.body["tools"]).toEqual(TOOLS);
+  });
+
+  test("have the schema of their version", () => {
+    const propertiesOf = (tool: Json): Json => {
+      const { tools = [] } = clientToolsAsFunctions({
+        model: "m",
+        turns: [],
+        tools: [{ type: "native", wire: "messages", name: "x", value: tool }],
+      });
+      const [written] = tools;
+      if (written?.type !== "function") throw new Error("not a function");
+      return { ...(written.parameters?.["properties"] as Json) };
+    };
+    expect(propertiesOf({ type: "text_editor_20250728" })).toHaveProperty("insert_text");
+    const older = propertiesOf({ type: "text_editor_20250124" });
+    expect(older).not.toHaveProperty("insert_text");
+    expect(JSON.stringify(older)).toContain("undo_edit");
+    const zooming = propertiesOf({ type: "computer_20251124", enable_zoom: true });
+    expect(zooming).toHaveProperty("region");
+    const first = JSON.stringify(propertiesOf({ type: "computer_20241022" }));
+    expect(first).not.toContain('"triple_click"');
+  });
+});
+
+describe("programs that call tools", () => {
+  const PROGRAM = { type: "program", id: "cm_1", call_id: "call_1", code: "await tools.f()" };
+  const caller = { type: "program", caller_id: "call_1" };
+  const CALL = {
+    type: "function_call",
+    call_id: "call_2",
+    name: "f",
+    arguments: "{}",
+    caller,
+  };
+  const RESULT = { type: "function_call_output", call_id: "call_2", output: "42", caller };
+
+  for (const wire of WIRES.filter((one) => one !== "responses"))
+    test(`are left out at ${wire}, and their calls stay`, async () => {
+      const { status, headers } = await callApi(harness, "responses", {
+        ...minimalBody("responses", wire, "hi"),
+        input: [{ role: "user", content: "hi" }, PROGRAM, CALL, RESULT],
+        tools: [
+          { type: "function", name: "f", parameters: { type: "object", properties: {} } },
+          { type: "programmatic_tool_calling" },
+        ],
+      });
+      expect([status, headers.get("x-postern-dropped")]).toEqual([
+        200,
+        expect.stringContaining("tools[1], input[1], input[2].caller"),
+      ]);
+      const sent = JSON.stringify(harness.upstreamRequests.at(-1)?.body);
+      expect(sent).not.toContain("await tools");
+      expect(sent).toContain("42");
+    });
+});
