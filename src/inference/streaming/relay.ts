@@ -292,6 +292,5 @@ function readRemaining(options: RelayOptions, state: RelayState, maxMs: number):
         done(forward(options, state, undefined));
       },
     });
-    resumeBodyStream(options.body);
   });
 }
