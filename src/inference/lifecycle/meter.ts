@@ -14,27 +14,34 @@ import {
 import { estimateInputTokens } from "../metering/input-estimate.ts";
 import { type StreamMeter, usageSoFar } from "../metering/usage/stream-meter.ts";
 import type { StreamOutcome } from "../streaming/relay-options.ts";
-import type { HeldCall } from "./call.ts";
+import type { HeldCall, MeteredReply } from "./call.ts";
+
+/** A charge, and what the account pays of it: nothing if the provider bills the caller's own key. */
+export type BilledCharge = Pick<MeteredReply, "charge" | "cost">;
+
+export const NOTHING_BILLED: BilledCharge = { charge: NO_CHARGE, cost: 0n };
 
 /** The usage of a whole reply, or of a stream so far. */
 export function chargeUsage(
   call: HeldCall,
   usage: Usage | undefined,
   endedAt: number,
-): UsageCharge {
-  return usage === undefined ? NO_CHARGE : chargeFor(usage, chargeContext(call, endedAt));
+): BilledCharge {
+  return usage === undefined
+    ? NOTHING_BILLED
+    : billed(call, chargeFor(usage, chargeContext(call, endedAt)));
 }
 
 export function chargeStream(
   call: HeldCall,
   meter: StreamMeter,
   { outcome, endedAt }: { readonly outcome: StreamOutcome; readonly endedAt: number },
-): UsageCharge {
+): BilledCharge {
   const usage = usageSoFar(meter);
   const isFinal = usage !== undefined && meter.isUsageFinal;
   if (outcome === "client_aborted" || outcome === "shut_down")
     return isFinal ? chargeUsage(call, usage, endedAt) : chargeAbandoned(call, meter, endedAt);
-  if (!isFinal || (outcome !== "completed" && isEmptyUsage(usage))) return NO_CHARGE;
+  if (!isFinal || (outcome !== "completed" && isEmptyUsage(usage))) return NOTHING_BILLED;
   return chargeUsage(call, usage, endedAt);
 }
 
@@ -46,7 +53,7 @@ export function chargeAbandoned(
   call: HeldCall,
   meter: StreamMeter | undefined,
   endedAt: number,
-): UsageCharge {
+): BilledCharge {
   const { request, candidate, hold } = call;
   const { model, credential } = candidate;
   const partial = {
@@ -60,12 +67,11 @@ export function chargeAbandoned(
     estimateInputTokens(request.json, { model: model.id, contextTokens: limitsOf(model).input });
   const charge = chargeFor(estimatedUsage(partial, inputTokens), chargeContext(call, endedAt));
   const cost = charge.cost > hold.amount && !credential.byok ? hold.amount : charge.cost;
-  return { ...charge, exact: false, cost };
+  return billed(call, { ...charge, exact: false, cost });
 }
 
-/** What the account pays: nothing if the provider bills the caller's own key. */
-export function billedCost({ candidate }: HeldCall, charge: UsageCharge): bigint {
-  return candidate.credential.byok ? 0n : charge.cost;
+function billed({ candidate }: HeldCall, charge: UsageCharge): BilledCharge {
+  return { charge, cost: candidate.credential.byok ? 0n : charge.cost };
 }
 
 function chargeContext(

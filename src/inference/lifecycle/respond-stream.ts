@@ -21,7 +21,7 @@ import type { HeldCall } from "./call.ts";
 import { drainMsFor } from "./client-disconnect.ts";
 import { confirmHold, suspendedFault } from "./confirm-hold.ts";
 import { createReplyRecorder } from "./idempotent-reply.ts";
-import { billedCost, chargeStream, chargeUsage } from "./meter.ts";
+import { chargeStream, chargeUsage } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
 import { settle, type SettleDeps } from "./settle.ts";
 
@@ -60,7 +60,7 @@ export function respondStream(
       lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
       costUsd: () => {
         const usage = usageSoFar(meter);
-        return usage && usdText(billedCost(call, chargeUsage(call, usage, deps.now())));
+        return usage && usdText(chargeUsage(call, usage, deps.now()).cost);
       },
     }),
     timer: deps.timer,
@@ -70,10 +70,9 @@ export function respondStream(
     shutdownSignals: deps.shutdownSignals,
     confirmHold: () => confirmHold(deps.lease, call),
     settle: (outcome, isWhole) => {
-      const charge = chargeStream(call, meter, { outcome, endedAt: deps.now() });
-      const cost = billedCost(call, charge);
+      const billed = chargeStream(call, meter, { outcome, endedAt: deps.now() });
       const stored = isWhole ? recorder?.reply(headers) : undefined;
-      const metered = { charge, cost, outcome, status: 200, stored, firstTokenMs };
+      const metered = { ...billed, outcome, status: 200, stored, firstTokenMs };
       return settle(deps.settle, call, metered);
     },
     errorBody: (failure) => {

@@ -1,13 +1,12 @@
 // Turns a provider's reply into the response: a whole reply at once, a stream as it arrives.
 
 import { usdText } from "../../base/money.ts";
-import { NO_CHARGE } from "../metering/charge.ts";
 import type { StickyRouting } from "../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../upstream/read-reply.ts";
 import type { HeldCall, MeteredReply } from "./call.ts";
 import { confirmHold, suspendedFault } from "./confirm-hold.ts";
 import { toStoredReply } from "./idempotent-reply.ts";
-import { billedCost, chargeUsage } from "./meter.ts";
+import { chargeUsage, NOTHING_BILLED } from "./meter.ts";
 import { respondStream, type RespondStreamDeps } from "./respond-stream.ts";
 import { responseHeaders } from "./response-headers.ts";
 import { settle } from "./settle.ts";
@@ -40,12 +39,7 @@ export async function respond(
 }
 
 /** Of a reply that the caller does not get, because its hold was lost. */
-const UNSERVED: MeteredReply = {
-  charge: NO_CHARGE,
-  cost: 0n,
-  outcome: "shut_down",
-  status: 503,
-};
+const UNSERVED: MeteredReply = { ...NOTHING_BILLED, outcome: "shut_down", status: 503 };
 
 interface WholeReply {
   readonly metered: MeteredReply;
@@ -60,15 +54,14 @@ function meterWholeReply(
 ): WholeReply {
   const { input, plan } = call;
   const usage = plan.readUsage(reply.json);
-  const charge = chargeUsage(call, usage, now);
-  const cost = billedCost(call, charge);
-  const costUsd = usdText(cost);
+  const billed = chargeUsage(call, usage, now);
+  const costUsd = usdText(billed.cost);
   const { text, dropped } = plan.writeReply(reply, usage, costUsd);
   const headers = responseHeaders(call, reply.headers, dropped);
   headers["content-type"] = "application/json";
   headers["x-postern-cost-usd"] = costUsd;
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
   const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
-  const metered = { charge, cost, outcome, status: 200, stored, replyLosses: dropped } as const;
+  const metered = { ...billed, outcome, status: 200, stored, replyLosses: dropped } as const;
   return { metered, text, headers };
 }

@@ -6,13 +6,13 @@ import { parseTraceParent } from "../../base/trace-parent.ts";
 import type { SettleOutcome } from "../../ledger/decide.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
-import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
+import { tokenTotals } from "../metering/charge.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
 import { releaseHold } from "./hold.ts";
 import type { TokenRateLimit } from "./key-policy.ts";
-import { billedCost, chargeAbandoned } from "./meter.ts";
+import { chargeAbandoned, NOTHING_BILLED } from "./meter.ts";
 
 export interface SettleDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "settle">;
@@ -38,9 +38,9 @@ export async function settleFailed(
   const failure = fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
   const ownFailure = isShutDown === true ? "shut_down" : failure;
   const outcome: Outcome = isClientGone ? "client_aborted" : ownFailure;
-  const charge = isClientGone && wasSent ? chargeAbandoned(call, undefined, deps.now()) : NO_CHARGE;
-  const cost = billedCost(call, charge);
-  await settle(deps, call, { charge, cost, outcome, status: fault.status });
+  const billed =
+    isClientGone && wasSent ? chargeAbandoned(call, undefined, deps.now()) : NOTHING_BILLED;
+  await settle(deps, call, { ...billed, outcome, status: fault.status });
 }
 
 export interface SettledReply {
