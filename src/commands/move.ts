@@ -53,7 +53,8 @@ async function moveCommandWith(config: Config, args: ParsedArgs, cli: CliEnv): P
     cli.printError(absent);
     return EXIT_FAILURE;
   }
-  return await withStores(config.store, settings, (source, target) =>
+  const { poolSize } = config.store;
+  return await withStores(config.store, { ...settings, poolSize }, (source, target) =>
     copyAndVerify({ source, target, config, startOver: args.has("start-over") }, cli),
   );
 }

@@ -60,7 +60,11 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   readonly docsUrl: string;
   /** A loopback base URL: development sign-in, payments and simulator are on, and the secret is generated. */
   readonly development: boolean;
-  readonly store: { readonly databaseUrl?: Secret; readonly dataDir: string };
+  readonly store: {
+    readonly databaseUrl?: Secret;
+    readonly poolSize: number;
+    readonly dataDir: string;
+  };
   readonly secret?: Secret;
   readonly previousSecret?: Secret;
   readonly keyPrefix: string;
@@ -333,6 +337,7 @@ function buildConfig(
     development,
     store: {
       dataDir: env.POSTERN_DATA_DIR,
+      poolSize: env.POSTERN_DATABASE_POOL_SIZE,
       ...(env.DATABASE_URL === undefined ? {} : { databaseUrl: secret(env.DATABASE_URL) }),
     },
     ...(env.POSTERN_SECRET === undefined ? {} : { secret: secret(env.POSTERN_SECRET) }),

@@ -1,9 +1,13 @@
 // Settings of the processes that share one PostgreSQL.
 
 import { z } from "zod";
+import { DEFAULT_POOL_SIZE } from "../store/postgres-pool.ts";
 import { integer } from "./schema.ts";
 
 const WORKER_PORT_MAX = 65_279;
+/** A long read, such as an export, keeps one connection. */
+const POOL_SIZE_MIN = 2;
+const POOL_SIZE_MAX = 1_000;
 
 export interface ProcessConfig {
   readonly processName: string;
@@ -19,6 +23,11 @@ export const PROCESS_SETTINGS: Readonly<
     description:
       "A name that is unique among the processes of one PostgreSQL and stays the same across restarts.",
   },
+  POSTERN_DATABASE_POOL_SIZE: {
+    defaultValue: "10",
+    description:
+      "Connections that each process opens to PostgreSQL. All processes together must stay below `max_connections` of the server.",
+  },
   POSTERN_WORKER_PORT: {
     defaultValue: "",
     description:
@@ -28,6 +37,7 @@ export const PROCESS_SETTINGS: Readonly<
 
 export const PROCESS_ENVIRONMENT = {
   POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
+  POSTERN_DATABASE_POOL_SIZE: integer(POOL_SIZE_MIN, POOL_SIZE_MAX).default(DEFAULT_POOL_SIZE),
   POSTERN_WORKER_PORT: integer(1, WORKER_PORT_MAX).optional(),
 };
 

@@ -3,12 +3,14 @@
 import type { Secret } from "../base/secret.ts";
 import type { Db } from "./db.ts";
 import { openPostgres } from "./postgres.ts";
-import { sharesServerConnections } from "./postgres-pool.ts";
+import { DEFAULT_POOL_SIZE, sharesServerConnections } from "./postgres-pool.ts";
 import { parsePostgresUrl } from "./postgres-url.ts";
 import { openSqlite } from "./sqlite.ts";
 
 export interface StoreSettings {
   readonly databaseUrl?: Secret;
+  /** Connections to PostgreSQL; 10 by default. */
+  readonly poolSize?: number;
   readonly dataDir: string;
 }
 
@@ -16,7 +18,7 @@ export interface StoreSettings {
 export async function openStore(settings: StoreSettings, lock: boolean): Promise<Db> {
   return settings.databaseUrl === undefined
     ? openSqliteFolder(settings.dataDir, lock)
-    : await connectPostgres(settings.databaseUrl.reveal());
+    : await connectPostgres(settings.databaseUrl.reveal(), settings.poolSize);
 }
 
 function openSqliteFolder(folder: string, lock: boolean): Db {
@@ -37,9 +39,10 @@ function describeFolderError(folder: string, code: string): string {
 }
 
 // The client connects on the first query.
-async function connectPostgres(url: string): Promise<Db> {
+async function connectPostgres(url: string, poolSize = DEFAULT_POOL_SIZE): Promise<Db> {
   const target = parsePostgresUrl(url);
   const db = openPostgres(url, {
+    poolSize,
     usesPreparedStatements:
       target.usesPreparedStatements && !(await sharesServerConnections(target)),
   });

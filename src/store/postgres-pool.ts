@@ -4,7 +4,8 @@
 import { UNAVAILABLE } from "./db.ts";
 import type { PostgresTarget } from "./postgres-url.ts";
 
-const CONNECTIONS_MAX = 10;
+/** Connections of a process, unless its settings say otherwise. */
+export const DEFAULT_POOL_SIZE = 10;
 const CONNECT_TIMEOUT_SECONDS = 5;
 /** A statement counts as stalled after this many checks: longer than the ledger counts a silent process as alive. */
 const STALL_CHECKS_MAX = 9;
@@ -33,7 +34,11 @@ export interface PoolSource {
   readonly close: () => Promise<void>;
 }
 
-export function createPoolSource(target: PostgresTarget, stallCheckMs: number): PoolSource {
+export interface PoolTarget extends PostgresTarget {
+  readonly poolSize: number;
+}
+
+export function createPoolSource(target: PoolTarget, stallCheckMs: number): PoolSource {
   const { urls } = target;
   const [onlyUrl = ""] = urls;
   const hasOneHost = urls.length === 1;
@@ -97,12 +102,11 @@ export function trackInFlight<T>({ inFlight }: Pool, reply: Promise<T>): Promise
 
 function openPool(
   url: string,
-  { usesPreparedStatements }: Pick<PostgresTarget, "usesPreparedStatements">,
-  connectionsMax = CONNECTIONS_MAX,
+  { usesPreparedStatements, poolSize }: Pick<PoolTarget, "usesPreparedStatements" | "poolSize">,
 ): Pool {
   // The global loads the client on first use; importing it would cost 50 ms at every start, also with SQLite.
   const client = new Bun.SQL(url, {
-    max: connectionsMax,
+    max: poolSize,
     idleTimeout: 0,
     connectionTimeout: CONNECT_TIMEOUT_SECONDS,
     bigint: true,
@@ -147,7 +151,7 @@ async function findWritableHost(target: PostgresTarget, timeline: number): Promi
 
 /** Throws if the host does not accept writes. */
 async function getTimeline(url: string, target: PostgresTarget): Promise<number> {
-  const { client } = openPool(url, target, 1);
+  const { client } = openPool(url, { ...target, poolSize: 1 });
   try {
     const [row] = await client.unsafe("show transaction_read_only");
     if (row?.transaction_read_only !== "off") throw new Error("read-only, such as a standby");
@@ -168,12 +172,13 @@ async function getTimeline(url: string, target: PostgresTarget): Promise<number>
  * An unreachable server shares none.
  */
 export async function sharesServerConnections(target: PostgresTarget): Promise<boolean> {
-  const unprepared = { ...target, usesPreparedStatements: false };
+  const unprepared = { ...target, usesPreparedStatements: false, poolSize: 1 };
   const clients: Bun.SQL[] = [];
   try {
-    const { url } = await findWritableHost(unprepared, 0);
+    const [onlyUrl = "", ...others] = target.urls;
+    const url = others.length === 0 ? onlyUrl : (await findWritableHost(unprepared, 0)).url;
     for (let index = 0; index < 2; index++) {
-      const { client } = openPool(url, unprepared, 1);
+      const { client } = openPool(url, unprepared);
       clients.push(client);
       await client.unsafe("select 1");
     }

@@ -18,6 +18,7 @@ import {
 } from "./db.ts";
 import {
   createPoolSource,
+  DEFAULT_POOL_SIZE,
   type Pool,
   type PoolFailure,
   trackInFlight,
@@ -62,6 +63,8 @@ interface Runner {
 export interface PostgresOptions {
   /** By default as the URL says. */
   readonly usesPreparedStatements?: boolean;
+  /** Connections; 10 by default. */
+  readonly poolSize?: number;
   /** For tests. */
   readonly stallCheckMs?: number;
   /** For tests. */
@@ -71,8 +74,9 @@ export interface PostgresOptions {
 export function openPostgres(url: string, options: PostgresOptions = {}): Db {
   const { stallCheckMs = STALL_CHECK_MS, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
   const target = parsePostgresUrl(url);
-  const { usesPreparedStatements = target.usesPreparedStatements } = options;
-  const source = createPoolSource({ ...target, usesPreparedStatements }, stallCheckMs);
+  const { usesPreparedStatements = target.usesPreparedStatements, poolSize = DEFAULT_POOL_SIZE } =
+    options;
+  const source = createPoolSource({ ...target, usesPreparedStatements, poolSize }, stallCheckMs);
   const begin = beginWrite(lockTimeoutMs);
   const onPool = <T>(work: (pool: Pool) => Promise<T>): Promise<T> =>
     withRetry(async () => {

@@ -215,6 +215,19 @@ describe("the store on PostgreSQL", () => {
     expect(await total()).toBe(200);
   });
 
+  test("opens as many connections as the pool size", async () => {
+    for (const poolSize of [2, 5]) {
+      const other = openPostgres(store.location.address, { poolSize });
+      const pids = await Promise.all(
+        Array.from({ length: 40 }, () =>
+          other.write((tx) => tx.get("select pg_backend_pid() as pid")),
+        ),
+      );
+      expect(new Set(pids.map((row) => row?.["pid"])).size).toBe(poolSize);
+      await other.close();
+    }
+  });
+
   test("keeps working when a newer version adds a column", async () => {
     const lockRow = (): Promise<unknown> => db.write((tx) => tx.lockMany("thing", "id", ["k00"]));
     await Promise.all(Array.from({ length: 20 }, lockRow));

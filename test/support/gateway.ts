@@ -10,7 +10,7 @@ import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/lifecycle/t
 import { createSimulator } from "../../src/simulator/simulator.ts";
 import { scratchFolder } from "./scratch-folder.ts";
 import { dropPostgres, migratedPostgres } from "./stores/postgres.ts";
-import { migratedSqlite } from "./stores/stores.ts";
+import { migratedSqlite, TEST_POOL_SIZE } from "./stores/stores.ts";
 
 export interface GatewayOptions {
   readonly store?: "sqlite" | "postgres";
@@ -132,6 +132,7 @@ function configFor({ url, folder, simulatorUrl, databaseUrl, options }: ConfigIn
     POSTERN_BASE_URL: url,
     POSTERN_DATA_DIR: folder,
     POSTERN_PORT: new URL(url).port,
+    POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
   };
   if (databaseUrl !== undefined) env["DATABASE_URL"] = databaseUrl;
   for (const id of options.providers ?? ["sim"]) {

@@ -19,6 +19,8 @@ export interface StoreLocation {
 }
 
 const SQLITE_FILE = "postern.db";
+/** Smaller than the default, because a connection costs PostgreSQL 5 ms of CPU. A test has at most four transactions at once. */
+export const TEST_POOL_SIZE = 4;
 
 let sqliteTemplate: Promise<Uint8Array> | undefined;
 
@@ -61,7 +63,9 @@ export async function migratedStoreLocation(kind: StoreKind): Promise<StoreLocat
 }
 
 export function openStoreAt({ kind, address }: StoreLocation): Db {
-  return kind === "sqlite" ? openSqlite({ folder: address, lock: false }) : openPostgres(address);
+  return kind === "sqlite"
+    ? openSqlite({ folder: address, lock: false })
+    : openPostgres(address, { poolSize: TEST_POOL_SIZE });
 }
 
 /** A new data folder with the current schema, copied from a template: much faster than migrating. */
