@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { CHECKS, runCheck, formatCheck } from "./check.ts";
 import { prepareBrowser } from "./support/browser/chromium.ts";
+import { bundleProgram } from "./support/program.ts";
 import { SKIP_PREFIX } from "./support/skip.ts";
 
 const ROOT = path.dirname(import.meta.dir);
@@ -92,7 +93,9 @@ const runningBatches = new Map<string, ChildProcess>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => abortRun(signal));
 setTimeout(() => abortRun(`timeout of ${RUN_TIMEOUT_MS / 60_000} minutes`), RUN_TIMEOUT_MS).unref();
 
-const [postgres] = await Promise.all([startPostgres(), prepareBrowser()]);
+const program = mkdtempSync(path.join(tmpdir(), "postern-program-"));
+process.on("exit", () => rmSync(program, { recursive: true, force: true }));
+const [postgres] = await Promise.all([startPostgres(), prepareBrowser(), bundleProgram(program)]);
 // The tests leave CPU time idle, which the checks use.
 await Promise.all([runBatches(createBatches(), postgres?.url), runChecks()]);
 postgres?.stop();
@@ -213,6 +216,7 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
       stdio: ["ignore", "pipe", "pipe"],
       env: {
         ...cleanEnvironment(),
+        POSTERN_TEST_PROGRAM: program,
         ...(databaseUrl === undefined ? {} : { POSTERN_TEST_DATABASE_URL: databaseUrl }),
       },
     },

@@ -1,9 +1,10 @@
 // A gateway in its own process, on a port that stays the same when it is killed and started again.
 
-import path from "node:path";
 import { freePort } from "../../bench/server-process.ts";
 import { eventually } from "../support/eventually.ts";
+import { MAIN } from "../support/program.ts";
 import { type ScriptProcess, startScript } from "../support/script-process.ts";
+import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 
 export interface GatewayProcess {
   readonly url: string;
@@ -25,8 +26,6 @@ export interface ProcessLimits {
 /** The unit of `ulimit -f`. */
 const BLOCK_BYTES = 512;
 
-const MAIN = path.resolve(import.meta.dirname, "../../src/main.ts");
-
 export async function startGatewayProcess(
   settings: Readonly<Record<string, string>>,
 ): Promise<GatewayProcess> {
@@ -40,6 +39,7 @@ export async function startGatewayProcess(
       POSTERN_IDENTITY_PORT: "0",
       POSTERN_PROCESS_NAME: `chaos:${port}`,
       POSTERN_LOG_LEVEL: "error",
+      POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
       POSTERN_DRAIN_SECONDS: "10",
     };
     const launcher = fileBytesMax === undefined ? [] : launcherWithFileLimit(fileBytesMax);

@@ -18,14 +18,12 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { LAUNCHER } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { ROOT } from "../support/source/source-files.ts";
 import { textAt, valueAt } from "../spec/api-client.ts";
 
 // Each client starts a process.
 setDefaultTimeout(60_000);
-
-const LAUNCHER = path.join(ROOT, "bin/postern.js");
 
 let gateway: Gateway;
 beforeAll(async () => {

@@ -10,6 +10,7 @@ import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { bytesOrNull, type Db, type Values } from "../../src/store/db.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
+import { LAUNCHER } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -23,7 +24,6 @@ import {
 
 setDefaultTimeout(120_000);
 
-const LAUNCHER = path.resolve(import.meta.dir, "../../bin/postern.js");
 /** Above what a float represents exactly. */
 const LARGE = 2n ** 60n + 1n;
 const BALANCE = 8_999_999_123_456_789n;

@@ -4,9 +4,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { LAUNCHER } from "../support/program.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
+import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 
-const LAUNCHER = path.resolve(import.meta.dir, "../../bin/postern.js");
 const KILL_AFTER_MS = 120_000;
 
 export type Settings = Readonly<Record<string, string>>;
@@ -84,7 +85,12 @@ export async function stopPostern({ process: child, exited }: RunningProcess): P
 }
 
 function startProcess(args: readonly string[], settings: Settings, cwd: string) {
-  const env = { PATH: process.env["PATH"] ?? "", HOME: cwd, ...settings };
+  const env = {
+    PATH: process.env["PATH"] ?? "",
+    HOME: cwd,
+    POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
+    ...settings,
+  };
   const child = spawn("node", [LAUNCHER, ...args], {
     cwd,
     env,

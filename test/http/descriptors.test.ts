@@ -9,6 +9,7 @@ import { createDescriptorGuard } from "../../src/http/guards/descriptors.ts";
 import { uploadLimitsFor } from "../../src/http/request/upload-limit.ts";
 import { eventually } from "../support/eventually.ts";
 import { registerAccount } from "../support/gateway.ts";
+import { MAIN } from "../support/program.ts";
 import { startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 
 const LIMIT = 256;
@@ -17,7 +18,6 @@ const CONNECTIONS = 400;
 const SERVED_WITHIN_MS = 5_000;
 /** The runtime closes connections without complete headers after twelve seconds, and does not report them before. */
 const HEADERS_CLOSED_WITHIN_MS = 30_000;
-const ROOT = path.resolve(import.meta.dir, "../..");
 
 test("samples the open files at most once per second and share of the limit", () => {
   let open = 100;
@@ -112,8 +112,8 @@ async function startLimitedProcess(): Promise<{
   readonly stop: () => Promise<void>;
 }> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-descriptors-"));
-  const command = `ulimit -n ${LIMIT}; exec "$0" --tsconfig-override="$1/tsconfig.json" "$1/src/main.ts"`;
-  const child = Bun.spawn(["sh", "-c", command, process.execPath, ROOT], {
+  const command = `ulimit -n ${LIMIT}; exec "$0" "$1"`;
+  const child = Bun.spawn(["sh", "-c", command, process.execPath, MAIN], {
     env: {
       PATH: process.env["PATH"] ?? "",
       POSTERN_BASE_URL: "https://gateway.example.com",

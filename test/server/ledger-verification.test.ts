@@ -2,7 +2,6 @@
 
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
-import path from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import { commandRunner } from "../../src/commands/workers/worker-process.ts";
 import { verifyFromCheckpoint } from "../../src/ledger/verify/verify.ts";
@@ -12,6 +11,7 @@ import {
 } from "../../src/server/ledger-verification.ts";
 import type { Db } from "../../src/store/db.ts";
 import { eventually } from "../support/eventually.ts";
+import { MAIN } from "../support/program.ts";
 import { describeEachStore, openStore } from "../support/stores/stores.ts";
 
 setDefaultTimeout(60_000);
@@ -147,14 +147,13 @@ test("a process of its own finds a difference of the store that is in use", asyn
   await store.db.write((tx) =>
     tx.run("insert into account (id, created_at, created_from) values ('acct_x', 1, 'x')"),
   );
-  const main = path.resolve(import.meta.dir, "../../src/main.ts");
   const settings = { ...process.env, POSTERN_DATA_DIR: store.location.address };
-  const runCommand = commandRunner([process.execPath, main], settings);
+  const runCommand = commandRunner([process.execPath, MAIN], settings);
   const { verification, runAt, logged } = createHarness(store.db, "gateway", { runCommand });
   await runAt(START);
   expect(await eventually(() => verification.problem())).toContain("1 difference");
   expect(logged.join()).toContain("acct_x");
-  const missing = commandRunner([process.execPath, main], { ...settings, POSTERN_PORT: "x" });
+  const missing = commandRunner([process.execPath, MAIN], { ...settings, POSTERN_PORT: "x" });
   expect(missing(["admin", "verify-ledger", "--json"])).rejects.toThrow("POSTERN_PORT");
   await store.close();
   rmSync(store.location.address, { recursive: true, force: true });

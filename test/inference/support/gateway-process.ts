@@ -2,9 +2,8 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:net";
-import path from "node:path";
-
-const MAIN = path.resolve(import.meta.dir, "../../../src/main.ts");
+import { MAIN } from "../../support/program.ts";
+import { TEST_POOL_SIZE } from "../../support/stores/stores.ts";
 
 export interface GatewayProcess {
   readonly url: string;
@@ -22,6 +21,7 @@ export async function startGatewayProcess(
       PATH: process.env["PATH"] ?? "",
       POSTERN_PORT: String(port),
       POSTERN_LOG_FORM: "json",
+      POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
       ...settings,
     },
     stdio: ["ignore", "pipe", "pipe"],
