@@ -1,12 +1,10 @@
 // The HTTP listener. The only file of this folder, besides response-stream.ts, that uses Bun's own API.
 
 import type { Peer } from "./request-context.ts";
-import { SWITCHING_PROTOCOLS, type WebSocketHandlers } from "./web-socket.ts";
+import { MESSAGE_MAX_BYTES, SWITCHING_PROTOCOLS, type WebSocketHandlers } from "./web-socket.ts";
 
 /** A connection without traffic is closed after this time. */
 const IDLE_SECONDS = 60;
-/** Larger than most contexts; incomplete messages are in memory before any quota counts them. */
-const MESSAGE_MAX_BYTES = 16_777_216;
 const WEB_SOCKET_IDLE_SECONDS = 120;
 /** A client that reads this little of what was sent is disconnected: senders wait for it long before. */
 const UNREAD_MAX_BYTES = 67_108_864;

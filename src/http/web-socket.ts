@@ -20,6 +20,9 @@ export interface WebSocketHandlers {
   readonly onClose: () => void;
 }
 
+/** Incomplete messages are in memory before any quota counts them, so this also bounds how many connections there can be. */
+export const MESSAGE_MAX_BYTES = 8_388_608;
+
 /** The status of the response makes the listener upgrade the connection. */
 export const SWITCHING_PROTOCOLS = 101;
 

@@ -1,5 +1,6 @@
 // Creates the server: services, route table, request handler and background jobs.
 
+import { totalmem } from "node:os";
 import type { Config } from "../config/config.ts";
 import { openCallsFor } from "../http/guards/open-calls.ts";
 import { createOverloadGuard } from "../http/guards/overload.ts";
@@ -60,6 +61,8 @@ export async function createServer(config: Config, options: ServerOptions): Prom
     handle: handleLater,
     baseUrl: config.baseUrl,
     now,
+    bodyQuota: services.core.bodyQuota,
+    memoryBytes: Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem()),
     lifetimeMs: options.webSocketLifetimeMs,
   });
   const handling = { isLeaving, handle: handleLater, webSockets };

@@ -24,7 +24,7 @@ import {
 } from "./previous-response.ts";
 
 const QUEUE_MAX = 8;
-const QUEUE_MAX_LENGTH = 16_777_216;
+const QUEUE_MAX_LENGTH = 8_388_608;
 
 /** Close codes of RFC 6455 §7.4 and of the IANA registry. */
 const CLOSE = { normal: 1000, policy: 1008, internalError: 1011, restart: 1012 } as const;
@@ -35,6 +35,9 @@ export interface ConnectionOptions {
   readonly now: () => number;
   readonly requestId: string;
   readonly onClosed: () => void;
+  /** Counts the characters that the connection keeps in memory between responses; throws above a limit. */
+  readonly keepBytes: (bytes: number) => void;
+  readonly releaseBytes: (bytes: number) => void;
 }
 
 export interface ResponseConnection {
@@ -83,7 +86,10 @@ export function createConnection(options: ConnectionOptions): ResponseConnection
       onClose: () => {
         if (state.isClosed) return;
         state.isClosed = true;
+        options.releaseBytes(state.queuedLength + keptBytes(state));
         state.queue.length = 0;
+        state.queuedLength = 0;
+        state.previous = undefined;
         state.turn?.abort.abort();
         state.turn?.stream?.onClientGone();
         state.turn?.sink?.onDrain();
@@ -103,6 +109,11 @@ function onMessage(options: ConnectionOptions, state: State, text: string): void
     state.queue.length >= QUEUE_MAX ||
     (state.queue.length > 0 && state.queuedLength + text.length > QUEUE_MAX_LENGTH);
   if (isFull) return sendFault(options, state, QUEUE_FULL_FAULT);
+  try {
+    options.keepBytes(text.length);
+  } catch (error) {
+    return sendFault(options, state, toFault(error));
+  }
   state.queue.push(text);
   state.queuedLength += text.length;
   if (state.turn === undefined) void runQueue(options, state);
@@ -111,6 +122,8 @@ function onMessage(options: ConnectionOptions, state: State, text: string): void
 async function runQueue(options: ConnectionOptions, state: State): Promise<void> {
   for (let text = state.queue.shift(); text !== undefined; text = state.queue.shift()) {
     state.queuedLength -= text.length;
+    // The request of the call counts its body again.
+    options.releaseBytes(text.length);
     const turn: RunningResponse = {
       abort: new AbortController(),
       sink: undefined,
@@ -137,7 +150,7 @@ async function runTurn(
   const frame = readFrame(text, previous);
   if (socket === undefined || frame === undefined) return;
   // As at OpenAI, a response cannot be continued again after a continuation of it has failed.
-  if (frame.isContinued) state.previous = undefined;
+  if (frame.isContinued) keepPrevious(options, state, undefined);
   if (frame.isWarmUp) return warmUp(options, state, frame);
   const response = await options.call(frame.body, turn.abort.signal);
   const { body } = response;
@@ -152,7 +165,8 @@ async function runTurn(
     connection: socket,
     onEvent: (data) => {
       const final = terminalResponse(data);
-      if (final !== undefined) state.previous = toPreviousResponse(frame, final) ?? previous;
+      const next = final && (toPreviousResponse(frame, final) ?? previous);
+      if (next !== undefined) keepIfPossible(options, state, next);
     },
     onEnd: ended.resolve,
   });
@@ -170,8 +184,8 @@ function sendError(state: State, { status, headers }: Response, body: string): v
 }
 
 /** Keeps the input for the next request. Nothing is called or charged, so a wrong model is reported by that request. */
-function warmUp({ now }: ConnectionOptions, state: State, frame: CreateFrame): void {
-  const at = now();
+function warmUp(options: ConnectionOptions, state: State, frame: CreateFrame): void {
+  const at = options.now();
   const response = {
     id: newId("resp", at),
     object: "response",
@@ -189,10 +203,35 @@ function warmUp({ now }: ConnectionOptions, state: State, frame: CreateFrame): v
       message: "The input is too large to be kept. Send it with the request that needs it.",
       param: "input",
     });
-  state.previous = previous;
+  keepPrevious(options, state, previous);
   const created = { ...response, status: "in_progress", usage: null };
   send(state, { type: "response.created", sequence_number: 0, response: created });
   send(state, { type: "response.completed", sequence_number: 1, response: completed });
+}
+
+function keptBytes({ previous }: State): number {
+  return previous?.items.length ?? 0;
+}
+
+function keepPrevious(
+  { keepBytes, releaseBytes }: ConnectionOptions,
+  state: State,
+  next: PreviousResponse | undefined,
+): void {
+  releaseBytes(keptBytes(state));
+  state.previous = undefined;
+  if (next === undefined || state.isClosed) return;
+  keepBytes(next.items.length);
+  state.previous = next;
+}
+
+// The response was sent already: its continuation has to send the whole conversation.
+function keepIfPossible(options: ConnectionOptions, state: State, next: PreviousResponse): void {
+  try {
+    keepPrevious(options, state, next);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+  }
 }
 
 function sendFault({ requestId }: ConnectionOptions, state: State, fault: Fault): void {

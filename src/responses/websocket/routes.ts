@@ -26,6 +26,7 @@ export function webSocketRoute(webSockets: ResponseWebSockets): Route {
       acceptWebSocket(
         webSockets.accept({
           keyId: caller.keyId,
+          accountId: caller.accountId,
           clientIp,
           headers: new Headers(headers),
           requestId,

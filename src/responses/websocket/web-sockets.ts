@@ -1,20 +1,28 @@
-// The open WebSockets on /v1/responses: how many a key and a network have, how long they live, and their end at a shutdown.
+// The open WebSockets on /v1/responses: how many a key, an account and a network have, how long they live, and their end at a
+// shutdown.
 
 import { Fault } from "../../base/fault.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
+import type { BodyQuota } from "../../http/request/body-quota.ts";
 import type { Peer } from "../../http/request-context.ts";
-import type { WebSocketHandlers } from "../../http/web-socket.ts";
+import { MESSAGE_MAX_BYTES, type WebSocketHandlers } from "../../http/web-socket.ts";
 import { createConnection, type ResponseConnection } from "./connection.ts";
 
+/** An incomplete message takes up to 8 MiB, so a key keeps at most 256 MiB of them. */
 const PER_KEY_MAX = 32;
+const PER_ACCOUNT_MAX = 64;
 const PER_NETWORK_MAX = 64;
+const PER_WIDER_NETWORK_MAX = 128;
 const CONNECTIONS_MAX = 2_000;
+/** The part of the memory that incomplete messages of all connections can take. */
+const MEMORY_SHARE = 0.25;
 const RETRY_SECONDS = 5;
 /** OpenAI's limit. */
 const LIFETIME_MS = 3_600_000;
 
 export interface HandshakeInput {
   readonly keyId: string;
+  readonly accountId: string;
   readonly clientIp: string;
   readonly headers: Headers;
   readonly requestId: string;
@@ -31,12 +39,16 @@ export interface ResponseWebSocketsDeps {
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
   readonly baseUrl: string;
   readonly now: () => number;
+  readonly bodyQuota: BodyQuota;
+  /** The memory of the machine or container. */
+  readonly memoryBytes: number;
   /** Overridden by tests. */
   readonly lifetimeMs?: number | undefined;
 }
 
 export function createResponseWebSockets(deps: ResponseWebSocketsDeps): ResponseWebSockets {
   const { lifetimeMs = LIFETIME_MS } = deps;
+  const connectionsMax = connectionsFor(deps.memoryBytes);
   const open = new Set<ResponseConnection>();
   const counts = new Map<string, number>();
   const add = (owner: string, by: number): void => {
@@ -46,9 +58,9 @@ export function createResponseWebSockets(deps: ResponseWebSocketsDeps): Response
   };
   return {
     accept: (input) => {
-      const [network] = networksOf(input.clientIp);
-      const owners = [`key ${input.keyId}`, `network ${network}`] as const;
-      rejectOverLimit(open.size, counts.get(owners[0]) ?? 0, counts.get(owners[1]) ?? 0);
+      const owners = ownersOf(input);
+      rejectOverLimit(open.size >= connectionsMax, counts, owners);
+      const quotaCaller = { id: input.keyId, groupId: input.accountId, kind: "key" } as const;
       const connection = createConnection({
         call: (body, signal) => call(deps, input, { body, signal }),
         now: deps.now,
@@ -56,13 +68,15 @@ export function createResponseWebSockets(deps: ResponseWebSocketsDeps): Response
         onClosed: () => {
           clearTimeout(timer);
           open.delete(connection);
-          for (const owner of owners) add(owner, -1);
+          for (const { id } of owners) add(id, -1);
         },
+        keepBytes: (bytes) => deps.bodyQuota.acquire(quotaCaller, bytes),
+        releaseBytes: (bytes) => deps.bodyQuota.release(quotaCaller, bytes),
       });
       const timer = setTimeout(() => connection.close("lifetime"), lifetimeMs);
       timer.unref();
       open.add(connection);
-      for (const owner of owners) add(owner, 1);
+      for (const { id } of owners) add(id, 1);
       return connection.handlers;
     },
     startDraining: () => {
@@ -106,12 +120,40 @@ function call(
   );
 }
 
-function rejectOverLimit(total: number, ofKey: number, ofNetwork: number): void {
-  const isOverLimit =
-    ofKey >= PER_KEY_MAX || ofNetwork >= PER_NETWORK_MAX || total >= CONNECTIONS_MAX;
-  if (!isOverLimit) return;
+export function connectionsFor(memoryBytes: number): number {
+  const fitting = Math.floor((memoryBytes * MEMORY_SHARE) / MESSAGE_MAX_BYTES);
+  return Math.max(1, Math.min(CONNECTIONS_MAX, fitting));
+}
+
+interface Owner {
+  readonly id: string;
+  readonly name: string;
+  readonly max: number;
+}
+
+function ownersOf({ keyId, accountId, clientIp }: HandshakeInput): readonly Owner[] {
+  const [network, widerNetwork] = networksOf(clientIp);
+  return [
+    { id: `key ${keyId}`, name: "This key", max: PER_KEY_MAX },
+    { id: `account ${accountId}`, name: "This account", max: PER_ACCOUNT_MAX },
+    { id: `network ${network}`, name: "Your network", max: PER_NETWORK_MAX },
+    { id: `network ${widerNetwork}`, name: "Your wider network", max: PER_WIDER_NETWORK_MAX },
+  ];
+}
+
+function rejectOverLimit(
+  isFull: boolean,
+  counts: ReadonlyMap<string, number>,
+  owners: readonly Owner[],
+): void {
+  const over = owners.find(({ id, max }) => (counts.get(id) ?? 0) >= max);
+  if (over === undefined && !isFull) return;
+  const what =
+    over === undefined
+      ? "The gateway has as many open WebSockets as its memory allows. Send"
+      : `${over.name} has ${over.max} open WebSockets, which is the limit. Close some, or send`;
   throw new Fault("rate_limited", "too many WebSockets", {
-    message: `This key has ${ofKey} open WebSockets of ${PER_KEY_MAX}, its network ${ofNetwork} of ${PER_NETWORK_MAX}. Close some, or send POST requests over HTTP.`,
+    message: `${what} POST requests over HTTP.`,
     retryAfterSeconds: RETRY_SECONDS,
   });
 }
