@@ -14,12 +14,14 @@ import { createExports } from "../../src/account-data/export-stream.ts";
 import { createLog } from "../../src/base/log.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { newId } from "../../src/base/id.ts";
+import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 
 setDefaultTimeout(60_000);
 
 const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
 const MANY_CALLS = 1_500;
+const NANO_PER_USD = 1e9;
 
 interface Line {
   readonly type: string;
@@ -91,6 +93,23 @@ describe.each([...STORE_KINDS])("GET /v1/account/export on %s", (store) => {
     expect(text).not.toContain("canary");
     expect(text).not.toContain(alice.key);
     expect(text).not.toContain(String(JSON.parse(hook.text).secret));
+  });
+
+  test("has transfers that add up to the balance, and moves no money", async () => {
+    const { db } = gateway.server;
+    const wallets = () => db.all("select * from wallet order by account_id");
+    const before = await wallets();
+    const lines = await exportOf(alice);
+    const balance = lines.find(({ type }) => type === "account")?.data["balance"];
+    const transfers = lines.filter(({ type }) => type === "transfer").map(({ data }) => data);
+    const nanos = transfers.map(({ amount_usd: usd, to }) => {
+      const nano = Math.round(Number(usd) * NANO_PER_USD);
+      return to === `${alice.id}:promo` ? nano : -nano;
+    });
+    const sum = nanos.reduce((total, nano) => total + nano, 0);
+    expect(balance).toMatchObject({ promotional_usd: String(sum / NANO_PER_USD), owed_usd: "0" });
+    expect(await wallets()).toEqual(before);
+    expect((await verifyLedger(db)).problems).toEqual([]);
   });
 
   test("has nothing of another account", async () => {

@@ -34,7 +34,16 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
     });
     const repeated = { name: "repeated" };
     const created = await client(before.url, "POST /v1/keys", repeated, "idempotency-key-1");
+    const message = { model: "sim/echo", messages: [{ role: "user", content: "Hello" }] };
+    const charged = await client(
+      before.url,
+      "POST /v1/chat/completions",
+      message,
+      "charged-once-1",
+    );
+    const balance = await balanceOf(client, before.url);
     await stopPostern(before);
+    await expectLedgerValid({ ...settings, POSTERN_SECRET: OLD });
 
     const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
     const during = await startPostern([], both);
@@ -43,6 +52,9 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
     expect(replayed.body).toEqual(created.body);
     const conflict = await client(during.url, "POST /v1/keys", { name: "x" }, "idempotency-key-1");
     expect(conflict.status).toBe(409);
+    const again = await client(during.url, "POST /v1/chat/completions", message, "charged-once-1");
+    expect(again.body).toEqual(charged.body);
+    expect(await balanceOf(client, during.url)).toEqual(balance);
     const first = await runPostern(["admin", "rotate-secret"], both);
     expect([first.code, first.stderr]).toEqual([0, ""]);
     expect(first.stdout).toContain("Re-encrypted 1 of 1 webhook secrets.");
@@ -60,7 +72,9 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
       expect((await clientOf(key)(after.url, "GET /v1/account")).status).toBe(200);
     const read = await client(after.url, `GET /v1/responses/${String(stored.body["id"])}`);
     expect(JSON.stringify(read.body)).toContain("Remember this.");
+    expect(await balanceOf(client, after.url)).toEqual(balance);
     await stopPostern(after);
+    await expectLedgerValid({ ...settings, POSTERN_SECRET: NEW });
   });
 
   test("keys that were not used stop working without the previous secret", async () => {
@@ -96,6 +110,15 @@ async function settingsOf(kind: string): Promise<Settings> {
       ? { DATABASE_URL: await migratedPostgres() }
       : { POSTERN_DATA_DIR: `${tempFolder.folder}/${(folders += 1)}` };
   return { ...tempFolder.settings, ...place };
+}
+
+async function balanceOf(client: ReturnType<typeof clientOf>, url: string): Promise<unknown> {
+  return (await client(url, "GET /v1/account")).body["balance"];
+}
+
+async function expectLedgerValid(settings: Settings): Promise<void> {
+  const { code, stdout } = await runPostern(["admin", "verify-ledger", "--full"], settings);
+  expect([code, code === 0 ? "" : stdout]).toEqual([0, ""]);
 }
 
 async function createAccount(url: string): Promise<Record<string, string>> {
