@@ -62,7 +62,7 @@ test(
     await tabTo(page, /^a Failed$/);
     await page.keyboard.press("Enter");
     await page.waitForURL(/outcome=failed/);
-    await tabTo(page, /^a \d\d:\d\d:\d\d/);
+    await tabTo(page, /^a \d\d:\d\d:\d\d$/);
     await page.keyboard.press("Enter");
     await page.waitForURL(/\/logs\/req_/);
     const notice = page.getByRole("main").getByRole("status").first();

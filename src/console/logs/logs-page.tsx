@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
 import { formatCost, formatInteger, formatMilliseconds } from "../../base/format.ts";
 import { Card, EmptyState, Segments, Tag } from "../../http/pages/components/content.tsx";
-import { ClockTime, RelativeTime } from "../../http/pages/components/time.tsx";
+import { ClockLink, RelativeTime } from "../../http/pages/components/time.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { type Column, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -231,11 +231,16 @@ function callCells(
     isShort = false,
   }: Pick<CallTableProps, "keyNames" | "workspace" | "isShort">,
 ): readonly Child[] {
+  const href = `${workspacePath(workspace.accountId, "/logs")}/${call.id}`;
   const count = (tokens: number): string => (tokens === 0 ? "–" : formatInteger(tokens));
   return [
-    <a href={`${workspacePath(workspace.accountId, "/logs")}/${call.id}`}>
-      {isShort ? <RelativeTime at={call.createdAt} /> : <ClockTime at={call.createdAt} />}
-    </a>,
+    isShort ? (
+      <a href={href}>
+        <RelativeTime at={call.createdAt} />
+      </a>
+    ) : (
+      <ClockLink at={call.createdAt} href={href} />
+    ),
     <>
       <ModelName id={call.model} />
       {isShort ? null : (

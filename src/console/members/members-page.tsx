@@ -109,8 +109,8 @@ export function membersPage(props: MembersPageProps): PageLayout {
           />
           <PageLinks accountId={accountId} listing={listing} />
         </Card>
-        {canInvite ? <InviteForm {...props} /> : null}
         {canInvite && listing.invitations.length > 0 ? <Invitations {...props} /> : null}
+        {canInvite ? <InviteForm {...props} /> : null}
         <LeaveWorkspaceCard {...props} />
       </>
     ),
@@ -246,7 +246,11 @@ function Invitations({ user, workspace, listing }: MembersPageProps): Child {
           <Tag>{ROLE_LABELS[invitation.role]}</Tag>,
           invitation.invitedBy,
           utcDay(invitation.expiresAt),
-          <form method="post" action={workspacePath(workspace.accountId, "/members")}>
+          <form
+            class="row-actions"
+            method="post"
+            action={workspacePath(workspace.accountId, "/members")}
+          >
             <HiddenFields user={user} fields={{ do: "withdraw", invitation: invitation.id }} />
             <button type="submit" class="plain">
               Withdraw <span class="visually-hidden">the invitation of {invitation.email}</span>

@@ -39,6 +39,8 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
         <div class="side-by-side">
           {hasPermission(workspace.role, "workspace.rename") ? <NameForm {...props} /> : null}
           <TimeZoneForm {...props} />
+        </div>
+        <div class="side-by-side">
           <Card id="emails" title="Emails">
             <p>
               <a href="/emails">Choose which emails you get</a>. The choice applies to all your

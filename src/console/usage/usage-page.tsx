@@ -116,9 +116,7 @@ function NoCalls({
   const isFiltered = [model, key, provider, api, label].some((value) => value !== undefined);
   return (
     <Card id="no-calls" title="Usage">
-      <EmptyState
-        title={isFiltered ? "No calls match these filters" : `No calls, ${periodText(period)}`}
-      >
+      <EmptyState title={isFiltered ? "No calls match these filters" : noCallsText(period)}>
         <p class="muted">
           Spend, tokens and latency by model, key, provider, API and label appear here after a call.
         </p>
@@ -126,6 +124,12 @@ function NoCalls({
       </EmptyState>
     </Card>
   );
+}
+
+function noCallsText(period: Period): string {
+  const text = periodText(period);
+  if (period.range === "yesterday") return "No calls yesterday";
+  return period.range === undefined ? `No calls, ${text}` : `No calls in the last ${text}`;
 }
 
 function GroupLinks({

@@ -23,15 +23,17 @@ export function DateTime({ at }: { readonly at: number }): Child {
   );
 }
 
-/** The time of day, and the day below it. */
-export function ClockTime({ at }: { readonly at: number }): Child {
+/** The time of day as a link, and the day below it. */
+export function ClockLink({ at, href }: { readonly at: number; readonly href: string }): Child {
   const timeZone = useContext(TimeZone);
   const { time, day } = formatClock(at, timeZone);
   return (
-    <time datetime={new Date(at).toISOString()} title={formatDateTime(at, timeZone)}>
-      {time}
+    <>
+      <a href={href} title={formatDateTime(at, timeZone)}>
+        <time datetime={new Date(at).toISOString()}>{time}</time>
+      </a>
       <span class="type">{day}</span>
-    </time>
+    </>
   );
 }
 
