@@ -3,19 +3,11 @@
 
 import { createHash } from "node:crypto";
 import type { Child } from "hono/jsx";
+import { STYLESHEET } from "../http/pages/assets.ts";
+import { Tag } from "../http/pages/components/content.tsx";
 
-const STYLE = `:root{color-scheme:light dark}
-body{margin:0 auto;padding:4rem 1.25rem;max-width:26rem;font:1.0625rem/1.55 system-ui,sans-serif;overflow-wrap:anywhere}
-.flag{display:inline-block;padding:.2rem .6rem;border:1px solid;border-radius:1rem;font-size:.85rem}
-h1{font-size:1.6rem;font-weight:600;line-height:1.2}
-label{display:block;margin:1.25rem 0 .3rem;font-weight:600}
-input{box-sizing:border-box;width:100%;min-height:2.75rem;padding:.5rem .7rem;border:1px solid #8d8577;border-radius:6px;font:inherit}
-input[name=code]{font-family:ui-monospace,monospace;font-size:1.5rem;letter-spacing:.2em}
-button{margin-top:1.25rem;min-height:2.75rem;padding:.6rem 1.4rem;border:0;border-radius:6px;background:#1d5d53;color:#fff;font:600 1rem system-ui,sans-serif;cursor:pointer}
-:focus-visible{outline:3px solid #4a9a8c;outline-offset:2px}
-.error{color:light-dark(#b3261e,#ff8a7d);font-weight:600}
-.hint{opacity:.75}`;
-
+// In the page, because this server has its own origin.
+const STYLE = STYLESHEET.body;
 const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
 
 /** Browsers check the redirect after a form against `form-action`, so it needs the gateway's origin. */
@@ -53,7 +45,9 @@ export function emailPage(uid: string, { email, error }: SignInFormState): strin
           autofocus
         />
         <FieldError text={error} />
-        <button type="submit">Continue</button>
+        <div class="actions">
+          <button type="submit">Continue</button>
+        </div>
       </form>
     </>,
   );
@@ -72,6 +66,7 @@ export function codePage(uid: string, { email, error }: SignInFormState): string
         <input
           id="code"
           name="code"
+          class="code-digits"
           inputmode="numeric"
           pattern="[0-9 ]*"
           autocomplete="one-time-code"
@@ -79,7 +74,9 @@ export function codePage(uid: string, { email, error }: SignInFormState): string
           autofocus
         />
         <FieldError text={error} />
-        <button type="submit">Sign in</button>
+        <div class="actions">
+          <button type="submit">Sign in</button>
+        </div>
       </form>
       <p class="hint">
         <a href={`/interaction/${uid}`}>Use another email address</a>
@@ -115,11 +112,12 @@ function layout(title: string, main: Child): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <style dangerouslySetInnerHTML={{ __html: STYLE }} />
       </head>
-      <body>
-        <main>
-          <p class="flag">Development sign-in</p>
-          {main}
-        </main>
+      <body class="plain">
+        <header class="site-header">
+          <span class="brand">Postern</span>
+          <Tag tone="warn">Development sign-in</Tag>
+        </header>
+        <main>{main}</main>
       </body>
     </html>
   );
