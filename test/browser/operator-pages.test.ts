@@ -166,6 +166,18 @@ describe.each(PAGE_MODES)("operator page %s on %s in %s mode", (name, screen, sc
     expect(unlabeled).toEqual([]);
   });
 
+  // The table of a chart has a column for each provider.
+  test("shows tables without scrolling them sideways", async () => {
+    const scrolling = await opened.page
+      .locator(".scroll:not(.chart-table *)")
+      .evaluateAll((regions) =>
+        regions
+          .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+          .map((region) => region.getAttribute("aria-label")),
+      );
+    expect(scrolling).toEqual([]);
+  });
+
   test("follows the preferred color scheme", async () => {
     const background = await opened.page.evaluate(() =>
       (getComputedStyle(document.body).backgroundColor.match(/\d+/g) ?? []).map(Number),

@@ -101,7 +101,7 @@ function DeliveryTable({ user, workspace, webhook, deliveries }: DeliveryLogPage
       isStacked
       columns={[
         { name: "Time", isDate: true },
-        { name: "Event" },
+        { name: "Event", isWide: true },
         { name: "Status" },
         { name: "Response" },
         { name: "Attempts", isNumber: true },

@@ -100,13 +100,14 @@ function NetworkTable({ networks }: Pick<GrantsPageProps, "networks">): Child {
   return (
     <Table
       label="Networks that created most accounts"
+      isStacked
       columns={[
         { name: "Network" },
         { name: "Accounts", isNumber: true },
         { name: "Claimed", isNumber: true },
-        { name: "Promotional credit left", isNumber: true, isExtra: true },
-        { name: "Paid credit left", isNumber: true, isExtra: true },
-        { name: "Latest account" },
+        { name: "Promotional credit left", isNumber: true },
+        { name: "Paid credit left", isNumber: true },
+        { name: "Latest account", isWide: true },
       ]}
       rows={networks.map((use) => [
         <code>{use.network}</code>,
@@ -136,14 +137,15 @@ function AgentTable({
   return (
     <Table
       label="Operators of verified agents"
+      isStacked
       columns={[
         { name: "Operator" },
         { name: "Accounts", isNumber: true },
         { name: "Claimed", isNumber: true },
         { name: "Starting credit", isNumber: true },
-        { name: "This hour", isNumber: true, isExtra: true },
-        { name: "Credit per account", isNumber: true, isExtra: true },
-        { name: "Latest account" },
+        { name: "This hour", isNumber: true },
+        { name: "Credit per account", isNumber: true },
+        { name: "Latest account", isWide: true },
       ]}
       rows={agents.map((use) => {
         const listed = verifiedAgents.find(({ url }) => url === use.url);

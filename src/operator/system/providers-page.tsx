@@ -95,14 +95,15 @@ function ProviderTable({ providers }: { readonly providers: readonly ProviderHea
   return (
     <Table
       label="Providers"
+      isStacked
       columns={[
         { name: "Provider" },
         { name: "Health" },
         { name: "Calls", isNumber: true },
-        { name: "Failed attempts", isNumber: true, isExtra: true },
+        { name: "Failed attempts", isNumber: true },
         { name: "Error rate", isNumber: true },
-        { name: "First token", isNumber: true, isExtra: true },
-        { name: "Latency", isNumber: true, isExtra: true },
+        { name: "First token", isNumber: true },
+        { name: "Latency", isNumber: true },
         { name: "Charged today", isNumber: true },
       ]}
       rows={providers.map((provider, index) => [
@@ -131,13 +132,14 @@ function ModelTable({ models }: { readonly models: readonly ModelHealth[] }): Ch
   return (
     <Table
       label="Models"
+      isStacked
       columns={[
         { name: "Model" },
         { name: "Calls", isNumber: true },
-        { name: "Failed attempts", isNumber: true, isExtra: true },
+        { name: "Failed attempts", isNumber: true },
         { name: "Error rate", isNumber: true },
-        { name: "First token", isNumber: true, isExtra: true },
-        { name: "Latency", isNumber: true, isExtra: true },
+        { name: "First token", isNumber: true },
+        { name: "Latency", isNumber: true },
         { name: "Charged", isNumber: true },
       ]}
       rows={models.map((figures, index) => [
@@ -180,6 +182,7 @@ function CircuitTable({ circuits }: { readonly circuits: ProviderHealth["openCir
   return (
     <Table
       label="Open circuits"
+      isStacked
       columns={[{ name: "Provider" }, { name: "Model" }, { name: "Account" }, { name: "Process" }]}
       rows={circuits.map(({ provider, account, model, process }) => [
         provider,
