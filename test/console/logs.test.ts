@@ -74,9 +74,9 @@ describeEachStore((store) => {
 
     test("shows the price of a call line by line, its attempts, trace and losses", async () => {
       const text = textOf(await visit(`/logs/${history.callId}`));
-      expect(text).toMatch(/Input 1,866 0\.000002 2 0\.003732 /);
-      expect(text).toMatch(/Cache read 1,865 0\.0000002 0\.2 0\.000373 /);
-      expect(text).toMatch(/Output 143 0\.000006 6 0\.000858 /);
+      expect(text).toMatch(/Input 1,866 0\.0000020 2\.00 0\.003732 /);
+      expect(text).toMatch(/Cache read 1,865 0\.0000002 0\.20 0\.000373 /);
+      expect(text).toMatch(/Output 143 0\.0000060 6\.00 0\.000858 /);
       expect(text).toContain("Total at list prices 0.004963");
       expect(text).toMatch(/1 openai mistral\/ large-3 529 212 ms 2 mistral mistral\/ large-3 200/);
       expect(text).toContain("4bf92f3577b34da6a3ce929d0e0e4736");

@@ -2,7 +2,13 @@
 // One call: what it cost line by line, its attempts, its headers and what a translation dropped.
 
 import type { Child } from "hono/jsx";
-import { formatInteger, formatMilliseconds, formatUsd, pluralize } from "../../base/format.ts";
+import {
+  capitalize,
+  formatInteger,
+  formatMilliseconds,
+  formatUsd,
+  pluralize,
+} from "../../base/format.ts";
 import { usdText } from "../../base/money.ts";
 import {
   Card,
@@ -105,6 +111,10 @@ function PriceCard({ call }: { readonly call: UsageRecord }): Child {
         <p>No tokens were charged, so the call cost nothing.</p>
       </Card>
     );
+  const unitPrices = alignDecimals(call.price.map(({ usd }) => usd));
+  const millionPrices = alignDecimals(call.price.map(({ usd }) => perMillion(usd)));
+  const total = usdText(listPriceOf(call.price));
+  const amounts = alignDecimals([...call.price.map(lineAmount), total]);
   return (
     <Card
       id="price"
@@ -120,19 +130,19 @@ function PriceCard({ call }: { readonly call: UsageRecord }): Child {
           { name: "Per million", isNumber: true },
           { name: "Amount", isNumber: true },
         ]}
-        rows={call.price.map((line) => [
+        rows={call.price.map((line, index) => [
           <>
-            {meterName(line.meter)}
+            {capitalize(line.meter.replaceAll("_", " "))}
             {line.model === undefined ? null : (
               <span class="type">at the price of {line.model}</span>
             )}
           </>,
           formatInteger(line.count),
-          line.usd,
-          perMillion(line.usd),
-          lineAmount(line),
+          unitPrices[index] ?? "",
+          millionPrices[index] ?? "",
+          amounts[index] ?? "",
         ])}
-        footer={["Total at list prices", "", "", "", usdText(listPriceOf(call.price))]}
+        footer={["Total at list prices", "", "", "", amounts.at(-1) ?? ""]}
       />
       {call.byok ? (
         <p class="note">The call used your own provider key, so Postern charged nothing.</p>
@@ -143,10 +153,11 @@ function PriceCard({ call }: { readonly call: UsageRecord }): Child {
   );
 }
 
-/** `Cache read`. */
-function meterName(meter: string): string {
-  const text = meter.replaceAll("_", " ");
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+/** Equally many decimals, so that the decimal points of a column are below each other. */
+function alignDecimals(amounts: readonly string[]): readonly string[] {
+  const parts = amounts.map((amount) => amount.split("."));
+  const decimals = Math.max(2, ...parts.map(([, fraction = ""]) => fraction.length));
+  return parts.map(([whole = "0", fraction = ""]) => `${whole}.${fraction.padEnd(decimals, "0")}`);
 }
 
 /** Moves the decimal point by six places, without floats. */
