@@ -10,7 +10,7 @@ import consoleKeys from "../../../docs/images/console-keys.webp" with { type: "f
 import consoleLogs from "../../../docs/images/console-logs.webp" with { type: "file" };
 import consolePlayground from "../../../docs/images/console-playground.webp" with { type: "file" };
 import consoleUsage from "../../../docs/images/console-usage.webp" with { type: "file" };
-import consoleWebhooks from "../../../docs/images/console-webhooks.webp" with { type: "file" };
+import consoleDeliveries from "../../../docs/images/console-deliveries.webp" with { type: "file" };
 import modelPageImage from "../../../docs/images/model.webp" with { type: "file" };
 import modelsPageImage from "../../../docs/images/models.webp" with { type: "file" };
 import operatorReport from "../../../docs/images/operator-report.webp" with { type: "file" };
@@ -26,7 +26,7 @@ export const SITE_IMAGES: Readonly<Record<string, string>> = {
   "console-logs.webp": consoleLogs,
   "console-playground.webp": consolePlayground,
   "console-usage.webp": consoleUsage,
-  "console-webhooks.webp": consoleWebhooks,
+  "console-deliveries.webp": consoleDeliveries,
   "model.webp": modelPageImage,
   "models.webp": modelsPageImage,
   "operator-report.webp": operatorReport,

@@ -106,9 +106,10 @@ export function demoUsage(options: DemoUsageOptions): readonly UsageRecord[] {
 
 /** A call whose first provider was overloaded, with everything that a call's page shows. */
 export function detailedCall(options: DemoUsageOptions): UsageRecord {
-  const call = demoCall(options, options.now - 40_000, seededRandom(11));
+  const call = demoCall(options, options.now - 40_000, seededRandom(15));
   return {
     ...call,
+    api: "chat",
     outcome: "completed",
     status: 200,
     labels: ["job=nightly-eval", "team=search"],

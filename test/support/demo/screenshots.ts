@@ -90,7 +90,6 @@ const DOCUMENT_IMAGES: readonly (readonly [page: string, mode: DisplayMode])[] =
   ["console-usage", { screen: "desktop", scheme: "light" }],
   ["console-logs", { screen: "desktop", scheme: "light" }],
   ["console-call", { screen: "desktop", scheme: "light" }],
-  ["console-playground", { screen: "desktop", scheme: "dark" }],
   ["console-keys", { screen: "desktop", scheme: "light" }],
   ["console-budgets", { screen: "desktop", scheme: "light" }],
   ["console-billing", { screen: "desktop", scheme: "light" }],
@@ -98,6 +97,8 @@ const DOCUMENT_IMAGES: readonly (readonly [page: string, mode: DisplayMode])[] =
   ["models", { screen: "desktop", scheme: "light" }],
   ["model", { screen: "desktop", scheme: "dark" }],
   ["operator-report", { screen: "desktop", scheme: "light" }],
+  // Last, because it creates a key and a call.
+  ["console-playground", { screen: "desktop", scheme: "dark" }],
 ];
 
 const gateway = await startGateway({
