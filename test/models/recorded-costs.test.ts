@@ -14,23 +14,51 @@ import {
 
 const NOW = Date.parse("2026-11-21");
 
+/** Compares our price of each call with the provider's; counts by provider and reason. */
+function compareCosts(calls: readonly RecordedCost[]) {
+  const catalog = catalogOf(builtInModels());
+  const counts = new Map<string, number>();
+  const unexplained: string[] = [];
+  for (const call of calls) {
+    const usd = chargedUsd(catalog, call);
+    const reason = explainDifference({ call, usd });
+    if (reason === undefined)
+      unexplained.push(
+        `${call.provider} ${call.request_model} → ${call.response_models.join()}: provider's cost ${call.provider_cost_usd}, ours ${usd} ${call.path} ${JSON.stringify(call.usage)}`,
+      );
+    const key = `${call.provider}: ${reason ?? "UNEXPLAINED"}`;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return { counts, unexplained };
+}
+
 describe("price compared to the provider's stated cost", () => {
+  test("matches the cost of sample calls, and reports another one", () => {
+    // 1,000 tokens of input, of which 200 were cached, and 100 of output at $3, $0.75 and $15 a million.
+    const call: RecordedCost = {
+      path: "sample",
+      provider: "xai",
+      endpoint: "openai.chat",
+      request_model: "grok-4-0709",
+      response_models: ["grok-4-0709"],
+      created: null,
+      usage: {
+        prompt_tokens: 1_000,
+        completion_tokens: 100,
+        total_tokens: 1_100,
+        prompt_tokens_details: { cached_tokens: 200 },
+      },
+      provider_cost_usd: 0.00405,
+    };
+    const { counts, unexplained } = compareCosts([call, { ...call, provider_cost_usd: 0.005 }]);
+    expect(counts.get("xai: equal")).toBe(1);
+    expect(unexplained).toHaveLength(1);
+  });
+
   test.skipIf(skipWithoutRecordedCosts())(
     "matches every recorded cost to 1e-9 USD, or the difference is explained",
     () => {
-      const catalog = catalogOf(builtInModels());
-      const counts = new Map<string, number>();
-      const unexplained: string[] = [];
-      for (const call of recordedCosts()) {
-        const usd = chargedUsd(catalog, call);
-        const reason = explainDifference({ call, usd });
-        if (reason === undefined)
-          unexplained.push(
-            `${call.provider} ${call.request_model} → ${call.response_models.join()}: provider's cost ${call.provider_cost_usd}, ours ${usd} ${call.path} ${JSON.stringify(call.usage)}`,
-          );
-        const key = `${call.provider}: ${reason ?? "UNEXPLAINED"}`;
-        counts.set(key, (counts.get(key) ?? 0) + 1);
-      }
+      const { counts, unexplained } = compareCosts(recordedCosts());
       for (const [key, count] of [...counts].toSorted(([left], [right]) => (left < right ? -1 : 1)))
         console.log(`recorded cost  ${String(count).padStart(4)}  ${key}`);
       expect(unexplained).toEqual([]);

@@ -32,6 +32,7 @@ import {
   usageRecordOf,
   USD,
 } from "../support/harness.ts";
+import { sampleRecordings } from "../../wires/sample-recordings.ts";
 
 interface Case {
   readonly recording: Recording;
@@ -50,70 +51,89 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const random = seededRandom(20_261_121);
 
+interface Relayed {
+  /** Replies by API. */
+  readonly counts: Readonly<Record<Api, number>>;
+  /** Refused requests by field. */
+  readonly refused: ReadonlyMap<string, number>;
+  readonly wrong: readonly string[];
+}
+
+/** Relays each reply in chunks of random sizes, and compares what the client and the ledger get with the original. */
+async function relayAll(cases: readonly Case[]): Promise<Relayed> {
+  let current: Case | undefined;
+  const upstream = await startRawProvider(() => {
+    const reply = current?.reply ?? new Uint8Array();
+    const headers = {
+      "content-type":
+        current?.recording.stream === true
+          ? "text/event-stream; charset=utf-8"
+          : "application/json",
+    };
+    return { headers, body: reply, cuts: randomCuts(reply.length, random) };
+  });
+  const gateway = await startGateway({ providers: [], env: settingsFor(cases, upstream.url) });
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100_000n * USD);
+  const counts: Record<Api, number> = { chat: 0, responses: 0, messages: 0, embeddings: 0 };
+  const refused = new Map<string, number>();
+  const wrong: string[] = [];
+  for (const replayed of cases) {
+    current = replayed;
+    upstream.requests.length = 0;
+    const name = `${replayed.recording.file} ${replayed.recording.interaction}`;
+    const response = await fetch(gateway.url + PATHS[replayed.wire], {
+      method: "POST",
+      headers: account.headers,
+      body: replayed.sent,
+    });
+    const received = await response.text();
+    if (response.status === 400 && upstream.requests.length === 0) {
+      const param = String(errorOf(JSON.parse(received))["param"]);
+      if (!REFUSABLE.test(param)) wrong.push(`${name}: refused: ${received.slice(0, 300)}`);
+      refused.set(
+        param.replaceAll(/\d+/g, "n"),
+        (refused.get(param.replaceAll(/\d+/g, "n")) ?? 0) + 1,
+      );
+      continue;
+    }
+    counts[replayed.wire] += 1;
+    const problems = [
+      ...(response.status === 200 ? [] : [`status ${response.status}: ${received.slice(0, 300)}`]),
+      ...requestProblems(replayed, upstream.requests[0]),
+      ...(replayed.recording.stream
+        ? streamProblems(replayed, received)
+        : wholeProblems(replayed, received)),
+      ...recordProblems(
+        replayed,
+        await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")).catch(
+          () => ({}),
+        ),
+      ),
+    ];
+    if (problems.length > 0) wrong.push(`${name}: ${problems.join("; ")}`);
+  }
+  await expectSettledLedger(gateway.server.db);
+  await gateway.stop();
+  await upstream.stop();
+  return { counts, refused, wrong };
+}
+
+test("sample replies are relayed byte for byte except for the usage, and metered exactly", async () => {
+  const samples = (["chat", "responses", "messages"] as const).flatMap(sampleRecordings);
+  const { counts, wrong } = await relayAll(samples.flatMap((sample) => caseOf(sample) ?? []));
+  expect(wrong).toEqual([]);
+  expect(counts).toEqual({ chat: 2, responses: 2, messages: 2, embeddings: 0 });
+});
+
 describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded replies", () => {
   test("are relayed byte for byte except for the usage, in chunks of any size, and metered exactly", async () => {
     const cases = [...recordings()].flatMap((recording) => caseOf(recording) ?? []);
-    let current: Case | undefined;
-    const upstream = await startRawProvider(() => {
-      const reply = current?.reply ?? new Uint8Array();
-      const headers = {
-        "content-type":
-          current?.recording.stream === true
-            ? "text/event-stream; charset=utf-8"
-            : "application/json",
-      };
-      return { headers, body: reply, cuts: randomCuts(reply.length, random) };
-    });
-    const gateway = await startGateway({ providers: [], env: settingsFor(cases, upstream.url) });
-    const account = await registerAccount(gateway);
-    await grantCredits(gateway, account, 100_000n * USD);
-    const counts: Record<Api, number> = { chat: 0, responses: 0, messages: 0, embeddings: 0 };
-    const refused = new Map<string, number>();
-    const wrong: string[] = [];
-    for (const replayed of cases) {
-      current = replayed;
-      upstream.requests.length = 0;
-      const name = `${replayed.recording.file} ${replayed.recording.interaction}`;
-      const response = await fetch(gateway.url + PATHS[replayed.wire], {
-        method: "POST",
-        headers: account.headers,
-        body: replayed.sent,
-      });
-      const received = await response.text();
-      if (response.status === 400 && upstream.requests.length === 0) {
-        const param = String(errorOf(JSON.parse(received))["param"]);
-        if (!REFUSABLE.test(param)) wrong.push(`${name}: refused: ${received.slice(0, 300)}`);
-        refused.set(
-          param.replaceAll(/\d+/g, "n"),
-          (refused.get(param.replaceAll(/\d+/g, "n")) ?? 0) + 1,
-        );
-        continue;
-      }
-      counts[replayed.wire] += 1;
-      const problems = [
-        ...(response.status === 200
-          ? []
-          : [`status ${response.status}: ${received.slice(0, 300)}`]),
-        ...requestProblems(replayed, upstream.requests[0]),
-        ...(replayed.recording.stream
-          ? streamProblems(replayed, received)
-          : wholeProblems(replayed, received)),
-        ...recordProblems(
-          replayed,
-          await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")).catch(
-            () => ({}),
-          ),
-        ),
-      ];
-      if (problems.length > 0) wrong.push(`${name}: ${problems.join("; ")}`);
-    }
+    const { counts, refused, wrong } = await relayAll(cases);
     const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
     console.log(
       `» ${total} recordings relayed (chat ${counts.chat}, responses ${counts.responses}, messages ${counts.messages}, embeddings ${counts.embeddings}); refused as references or unpriced: ${JSON.stringify(Object.fromEntries(refused))}`,
     );
-    await expectSettledLedger(gateway.server.db);
-    await gateway.stop();
-    await upstream.stop();
     expect(wrong.slice(0, 20)).toEqual([]);
     expect(total).toBeGreaterThan(500);
   }, 240_000);

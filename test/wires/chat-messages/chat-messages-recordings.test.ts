@@ -17,6 +17,7 @@ import {
   skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
 import { replyToEvents } from "../reply-to-events.ts";
+import { sampleRecordings } from "../sample-recordings.ts";
 import {
   collectReply,
   readContext,
@@ -392,6 +393,22 @@ async function withRecordingName<T>(recording: Recording, check: () => T | Promi
     });
   }
 }
+
+test.each(["chat", "messages"] as const)(
+  "reads and translates the sample replies of %s, whole and streamed",
+  async (name) => {
+    for (const recording of sampleRecordings(name)) {
+      const body = parse(new TextDecoder().decode(recording.responseBody));
+      if (body !== undefined) {
+        checkRecordedReply(name, body, recording.provider);
+        continue;
+      }
+      const events = eventsOf(recording);
+      const payloads = events.flatMap((event) => parse(event.data) ?? []);
+      expect(await checkRecordedStream(name, recording.provider, events, payloads)).toBeUndefined();
+    }
+  },
+);
 
 describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traffic", () => {
   for (const name of ["chat", "messages"] as const) {

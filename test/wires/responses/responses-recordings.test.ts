@@ -15,6 +15,7 @@ import {
   skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
 import { replyToEvents } from "../reply-to-events.ts";
+import { sampleRecordings } from "../sample-recordings.ts";
 import {
   collectReply,
   ORIGIN,
@@ -227,6 +228,13 @@ async function checkRecordedStream(
   expect(await accumulate(text)).toEqual(expected);
   return undefined;
 }
+
+test("reads and rewrites the sample replies, whole and streamed", async () => {
+  for (const recording of sampleRecordings("responses"))
+    if (recording.stream)
+      expect(await checkRecordedStream(recording, eventsOf(recording))).toBeUndefined();
+    else await checkRecordedReply(recording, bodyOf(recording));
+});
 
 describe.skipIf(skipWithoutRecordings("wires: recorded Responses traffic"))(
   "recorded traffic",

@@ -20,8 +20,10 @@ import {
   skipWithoutRecordings,
   type Recording,
 } from "../../../support/recordings/recordings.ts";
+import { sampleRecordings } from "../../../wires/sample-recordings.ts";
 
 type Numbers = Readonly<Record<string, unknown>>;
+const RECORDED_WIRES = ["chat", "responses", "messages", "gemini", "converse"] as const;
 type Metered = Recording & { readonly wire: StreamedWire };
 
 // Replies with status 200 and a usage object that cannot be read, and why.
@@ -101,6 +103,67 @@ const CACHE_READS: Readonly<Record<StreamedWire, (usage: Numbers) => number>> = 
   converse: (usage) => numberAt(usage, "cacheReadInputTokens"),
 };
 
+/** How the metered usage differs from the provider's own numbers; undefined if it does not. */
+function problemOf(
+  { wire, provider, summary, file, interaction }: Metered,
+  usage: Usage,
+): string | undefined {
+  const parts = [usage, ...(wire === "messages" ? (usage.additional ?? []) : [])];
+  const sum = parts.reduce((total, part) => total + sumOf(part), 0);
+  const cacheRead = parts.reduce(
+    (total, part) => total + (part.tokens.cache_read ?? 0) + (part.tokens.cache_read_audio ?? 0),
+    0,
+  );
+  const total = TOTALS[wire](summary.usage, provider);
+  return sum === total && cacheRead === CACHE_READS[wire](summary.usage)
+    ? undefined
+    : `${file} ${interaction}: ${sum} of ${total}, cached ${cacheRead}: ${JSON.stringify(summary.usage)} -> ${JSON.stringify(usage)}`;
+}
+
+/** Expects the same result of parsing each event and of scanning the stream's bytes in pieces. */
+function checkScanned(recording: Metered): { readonly events: number; readonly read: number } {
+  const { meter } = meterOf(recording);
+  const byteMeter = createStreamMeter(recording.wire, recording.provider);
+  const parser = createSseParser();
+  const bytes = replayBytes(recording);
+  const slices = Math.ceil(bytes.length / 777);
+  const parsed = Array.from({ length: slices }, (_, at) =>
+    parser.push(bytes.subarray(at * 777, (at + 1) * 777)),
+  ).flat();
+
+  const read = parsed.filter((event) => scanEvent(byteMeter, event) !== "plain").length;
+  const rest = parser.end();
+  for (const event of rest) scanEvent(byteMeter, event);
+  expect(Buffer.concat([...parsed, ...rest].map((event) => event.raw)).equals(bytes)).toBe(true);
+  const where = `${recording.file} ${recording.interaction}`;
+  expect({
+    where,
+    usage: usageSoFar(byteMeter),
+    bytes: byteMeter.outputBytes,
+    model: byteMeter.model,
+  }).toEqual({
+    where,
+    usage: meter && usageSoFar(meter),
+    bytes: meter?.outputBytes ?? 0,
+    model: meter?.model,
+  });
+  const ends = (one: StreamMeter | undefined) => ({
+    where,
+    ends: one && [one.isUsageFinal, isReplyComplete(one), one.failed],
+  });
+  expect(ends(byteMeter)).toEqual(ends(meter));
+  return { events: parsed.length, read };
+}
+
+test("the sample replies are metered as their provider reports, also when scanned as bytes", () => {
+  for (const recording of RECORDED_WIRES.flatMap(sampleRecordings).filter(hasWire)) {
+    const { usage } = meterOf(recording);
+    expect(usage).toBeDefined();
+    if (usage !== undefined) expect(problemOf(recording, usage)).toBeUndefined();
+    if (recording.stream && recording.wire !== "converse") checkScanned(recording);
+  }
+});
+
 describe.skipIf(skipWithoutRecordings("metering recorded replies"))("recorded replies", () => {
   test("are metered as their provider reports, and none is missed", () => {
     const counts: Record<StreamedWire, number> = {
@@ -133,19 +196,8 @@ describe.skipIf(skipWithoutRecordings("metering recorded replies"))("recorded re
         withoutSummary.push(file);
         continue;
       }
-      const parts = [usage, ...(wire === "messages" ? (usage.additional ?? []) : [])];
-      const sum = parts.reduce((total, part) => total + sumOf(part), 0);
-      const cacheRead = parts.reduce(
-        (total, part) =>
-          total + (part.tokens.cache_read ?? 0) + (part.tokens.cache_read_audio ?? 0),
-        0,
-      );
-      const total = TOTALS[wire](summary.usage, recording.provider);
-      if (sum !== total || cacheRead !== CACHE_READS[wire](summary.usage)) {
-        wrong.push(
-          `${file} ${interaction}: ${sum} of ${total}, cached ${cacheRead}: ${JSON.stringify(summary.usage)} -> ${JSON.stringify(usage)}`,
-        );
-      }
+      const problem = problemOf(recording, usage);
+      if (problem !== undefined) wrong.push(problem);
     }
     const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
     console.log(
@@ -164,42 +216,13 @@ describe.skipIf(skipWithoutRecordings("metering recorded replies"))("recorded re
     let read = 0;
     for (const recording of recordings()) {
       if (!hasWire(recording) || !recording.stream || recording.wire === "converse") continue;
-      const { meter } = meterOf(recording);
-      const byteMeter = createStreamMeter(recording.wire, recording.provider);
-      const parser = createSseParser();
-      const bytes = replayBytes(recording);
-      const slices = Math.ceil(bytes.length / 777);
-      const parsed = Array.from({ length: slices }, (_, at) =>
-        parser.push(bytes.subarray(at * 777, (at + 1) * 777)),
-      ).flat();
-      events += parsed.length;
-      read += parsed.filter((event) => scanEvent(byteMeter, event) !== "plain").length;
-      const rest = parser.end();
-      for (const event of rest) scanEvent(byteMeter, event);
-      expect(Buffer.concat([...parsed, ...rest].map((event) => event.raw)).equals(bytes)).toBe(
-        true,
-      );
+      const scanned = checkScanned(recording);
+      events += scanned.events;
+      read += scanned.read;
       streams++;
-      const where = `${recording.file} ${recording.interaction}`;
-      expect({
-        where,
-        usage: usageSoFar(byteMeter),
-        bytes: byteMeter.outputBytes,
-        model: byteMeter.model,
-      }).toEqual({
-        where,
-        usage: meter && usageSoFar(meter),
-        bytes: meter?.outputBytes ?? 0,
-        model: meter?.model,
-      });
-      const ends = (one: StreamMeter | undefined) => ({
-        where,
-        ends: one && [one.isUsageFinal, isReplyComplete(one), one.failed],
-      });
-      expect(ends(byteMeter)).toEqual(ends(meter));
     }
     console.log(
-      `${streams} streams scanned as bytes: ${read} of ${events} eventshad usage, a failure or the end`,
+      `${streams} streams scanned as bytes: ${read} of ${events} events had usage, a failure or the end`,
     );
   });
 });
