@@ -353,6 +353,25 @@ describe("a reference to an object in the provider account", () => {
     },
   );
 
+  test.each(["vector_store_ids", "collection_ids", "library_ids"])(
+    "to stored documents (%s) is rejected before credits are held, with what to send instead",
+    async (field) => {
+      // Costs more than the starting credit, so a hold would be a 402.
+      const max_output_tokens = 100_000;
+      const more = { max_output_tokens, ...tools({ type: "file_search", [field]: ["stored_1"] }) };
+      const response = await postCall(
+        gateway,
+        await registerAccount(gateway),
+        "responses",
+        bodyOf("responses", "x", { model: MODELS.responses, ...more }),
+      );
+      expect(errorOf(await response.json())).toMatchObject({
+        param: `tools[0].${field}`,
+        message: expect.stringContaining("Send the documents in the request"),
+      });
+    },
+  );
+
   test.each(HARMLESS.map(([api, more]) => ({ api, more })))(
     "is not found in the caller's own data ($api, case %#)",
     async ({ api, more }) => {
