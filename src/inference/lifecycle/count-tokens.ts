@@ -10,7 +10,7 @@ import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
 import { allowedCandidates } from "./key-policy.ts";
-import { type FreezeDeps, rejectIfFrozen } from "./hold.ts";
+import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";

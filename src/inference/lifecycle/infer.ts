@@ -13,12 +13,12 @@ import {
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, OpenCall } from "./call.ts";
-import { ensureHold, type HoldDeps, releaseHold } from "./hold.ts";
-import { withShortfall } from "./hold-faults.ts";
+import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
+import { withShortfall } from "./hold/hold-faults.ts";
 import type { TokenRateLimit } from "./key-policy.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
-import { respond, type RespondDeps } from "./respond.ts";
+import { respond, type RespondDeps } from "./reply/respond.ts";
 import { routeCall } from "./route-call.ts";
 import { type SettleDeps, settleFailed } from "./settle.ts";
 

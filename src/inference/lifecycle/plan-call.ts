@@ -8,7 +8,7 @@ import { planFor } from "../translate/plan.ts";
 import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
 import type { CreatePlan, HeldCall, Hold, OpenCall } from "./call.ts";
-import { cancelSignalOf } from "./client-disconnect.ts";
+import { cancelSignalOf } from "./reply/client-disconnect.ts";
 
 export interface PlanDeps {
   /** A stable name for the account that reveals nothing about it. */

@@ -12,7 +12,7 @@ import {
 } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import type { CallInput } from "./call.ts";
-import { type FreezeDeps, rejectIfFrozen } from "./hold.ts";
+import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
 import { routeCall } from "./route-call.ts";
 
 export interface QuoteDeps extends FreezeDeps {

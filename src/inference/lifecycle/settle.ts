@@ -10,9 +10,9 @@ import { tokenTotals } from "../metering/charge.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
-import { releaseHold } from "./hold.ts";
+import { releaseHold } from "./hold/hold.ts";
 import type { TokenRateLimit } from "./key-policy.ts";
-import { chargeAbandoned, NOTHING_BILLED } from "./meter.ts";
+import { chargeAbandoned, NOTHING_BILLED } from "./reply/meter.ts";
 
 export interface SettleDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "settle">;

@@ -4,7 +4,7 @@ import { Fault } from "../../base/fault.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import { type Db, isUnavailable, type Reader, type Tx } from "../../store/db.ts";
 import type { CallInput, StoredReply } from "./call.ts";
-import { replayReply } from "./idempotent-reply.ts";
+import { replayReply } from "./reply/idempotent-reply.ts";
 
 export interface IdempotencyDeps {
   readonly db: Db;

@@ -4,7 +4,7 @@
 import {
   drainMsFor,
   type OngoingCall,
-} from "../../../src/inference/lifecycle/client-disconnect.ts";
+} from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { parseRequest } from "../../../src/inference/request/parse-request.ts";
 

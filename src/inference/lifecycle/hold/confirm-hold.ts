@@ -1,8 +1,8 @@
 // Whether a call's credits are still held. A process that was suspended has lost its lease, and with it perhaps its holds.
 
-import { Fault } from "../../base/fault.ts";
-import type { Lease } from "../../ledger/lease.ts";
-import type { HeldCall } from "./call.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { Lease } from "../../../ledger/lease.ts";
+import type { HeldCall } from "../call.ts";
 
 /** True at once for most calls: the store is asked only after an interruption of the lease. */
 export function confirmHold(

@@ -1,7 +1,7 @@
 // The errors of a hold that the ledger refused: what is missing, and how the caller can get it.
 
-import { CLAIM_STEP, Fault, type NextStep } from "../../base/fault.ts";
-import { formatUsd } from "../../base/format.ts";
+import { CLAIM_STEP, Fault, type NextStep } from "../../../base/fault.ts";
+import { formatUsd } from "../../../base/format.ts";
 import {
   type Nano,
   NANO_PER_CREDIT,
@@ -9,12 +9,12 @@ import {
   creditsOf,
   maxNano,
   usdText,
-} from "../../base/money.ts";
-import type { BudgetState } from "../../ledger/budget-rules.ts";
-import type { HoldOutcome } from "../../ledger/decide.ts";
-import type { Freeze } from "../../ledger/freezes.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
-import { affordableTokens, type CostEstimate } from "../metering/cost-estimate.ts";
+} from "../../../base/money.ts";
+import type { BudgetState } from "../../../ledger/budget-rules.ts";
+import type { HoldOutcome } from "../../../ledger/decide.ts";
+import type { Freeze } from "../../../ledger/freezes.ts";
+import type { ParsedRequest } from "../../request/parse-request.ts";
+import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
 
 const MIN_SUGGESTED_PURCHASE_USD = 10n;
 

@@ -1,16 +1,16 @@
 // Holds credits for a call. One hold covers every candidate that may have to be paid for. A candidate on the caller's
 // provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
 
-import { Fault } from "../../base/fault.ts";
-import { MINUTE_MS } from "../../base/time.ts";
-import type { KeyPolicy } from "../../http/key-policy.ts";
-import type { HoldRequest, KeyRateLimit } from "../../ledger/decide.ts";
-import type { Freeze } from "../../ledger/freezes.ts";
-import type { Lease } from "../../ledger/lease.ts";
-import type { Ledger } from "../../ledger/ledger.ts";
-import type { CostEstimate } from "../metering/cost-estimate.ts";
-import { mostExpensive, type PricedCandidate } from "../routing/priced-candidates.ts";
-import type { CallInput, Hold, OpenCall, SettledCall } from "./call.ts";
+import { Fault } from "../../../base/fault.ts";
+import { MINUTE_MS } from "../../../base/time.ts";
+import type { KeyPolicy } from "../../../http/key-policy.ts";
+import type { HoldRequest, KeyRateLimit } from "../../../ledger/decide.ts";
+import type { Freeze } from "../../../ledger/freezes.ts";
+import type { Lease } from "../../../ledger/lease.ts";
+import type { Ledger } from "../../../ledger/ledger.ts";
+import type { CostEstimate } from "../../metering/cost-estimate.ts";
+import { mostExpensive, type PricedCandidate } from "../../routing/priced-candidates.ts";
+import type { CallInput, Hold, OpenCall, SettledCall } from "../call.ts";
 import { holdFault, closingFault, operatorFreezeFault } from "./hold-faults.ts";
 
 export interface HoldDeps extends FreezeDeps {

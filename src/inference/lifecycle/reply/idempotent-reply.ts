@@ -1,7 +1,7 @@
 // The stored form of a response for `Idempotency-Key`: one line of JSON with the gateway's headers, then the body.
 
-import { Fault } from "../../base/fault.ts";
-import type { StoredReply } from "./call.ts";
+import { Fault } from "../../../base/fault.ts";
+import type { StoredReply } from "../call.ts";
 
 const STORED_REPLY_MAX_BYTES = 8 * 1_048_576;
 const TOO_LARGE_REPLY: StoredReply = { status: 409, body: "" };

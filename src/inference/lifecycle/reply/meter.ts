@@ -1,8 +1,8 @@
 // Prices what a call has used: by the provider's usage; by an estimate of its input and what was relayed if the client left
 // before the usage came; at nothing if the provider failed without it.
 
-import type { Usage } from "../../base/usage-meters.ts";
-import { limitsOf } from "../../models/catalog.ts";
+import type { Usage } from "../../../base/usage-meters.ts";
+import { limitsOf } from "../../../models/catalog.ts";
 import {
   chargeFor,
   type ChargeContext,
@@ -10,11 +10,11 @@ import {
   isEmptyUsage,
   NO_CHARGE,
   type UsageCharge,
-} from "../metering/charge.ts";
-import { estimateInputTokens } from "../metering/input-estimate.ts";
-import { type StreamMeter, usageSoFar } from "../metering/usage/stream-meter.ts";
-import type { StreamOutcome } from "../streaming/relay-options.ts";
-import type { HeldCall, MeteredReply } from "./call.ts";
+} from "../../metering/charge.ts";
+import { estimateInputTokens } from "../../metering/input-estimate.ts";
+import { type StreamMeter, usageSoFar } from "../../metering/usage/stream-meter.ts";
+import type { StreamOutcome } from "../../streaming/relay-options.ts";
+import type { HeldCall, MeteredReply } from "../call.ts";
 
 /** A charge, and what the account pays of it: nothing if the provider bills the caller's own key. */
 export type BilledCharge = Pick<MeteredReply, "charge" | "cost">;

@@ -1,7 +1,7 @@
 // The headers of a model call's response: the gateway's own, and those of the provider that are of use to the caller.
 
-import { CORS_HEADERS } from "../../http/response.ts";
-import type { HeldCall } from "./call.ts";
+import { CORS_HEADERS } from "../../../http/response.ts";
+import type { HeldCall } from "../call.ts";
 
 /** Together, Node's HTTP client accepts headers of up to 16 KiB. */
 const DROPPED_HEADER_MAX_LENGTH = 4_000;
