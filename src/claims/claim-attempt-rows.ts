@@ -12,7 +12,7 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import type { ClaimAttempt } from "./claim-attempt.ts";
+import { type ClaimAttempt, claimStateOf } from "./claim-attempt.ts";
 
 // `isClaimedByOther` depends on the account and its first owner, so both are joined.
 const SELECT = `select claim_attempt.*, account.claimed_at as account_claimed_at, first.email_folded as owner_email
@@ -88,6 +88,16 @@ export async function readOpenAttempts(
       [accountId],
     ),
   );
+}
+
+/** The attempts of an account that a person can still accept. */
+export async function listPendingAttempts(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<readonly ClaimAttempt[]> {
+  const open = await readOpenAttempts(reader, accountId);
+  return open.filter((attempt) => claimStateOf(attempt, now) === "initiated");
 }
 
 /** The newest attempt started by this key; if it started none, the newest of the account. */

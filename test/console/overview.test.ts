@@ -37,6 +37,19 @@ describeEachStore((store) => {
       expect(members.text).toContain(owner.email);
     });
 
+    test("tells owners of the people that an agent invited", async () => {
+      const { gateway, account, owner, developer } = fixture;
+      await fetch(`${gateway.url}/agent/identity/claim`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ email: "colleague@example.com" }),
+      });
+      const path = `/console/${account.id}`;
+      const sentence = "An agent of this workspace invited colleague@example.com";
+      expect(textOf(await visitPage(gateway, path, owner))).toContain(sentence);
+      expect(textOf(await visitPage(gateway, path, developer))).not.toContain(sentence);
+    });
+
     test("makes wide tables scrollable by keyboard, with a label", async () => {
       const { gateway, account, owner } = fixture;
       for (const page of ["", "/usage", "/audit"]) {

@@ -35,6 +35,9 @@ export function Attention({ workspace, overview, now }: AttentionProps): Child {
       <BalanceNotice workspace={workspace} overview={overview} />
       <BudgetNotices workspace={workspace} overview={overview} />
       <KeyNotices workspace={workspace} overview={overview} now={now} />
+      {hasPermission(workspace.role, "members.invite") ? (
+        <ClaimNotices workspace={workspace} overview={overview} />
+      ) : null}
       {hasPermission(workspace.role, "webhooks.read") ? (
         <WebhookNotices workspace={workspace} overview={overview} />
       ) : null}
@@ -160,6 +163,23 @@ function keyMark(key: Key): Child {
 
 function usedPercent({ limit, spent }: Key): string {
   return limit === null || limit === 0n ? "100%" : formatPercent(Number(spent) / Number(limit));
+}
+
+function ClaimNotices({ workspace, overview: { pendingClaims } }: NoticeProps): Child {
+  const link = { href: workspacePath(workspace.accountId, "/members"), label: "Review members" };
+  return (
+    <>
+      {pendingClaims.map(({ email, expiresAt }) => (
+        <Notice link={link}>
+          An agent of this workspace invited{" "}
+          <b>
+            <bdi>{email}</bdi>
+          </b>
+          . The invitation expires on <DateTime at={expiresAt} />.
+        </Notice>
+      ))}
+    </>
+  );
 }
 
 function WebhookNotices({ workspace, overview: { webhooks } }: NoticeProps): Child {

@@ -7,6 +7,8 @@ import {
   readAutoTopUpSummary,
   type AutoTopUpSummary,
 } from "../../billing/top-up/auto-top-up-summary.ts";
+import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
+import { listPendingAttempts } from "../../claims/claim-attempt-rows.ts";
 import { type Key, listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
@@ -44,6 +46,8 @@ export interface Overview {
   readonly webhooks: readonly Webhook[];
   readonly liveKeys: number;
   readonly members: number;
+  /** Started by agents, not yet accepted. */
+  readonly pendingClaims: readonly ClaimAttempt[];
   readonly usage: OverviewUsage;
 }
 
@@ -80,13 +84,14 @@ export async function readOverview(
     listKeysFrom(db, accountId, { revoked: false, limit: KEYS_SHOWN_MAX, now }),
     listLiveWebhooks(db, accountId),
   ]);
-  const [liveKeys, members, usage] = await Promise.all([
+  const [liveKeys, members, pendingClaims, usage] = await Promise.all([
     countLiveKeys(db, accountId, now),
     countMembers(db, accountId),
+    listPendingAttempts(db, accountId, now),
     readUsage(db, (reader) => readOverviewUsage(reader, accountId, view)),
   ]);
   const state = { balance, lowThreshold, freeze, topUp, budgets, keys, webhooks };
-  return { ...state, liveKeys, members, usage };
+  return { ...state, liveKeys, members, pendingClaims, usage };
 }
 
 async function readOverviewUsage(

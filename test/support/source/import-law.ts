@@ -64,6 +64,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "keys",
     "provider-keys",
     "accounts",
+    "claims",
     "events",
     "budgets",
     "webhooks",
