@@ -182,6 +182,15 @@ describe("the documentation", () => {
     await context.close();
   });
 
+  test("remembers the SDK of its examples on other pages", async () => {
+    const mode = { screen: "desktop", scheme: "light" } as const;
+    const { page, close } = await openPage("/docs/quick-start", mode);
+    await page.getByText("Python", { exact: true }).first().click();
+    await page.goto(`${gateway.url}/models/sim/echo`);
+    expect(await page.getByLabel("Python").isChecked()).toBe(true);
+    await close();
+  });
+
   test("copies an example", async () => {
     const { page, close } = await openPage("/docs/api/create-account", {
       screen: "desktop",
