@@ -55,7 +55,7 @@ export function parseBudget(
   if (limit === undefined || limit < 0n || limit > MAX_NANO)
     throw invalid(
       field,
-      `The ${field === BUDGET_FIELDS.day ? "daily" : "monthly"} budget must be an amount of US dollars from 0 to 9000000 with at most nine decimals.`,
+      `The ${field === BUDGET_FIELDS.day ? "daily" : "monthly"} budget must be an amount of US dollars from 0 to 9,000,000, with at most nine decimals.`,
     );
   return limit;
 }

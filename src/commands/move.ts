@@ -1,5 +1,6 @@
 // `postern move`: copies the store of the settings to the other kind of store and proves that the copy is complete.
 
+import { MINUTE_MS } from "../base/time.ts";
 import { secret } from "../base/secret.ts";
 import type { Config } from "../config/config.ts";
 import { verifyLedger, type Verification } from "../ledger/verify/verify.ts";
@@ -12,7 +13,7 @@ import { type CliEnv, type Command, EXIT_FAILURE, EXIT_USAGE, type ParsedArgs } 
 import { describeMissingStore, withConfig } from "./with-store.ts";
 
 /** A gateway writes its heartbeat every five seconds. */
-const RUNNING_WITHIN_MS = 60_000;
+const RUNNING_WITHIN_MS = MINUTE_MS;
 const PROGRESS_STEP_ROWS = 10_000;
 
 export const moveCommand: Command = {

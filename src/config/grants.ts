@@ -4,7 +4,7 @@ import { z } from "zod";
 import { integer, usdAmount } from "./schema.ts";
 import { VERIFIED_AGENT_ENVIRONMENT, VERIFIED_AGENT_SETTINGS } from "./verified-agents.ts";
 
-/** Minutes on one core. */
+/** A proof of this many bits takes minutes on one core. */
 const PROOF_OF_WORK_BITS_MAX = 28;
 
 export const GRANT_SETTINGS = {

@@ -72,7 +72,7 @@ interface LimitSettings {
 
 function validateLimit({ limit, limitWindow, alertPercents }: LimitSettings): void {
   if (limit !== null && (limit < 0n || limit > MAX_NANO))
-    throw invalid("limit_usd", "`limit_usd` must be from 0 to 9000000.");
+    throw invalid("limit_usd", "`limit_usd` must be from 0 to 9,000,000.");
   if (limitWindow !== null && limit === null)
     throw invalid("limit_window", "`limit_window` requires `limit_usd`.");
   if (alertPercents !== null && limit === null)

@@ -229,7 +229,7 @@ function signInFault(cause: unknown): Fault {
     });
   return new Fault("invalid_request", `sign-in failed: ${errorCode ?? "invalid response"}`, {
     message:
-      "The sign-in could not be completed: the response was expired, already used or for another browser. Sign in again.",
+      "The sign-in could not be completed: the response has expired, was already used or belongs to another browser. Sign in again.",
     cause,
   });
 }

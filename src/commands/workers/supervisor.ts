@@ -1,14 +1,15 @@
 // Supervises the workers of `postern serve --workers`: restarts those that die, with backoff, replaces them one after
 // another on SIGHUP, and stops them one after another on SIGTERM.
 
+import { MINUTE_MS } from "../../base/time.ts";
 import type { Log } from "../../base/log.ts";
 import type { WorkerExit, WorkerProcess, WorkerSignal } from "./worker-process.ts";
 
 const BACKOFF_MIN_MS = 500;
 const BACKOFF_MAX_MS = 30_000;
 /** A worker that ran this long was healthy: its next restart is immediate again. */
-const HEALTHY_AFTER_MS = 60_000;
-const READY_TIMEOUT_MS = 60_000;
+const HEALTHY_AFTER_MS = MINUTE_MS;
+const READY_TIMEOUT_MS = MINUTE_MS;
 /** Added to the drain: for leaving the port, charging the calls that were cut off, and closing the store. */
 const STOP_MARGIN_MS = 20_000;
 /** A worker takes two signals within a second for one. */

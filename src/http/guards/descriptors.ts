@@ -1,10 +1,12 @@
 // Keeps file descriptors free for new connections, calls to providers and the store. The runtime does not report idle
 // connections, so the process counts its open files; while few are left, each response closes its connection.
 
+import { MINUTE_MS } from "../../base/time.ts";
+
 const SCARCE_SHARE = 0.75;
 const SAMPLE_MS = 1_000;
 const SCARCE_SAMPLE_MS = 250;
-const REPORT_EVERY_MS = 60_000;
+const REPORT_EVERY_MS = MINUTE_MS;
 /** A sample lists all open files, so many requests share one. */
 const SAMPLES_PER_LIMIT = 64;
 

@@ -21,7 +21,7 @@ export function rejectIfOftenAbandoned(
   const waitMs = abandonedCalls.waitMs(caller.keyId, now);
   if (waitMs === 0) return;
   throw new Fault("rate_limited", "key abandoned too many calls", {
-    message: `This key left more than ${ABANDONED_CALLS_PER_MINUTE} calls before their end within a minute. Read replies to their end, or raise your client's timeout, and try again later.`,
+    message: `This key disconnected from more than ${ABANDONED_CALLS_PER_MINUTE} running calls within a minute. Read replies to their end, or raise your client's timeout, and try again later.`,
     retryAfterSeconds: waitMs / 1_000,
   });
 }

@@ -28,7 +28,7 @@ export function storedReferenceFault({ path, alternative, fields = {} }: SharedA
 /** For a field that only the translated request has: the caller does not know its name. */
 export function translatedReferenceFault({ path, alternative }: SharedAccountUse): Fault {
   return new Fault("invalid_request", `reference at ${path} of the translation`, {
-    message: `Translated for this model's provider, the request refers at \`${path}\` to an object in the provider account that all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
+    message: `After translation for this model's provider, \`${path}\` refers to an object in the provider account that all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
     next: [ADD_PROVIDER_KEY_STEP],
   });
 }
@@ -45,7 +45,7 @@ export function unknownFieldFault(path: string, provider: string): Fault {
 
 export function unknownToolFault(path: string, name: string, provider: string): Fault {
   return new Fault("invalid_request", `unknown tool ${name} at ${provider}`, {
-    message: `What the tool \`${name}\` at \`${path}\` costs at ${provider} is not known, so this gateway cannot bill it. Remove it, use another model, ${OWN_KEY_HINT}.`,
+    message: `The price of the tool \`${name}\` at \`${path}\` is not known for ${provider}, so this gateway cannot bill it. Remove it, use another model, ${OWN_KEY_HINT}.`,
     param: path,
     next: [ADD_PROVIDER_KEY_STEP],
   });

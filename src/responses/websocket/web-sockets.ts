@@ -1,6 +1,7 @@
 // The open WebSockets on /v1/responses: how many a key, an account and a network have, how long they live, and their end at a
 // shutdown.
 
+import { HOUR_MS } from "../../base/time.ts";
 import { Fault } from "../../base/fault.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import type { BodyQuota } from "../../http/request/body-quota.ts";
@@ -18,7 +19,7 @@ const CONNECTIONS_MAX = 2_000;
 const MEMORY_SHARE = 0.25;
 const RETRY_SECONDS = 5;
 /** OpenAI's limit. */
-const LIFETIME_MS = 3_600_000;
+const LIFETIME_MS = HOUR_MS;
 
 export interface HandshakeInput {
   readonly keyId: string;

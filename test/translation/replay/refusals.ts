@@ -17,7 +17,7 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
     "A server tool without a price",
     "tools",
   ],
-  [/What the tool .* costs/, "A server tool without a price", "tools"],
+  [/The price of the tool .* is not known/, "A server tool without a price", "tools"],
   [/^400 tools\[\]\.model: The advisor model/, "An advisor model of another provider", "tools"],
   [
     /always live|restrict a search|combine web search/,

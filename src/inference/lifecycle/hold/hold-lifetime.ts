@@ -1,12 +1,13 @@
 // How long a hold is kept for a call that does not end: longer than any call can take, because a hold that is released
 // while its call runs can be spent twice. The holds of a dead process are found by its missing heartbeat.
 
+import { MINUTE_MS } from "../../../base/time.ts";
 import { ATTEMPTS_PER_CANDIDATE } from "../../upstream/attempt.ts";
 import { DRAIN_MAX_MS } from "../reply/client-disconnect.ts";
 import type { Timeouts } from "../timeouts.ts";
 
 /** For backoff between attempts, timer ticks, and the wait for the settlement's commit. */
-const SLACK_MS = 60_000;
+const SLACK_MS = MINUTE_MS;
 
 /** After this long, no further candidate is tried. */
 export function lastAttemptStartMs({ streamMs }: Timeouts): number {
