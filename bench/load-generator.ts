@@ -23,6 +23,7 @@ interface Connection {
 }
 
 const HEAD_END = "\r\n\r\n";
+const SUCCESS = "HTTP/1.1 200";
 
 /** Repeats a request on every connection for the given time. */
 export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
@@ -47,8 +48,7 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
           socket.data.text += chunk.toString("latin1");
           if (!isComplete(socket.data.text)) return;
           const now = performance.now();
-          if (socket.data.text.startsWith("HTTP/1.1 200"))
-            latencies.push(now - socket.data.startedAt);
+          if (socket.data.text.startsWith(SUCCESS)) latencies.push(now - socket.data.startedAt);
           else failures += 1;
           if (now >= until) {
             socket.end();
@@ -122,6 +122,11 @@ export async function openStreams(options: StreamsOptions): Promise<StreamsResul
         },
         data: (socket, chunk) => {
           const text = socket.data.text + chunk.toString("latin1");
+          // A refused call is not streamed, so its end would not be recognized.
+          if (!socket.data.first && text.startsWith("HTTP/1.1 ") && !text.startsWith(SUCCESS)) {
+            socket.end();
+            return;
+          }
           if (!socket.data.first && text.includes("data: ")) {
             socket.data.first = true;
             firsts.push(performance.now() - socket.data.startedAt);
