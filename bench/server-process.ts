@@ -67,9 +67,10 @@ export async function startServer(
       ...process.env,
       ...env,
       POSTERN_PORT: String(port),
-      // The same values as bin/bun.js sets.
+      // The same values as the launcher sets.
       BUN_CONFIG_MAX_HTTP_REQUESTS: "65336",
       BUN_JSC_forceRAMSize: "536870912",
+      MIMALLOC_PURGE_HOLES_MIN_INTERVAL: "2000",
     },
     stdout: "ignore",
     stderr: "inherit",

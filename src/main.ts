@@ -12,15 +12,17 @@ import { PROVIDERS } from "./inference/providers/providers.ts";
 const EXECUTABLE_ROOT = "/$bunfs/";
 const MAX_HTTP_REQUESTS = "65336";
 const MEMORY_BYTES = "536870912";
+const SWEEP_INTERVAL_MS = "2000";
 
-// Bun reads the limit of concurrent requests and the memory size before any of our code runs. The launcher sets them; the
-// executable has no launcher and re-executes itself.
+// Bun reads the limit of concurrent requests and the settings of its memory before any of our code runs. The launcher sets
+// them; the executable has no launcher and re-executes itself.
 if (
   env["BUN_CONFIG_MAX_HTTP_REQUESTS"] === undefined &&
   argv[1]?.startsWith(EXECUTABLE_ROOT) === true
 )
   process.execve?.(process.execPath, [process.execPath, ...argv.slice(2)], {
     BUN_JSC_forceRAMSize: MEMORY_BYTES,
+    MIMALLOC_PURGE_HOLES_MIN_INTERVAL: SWEEP_INTERVAL_MS,
     ...env,
     BUN_CONFIG_MAX_HTTP_REQUESTS: MAX_HTTP_REQUESTS,
   });

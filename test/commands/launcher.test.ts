@@ -66,18 +66,22 @@ describe("bin/postern.js", () => {
   const script = path.join(root, "src", "main.ts");
   beforeAll(() => {
     mkdirSync(path.dirname(script), { recursive: true });
-    writeFileSync(script, "console.log(process.env.BUN_JSC_forceRAMSize)");
+    writeFileSync(
+      script,
+      "const { env } = process; console.log(env.BUN_JSC_forceRAMSize, env.MIMALLOC_PURGE_HOLES_MIN_INTERVAL)",
+    );
     writeFileSync(path.join(root, "tsconfig.json"), "{}");
   });
-  const memoryTold = (set: Readonly<Record<string, string>>): string =>
+  const memorySettings = (set: Readonly<Record<string, string>>): string =>
     spawnSync("node", [path.join(root, "bin", "postern.js")], {
       encoding: "utf8",
       env: { PATH: process.env["PATH"] ?? "", ...set },
     }).stdout.trim();
 
-  test("sets a small memory size for the garbage collector by default", () => {
-    expect(memoryTold({})).toBe(String(512 * 1_048_576));
-    expect(memoryTold({ BUN_JSC_forceRAMSize: "4294967296" })).toBe("4294967296");
+  test("sets a small memory size for the garbage collector and rare sweeps of the allocator by default", () => {
+    expect(memorySettings({})).toBe("536870912 2000");
+    expect(memorySettings({ BUN_JSC_forceRAMSize: "4294967296" })).toBe("4294967296 2000");
+    expect(memorySettings({ MIMALLOC_PURGE_HOLES_MIN_INTERVAL: "100" })).toBe("536870912 100");
   });
 });
 
