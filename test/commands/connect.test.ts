@@ -128,6 +128,16 @@ describe("files that exist", () => {
     expect(read(".codex/config.toml")).toBe(toml);
   });
 
+  test("list models that answer messages, and no embedding models", async () => {
+    for (const client of ["pi", "opencode"]) {
+      const { stdout } = await run("connect", client);
+      expect(stdout).toContain("sim/reason");
+      expect(stdout).not.toContain("sim/embed");
+    }
+    const refused = await run("connect", "pi", "--model", "sim/embed");
+    expect(refused.stderr).toContain("cannot call");
+  });
+
   test("that are not JSON, or changed since, are left alone", async () => {
     write(".claude/settings.json", "// my settings\n{}");
     const refused = await run("connect", "claude", "--yes");

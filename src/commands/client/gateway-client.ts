@@ -51,13 +51,16 @@ export async function request(
 const DEFAULT_CONTEXT_TOKENS = 128_000;
 const DEFAULT_OUTPUT_TOKENS = 8_192;
 
-/** Models that reply with text and can be called now. */
+/** Models that answer messages with text and can be called now; an embedding model does not. */
 export async function listCallableModels(url: string): Promise<readonly ClientModel[]> {
   const { data } = await request(url, "GET /v1/models?available=true");
   return arrayIn(data)
     .map(objectIn)
     .filter((model) => model !== undefined)
-    .filter((model) => arrayIn(model["output_modalities"]).includes("text"))
+    .filter(
+      ({ output_modalities: output, wires }) =>
+        arrayIn(output).includes("text") && arrayIn(wires).includes("chat"),
+    )
     .map((model) => ({
       id: stringIn(model["id"]) ?? "",
       contextTokens: numberIn(model["context_length"]) ?? DEFAULT_CONTEXT_TOKENS,
