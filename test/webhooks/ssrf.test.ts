@@ -5,7 +5,7 @@ import {
   type WebhookEndpoint,
   parseEndpoint,
 } from "../../src/webhooks/endpoint.ts";
-import { isPublicAddress } from "../../src/webhooks/public-address.ts";
+import { isPublicAddress } from "../../src/base/public-address.ts";
 import { send, type SendResult } from "../../src/webhooks/send.ts";
 import { openStore } from "../support/stores/stores.ts";
 import { startReceiver } from "./webhook-receiver.ts";

@@ -16,9 +16,14 @@ const ADD_PROVIDER_KEY_STEP: NextStep = {
   why: "Use your own account at the provider.",
 };
 
+/** Instead of a file in the provider account, or in the operator's network. */
+export const SEND_SOURCE =
+  "Send its content as base64, or as an `https:` URL of a public web server";
+
 export function storedReferenceFault({ path, alternative, fields = {} }: SharedAccountUse): Fault {
+  const orPrivate = alternative === SEND_SOURCE ? ", or in a private network" : "";
   return new Fault("invalid_request", `reference at ${path}`, {
-    message: `\`${path}\` refers to an object in the provider account that all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
+    message: `\`${path}\` refers to an object in the provider account that all users of this gateway share${orPrivate}. ${alternative}, ${OWN_KEY_HINT}.`,
     param: path,
     next: [ADD_PROVIDER_KEY_STEP],
     fields,

@@ -5,10 +5,15 @@
 import type { JsonObject } from "../../base/json.ts";
 import type { NativeFields, Part, Source } from "../canonical/parts.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
-import { storedReferenceFault, translatedReferenceFault, unknownFieldFault } from "./faults.ts";
+import {
+  SEND_SOURCE,
+  storedReferenceFault,
+  translatedReferenceFault,
+  unknownFieldFault,
+} from "./faults.ts";
 import { findReference } from "./find-reference.ts";
 import { type Destination, isAllowedSource } from "./source-url.ts";
-import { type FoundReference, SEND_SOURCE } from "./text-reference.ts";
+import type { FoundReference } from "./text-reference.ts";
 
 /** Without a destination, the request goes to the caller's own provider account. */
 export function rejectStoredReferences(

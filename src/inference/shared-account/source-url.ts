@@ -1,6 +1,7 @@
 // Which URLs of images and files may be sent on the gateway's own provider accounts. Providers read some URLs with the
 // permissions of the account: objects in cloud storage, and files at their own API.
 
+import { isPublicHostname } from "../../base/public-address.ts";
 import type { Credential } from "../providers/credentials.ts";
 import { PROVIDERS, type Provider, type UpstreamWire } from "../providers/providers.ts";
 
@@ -65,7 +66,14 @@ export function isAllowedSource(
   if (isStorageValue(url.href) || isBlockedHost(hostOf(url), destination)) return false;
   if (!isCertainlySource) return true;
   const isWeb = url.protocol === "https:" || url.protocol === "http:";
-  return isWeb && url.username === "" && url.password === "" && !CONTROL_CHARACTER.test(value);
+  return (
+    isWeb &&
+    url.username === "" &&
+    url.password === "" &&
+    // The operator's own servers fetch images in the operator's network.
+    isPublicHostname(url.hostname) &&
+    !CONTROL_CHARACTER.test(value)
+  );
 }
 
 function isBlockedHost(host: string, { provider, baseUrl, wire }: Destination): boolean {

@@ -3,6 +3,7 @@
 import type { JsonObject } from "../../base/json.ts";
 import type { Members } from "./known-members.ts";
 import { isKnownType } from "./known-types.ts";
+import { SEND_SOURCE } from "./faults.ts";
 import { fieldRule, ID_HOLDERS, REFERENCE_TYPES } from "./reference-table.ts";
 import { type Destination, isAllowedSource, isStorageValue } from "./source-url.ts";
 
@@ -11,9 +12,6 @@ export interface FoundReference {
   /** Undefined if it is a field, or a `type`, that the gateway does not know. */
   readonly alternative: string | undefined;
 }
-
-export const SEND_SOURCE =
-  "Send its content as base64, or as an `https:` URL of a public web server";
 
 export interface Position {
   /** The field that contains the object, also through an array. */

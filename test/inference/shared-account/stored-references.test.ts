@@ -143,6 +143,36 @@ describe("a reference to stored content", () => {
     }, 120_000);
 });
 
+const PRIVATE_URLS = [
+  "http://169.254.169.254/latest/meta-data/",
+  "http://metadata.google.internal/a.png",
+  "http://localhost:8080/a.png",
+  "http://a.localhost./a.png",
+  "http://postgres:5432/a.png",
+  "http://127.1/a.png",
+  "http://0x7f000001/a.png",
+  "http://\uFF11\uFF12\uFF17.0.0.1/a.png",
+  "http://10.0.0.5/a.png",
+  "http://[::1]/a.png",
+  "http://[fd00::1]/a.png",
+  "http://[::ffff:10.0.0.5]/a.png",
+  "http://192.168.1.1./a.png",
+];
+
+describe("a URL in the operator's network", () => {
+  for (const wire of WIRES)
+    test.each(PRIVATE_URLS)(`is not sent on the ${wire} wire: %s`, async (url) => {
+      for (const [api, fields] of [
+        ["chat", part(image(url))],
+        ["messages", part({ type: "image", source: { type: "url", url } })],
+      ] as const) {
+        const { status, error, sent } = await call(api, wire, fields);
+        expect([status, sent]).toEqual([400, undefined]);
+        if (wire === api) expect(String(error["message"])).toContain("in a private network");
+      }
+    });
+});
+
 const schema = { type: "object", properties: { file_id: { type: "string" }, container_id: {} } };
 
 /** What looks like a reference, in places where no provider resolves it. */

@@ -1,5 +1,5 @@
-// Tells public IP addresses from private and special ones. The URL of a webhook is chosen by the caller, so it must not
-// reach the gateway's own network (SSRF).
+// Tells public IP addresses from private and special ones. Callers choose the URLs of webhooks, images and files, so these
+// must not reach the operator's own network (SSRF).
 
 import { BlockList, isIP } from "node:net";
 
@@ -43,6 +43,15 @@ export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 4) return !ipv4NotPublic.check(address, "ipv4");
   if (isIP(address) !== 6 || address.includes("%")) return false;
   return ipv6Global.check(address, "ipv6") && !ipv6NotPublic.check(address, "ipv6");
+}
+
+const PRIVATE_NAME = /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home\.arpa)$/;
+
+/** False for a special IP address and for a name that only a private network resolves. Names are not resolved. */
+export function isPublicHostname(hostname: string): boolean {
+  const host = hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.+$/, "");
+  if (isIP(host) !== 0) return isPublicAddress(host);
+  return host.includes(".") && !PRIVATE_NAME.test(host);
 }
 
 export function isLoopbackAddress(address: string): boolean {
