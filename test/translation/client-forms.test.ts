@@ -1,11 +1,15 @@
 // Two turns in the exact form of popular clients, over every wire: what the first turn returned is sent back as the client
-// does it, with a tool result, and the provider must receive the whole conversation.
+// does it, with a tool result, and the provider must receive the whole conversation. Each client runs over every API that it
+// speaks, on all five wires: the AI SDK and LangChain over three (15 pairs), the OpenAI Agents SDK over Chat Completions and
+// Responses (10), Codex over Responses (5) and Claude Code over Messages (5).
 
+import type { APIError } from "@anthropic-ai/sdk";
 import { generateText, jsonSchema, type ModelMessage, tool } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { sseEvents } from "../wires/stream-helpers.ts";
 import {
   aiModel,
+  anthropicFor,
   type Api,
   APIS,
   callApi,
@@ -235,6 +239,24 @@ describe("Claude Code", () => {
       await send("messages", { ...common, messages });
       expectWholeConversation();
     });
+});
+
+describe("the ID of a request over Messages", () => {
+  test("is in the header request-id, where Anthropic's SDK reads it", async () => {
+    const client = anthropicFor(harness);
+    const body = { max_tokens: 100, messages: [{ role: "user" as const, content: "hi" }] };
+    for (const wire of WIRES) {
+      const message = await client.messages.create({ ...body, model: modelOn(wire) });
+      expect(message._request_id).toMatch(/^req_/);
+    }
+    const failed: unknown = await client.messages
+      .create({ ...body, model: "none/such" })
+      .catch((error: unknown) => error);
+    expect([(failed as APIError).status, (failed as APIError).requestID]).toEqual([
+      404,
+      expect.stringMatching(/^req_/),
+    ]);
+  });
 });
 
 describe("a phase of an earlier reply", () => {

@@ -5,6 +5,7 @@ import type { CanonicalEvent } from "../../src/inference/canonical/events.ts";
 import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
 import { createCallSplitter, splitCalls } from "../../src/inference/canonical/split-calls.ts";
 import type { Target } from "../../src/inference/canonical/wire.ts";
+import { isRejected } from "../../src/inference/translate/losses.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
 import { sseEvents, writeContext, writeEvents } from "../wires/stream-helpers.ts";
 import type { Json } from "./support/harness.ts";
@@ -135,6 +136,16 @@ describe("a conversation", () => {
     expect(() => readChat({ messages: [user, call("a"), call("b"), result("a")] })).toThrow(
       "has no result",
     );
+  });
+
+  test("may have an assistant message with `prefix: false`, which asks for nothing", () => {
+    const answered = { role: "assistant", content: "Hello.", prefix: false };
+    const request = readChat({ messages: [user, answered, user] });
+    for (const wire of Object.values(OUTBOUND_WIRES)) {
+      const { body, losses } = wire.writeRequest(request, CLAUDE);
+      expect([wire.name, losses.filter(isRejected)]).toEqual([wire.name, []]);
+      if (wire.name !== "chat") expect(JSON.stringify(body)).not.toContain("prefix");
+    }
   });
 
   test("may have results without an id, in the order of the calls", () => {
