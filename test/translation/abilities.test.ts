@@ -55,7 +55,9 @@ const EXPECTED: readonly (readonly [id: string, abilities: Abilities])[] = [
     "anthropic/claude-opus-4-8",
     { sampling: false, prefill: false, midConversationInstructions: true },
   ],
-  ["anthropic/claude-fable-5-1", { sampling: false, prefill: false }],
+  ["anthropic/claude-fable-5-1", { sampling: false, prefill: false, thinkingOff: "never" }],
+  ["bedrock/us.anthropic.claude-opus-5-5", { thinkingOff: "never", thinkingBudget: false }],
+  ["anthropic/claude-sonnet-5-5", { thinkingOff: "between_tools", thinkingBudget: false }],
   [
     "bedrock/global.anthropic.claude-sonnet-4-20250514-v1:0",
     { reasoning: "budget", urlSources: false },

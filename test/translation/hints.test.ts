@@ -213,6 +213,25 @@ describe("on the model's own API", () => {
     expect(await dropped("chat", { model: "openai/gpt-5.1", temperature: 0.5 })).toBe(null);
   });
 
+  test("thinking that a Claude model cannot turn off, or a budget that it does not take, is adapted", async () => {
+    const opus = { model: "anthropic/claude-opus-5-5" };
+    const sonnet = { model: "anthropic/claude-sonnet-5-5" };
+    const off = { thinking: { type: "disabled" } };
+    const budget = { max_tokens: 4_000, thinking: { type: "enabled", budget_tokens: 2_000 } };
+    expect(await dropped("messages", { ...opus, ...off })).toBe("thinking");
+    expect(await dropped("messages", { ...sonnet, ...off })).toBe("thinking");
+    expect(await dropped("messages", { ...opus, ...budget })).toBe("thinking.budget_tokens");
+    const older = { model: "anthropic/claude-sonnet-4-5" };
+    expect(await dropped("messages", { ...older, ...budget })).toBe(null);
+    expect(await dropped("messages", { ...older, ...off })).toBe(null);
+    expect(await dropped("chat", { ...opus, reasoning_effort: "none" })).toBe("reasoning_effort");
+    expect(await dropped("chat", { ...sonnet, reasoning_effort: "none" })).toBe(null);
+    const bedrock = { model: "bedrock/global.anthropic.claude-opus-5-5" };
+    expect(await dropped("chat", { ...bedrock, reasoning_effort: "none" })).toBe(
+      "reasoning_effort",
+    );
+  });
+
   test("Claude 4.1 to 4.6 get either the temperature or top_p", async () => {
     const both = { temperature: 0.5, top_p: 0.9 };
     expect(await dropped("messages", { model: "anthropic/claude-sonnet-4-5", ...both })).toBe(

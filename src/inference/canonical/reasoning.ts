@@ -34,6 +34,9 @@ export function budgetToEffort(budgetTokens: number): Effort {
   return budgetTokens >= 2_000 ? "low" : "minimal";
 }
 
+/** For Claude models whose reasoning cannot be turned off. */
+export const ALWAYS_REASONS = "This model always reasons; it gets its lowest effort.";
+
 /** The nearest supported effort; the lower of two equally near ones. */
 export function clampEffort(effort: Effort, supported: readonly Effort[] | undefined): Effort {
   if (supported === undefined || supported.length === 0 || supported.includes(effort))

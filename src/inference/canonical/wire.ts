@@ -36,6 +36,10 @@ export interface Abilities {
   /** Reasoning is set by an effort, by a token budget, or not at all. */
   readonly reasoning?: "effort" | "budget" | "none" | undefined;
   readonly efforts?: readonly Effort[] | undefined;
+  /** What Claude takes to turn its reasoning off: nothing, if it always reasons. Absent: `disabled`. */
+  readonly thinkingOff?: "between_tools" | "never" | undefined;
+  /** Takes a token budget beside an effort. */
+  readonly thinkingBudget?: boolean | undefined;
   /** The field in which a chat provider accepts earlier reasoning. Absent: none. */
   readonly reasoningField?: "reasoning_content" | "reasoning" | "content" | undefined;
   /** Fetches images and files by URL. */

@@ -210,7 +210,17 @@ const CLAUDE_RULES: readonly AbilityRule[] = [
   {
     providers: CLAUDE_PROVIDERS,
     match: /claude-(opus-4-[7-9]|(opus|sonnet|haiku|fable)-[5-9])/,
-    abilities: { sampling: false, prefill: false },
+    abilities: { sampling: false, prefill: false, thinkingBudget: false },
+  },
+  {
+    providers: CLAUDE_PROVIDERS,
+    match: /claude-sonnet-(5-[5-9]|[6-9])/,
+    abilities: { thinkingOff: "between_tools" },
+  },
+  {
+    providers: CLAUDE_PROVIDERS,
+    match: /claude-(opus-(5-[5-9]|[6-9])|(fable|mythos)-(5-[1-9]|[6-9]))/,
+    abilities: { thinkingOff: "never" },
   },
   {
     providers: ["anthropic"],

@@ -12,6 +12,7 @@ import { OUTBOUND_WIRES } from "../wires/wires.ts";
 import { sanitizeHistory } from "./chat-history.ts";
 import { dropForeignHistory } from "./foreign-history.ts";
 import { droppedStore } from "./provider-store.ts";
+import { adaptThinking } from "./rejected-thinking.ts";
 import { rejectedSampling } from "./rejected-sampling.ts";
 import { relaxTools } from "./relaxed-tools.ts";
 import { rewriteRequest } from "./rewrite-request.ts";
@@ -32,7 +33,14 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
   const omitted = api === "embeddings" ? [] : rejectedSampling(api, json, candidate.model);
   const relaxed = api === "chat" ? relaxTools(json, candidate.model) : undefined;
   const foreign = dropForeignHistory(request);
-  const dropped = [...omitted, ...droppedHistory, ...foreign.dropped, ...(relaxed?.dropped ?? [])];
+  const adapted = api === "messages" ? adaptThinking(json, candidate.model) : undefined;
+  const dropped = [
+    ...omitted,
+    ...droppedHistory,
+    ...foreign.dropped,
+    ...(relaxed?.dropped ?? []),
+    ...(adapted?.dropped ?? []),
+  ];
   const allDropped = [...dropped, ...droppedStore(request, candidate.credential)];
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
@@ -49,6 +57,10 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
             input: foreign.input,
             omitted,
             tools: relaxed?.tools,
+            members:
+              adapted === undefined
+                ? adjustments.members
+                : { ...adjustments.members, thinking: adapted.thinking },
           },
     ),
     dropped: allDropped,

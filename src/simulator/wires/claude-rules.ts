@@ -5,6 +5,10 @@ import type { ToolChoice } from "../reply/normalized-request.ts";
 
 /** Claude 4.1, 4.5 and 4.6, with or without an inference profile. */
 const SINGLE_SAMPLING_MODELS = /claude-(opus-4-1|(opus|sonnet|haiku)-4-[56])/;
+/** Claude Opus 4.7 and later take no token budget for thinking. */
+const ADAPTIVE_MODELS = /claude-(opus-4-[7-9]|(opus|sonnet|haiku|fable)-[5-9])/;
+/** Their thinking cannot be disabled. */
+const THINKING_MODELS = /claude-((opus|sonnet)-5-5|fable-5-[12])/;
 const THINKING_TOP_P_MIN = 0.95;
 
 export interface ClaudeSettings {
@@ -21,6 +25,9 @@ export function claudeRulesError(settings: ClaudeSettings): string | undefined {
   const { model, temperature, topP, topK, thinking, toolChoice } = settings;
   if (temperature !== undefined && topP !== undefined && SINGLE_SAMPLING_MODELS.test(model))
     return "`temperature` and `top_p` cannot both be specified for this model. Please use only one.";
+  const rejected = rejectedThinking(model, thinking["type"]);
+  if (rejected !== undefined)
+    return `"thinking.type.${rejected}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`;
   const thinks = thinking["type"] === "enabled" || thinking["type"] === "adaptive";
   if (!thinks || !model.includes("claude")) return undefined;
   if (toolChoice.kind === "required" || toolChoice.kind === "named")
@@ -30,4 +37,9 @@ export function claudeRulesError(settings: ClaudeSettings): string | undefined {
   if (typeof topP === "number" && topP < THINKING_TOP_P_MIN)
     return "`top_p` must be greater than or equal to 0.95 when thinking is enabled.";
   return topK === undefined ? undefined : "`top_k` must be unset when thinking is enabled.";
+}
+
+function rejectedThinking(model: string, type: unknown): string | undefined {
+  if (type === "disabled") return THINKING_MODELS.test(model) ? type : undefined;
+  return type === "enabled" && ADAPTIVE_MODELS.test(model) ? type : undefined;
 }

@@ -327,9 +327,14 @@ describe("Claude's rules on sampling and thinking", () => {
   };
   test.each([
     ["cannot both be specified", { model: "claude-haiku-4-5", temperature: 0.5, top_p: 0.9 }],
-    ["may only be set to 1", { model: "claude-opus-5", thinking, temperature: 0.5 }],
-    ["`top_p` must be", { model: "claude-opus-5", thinking, top_p: 0.5 }],
-    ["`top_k` must be unset", { model: "claude-opus-5", thinking, top_k: 5 }],
+    ["may only be set to 1", { model: "claude-opus-4-6", thinking, temperature: 0.5 }],
+    ["`top_p` must be", { model: "claude-opus-4-6", thinking, top_p: 0.5 }],
+    ["`top_k` must be unset", { model: "claude-opus-4-6", thinking, top_k: 5 }],
+    ['"thinking.type.enabled" is not', { model: "claude-opus-5", thinking }],
+    [
+      '"thinking.type.disabled" is not',
+      { model: "claude-sonnet-5-5", thinking: { type: "disabled" } },
+    ],
     [
       "tool_choice forces tool use",
       { model: "claude-sonnet-4-6", thinking: { type: "adaptive" }, ...forcedTool },

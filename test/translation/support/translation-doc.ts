@@ -119,6 +119,8 @@ const RULES = `## Rules
 - **Two values for sampling**: Claude 4.1 to 4.6 take either \`temperature\` or \`top_p\`, so \`top_p\` is dropped if both are set. A
   temperature above a provider's maximum becomes that maximum. GPT-5.1 and later take both only with the effort \`none\`. These rules
   also apply on the model's own API.
+- **Thinking of Claude**: from Opus 4.7 on, a token budget becomes adaptive thinking. Where it cannot be turned off, it gets the lowest
+  setting: \`between_tools\` at Sonnet 5.5, the effort \`low\` at Opus 5.5 and Fable 5.1. This also applies on the model's own API.
 - **Output limits** below a provider's minimum become that minimum.
 - **Empty messages** are left out. A conversation that starts with the assistant gets the user message "Continue." first, where
   the provider requires one; the message is then listed as dropped.

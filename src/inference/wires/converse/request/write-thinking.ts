@@ -4,6 +4,7 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import { addHintLoss, type Loss } from "../../../canonical/loss.ts";
 import {
+  ALWAYS_REASONS,
   budgetToEffort,
   canReplay,
   clampEffort,
@@ -73,7 +74,7 @@ function writeClaudeThinking(
   const effort =
     control === "effort" && !isOff ? clampedEffort(options, CLAUDE_EFFORTS) : undefined;
   const outputConfig = effort === undefined ? undefined : { output_config: { effort } };
-  if (isOff) return { thinking: { type: "disabled" } };
+  if (isOff) return writeOff(options);
   if (isToolRequired) {
     addLoss("This model does not reason when a tool call is required.");
     return outputConfig;
@@ -82,6 +83,13 @@ function writeClaudeThinking(
   const { summary } = reasoning;
   const display = summary === undefined ? undefined : summary === "none" ? "omitted" : "summarized";
   return { thinking: { type: "adaptive", display }, ...outputConfig };
+}
+
+function writeOff({ target, addLoss }: ThinkingOptions): JsonObject {
+  const off = target.abilities?.thinkingOff ?? "disabled";
+  if (off !== "never") return { thinking: { type: off } };
+  addLoss(ALWAYS_REASONS);
+  return { output_config: { effort: "low" } };
 }
 
 function writeBudgetThinking(options: ThinkingOptions): JsonObject | undefined {

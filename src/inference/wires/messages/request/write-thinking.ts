@@ -3,6 +3,7 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import { addHintLoss, addToleratedLoss, fieldPath, type Loss } from "../../../canonical/loss.ts";
 import {
+  ALWAYS_REASONS,
   budgetToEffort,
   canReplay,
   clampEffort,
@@ -55,11 +56,7 @@ export function writeThinking(
 
 function selectThinking(options: ThinkingOptions, isOff: boolean): WrittenThinking {
   const { mode } = options.reasoning;
-  if (isOff)
-    return {
-      thinking: { type: "disabled" },
-      effort: mode === "off" ? clampedEffort(options) : undefined,
-    };
+  if (isOff) return writeOff(options);
   if (options.isToolForced) {
     options.addLoss("This provider does not reason when a tool call is required.");
     return { effort: clampedEffort(options) };
@@ -69,9 +66,20 @@ function selectThinking(options: ThinkingOptions, isOff: boolean): WrittenThinki
       thinking: { type: mode, display: thinkingDisplay(options.reasoning) },
       effort: clampedEffort(options),
     };
-  return options.target.abilities?.reasoning !== "budget" && mode !== "on"
-    ? writeAdaptive(options)
-    : writeBudget(options);
+  const { reasoning, thinkingBudget } = options.target.abilities ?? {};
+  const takesBudget = reasoning === "budget" || (mode === "on" && thinkingBudget !== false);
+  return takesBudget ? writeBudget(options) : writeAdaptive(options);
+}
+
+function writeOff(options: ThinkingOptions): WrittenThinking {
+  const { reasoning, target, addLoss } = options;
+  const off = target.abilities?.thinkingOff ?? "disabled";
+  if (off === "never") {
+    addLoss(ALWAYS_REASONS);
+    return { effort: "low" };
+  }
+  const effort = reasoning.mode === "off" ? clampedEffort(options) : undefined;
+  return { thinking: { type: off }, effort };
 }
 
 // In this API an effort without `thinking` requests no thinking; in the other APIs it does.

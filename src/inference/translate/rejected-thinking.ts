@@ -1,0 +1,29 @@
+// Settings of Claude's thinking that a model rejects even on its own API, so that a call which changes only `model` is answered.
+
+import { isObject, type JsonObject } from "../../base/json.ts";
+import type { Model } from "../../models/catalog.ts";
+import { abilitiesOf } from "./abilities.ts";
+
+export interface AdaptedThinking {
+  /** The field as JSON text; undefined to leave it out. */
+  readonly thinking: string | undefined;
+  readonly dropped: readonly string[];
+}
+
+/** Undefined if the model takes the field as it is. */
+export function adaptThinking({ thinking }: JsonObject, model: Model): AdaptedThinking | undefined {
+  if (!isObject(thinking)) return undefined;
+  const { type, budget_tokens: _budget, ...rest } = thinking;
+  if (type !== "disabled" && type !== "enabled") return undefined;
+  const { thinkingOff, thinkingBudget } = abilitiesOf(model);
+  if (type === "enabled")
+    return thinkingBudget === false
+      ? {
+          thinking: JSON.stringify({ ...rest, type: "adaptive" }),
+          dropped: ["thinking.budget_tokens"],
+        }
+      : undefined;
+  if (thinkingOff === undefined) return undefined;
+  const text = thinkingOff === "never" ? undefined : JSON.stringify({ type: thinkingOff });
+  return { thinking: text, dropped: ["thinking"] };
+}
