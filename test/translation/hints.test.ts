@@ -232,6 +232,25 @@ describe("on the model's own API", () => {
     );
   });
 
+  test("a forced tool call becomes an instruction for Claude 5.5, which rejects it", async () => {
+    const opus = { model: "anthropic/claude-opus-5-5" };
+    const parameters = { type: "object", properties: {} };
+    const own = {
+      ...opus,
+      system: "Be brief.",
+      tools: [{ name: "look", input_schema: parameters }],
+      tool_choice: { type: "tool", name: "look", disable_parallel_tool_use: true },
+    };
+    expect(await dropped("messages", own)).toBe("tool_choice");
+    expect(await dropped("messages", { ...own, tool_choice: { type: "auto" } })).toBe(null);
+    const tools = [{ type: "function", function: { name: "look", parameters } }];
+    for (const model of [opus.model, "bedrock/global.anthropic.claude-opus-5-5"])
+      expect(await dropped("chat", { model, tools, tool_choice: "required" })).toBe("tool_choice");
+    const strict = { provider: { require_parameters: true } };
+    const body = { ...minimalBody("messages", "chat", "hello"), ...own, ...strict };
+    expect((await callApi(harness, "messages", body)).status).toBe(400);
+  });
+
   test("Claude 4.1 to 4.6 get either the temperature or top_p", async () => {
     const both = { temperature: 0.5, top_p: 0.9 };
     expect(await dropped("messages", { model: "anthropic/claude-sonnet-4-5", ...both })).toBe(

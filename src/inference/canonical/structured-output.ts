@@ -101,7 +101,8 @@ export function addJsonInstruction(request: CanonicalRequest, losses: Loss[]): C
   return { ...addInstruction(request, text), output: undefined };
 }
 
-function addInstruction(request: CanonicalRequest, text: string): CanonicalRequest {
+/** Adds it after the caller's own. */
+export function addInstruction(request: CanonicalRequest, text: string): CanonicalRequest {
   const { turns } = request;
   const index = turns.findIndex(({ role }) => role !== "system" && role !== "developer");
   const instruction = { role: "system", parts: [{ type: "text", text }] } as const;

@@ -38,6 +38,8 @@ export interface Abilities {
   readonly efforts?: readonly Effort[] | undefined;
   /** What Claude takes to turn its reasoning off: nothing, if it always reasons. Absent: `disabled`. */
   readonly thinkingOff?: "between_tools" | "never" | undefined;
+  /** Takes a choice that forces a tool call. */
+  readonly forcedTools?: boolean | undefined;
   /** Takes a token budget beside an effort. */
   readonly thinkingBudget?: boolean | undefined;
   /** The field in which a chat provider accepts earlier reasoning. Absent: none. */

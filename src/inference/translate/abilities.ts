@@ -215,12 +215,12 @@ const CLAUDE_RULES: readonly AbilityRule[] = [
   {
     providers: CLAUDE_PROVIDERS,
     match: /claude-sonnet-(5-[5-9]|[6-9])/,
-    abilities: { thinkingOff: "between_tools" },
+    abilities: { thinkingOff: "between_tools", forcedTools: false },
   },
   {
     providers: CLAUDE_PROVIDERS,
     match: /claude-(opus-(5-[5-9]|[6-9])|(fable|mythos)-(5-[1-9]|[6-9]))/,
-    abilities: { thinkingOff: "never" },
+    abilities: { thinkingOff: "never", forcedTools: false },
   },
   {
     providers: ["anthropic"],

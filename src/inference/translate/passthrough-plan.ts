@@ -1,7 +1,8 @@
 // The plan for a call on the caller's own wire: the bytes pass through, except for the fields that the gateway writes.
 
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
-import { isObject } from "../../base/json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
+import type { Model } from "../../models/catalog.ts";
 import { usageOf } from "../metering/usage/usage.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
@@ -10,18 +11,19 @@ import { streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
 import { OUTBOUND_WIRES } from "../wires/wires.ts";
 import { sanitizeHistory } from "./chat-history.ts";
+import { adaptToolChoice } from "./forced-tools.ts";
 import { dropForeignHistory } from "./foreign-history.ts";
 import { droppedStore } from "./provider-store.ts";
 import { adaptThinking } from "./rejected-thinking.ts";
 import { rejectedSampling } from "./rejected-sampling.ts";
 import { relaxTools } from "./relaxed-tools.ts";
-import { rewriteRequest } from "./rewrite-request.ts";
+import { type AdaptedFields, type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
 import { allLossPaths } from "./translate-reply.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
 
 export function passthroughPlan(input: PlanInput): TransportPlan {
-  const { request, candidate, adjustments, requestId } = input;
+  const { request, candidate, requestId } = input;
   const { api, json, wantsUsage } = request;
   // The text that is sent differs from this only in fields that the gateway writes.
   const destination = destinationOf(candidate.credential, api);
@@ -29,40 +31,13 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
   rejectUnknownTools(json, destination);
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
-  const { messages, dropped: droppedHistory } = sanitizeHistory(request, candidate);
-  const omitted = api === "embeddings" ? [] : rejectedSampling(api, json, candidate.model);
-  const relaxed = api === "chat" ? relaxTools(json, candidate.model) : undefined;
-  const foreign = dropForeignHistory(request);
-  const adapted = api === "messages" ? adaptThinking(json, candidate.model) : undefined;
-  const dropped = [
-    ...omitted,
-    ...droppedHistory,
-    ...foreign.dropped,
-    ...(relaxed?.dropped ?? []),
-    ...(adapted?.dropped ?? []),
-  ];
+  const { adjustments, dropped } = adaptRequest(input);
   const allDropped = [...dropped, ...droppedStore(request, candidate.credential)];
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
     wire: api,
     path: requestPath(api, input),
-    body: rewriteRequest(
-      request,
-      candidate,
-      dropped.length === 0
-        ? adjustments
-        : {
-            ...adjustments,
-            messages: messages ?? foreign.messages,
-            input: foreign.input,
-            omitted,
-            tools: relaxed?.tools,
-            members:
-              adapted === undefined
-                ? adjustments.members
-                : { ...adjustments.members, thinking: adapted.thinking },
-          },
-    ),
+    body: rewriteRequest(request, candidate, adjustments),
     dropped: allDropped,
     readUsage: (reply) => usageOf(api, reply, id),
     writeReply: ({ text, json: reply }, usage, costUsd) => {
@@ -94,5 +69,47 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
       });
     },
     isTranslated: false,
+  };
+}
+
+/** What is changed so that this model takes the request, and the fields that are dropped for it. */
+function adaptRequest({ request, candidate, adjustments }: PlanInput): {
+  readonly adjustments: RequestAdjustments;
+  readonly dropped: readonly string[];
+} {
+  const { api, json } = request;
+  const { model } = candidate;
+  const history = sanitizeHistory(request, candidate);
+  const foreign = dropForeignHistory(request);
+  const omitted = api === "embeddings" ? [] : rejectedSampling(api, json, model);
+  const relaxed = api === "chat" ? relaxTools(json, model) : undefined;
+  const claude = api === "messages" ? adaptClaudeSettings(json, model) : undefined;
+  const dropped = [
+    ...omitted,
+    ...history.dropped,
+    ...foreign.dropped,
+    ...(relaxed?.dropped ?? []),
+    ...(claude?.dropped ?? []),
+  ];
+  if (dropped.length === 0) return { adjustments, dropped };
+  return {
+    adjustments: {
+      ...adjustments,
+      messages: history.messages ?? foreign.messages,
+      input: foreign.input,
+      omitted,
+      tools: relaxed?.tools,
+      members: { ...adjustments.members, ...claude?.members },
+    },
+    dropped,
+  };
+}
+
+function adaptClaudeSettings(json: JsonObject, model: Model): AdaptedFields {
+  const thinking = adaptThinking(json, model);
+  const choice = adaptToolChoice(json, model);
+  return {
+    members: { ...thinking?.members, ...choice?.members },
+    dropped: [...(thinking?.dropped ?? []), ...(choice?.dropped ?? [])],
   };
 }

@@ -3,15 +3,10 @@
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
 import { abilitiesOf } from "./abilities.ts";
-
-export interface AdaptedThinking {
-  /** The field as JSON text; undefined to leave it out. */
-  readonly thinking: string | undefined;
-  readonly dropped: readonly string[];
-}
+import type { AdaptedFields } from "./rewrite-request.ts";
 
 /** Undefined if the model takes the field as it is. */
-export function adaptThinking({ thinking }: JsonObject, model: Model): AdaptedThinking | undefined {
+export function adaptThinking({ thinking }: JsonObject, model: Model): AdaptedFields | undefined {
   if (!isObject(thinking)) return undefined;
   const { type, budget_tokens: _budget, ...rest } = thinking;
   if (type !== "disabled" && type !== "enabled") return undefined;
@@ -19,11 +14,11 @@ export function adaptThinking({ thinking }: JsonObject, model: Model): AdaptedTh
   if (type === "enabled")
     return thinkingBudget === false
       ? {
-          thinking: JSON.stringify({ ...rest, type: "adaptive" }),
+          members: { thinking: JSON.stringify({ ...rest, type: "adaptive" }) },
           dropped: ["thinking.budget_tokens"],
         }
       : undefined;
   if (thinkingOff === undefined) return undefined;
   const text = thinkingOff === "never" ? undefined : JSON.stringify({ type: thinkingOff });
-  return { thinking: text, dropped: ["thinking"] };
+  return { members: { thinking: text }, dropped: ["thinking"] };
 }

@@ -31,6 +31,7 @@ import {
   supportsCustomTools,
   withCustomCalls,
 } from "./custom-tools.ts";
+import { askForTools } from "./forced-tools.ts";
 import { withAllToolsLoaded } from "./loaded-tools.ts";
 import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
@@ -128,7 +129,7 @@ function writeTranslation(
   const losses: Loss[] = [];
   const searching = translateSearch(request, direction, target, losses);
   const own = wire === "messages" ? searching.request : clientToolsAsFunctions(searching.request);
-  const loaded = withAllToolsLoaded(own, wire, losses);
+  const loaded = askForTools(withAllToolsLoaded(own, wire, losses), abilities, losses);
   const takesCustomTools = supportsCustomTools(wire, abilities);
   const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
   const written = outbound.writeRequest(sent, target);

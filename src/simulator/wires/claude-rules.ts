@@ -7,7 +7,7 @@ import type { ToolChoice } from "../reply/normalized-request.ts";
 const SINGLE_SAMPLING_MODELS = /claude-(opus-4-1|(opus|sonnet|haiku)-4-[56])/;
 /** Claude Opus 4.7 and later take no token budget for thinking. */
 const ADAPTIVE_MODELS = /claude-(opus-4-[7-9]|(opus|sonnet|haiku|fable)-[5-9])/;
-/** Their thinking cannot be disabled. */
+/** Their thinking cannot be disabled, and no tool call can be forced. */
 const THINKING_MODELS = /claude-((opus|sonnet)-5-5|fable-5-[12])/;
 const THINKING_TOP_P_MIN = 0.95;
 
@@ -22,16 +22,14 @@ export interface ClaudeSettings {
 
 /** The message of Claude's error. */
 export function claudeRulesError(settings: ClaudeSettings): string | undefined {
-  const { model, temperature, topP, topK, thinking, toolChoice } = settings;
+  const { model, temperature, topP, topK, thinking } = settings;
   if (temperature !== undefined && topP !== undefined && SINGLE_SAMPLING_MODELS.test(model))
     return "`temperature` and `top_p` cannot both be specified for this model. Please use only one.";
-  const rejected = rejectedThinking(model, thinking["type"]);
-  if (rejected !== undefined)
-    return `"thinking.type.${rejected}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`;
+  const rejected = modelRulesError(settings);
+  if (rejected !== undefined) return rejected;
   const thinks = thinking["type"] === "enabled" || thinking["type"] === "adaptive";
   if (!thinks || !model.includes("claude")) return undefined;
-  if (toolChoice.kind === "required" || toolChoice.kind === "named")
-    return "Thinking may not be enabled when tool_choice forces tool use.";
+  if (isForced(settings)) return "Thinking may not be enabled when tool_choice forces tool use.";
   if (temperature !== undefined && temperature !== 1)
     return "`temperature` may only be set to 1 when thinking is enabled.";
   if (typeof topP === "number" && topP < THINKING_TOP_P_MIN)
@@ -39,7 +37,20 @@ export function claudeRulesError(settings: ClaudeSettings): string | undefined {
   return topK === undefined ? undefined : "`top_k` must be unset when thinking is enabled.";
 }
 
-function rejectedThinking(model: string, type: unknown): string | undefined {
-  if (type === "disabled") return THINKING_MODELS.test(model) ? type : undefined;
-  return type === "enabled" && ADAPTIVE_MODELS.test(model) ? type : undefined;
+/** What newer models no longer take. */
+function modelRulesError(settings: ClaudeSettings): string | undefined {
+  const { model, thinking } = settings;
+  const { type } = thinking;
+  if (
+    (type === "disabled" && THINKING_MODELS.test(model)) ||
+    (type === "enabled" && ADAPTIVE_MODELS.test(model))
+  )
+    return `"thinking.type.${type}" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`;
+  return isForced(settings) && THINKING_MODELS.test(model)
+    ? "Forced tool use is not supported for this model."
+    : undefined;
+}
+
+function isForced({ toolChoice }: ClaudeSettings): boolean {
+  return toolChoice.kind === "required" || toolChoice.kind === "named";
 }

@@ -330,6 +330,7 @@ describe("Claude's rules on sampling and thinking", () => {
     ["may only be set to 1", { model: "claude-opus-4-6", thinking, temperature: 0.5 }],
     ["`top_p` must be", { model: "claude-opus-4-6", thinking, top_p: 0.5 }],
     ["`top_k` must be unset", { model: "claude-opus-4-6", thinking, top_k: 5 }],
+    ["Forced tool use is not", { model: "claude-opus-5-5", ...forcedTool }],
     ['"thinking.type.enabled" is not', { model: "claude-opus-5", thinking }],
     [
       '"thinking.type.disabled" is not',

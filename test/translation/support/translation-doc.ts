@@ -121,6 +121,8 @@ const RULES = `## Rules
   also apply on the model's own API.
 - **Thinking of Claude**: from Opus 4.7 on, a token budget becomes adaptive thinking. Where it cannot be turned off, it gets the lowest
   setting: \`between_tools\` at Sonnet 5.5, the effort \`low\` at Opus 5.5 and Fable 5.1. This also applies on the model's own API.
+- **Forced tool calls**: Opus 5.5, Sonnet 5.5 and Fable 5.1 reject a \`tool_choice\` that forces a call. The choice becomes an instruction,
+  which the model can ignore, and is listed as dropped, also on the model's own API.
 - **Output limits** below a provider's minimum become that minimum.
 - **Empty messages** are left out. A conversation that starts with the assistant gets the user message "Continue." first, where
   the provider requires one; the message is then listed as dropped.
