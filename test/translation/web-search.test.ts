@@ -62,6 +62,7 @@ const REQUESTS: readonly RequestCase[] = [
         },
       ],
       max_tool_calls: 3,
+      include: ["web_search_call.action.sources"],
     },
     sent: {
       tools: [{ ...MESSAGES_TOOL, max_uses: 3, allowed_domains: DOMAINS, user_location: LOCATED }],

@@ -32,6 +32,7 @@ import {
 const TYPE = /^web_search(_preview)?(_\d{4}_\d\d_\d\d)?$/;
 const LIMIT = "max_tool_calls";
 const LIMIT_MAX = 1_000_000;
+const INCLUDE_SOURCES = "web_search_call.action.sources";
 const FIELDS: ReadonlySet<string> = new Set(
   "type filters search_context_size user_location".split(" "),
 );
@@ -47,7 +48,7 @@ export const responsesSearch: SearchRequestForm = {
     const limit = readLimit(request);
     const maxUses = limit === undefined ? undefined : { value: limit, path: LIMIT };
     const isRequired = isChosen(request, tool);
-    const rest = withoutTool(limit === undefined ? request : withoutLimit(request), tool);
+    const rest = withoutTool(withoutSettings(request), tool);
     return {
       search: { ...readTool(tool), isRequired, maxUses },
       rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
@@ -103,12 +104,14 @@ function readLimit({ native }: CanonicalRequest): number | undefined {
   return optionalInteger(value, LIMIT, 1, LIMIT_MAX);
 }
 
-function withoutLimit(request: CanonicalRequest): CanonicalRequest {
-  const { [LIMIT]: _limit, ...fields } = request.native?.fields ?? {};
-  return {
-    ...request,
-    native: Object.keys(fields).length === 0 ? undefined : { wire: "responses", fields },
-  };
+/** Sources are written whether they are asked for or not. */
+function withoutSettings(request: CanonicalRequest): CanonicalRequest {
+  if (request.native?.wire !== "responses") return request;
+  const { [LIMIT]: _limit, include, ...fields } = request.native.fields;
+  const included = arrayIn(include).filter((one) => one !== INCLUDE_SOURCES);
+  const kept = included.length === 0 ? fields : { ...fields, include: included };
+  const native = { wire: "responses", fields: kept } as const;
+  return { ...request, native: Object.keys(kept).length === 0 ? undefined : native };
 }
 
 function isChosen({ toolChoice: choice }: CanonicalRequest, { value }: NativeTool): boolean {
