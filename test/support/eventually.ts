@@ -7,6 +7,8 @@ export interface EventuallyOptions {
 
 const TIMEOUT_MS = 50_000;
 const POLL_MS = 5;
+/** Of the time waited so far: a check may cost a request or a query, so a long wait checks less often. */
+const POLL_SHARE = 0.05;
 
 type Falsy = false | 0 | 0n | "" | null | undefined;
 
@@ -17,17 +19,18 @@ export async function eventually<T extends object | string | number | bigint | t
 ): Promise<Exclude<T, Falsy>> {
   const { timeoutMs = TIMEOUT_MS } = options;
   // Not performance.now, which some tests move forward.
-  const deadline = Bun.nanoseconds() + timeoutMs * 1e6;
+  const started = Bun.nanoseconds();
   for (;;) {
     const { value, error } = await evaluate(check);
     // Only a truthy value gets here, which is what the type excludes.
     if (value) return value as Exclude<T, Falsy>;
-    if (Bun.nanoseconds() > deadline)
+    const waitedMs = (Bun.nanoseconds() - started) / 1e6;
+    if (waitedMs > timeoutMs)
       throw new Error(
         `not true within ${timeoutMs} ms, last result: ${Bun.inspect(error ?? value)}`,
         { cause: error },
       );
-    await Bun.sleep(POLL_MS);
+    await pauseBetweenChecks(waitedMs);
   }
 }
 
@@ -40,6 +43,10 @@ export async function eventuallyPasses(
     await assertions();
     return true;
   }, options);
+}
+
+export function pauseBetweenChecks(waitedMs: number): Promise<void> {
+  return Bun.sleep(Math.max(POLL_MS, waitedMs * POLL_SHARE));
 }
 
 async function evaluate<T>(check: () => T | Promise<T>): Promise<{ value?: T; error?: unknown }> {

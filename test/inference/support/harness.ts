@@ -4,6 +4,7 @@ import { expect } from "bun:test";
 import { grant } from "../../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { type Db, type Row, integer } from "../../../src/store/db.ts";
+import { pauseBetweenChecks } from "../../support/eventually.ts";
 import type { TestAccount, Gateway } from "../../support/gateway.ts";
 
 export type Api = "chat" | "responses" | "messages" | "embeddings";
@@ -144,15 +145,16 @@ export async function waitUntil<T>(
   isDone: (value: T) => boolean,
   ms = 30_000,
 ): Promise<T> {
-  const deadline = performance.now() + ms;
+  const started = Bun.nanoseconds();
   for (;;) {
     const value = await read();
     if (isDone(value)) return value;
-    if (performance.now() > deadline)
+    const waitedMs = (Bun.nanoseconds() - started) / 1e6;
+    if (waitedMs > ms)
       throw new Error(
         `still ${JSON.stringify(value, (_, member: unknown) => (typeof member === "bigint" ? String(member) : member))}`,
       );
-    await Bun.sleep(10);
+    await pauseBetweenChecks(waitedMs);
   }
 }
 

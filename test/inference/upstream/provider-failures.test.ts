@@ -628,7 +628,7 @@ describe("a chunked reply", () => {
     await client.waitForText("www");
     client.pause();
     // All buffers on the way fill up; then nothing more is sent. A gateway that reads on exceeds the bytes that they hold.
-    for (let previous = -1; sent !== previous; ) {
+    for (let previous = -1; sent !== previous;) {
       expect(sent).toBeLessThan(BUFFERED_BYTES_MAX);
       previous = sent;
       await Bun.sleep(400);
