@@ -41,8 +41,8 @@ export interface ClaimPageDeps {
   readonly claims: Claims;
   readonly master: MasterSecret;
   readonly baseUrl: string;
-  /** Linked from the page after a claim; absent without a console. */
-  readonly consolePath?: string;
+  /** The page after a claim links to the workspace below it. */
+  readonly consolePath: string;
 }
 
 interface ClaimPageContext extends ClaimPageDeps {

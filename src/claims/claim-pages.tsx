@@ -203,7 +203,7 @@ export interface ClaimedPageProps {
   readonly review: ClaimReview;
   readonly user: SessionUser;
   /** Absent without a console. */
-  readonly consolePath: string | undefined;
+  readonly consolePath: string;
 }
 
 export function claimedPage(props: ClaimedPageProps): ClaimPage {
@@ -214,13 +214,11 @@ export function claimedPage(props: ClaimedPageProps): ClaimPage {
     () => (
       <>
         {role === "owner" ? <OwnerClaimed {...props} /> : <DeveloperJoined {...props} />}
-        {consolePath === undefined ? null : (
-          <p>
-            <a class="button" href={consolePath}>
-              Open the workspace
-            </a>
-          </p>
-        )}
+        <p>
+          <a class="button" href={`${consolePath}/${props.review.accountId}`}>
+            Open the workspace
+          </a>
+        </p>
         <p class="note">
           Your agent sees this automatically. You can close this page, or review{" "}
           <a href="/sessions">your sessions</a>.
@@ -340,7 +338,7 @@ function page(status: number, title: string, main: () => Child, user?: SessionUs
           <form method="post" action="/signout">
             <p>
               Signed in as {user.email}. <input type="hidden" name="csrf" value={user.csrf} />
-              <button type="submit" class="secondary">
+              <button type="submit" class="plain">
                 Sign out
               </button>
             </p>

@@ -170,8 +170,8 @@ export function SignedInFooter({ user }: { readonly user: SessionUser }): Child 
     <form method="post" action="/signout">
       <input type="hidden" name="csrf" value={user.csrf} />
       <p>
-        Signed in as {user.email}. <a href="/sessions">Your sessions</a>{" "}
-        <button type="submit" class="secondary">
+        Signed in as {user.email}. <a href="/sessions">Your sessions</a> ·{" "}
+        <button type="submit" class="plain">
           Sign out
         </button>
       </p>

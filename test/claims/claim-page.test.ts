@@ -214,6 +214,7 @@ describe("deciding", () => {
     expect(done.path).toBe("/claim");
     expect(done.text).toContain("A bonus of $1.00 was added");
     expect(done.text).toContain("$1.05");
+    expect(done.text).toContain(`href="/console/${agent.accountId}"`);
     const again = await browser.post("/claim", fields());
     expect(titleOf(again)).toBe("The account is yours");
     expect(await balanceOf(harness, agent.accountId)).toBe(1_050_000_000n);

@@ -44,7 +44,7 @@ export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
     }),
     ...keyRoutes(deps),
     ...claimRoutes(deps),
-    ...claimPageRoutes(deps),
+    ...claimPageRoutes({ ...deps, consolePath: "/console" }),
     ...peopleRoutes({ ...deps, keptForms: createKeptForms(deps) }),
     stylesheet(),
   ];
