@@ -142,7 +142,7 @@ describe("postern serve", () => {
     expect(await fetch(running.url).then(String, () => "connection refused")).toBe(
       "connection refused",
     );
-  }, 10_000);
+  }, 120_000);
 
   test("refuses a data folder that another process uses", async () => {
     const running = await startPostern(["serve"], tempFolder.settings);

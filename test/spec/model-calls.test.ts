@@ -239,5 +239,5 @@ describe("a gateway without provider keys", () => {
     client.disconnect();
     await expectSettledLedger(gateway.server.db);
     await gateway.stop();
-  }, 15_000);
+  }, 120_000);
 });

@@ -177,7 +177,7 @@ describe("the store on PostgreSQL", () => {
     expect(await total()).toBe(21);
     await proxied.close();
     proxy.stop();
-  }, 10_000);
+  }, 120_000);
 
   test("waits for slow reads and snapshots while writes succeed", async () => {
     const other = openPostgres(store.location.address, { stallCheckMs: 20 });

@@ -210,7 +210,7 @@ describe("a write lock of another connection", () => {
     await write();
     await db.close();
     rmSync(folder, { recursive: true });
-  }, 30_000);
+  }, 120_000);
 });
 
 describe("the write-ahead log", () => {

@@ -263,7 +263,7 @@ test("a sample reply costs the same over all three APIs", async () => {
   const cases = WIRES.flatMap(sampleRecordings).flatMap((recording) => caseOf(recording) ?? []);
   expect(cases).toHaveLength(10);
   expect(await costDifferences(cases)).toEqual([]);
-}, 30_000);
+}, 120_000);
 
 test.skipIf(skipWithoutRecordings("costs through translation"))(
   "a recorded reply costs the same over all three APIs (requires ../shared/recordings)",

@@ -98,7 +98,7 @@ describe("three gateways on one PostgreSQL", () => {
       await waitUntil(
         () => refused,
         (count) => count >= 54,
-        15_000,
+        60_000,
       );
       gate.open();
       const responses = await pending;
@@ -117,7 +117,7 @@ describe("three gateways on one PostgreSQL", () => {
       await Promise.all(all.map((one) => one.stop()));
       await db.close();
       await gate.stop();
-    }, 40_000);
+    }, 120_000);
   }
 });
 

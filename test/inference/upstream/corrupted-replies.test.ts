@@ -131,7 +131,7 @@ describe.skipIf(skipWithoutRecordings("recorded errors"))("recorded errors of pr
     const count = await passOnErrors(lines);
     console.log(`» ${count} recorded errors passed on`);
     expect(count).toBeGreaterThan(100);
-  }, 30_000);
+  }, 120_000);
 });
 
 /** Corrupts a random reply as often, and returns the outcomes of the calls. */

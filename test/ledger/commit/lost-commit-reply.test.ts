@@ -74,7 +74,7 @@ describeEachStore(
           expect(await getWallet(db, "a")).toEqual({ promo: 700n, paid: 0n, held: 0n });
           expect((await verifyLedger(db)).problems).toEqual([]);
           await stop();
-        }, 20_000);
+        }, 120_000);
       }
 
       test("releases a hold whose caller got an error when the store is back", async () => {
@@ -92,7 +92,7 @@ describeEachStore(
         expect(await getWallet(db, "a")).toEqual({ promo: 1_000n, paid: 0n, held: 0n });
         expect((await verifyLedger(db)).problems).toEqual([]);
         await stop();
-      }, 30_000);
+      }, 120_000);
     });
   },
   ["postgres"],
