@@ -158,6 +158,14 @@ describe("links", () => {
 });
 
 describe("the documentation", () => {
+  test("scrolls the sidebar to the link of the page", async () => {
+    const mode = { screen: "desktop", scheme: "light" } as const;
+    const { page, close } = await openPage("/docs/api/create-account", mode);
+    const link = await page.locator(".docs-sidebar [aria-current]").boundingBox();
+    expect(link?.y).toBeLessThan(900);
+    await close();
+  });
+
   test("finds pages while typing, and by keyboard", async () => {
     const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
     await page.keyboard.press("/");

@@ -8,6 +8,7 @@ export const DOCS_SCRIPT_SOURCE = browserScript([
   addCopyButtons,
   labelCells,
   rememberTabs,
+  showCurrentLink,
   noResults,
   resultLink,
   moveInResults,
@@ -66,6 +67,14 @@ function rememberTabs(): void {
     });
   const chosen = localStorage.getItem("docs-tab");
   if (chosen !== null) choose(chosen);
+}
+
+/** Scrolls the sidebar to the link of this page. */
+function showCurrentLink(): void {
+  const sidebar = document.querySelector<HTMLElement>(".docs-sidebar");
+  const link = sidebar?.querySelector<HTMLElement>("[aria-current]");
+  if (!sidebar || !link) return;
+  if (link.offsetTop > sidebar.clientHeight) sidebar.scrollTop = link.offsetTop - 200;
 }
 
 function startSearch(): void {
@@ -213,6 +222,7 @@ function startDocs(): void {
   addCopyButtons();
   labelCells();
   rememberTabs();
+  showCurrentLink();
   startSearch();
   startTryIt();
 }
