@@ -9,8 +9,9 @@ interface DemoModel {
   readonly id: string;
   readonly provider: string;
   readonly api: UsageRecord["api"];
-  /** US dollars per million tokens. */
+  /** US dollars per million tokens: the list prices, which `/models` shows too. */
   readonly input: number;
+  readonly cacheRead: number;
   readonly output: number;
   /** Part of all calls. */
   readonly share: number;
@@ -24,8 +25,9 @@ const MODELS: readonly DemoModel[] = [
     id: "anthropic/claude-sonnet-5-5",
     provider: "anthropic",
     api: "messages",
-    input: 3,
-    output: 15,
+    input: 2,
+    cacheRead: 0.1,
+    output: 10,
     share: 0.38,
     firstTokenMs: 640,
     inputTokens: 14_000,
@@ -36,6 +38,7 @@ const MODELS: readonly DemoModel[] = [
     provider: "openai",
     api: "chat",
     input: 0.75,
+    cacheRead: 0.075,
     output: 4.5,
     share: 0.3,
     firstTokenMs: 310,
@@ -47,6 +50,7 @@ const MODELS: readonly DemoModel[] = [
     provider: "openai",
     api: "responses",
     input: 2.5,
+    cacheRead: 0.25,
     output: 15,
     share: 0.14,
     firstTokenMs: 890,
@@ -58,6 +62,7 @@ const MODELS: readonly DemoModel[] = [
     provider: "google",
     api: "chat",
     input: 0.3,
+    cacheRead: 0.03,
     output: 2.5,
     share: 0.18,
     firstTokenMs: 260,
@@ -133,7 +138,7 @@ function demoCall(options: DemoUsageOptions, at: number, random: () => number): 
   const price = isCharged
     ? [
         priceLine("input", inputTokens - cacheReadTokens, model.input),
-        priceLine("cache_read", cacheReadTokens, model.input / 10),
+        priceLine("cache_read", cacheReadTokens, model.cacheRead),
         priceLine("output", outputTokens, model.output),
       ].filter(({ count }) => count > 0)
     : [];
