@@ -97,15 +97,14 @@ for (const store of STORE_KINDS) {
           expect(text).not.toContain('"id":');
         });
 
-    for (const wire of ["messages", "gemini", "chat"] as const)
-      test(`explains on ${wire}, which has no web search, how to turn it off in Codex`, async () => {
-        const answer = await call(gateway, account, "POST /v1/responses", {
-          body: { model: MODELS[wire], input: "hi", tools: [{ type: "web_search" }] },
-        });
-        expect(answer.status).toBe(400);
-        expect(errorOf(answer.json)["param"]).toStartWith("tools");
-        expect(errorOf(answer.json)["message"]).toContain('web_search = "disabled"');
+    test("explains at a provider without web search how to turn it off in Codex", async () => {
+      const answer = await call(gateway, account, "POST /v1/responses", {
+        body: { model: MODELS.chat, input: "hi", tools: [{ type: "web_search" }] },
       });
+      expect(answer.status).toBe(400);
+      expect(errorOf(answer.json)["param"]).toStartWith("tools");
+      expect(errorOf(answer.json)["message"]).toContain('web_search = "disabled"');
+    });
 
     for (const wire of ["messages", "gemini", "chat"] as const)
       for (const [variant, fields] of Object.entries(REQUEST_VARIANTS))
