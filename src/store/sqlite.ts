@@ -107,13 +107,27 @@ function openFile(file: string): Database {
   Database.MAX_QUERY_CACHE_SIZE = STATEMENTS_MAX;
   const database = new Database(file, { create: true });
   database.run(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
-  database.run("pragma journal_mode = wal");
+  switchToWal(database);
   database.run("pragma synchronous = full");
   database.run(`pragma cache_size = ${-CACHE_KIB}`);
   // A checkpoint blocks everything else for a moment: rare is better, as long as the log stays small.
   database.run(`pragma wal_autocheckpoint = ${WAL_MAX_PAGES}`);
   database.run(`pragma journal_size_limit = ${WAL_KEPT_BYTES}`);
   return database;
+}
+
+// SQLite does not wait for the lock while another process switches the same new file.
+function switchToWal(database: Database): void {
+  const deadline = performance.now() + BUSY_TIMEOUT_MS;
+  for (;;) {
+    try {
+      database.run("pragma journal_mode = wal");
+      return;
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline) throw error;
+      Bun.sleepSync(LOCK_POLL_MS);
+    }
+  }
 }
 
 // In WAL mode, `synchronous=NORMAL` appends a commit to the log without a sync; the next commit with `FULL` syncs the
@@ -157,7 +171,7 @@ function lockFolder(folder: string): () => void {
     lock.run("begin exclusive");
   } catch (cause) {
     lock.close();
-    if (!(cause instanceof Error && "code" in cause && cause.code === "SQLITE_BUSY")) throw cause;
+    if (!isBusy(cause)) throw cause;
     throw new Error(
       `the data folder ${folder} is in use by another Postern: stop it, or set POSTERN_DATA_DIR to another folder`,
       { cause },

@@ -1,9 +1,6 @@
 // Two PostgreSQL servers, a primary and its standby, under the load of two gateways: what is acknowledged survives.
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { CLIENTS } from "../chaos/clients.ts";
-import { randomFor } from "../fuzz/random.ts";
-import { openAccount, promoDeposit, usageRecord } from "../ledger/fixtures.ts";
 import { createLedger, deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler } from "../../src/ledger/reconcile.ts";
@@ -14,6 +11,9 @@ import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
+import { CLIENTS } from "../chaos/clients.ts";
+import { randomFor } from "../fuzz/random.ts";
+import { openAccount, promoDeposit, usageRecord } from "../ledger/fixtures.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import {

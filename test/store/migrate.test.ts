@@ -2,8 +2,8 @@ import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { migrate, missingMigrations } from "../../src/store/migrate.ts";
-import { startScript } from "../support/script-process.ts";
 import { rejectionMessage } from "../support/rejection.ts";
+import { startScript } from "../support/script-process.ts";
 import { newStoreLocation, openStoreAt, openStore, STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.

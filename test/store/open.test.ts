@@ -5,9 +5,9 @@ import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } fr
 import path from "node:path";
 import { secret } from "../../src/base/secret.ts";
 import { openStore } from "../../src/store/open.ts";
-import { testPostgres } from "../support/stores/postgres.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
+import { testPostgres } from "../support/stores/postgres.ts";
 
 describe("a data folder", () => {
   test("with a file that is not a SQLite file names the file and the setting", async () => {

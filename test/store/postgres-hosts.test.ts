@@ -5,11 +5,11 @@ import { secret } from "../../src/base/secret.ts";
 import { type Db, isUnavailable } from "../../src/store/db.ts";
 import { findDurabilityRisks } from "../../src/store/durability.ts";
 import { openStore } from "../../src/store/open.ts";
-import { openPostgres } from "../../src/store/postgres.ts";
 import { parsePostgresUrl } from "../../src/store/postgres-url.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
 import { eventually } from "../support/eventually.ts";
-import { startTransactionPooler } from "../support/transaction-pooler.ts";
 import { testPostgres } from "../support/stores/postgres.ts";
+import { startTransactionPooler } from "../support/transaction-pooler.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);

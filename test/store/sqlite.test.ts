@@ -1,14 +1,15 @@
-import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { Database } from "bun:sqlite";
+import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
+import { Worker } from "node:worker_threads";
 import { integer } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { eventually } from "../support/eventually.ts";
-import { startScript } from "../support/script-process.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
+import { startScript } from "../support/script-process.ts";
 
 // Starts other processes, possibly on a busy machine.
 setDefaultTimeout(60_000);
@@ -281,4 +282,17 @@ test("a write lock held elsewhere delays writes, and not the event loop", async 
   clearInterval(timer);
   await db.close();
   rmSync(folder, { recursive: true });
+});
+
+test("threads that open the same new store at once wait for each other", async () => {
+  const threads = 2;
+  const folders = Array.from({ length: 60 }, scratchFolder);
+  const arrivals = new SharedArrayBuffer(4 * folders.length);
+  const results = Array.from({ length: threads }, async () => {
+    const workerData = { folders, threads, arrivals };
+    const worker = new Worker(new URL("open-new-file.ts", import.meta.url), { workerData });
+    return new Promise((resolve) => worker.once("message", resolve));
+  });
+  expect(await Promise.all(results)).toEqual([[], []]);
+  for (const folder of folders) rmSync(folder, { recursive: true });
 });
