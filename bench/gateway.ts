@@ -5,8 +5,6 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
-import { startNginx } from "./peers.ts";
-import { type ServerProcess, fundedKey, startServer } from "./server-process.ts";
 import {
   generateLoad,
   type LoadResult,
@@ -14,6 +12,8 @@ import {
   openStreams,
   type StreamsOptions,
 } from "./load-generator.ts";
+import { startNginx } from "./peers.ts";
+import { type ServerProcess, fundedKey, startServer } from "./server-process.ts";
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
 /** The runtime compiles hot code in the first seconds of a process. */

@@ -15,8 +15,8 @@ import type { Db } from "../src/store/db.ts";
 import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
 import { testPostgres } from "../test/support/stores/postgres.ts";
-import { createFilledAccount, fillStore, type FilledAccount } from "./growth-records.ts";
 import { createPageOwner, type PageOwner, timePages } from "./growth-pages.ts";
+import { createFilledAccount, fillStore, type FilledAccount } from "./growth-records.ts";
 import { startServer } from "./server-process.ts";
 
 const REPEATS = 9;

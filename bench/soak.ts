@@ -3,8 +3,8 @@
 // printed is an upper bound for the gateway.
 
 import { verifyLedger } from "../src/ledger/verify/verify.ts";
-import { disconnectManyClients } from "../test/inference/support/socket-client.ts";
 import { grantCredits, usageRecordsOf, USD } from "../test/inference/support/harness.ts";
+import { disconnectManyClients } from "../test/inference/support/socket-client.ts";
 import { registerAccount, startGateway } from "../test/support/gateway.ts";
 
 const WARM_UP_CLIENTS = 2_000;

@@ -5,8 +5,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
-import { type ServerProcess, fundedKey, startServer } from "./server-process.ts";
 import { openStreams } from "./load-generator.ts";
+import { type ServerProcess, fundedKey, startServer } from "./server-process.ts";
 
 const STREAMS = Number(process.env["BENCH_STREAMS"] ?? 500);
 const CHUNKS = Number(process.env["BENCH_CHUNKS"] ?? 200);

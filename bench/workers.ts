@@ -1,10 +1,10 @@
 // Benchmarks `postern serve --workers` on one PostgreSQL: JSON calls per second, and the CPU time of a call in the gateway
 // and in PostgreSQL. All processes share the machine. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
 
-import { SQL } from "bun";
-import { cpus } from "node:os";
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { SQL } from "bun";
 import { generateLoad, type LoadResult } from "./load-generator.ts";
 import { cpuSecondsOf, fundedKey, type ServerProcess, startServer } from "./server-process.ts";
 

@@ -1,8 +1,8 @@
 // The export of an account: all its records, one JSON object per line, read page by page while it is sent.
 
-import { listInvitations } from "../accounts/invitations.ts";
 import { getAccount } from "../accounts/accounts.ts";
 import { toAccountRecord } from "../accounts/api-record.ts";
+import { listInvitations } from "../accounts/invitations.ts";
 import { listMembers, memberCursor } from "../accounts/members.ts";
 import { toAuditEntryRecord } from "../audit/api-record.ts";
 import { listAuditEntries } from "../audit/audit.ts";
@@ -17,8 +17,8 @@ import { timestamp } from "../http/schemas.ts";
 import { toKeyRecord } from "../keys/api-record.ts";
 import { listKeys } from "../keys/keys.ts";
 import { getBudgets } from "../ledger/budgets.ts";
-import { listTransfers } from "../ledger/transfers.ts";
 import { getWallet } from "../ledger/ledger.ts";
+import { listTransfers } from "../ledger/transfers.ts";
 import { toProviderKeyRecord } from "../provider-keys/api-record.ts";
 import { listProviderKeys } from "../provider-keys/provider-keys.ts";
 import type { Reader } from "../store/db.ts";

@@ -8,8 +8,8 @@ import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.
 import { timestamp } from "../http/schemas.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { closeAccount, type ClosingChange, GRACE_DAYS, reopenAccount } from "./closing.ts";
-import { EXPORTED_TYPES } from "./export.ts";
 import type { StartExport } from "./export-stream.ts";
+import { EXPORTED_TYPES } from "./export.ts";
 
 export interface AccountDataDeps {
   readonly db: Reader;

@@ -4,9 +4,8 @@ import { z } from "zod";
 import type { NextStep } from "../base/fault.ts";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/api-record.ts";
-import { networksOf } from "../http/request/client-ip.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
-import { NextStepSchema, timestamp } from "../http/schemas.ts";
+import { networksOf } from "../http/request/client-ip.ts";
 import {
   keyRoute,
   type RouteResponse,
@@ -14,12 +13,12 @@ import {
   publicWriteRoute,
   type Route,
 } from "../http/route.ts";
-import { getKey, type Key, type Keys } from "../keys/keys.ts";
+import { NextStepSchema, timestamp } from "../http/schemas.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/api-record.ts";
+import { getKey, type Key, type Keys } from "../keys/keys.ts";
 import { getBudgets } from "../ledger/budgets.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
-import { ROLES } from "./members.ts";
 import {
   type Account,
   type AccountDeps,
@@ -28,11 +27,12 @@ import {
   parseAccountName,
   renameAccount,
 } from "./accounts.ts";
-import type { VerifiedAgent, VerifyAgent } from "./verified-agent.ts";
+import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./api-record.ts";
 import { admitCreation, admitVerifiedAgent, type CreationLimits } from "./creation-limits.ts";
 import { fundingSteps } from "./funding-steps.ts";
+import { ROLES } from "./members.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "./proof-of-work.ts";
-import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./api-record.ts";
+import type { VerifiedAgent, VerifyAgent } from "./verified-agent.ts";
 
 const EMAIL_MAX = 254;
 

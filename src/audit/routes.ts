@@ -1,11 +1,11 @@
 // The route of /v1/audit.
 
 import { z } from "zod";
-import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import { keyRoute, type Route } from "../http/route.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
-import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "./audit.ts";
 import { AUDIT_EXAMPLE, AuditEntryRecord, toAuditEntryRecord } from "./api-record.ts";
+import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "./audit.ts";
 
 const ID_MAX = 320;
 

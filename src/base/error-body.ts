@@ -1,8 +1,8 @@
 // The JSON of an error, in the form of the API that was called. Responses and events within a stream both use it.
 
-import { lookUp } from "./look-up.ts";
 import { type Fault, type FaultCode, FAULTS, NEXT_STEPS, type NextStep } from "./fault.ts";
 import type { JsonObject } from "./json.ts";
+import { lookUp } from "./look-up.ts";
 
 /** The public part of an error. */
 export interface PublicError {

@@ -2,6 +2,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { getInvoice, type AmountLimits, findInvoice, type Invoice } from "./invoices/invoices.ts";
+import type { PayLinks } from "./invoices/pay-link.ts";
 import {
   type PaymentStart,
   beginCheckout,
@@ -12,10 +13,9 @@ import {
   reconcileInvoice,
   type CheckoutDeps,
 } from "./payments/checkouts.ts";
-import { handleMethodWebhook } from "./top-up/payment-methods.ts";
-import type { PayLinks } from "./invoices/pay-link.ts";
-import type { PaymentProcessor } from "./payments/payment-processor.ts";
 import { isMethodBeingCharged } from "./payments/in-flight-payment.ts";
+import type { PaymentProcessor } from "./payments/payment-processor.ts";
+import { handleMethodWebhook } from "./top-up/payment-methods.ts";
 
 const REFRESH_TIMEOUT_MS = 4_000;
 const LOOPBACK = /^(127(\.\d+){3}|::1|::ffff:127(\.\d+){3}|localhost)$/;

@@ -2,13 +2,13 @@
 
 import { z } from "zod";
 import { networksOf } from "../http/request/client-ip.ts";
-import { UsdAmount } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { UsdAmount } from "../http/schemas.ts";
 import type { BudgetLimits } from "../ledger/budget-rules.ts";
 import { getBudgets } from "../ledger/budgets.ts";
 import type { Db } from "../store/db.ts";
-import { BUDGET_FIELDS, parseBudget, changeBudgets } from "./budgets.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "./api-record.ts";
+import { BUDGET_FIELDS, parseBudget, changeBudgets } from "./budgets.ts";
 
 const DOC = { tag: "Accounts", path: "/v1/account/budgets", dialect: "openai" } as const;
 

@@ -2,8 +2,8 @@
 // identity provider's subject or by the mailbox: a match of either means that the bonus was already granted. Mailboxes
 // are free to create, so the bonuses of a day have a budget as well.
 
-import { type Nano, NANO_PER_USD } from "../base/money.ts";
 import { newId } from "../base/id.ts";
+import { type Nano, NANO_PER_USD } from "../base/money.ts";
 import { DAY_MS } from "../base/time.ts";
 import { grant } from "../ledger/ledger.ts";
 import type { Reader, Tx } from "../store/db.ts";

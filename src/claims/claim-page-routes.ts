@@ -1,18 +1,16 @@
 // The claim pages: GET changes nothing, POST takes only the forms of these pages.
 
 import { z } from "zod";
-import type { MasterSecret } from "../base/encryption.ts";
 import { roleOf } from "../accounts/members.ts";
+import type { MasterSecret } from "../base/encryption.ts";
 import { Fault, type FaultOptions } from "../base/fault.ts";
-import { networksOf } from "../http/request/client-ip.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
 import { PAGE_ROUTE } from "../http/pages/page-route.ts";
+import { networksOf } from "../http/request/client-ip.ts";
 import { sessionRoute, type Route, type SessionUser, optionalSessionRoute } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import { type ClaimAttempt, claimStateOf } from "./claim-attempt.ts";
 import { readAttempt } from "./claim-attempt-rows.ts";
-import { type FormFields, parseKeyChoices } from "./key-choices-form.ts";
-import { type Claims, isNamedEmail } from "./claims.ts";
+import { type ClaimAttempt, claimStateOf } from "./claim-attempt.ts";
 import {
   CLAIM_PATH,
   createLinkCookie,
@@ -33,8 +31,10 @@ import {
   landingPage,
   wrongAccountPage,
 } from "./claim-pages.tsx";
-import { type ClaimReview, readClaimReview } from "./claim-review.ts";
 import { reviewPage, type ReviewPageProps } from "./claim-review-page.tsx";
+import { type ClaimReview, readClaimReview } from "./claim-review.ts";
+import { type Claims, isNamedEmail } from "./claims.ts";
+import { type FormFields, parseKeyChoices } from "./key-choices-form.ts";
 
 export interface ClaimPageDeps {
   readonly db: Db;

@@ -1,16 +1,16 @@
 /** @jsxImportSource hono/jsx */
 // The claim pages other than the review page: one for each state of an attempt.
 
-import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { Child } from "hono/jsx";
-import { formatUsd, pluralize } from "../base/format.ts";
 import type { Role } from "../accounts/members.ts";
+import { formatUsd, pluralize } from "../base/format.ts";
+import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { ClaimAttempt, ClaimState } from "./claim-attempt.ts";
-import { maskEmail } from "./email-address.ts";
 import type { ClaimReview } from "./claim-review.ts";
 import { CodeField } from "./code-field.tsx";
+import { maskEmail } from "./email-address.ts";
 import { describeSetup } from "./format.ts";
 
 export interface ClaimPage {

@@ -2,23 +2,23 @@
 // The page on which a human confirms or declines a claim. A person who did not expect it must be able to judge it in
 // seconds: who asks, what comes with it, the risk, and two buttons of the same size.
 
-import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { Child } from "hono/jsx";
-import { describeScopes, grantedScopes } from "../http/scopes.ts";
 import { formatAge, formatDuration, formatUsd, pluralize } from "../base/format.ts";
+import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
+import { describeScopes, grantedScopes } from "../http/scopes.ts";
 import type { Key } from "../keys/keys.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
+import type { ClaimReview } from "./claim-review.ts";
+import { CodeField, FieldError } from "./code-field.tsx";
+import { describeNetwork, describeSetup, formatUserCode } from "./format.ts";
 import {
   keyFieldNames,
   type FormFields,
   OTHERS_FIELD,
   type InvalidChoice,
 } from "./key-choices-form.ts";
-import type { ClaimReview } from "./claim-review.ts";
-import { CodeField, FieldError } from "./code-field.tsx";
-import { describeNetwork, describeSetup, formatUserCode } from "./format.ts";
 
 export interface ReviewPageProps {
   readonly attempt: ClaimAttempt;

@@ -7,8 +7,8 @@ import { getWallet } from "../ledger/ledger.ts";
 import { type Db, text, integer, textOrNull } from "../store/db.ts";
 import { totalUsage } from "../usage/usage-stats.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
-import type { Claimer, Claims } from "./claims.ts";
 import { type BonusState, CLAIM_BONUS } from "./claim-bonus.ts";
+import type { Claimer, Claims } from "./claims.ts";
 import { listLiveKeys } from "./key-choices.ts";
 
 /** Further keys get one common choice on the page. */

@@ -9,24 +9,13 @@ import {
   claimWorkspace,
 } from "../accounts/members.ts";
 import { emailError, foldEmail } from "../base/email.ts";
+import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Nano } from "../base/money.ts";
-import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
 import { randomBase62, randomDigits, timingSafeEqualText } from "../base/secret.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import type { Reader, Tx } from "../store/db.ts";
-import {
-  type ClaimAttempt,
-  POLL_INTERVAL_MS,
-  isPollingTooFast,
-  SLOW_DOWN_MS,
-  type ClaimState,
-  claimStateOf,
-  TRANSITIONS,
-  CLAIM_TTL_MS,
-  WRONG_CODES_MAX,
-} from "./claim-attempt.ts";
 import {
   countWrongCode,
   insertAttempt,
@@ -41,15 +30,26 @@ import {
   readOpenAttemptsByEmail,
 } from "./claim-attempt-rows.ts";
 import {
+  type ClaimAttempt,
+  POLL_INTERVAL_MS,
+  isPollingTooFast,
+  SLOW_DOWN_MS,
+  type ClaimState,
+  claimStateOf,
+  TRANSITIONS,
+  CLAIM_TTL_MS,
+  WRONG_CODES_MAX,
+} from "./claim-attempt.ts";
+import {
   type BonusLimits,
   type BonusState,
   bonusStateOf,
   grantBonus,
   type BonusRecipient,
 } from "./claim-bonus.ts";
-import { increment, msUntilNextWindow } from "./rate-counters.ts";
 import { canonicalMailbox } from "./email-address.ts";
 import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
+import { increment, msUntilNextWindow } from "./rate-counters.ts";
 
 const TOKEN_CHARACTERS = 43;
 const CODE_DIGITS = 6;

@@ -5,11 +5,11 @@ import { getAccount } from "../accounts/accounts.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/api-record.ts";
 import { Fault } from "../base/fault.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { timestamp } from "../http/schemas.ts";
 import { type RouteResponse, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
-import type { Claims, PollResult, StartedClaim } from "./claims.ts";
 import { CLAIM_PATH } from "./claim-link.ts";
+import type { Claims, PollResult, StartedClaim } from "./claims.ts";
 
 export interface ClaimRouteDeps {
   readonly db: Db;

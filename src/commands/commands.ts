@@ -1,14 +1,17 @@
 // All commands by name, and the dispatch of a command line.
 
-import { closestName } from "../base/suggest.ts";
 import { Fault } from "../base/fault.ts";
+import { closestName } from "../base/suggest.ts";
 import { isUnavailable } from "../store/db.ts";
-import { adminCommands } from "./admin/admin-commands.ts";
 import { adminAccountCommands } from "./admin/account-commands.ts";
+import { adminCommands } from "./admin/admin-commands.ts";
 import { adminBillingCommands } from "./admin/billing-commands.ts";
 import { adminPriceCommands } from "./admin/price-commands.ts";
 import { adminProviderCommands } from "./admin/provider-commands.ts";
 import { adminReportCommands } from "./admin/report-commands.ts";
+import { connect } from "./client/connect.ts";
+import { mcp } from "./client/mcp.ts";
+import { status } from "./client/status.ts";
 import {
   type Command,
   EXIT_FAILURE,
@@ -19,10 +22,7 @@ import {
 import { doctor } from "./doctor/doctor.ts";
 import { healthcheck } from "./healthcheck.ts";
 import { commandHelp, helpIndex } from "./help.ts";
-import { connect } from "./client/connect.ts";
 import { licenses } from "./licenses.ts";
-import { mcp } from "./client/mcp.ts";
-import { status } from "./client/status.ts";
 import { migrateStore } from "./migrate.ts";
 import { moveCommand } from "./move.ts";
 import { serve } from "./serve.ts";

@@ -1,7 +1,7 @@
 // `postern migrate`: applies migrations. `serve` does the same at start.
 
-import { openStore } from "../store/open.ts";
 import { migrate } from "../store/migrate.ts";
+import { openStore } from "../store/open.ts";
 import type { Command } from "./command.ts";
 import { withConfig } from "./with-store.ts";
 

@@ -2,11 +2,11 @@
 
 import { createLog, type Log } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
-import type { Server } from "../server/server.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
-import { listenError } from "./listen-address.ts";
+import type { Server } from "../server/server.ts";
 import { type Command, EXIT_FAILURE, type CliEnv, type ParsedArgs } from "./command.ts";
+import { listenError } from "./listen-address.ts";
 import { withConfig } from "./with-store.ts";
 import { serveWorkers, workerCount } from "./workers/serve-workers.ts";
 

@@ -2,8 +2,8 @@
 
 import { listen, type Listener } from "../http/listen.ts";
 import { createSimulator } from "../simulator/simulator.ts";
-import { listenError, type ListenAddress } from "./listen-address.ts";
 import { type Command, EXIT_USAGE } from "./command.ts";
+import { listenError, type ListenAddress } from "./listen-address.ts";
 
 const PORT_DEFAULT = 8_788;
 const PORT_MAX = 65_535;

@@ -4,9 +4,9 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { Fault } from "../base/fault.ts";
 import type { Config } from "../config/config.ts";
-import { openStore, type StoreSettings } from "../store/open.ts";
 import type { Db } from "../store/db.ts";
 import { missingMigrations } from "../store/migrate.ts";
+import { openStore, type StoreSettings } from "../store/open.ts";
 import { EXIT_FAILURE, EXIT_USAGE, type CliEnv } from "./command.ts";
 
 /** Runs the work with valid settings, or prints every error in them. */

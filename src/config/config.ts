@@ -4,7 +4,17 @@ import { z } from "zod";
 import { emailError } from "../base/email.ts";
 import { isLoopbackHost } from "../base/loopback.ts";
 import type { Nano } from "../base/money.ts";
+import type { ResponseStorage } from "../base/response-storage.ts";
 import { type Secret, secret } from "../base/secret.ts";
+import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
+import { parsePostgresUrl } from "../store/postgres-url.ts";
+import {
+  AGENT_PAYMENT_ENVIRONMENT,
+  AGENT_PAYMENT_SETTINGS,
+  type AgentPaymentConfig,
+  agentPaymentConfigErrors,
+  agentPaymentConfigFrom,
+} from "./agent-payments.ts";
 import {
   BILLING_ENVIRONMENT,
   BILLING_SETTINGS,
@@ -21,37 +31,27 @@ import {
   oidcConfigFrom,
 } from "./identity.ts";
 import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
-import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 import { MODEL_ENVIRONMENT, MODEL_SETTINGS, type ModelConfig, modelConfigFrom } from "./models.ts";
 import * as operator from "./operator.ts";
 import * as processes from "./processes.ts";
-import type { ResponseStorage } from "../base/response-storage.ts";
-import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./response-storage.ts";
 import { hasProxyVariable, readProviderSettings, type ProviderSettingsSpec } from "./providers.ts";
-import { integer, httpUrl, isIpOrCidr, commaSeparated, usdAmount } from "./schema.ts";
+import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./response-storage.ts";
 import {
   RETENTION_ENVIRONMENT,
   RETENTION_SETTINGS,
   retentionConfigFrom,
   type UsageRetention,
 } from "./retention.ts";
+import { integer, httpUrl, isIpOrCidr, commaSeparated, usdAmount } from "./schema.ts";
 import { SHUTDOWN_ENVIRONMENT, SHUTDOWN_SETTINGS } from "./shutdown.ts";
-import { parsePostgresUrl } from "../store/postgres-url.ts";
 import {
   TELEMETRY_ENVIRONMENT,
   TELEMETRY_SETTINGS,
   type TelemetryConfig,
   parseTelemetryConfig,
 } from "./telemetry.ts";
-import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agents.ts";
-import {
-  AGENT_PAYMENT_ENVIRONMENT,
-  AGENT_PAYMENT_SETTINGS,
-  type AgentPaymentConfig,
-  agentPaymentConfigErrors,
-  agentPaymentConfigFrom,
-} from "./agent-payments.ts";
 import { unknownVariableErrors } from "./unknown-variables.ts";
+import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agents.ts";
 
 export interface Config extends processes.ProcessConfig, ModelConfig, AgentPaymentConfig {
   readonly host: string;

@@ -3,33 +3,33 @@
 import { z } from "zod";
 import { respondToInvitation } from "../accounts/invitations.ts";
 import { workspaceJoinedVia } from "../accounts/members.ts";
+import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
-import { pageResponse, redirect } from "../http/pages/page-response.ts";
-import { AccountPath, PAGE_DEFAULTS } from "./page-defaults.ts";
+import { auditRoute } from "./audit/audit-routes.ts";
+import { requireAccess } from "./authorize.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-routes.ts";
 import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
 import { workspacePath } from "./console-layout.tsx";
-import { settingsPageRoutes, type SettingsPageDeps } from "./settings/settings-routes.ts";
-import { startRoutes, type StartPageDeps } from "./start/start-routes.ts";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-routes.ts";
+import { logPageRoutes } from "./logs/log-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-routes.ts";
-import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-routes.ts";
-import { playgroundRoutes } from "./playground/playground-routes.ts";
-import { webhookPageRoutes } from "./webhooks/webhook-routes.ts";
 import { overviewPage } from "./overview/overview-page.tsx";
+import { readOverview } from "./overview/read-overview.ts";
+import { AccountPath, PAGE_DEFAULTS } from "./page-defaults.ts";
+import { playgroundRoutes } from "./playground/playground-routes.ts";
 import {
   type ProviderKeyPageDeps,
   providerKeyPageRoutes,
 } from "./provider-keys/provider-key-routes.ts";
-import { logPageRoutes } from "./logs/log-routes.ts";
+import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-routes.ts";
+import { type SearchDeps, searchRoute } from "./search.tsx";
+import { settingsPageRoutes, type SettingsPageDeps } from "./settings/settings-routes.ts";
+import { startRoutes, type StartPageDeps } from "./start/start-routes.ts";
 import { inTimeZoneOf, periodOf, UsageQuery } from "./usage/usage-query.ts";
 import { type UsagePageDeps, usagePageRoutes } from "./usage/usage-routes.ts";
-import { requireAccess } from "./authorize.ts";
-import { auditRoute } from "./audit/audit-routes.ts";
-import { type SearchDeps, searchRoute } from "./search.tsx";
-import { readOverview } from "./overview/read-overview.ts";
+import { webhookPageRoutes } from "./webhooks/webhook-routes.ts";
 
 export interface ConsoleRouteDeps
   extends

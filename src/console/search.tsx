@@ -2,14 +2,14 @@
 // Search over the pages of a workspace, its keys and the models that can be called: a page, and JSON for the dialog of the
 // app script.
 
-import { z } from "zod";
 import type { Child } from "hono/jsx";
-import { type Key, listKeysFrom } from "../keys/keys.ts";
+import { z } from "zod";
 import { Card, EmptyState } from "../http/pages/components/content.tsx";
 import { Table } from "../http/pages/components/table.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import { pageResponse } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route, type SessionUser } from "../http/route.ts";
+import { type Key, listKeysFrom } from "../keys/keys.ts";
 import { type ConsoleReadDeps, requireAccess, type WorkspaceContext } from "./authorize.ts";
 import { withQuery } from "./confirm.tsx";
 import { consolePage, navGroups, searchPath, workspacePath } from "./console-layout.tsx";

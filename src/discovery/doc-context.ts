@@ -3,10 +3,10 @@
 import { isObject } from "../base/json.ts";
 import type { Method, Route } from "../http/route.ts";
 import { type CurlOptions, curlCommand } from "./curl.ts";
-import { type OpenApiDocument } from "./openapi/openapi-types.ts";
-import { schemaRows } from "./openapi/schema-rows.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
 import { exampleResponse } from "./examples.ts";
+import { type OpenApiDocument } from "./openapi/openapi-types.ts";
+import { schemaRows } from "./openapi/schema-rows.ts";
 import { CLAIM_TOKEN_ROUTE, START_CLAIM_ROUTE } from "./route-keys.ts";
 
 export type RouteKey = `${Method} /${string}`;

@@ -2,8 +2,8 @@
 // real error responses.
 
 import { z } from "zod";
-import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../base/fault.ts";
 import { errorBody, publicError } from "../base/error-body.ts";
+import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../base/fault.ts";
 import type { Dialect, Route } from "../http/route.ts";
 import { NextStepSchema } from "../http/schemas.ts";
 

@@ -6,10 +6,10 @@ import { APP_SCRIPT } from "../http/pages/assets.ts";
 import { CodeTabs } from "../http/pages/components/content.tsx";
 import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
 import type { ModelRecordJson } from "../models/api-record.ts";
+import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
+import type { DocContext } from "./doc-context.ts";
 import { HomeModels } from "./home-models.tsx";
 import { REGISTER_ROUTE } from "./route-keys.ts";
-import type { DocContext } from "./doc-context.ts";
-import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 
 const SITE_LINKS: readonly NavLink[] = [
   { href: "/models", label: "Models" },

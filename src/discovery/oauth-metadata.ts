@@ -1,9 +1,9 @@
 // OAuth metadata: of the protected resource (RFC 9728), to which a 401 points, and of the authorization server (RFC 8414)
 // with the `agent_auth` block. Endpoints that are not mounted are left out.
 
-import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
-import type { RouteKey, DocContext } from "./doc-context.ts";
 import { claimGrantType, PRODUCT_NAME } from "./discovery-settings.ts";
+import type { RouteKey, DocContext } from "./doc-context.ts";
+import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
 
 type Metadata = Readonly<Record<string, unknown>>;
 

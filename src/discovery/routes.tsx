@@ -13,20 +13,20 @@ import { negotiateFormat } from "./accept.ts";
 import { agentLinks } from "./agents/catalogs.ts";
 import { AGENT_DOCUMENTS } from "./agents/documents.ts";
 import { MCP_PATH } from "./agents/mcp-card.ts";
-import { REGISTER_ROUTE } from "./route-keys.ts";
+import { authMd } from "./auth-md/auth-md.ts";
+import { respondWithDocument, type CachedDocument, cachedDocument } from "./cached-document.ts";
+import { type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import { type DocContext, createDocContext } from "./doc-context.ts";
 import { type HomeModelDeps, newestModels } from "./home-models.tsx";
 import { homePage, PRODUCT_SUMMARY } from "./home-page.tsx";
 import { LLMS_CONTENT_TYPE, llmsTxt } from "./llms-txt.ts";
-import { authMd } from "./auth-md/auth-md.ts";
+import { authorizationServerMetadata, protectedResourceMetadata } from "./oauth-metadata.ts";
 import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi/openapi.ts";
-import type { Site } from "./site/site-types.ts";
+import { REGISTER_ROUTE } from "./route-keys.ts";
+import { securityTxt } from "./security-txt.ts";
 import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site/site-assets.ts";
 import { siteRoutes } from "./site/site-routes.ts";
-import { respondWithDocument, type CachedDocument, cachedDocument } from "./cached-document.ts";
-import { type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
-import { securityTxt } from "./security-txt.ts";
-import { authorizationServerMetadata, protectedResourceMetadata } from "./oauth-metadata.ts";
+import type { Site } from "./site/site-types.ts";
 
 export interface DiscoveryDeps {
   /** The routes of all other modules. */

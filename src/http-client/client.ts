@@ -1,8 +1,8 @@
 // HTTP/1.1 client for providers, with connection reuse. docs/decisions/0015-own-http-client.md says why it is not `fetch`.
 
+import { toAbortSignal, type AbortSignalLike } from "../base/abort.ts";
 import { startDeadline } from "../base/deadline.ts";
 import { memoize } from "../base/memoize.ts";
-import { toAbortSignal, type AbortSignalLike } from "../base/abort.ts";
 import {
   type Connection,
   CONNECTION_EVENTS,

@@ -1,6 +1,5 @@
 // The state of one request and the injected capabilities, which all steps of its handling share.
 
-import type { SentForm } from "./guards/session-guard.ts";
 import type { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
@@ -8,12 +7,13 @@ import type { DescriptorGuard } from "./guards/descriptors.ts";
 import type { OpenCalls } from "./guards/open-calls.ts";
 import type { OverloadGuard } from "./guards/overload.ts";
 import type { RateLimiter } from "./guards/rate-limiter.ts";
-import type { BodyTimeouts } from "./request/body.ts";
+import type { SentForm } from "./guards/session-guard.ts";
 import type { BodyQuota, BodyQuotaCaller } from "./request/body-quota.ts";
-import type { UploadLimit } from "./request/upload-limit.ts";
+import type { BodyTimeouts } from "./request/body.ts";
 import type { IdempotentCall } from "./request/idempotent-call.ts";
-import type { WebSocketHandlers } from "./web-socket.ts";
+import type { UploadLimit } from "./request/upload-limit.ts";
 import type { AuthenticatedKey, Route, SessionUser } from "./route.ts";
+import type { WebSocketHandlers } from "./web-socket.ts";
 
 export interface RequestHandlerDeps {
   readonly routes: readonly Route[];

@@ -10,16 +10,17 @@ import { createFailureLog } from "./failure-log.ts";
 import { authenticateRequest } from "./guards/authenticate.ts";
 import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
 import { redirectToSignIn, requireSameOriginForm, sessionEnded } from "./guards/session-guard.ts";
+import { notFoundFault } from "./nearest-endpoint.ts";
 import { sessionEndedPage } from "./pages/session-ended-page.tsx";
+import type { Peer, RequestContext, RequestHandlerDeps } from "./request-context.ts";
 import { decodeForm } from "./request/body-decoder.ts";
-import { BODY_LIMIT_DEFAULT_BYTES, decodeUtf8, readBody } from "./request/body.ts";
 import { type BodyQuota, type BodyQuotaCaller, createBodyQuota } from "./request/body-quota.ts";
-import { createUploadLimit, type UploadLimit } from "./request/upload-limit.ts";
+import { BODY_LIMIT_DEFAULT_BYTES, decodeUtf8, readBody } from "./request/body.ts";
 import { networksOf } from "./request/client-ip.ts";
 import { parseBody } from "./request/parse-body.ts";
 import { parseQuery, splitTarget, validateTarget } from "./request/request-target.ts";
+import { createUploadLimit, type UploadLimit } from "./request/upload-limit.ts";
 import { type InputLocation, parseWithSchema } from "./request/validate.ts";
-import type { Peer, RequestContext, RequestHandlerDeps } from "./request-context.ts";
 import {
   CORS_HEADERS,
   faultResponse,
@@ -27,7 +28,6 @@ import {
   preflightResponse,
   toFault,
 } from "./response.ts";
-import { notFoundFault } from "./nearest-endpoint.ts";
 import type { AnyRouteInput, ErrorDialect, Route } from "./route.ts";
 import { createRouter, type RouteMatch } from "./router.ts";
 import { runWrite } from "./run-write.ts";

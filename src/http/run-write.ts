@@ -3,8 +3,8 @@
 import { Fault } from "../base/fault.ts";
 import type { Tx } from "../store/db.ts";
 import { requireScope } from "./guards/authenticate.ts";
-import { idempotentCallOf } from "./request/idempotent-call.ts";
 import type { RequestContext, RequestHandlerDeps } from "./request-context.ts";
+import { idempotentCallOf } from "./request/idempotent-call.ts";
 import { jsonResponse } from "./response.ts";
 import type { AnyRouteInput, Route, RouteResponse } from "./route.ts";
 

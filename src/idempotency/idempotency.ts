@@ -2,7 +2,6 @@
 // response may contain a raw API key, so it is encrypted with the client's idempotency key, of which only a fingerprint
 // is stored: the store alone cannot decrypt it.
 
-import { Fault } from "../base/fault.ts";
 import {
   decrypt,
   type DerivedKey,
@@ -12,6 +11,7 @@ import {
   fingerprints,
   type MasterSecret,
 } from "../base/encryption.ts";
+import { Fault } from "../base/fault.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";

@@ -1,11 +1,10 @@
 // Creates inference: the dependencies of every stage of a model call, and the state that calls share.
 
-import { createTokenCounts } from "./lifecycle/key-policy.ts";
 import { createAbort } from "../base/abort.ts";
 import type { Log } from "../base/log.ts";
 import type { Send } from "../http-client/client.ts";
-import type { Ledger } from "../ledger/ledger.ts";
 import type { Lease } from "../ledger/lease.ts";
+import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { ABANDONED_CALLS_PER_MINUTE, createAbandonedCalls } from "./lifecycle/abandoned-calls.ts";
@@ -14,6 +13,7 @@ import type { CountTokensDeps } from "./lifecycle/count-tokens.ts";
 import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold/hold-lifetime.ts";
 import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
+import { createTokenCounts } from "./lifecycle/key-policy.ts";
 import type { ResolveStatefulCall } from "./lifecycle/parse-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
 import type { Timeouts } from "./lifecycle/timeouts.ts";

@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { usdText } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/spend-window.ts";
-import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
+import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { SCOPE_NAMES } from "../http/scopes.ts";
 import type { Key } from "./keys.ts";
 

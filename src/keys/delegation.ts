@@ -6,12 +6,12 @@ import { Fault } from "../base/fault.ts";
 import { formatUsdExact } from "../base/format.ts";
 import { type Nano, maxNano, toNano } from "../base/money.ts";
 import type { LimitWindow } from "../base/spend-window.ts";
-import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
 import { hasRates, type KeyPolicy, policyText } from "../http/key-policy.ts";
+import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
 import type { Tx } from "../store/db.ts";
-import { changeKey, getKey, type Key, type Keys, lockKey, revokeKey } from "./keys.ts";
 import { POLICY_PARAMS } from "./api-record.ts";
 import { type KeySettings, mergePolicy, type PolicyChange, replacedField } from "./key-settings.ts";
+import { changeKey, getKey, type Key, type Keys, lockKey, revokeKey } from "./keys.ts";
 import { findLiveKey } from "./live-keys.ts";
 
 export interface CallerKey {

@@ -1,12 +1,14 @@
 // Gateway API keys. It owns the table api_key. A raw key is only returned when it is created; the store has its HMAC. A
 // key's spend belongs to the ledger and is only read here.
 
+import type { MasterSecret } from "../base/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { newIdAfter } from "../base/id.ts";
 import { type Nano, toNano } from "../base/money.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import type { MasterSecret } from "../base/encryption.ts";
 import { type LimitWindow, rollWindows, toLimitWindow } from "../base/spend-window.ts";
+import { type KeyPolicy, parsePolicy, policyText } from "../http/key-policy.ts";
+import type { Scope } from "../http/scopes.ts";
 import {
   type Db,
   type Reader,
@@ -18,8 +20,6 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { type KeyPolicy, parsePolicy, policyText } from "../http/key-policy.ts";
-import type { Scope } from "../http/scopes.ts";
 import { createKeyHashes, type KeyHash } from "./key-hashes.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
 import { type LiveKey, toScopes } from "./live-keys.ts";

@@ -1,7 +1,7 @@
 // Keys that still work, as the authentication of a request needs them: whose they are and what they may do.
 
-import { parsePolicy } from "../http/key-policy.ts";
 import { type ResponseStorage, STORE_MODES } from "../base/response-storage.ts";
+import { parsePolicy } from "../http/key-policy.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
 import { grantedScopes, isScope, type Scope } from "../http/scopes.ts";
 import {

@@ -4,15 +4,15 @@ import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/spend-window.ts";
-import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
 import { SCOPE_NAMES } from "../http/scopes.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./api-record.ts";
 import { changeKeyForCaller, createKeyForCaller, revokeKeyForCaller } from "./delegation.ts";
 import { type KeySettings, NAME_MAX, type PolicyChange } from "./key-settings.ts";
 import { getKey, type Key, type Keys, listKeys } from "./keys.ts";
 import { countLiveKeys } from "./live-keys.ts";
-import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./api-record.ts";
 
 const KeySettingsBody = z
   .strictObject({

@@ -13,14 +13,14 @@ import {
   type Tx,
   integer,
 } from "../store/db.ts";
-import { applyBatch, type LedgerOperation, type WriteRecords } from "./commit/batch.ts";
-import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
-import { createGroupCommit } from "./commit/group-commit.ts";
 import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-thresholds.ts";
-import type { OnKeyAlerts } from "./key-alerts.ts";
-import { type Bucket, bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, toWallet } from "./rows.ts";
+import { applyBatch, type LedgerOperation, type WriteRecords } from "./commit/batch.ts";
+import { createGroupCommit } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
+import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
+import type { OnKeyAlerts } from "./key-alerts.ts";
 import type { OwnHolds } from "./own-holds.ts";
+import { type Bucket, bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, toWallet } from "./rows.ts";
 
 export interface Ledger<UsageRecord> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;

@@ -1,6 +1,7 @@
 // Reads and writes rows of the ledger's tables.
 
 import { type Nano, toNano } from "../base/money.ts";
+import { zeroSpend, toLimitWindow } from "../base/spend-window.ts";
 import {
   type Column,
   type Row,
@@ -13,7 +14,6 @@ import {
 } from "../store/db.ts";
 import type { Budget } from "./budget-rules.ts";
 import type { KeyRules, OpenHold, KeySpend, Wallet } from "./decide.ts";
-import { zeroSpend, toLimitWindow } from "../base/spend-window.ts";
 
 /** The operator's ledger accounts. The two buckets of a wallet are `<account>:promo` and `<account>:paid`. */
 export const SYSTEM_ACCOUNTS = {

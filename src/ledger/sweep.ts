@@ -13,8 +13,8 @@ import {
   type Tx,
   type Value,
 } from "../store/db.ts";
-import { toOpenHold, toKeySpend, toWallet, updateKeySpends, updateWallets } from "./rows.ts";
 import { createDeadProcessDetector, type DeadProcess } from "./liveness.ts";
+import { toOpenHold, toKeySpend, toWallet, updateKeySpends, updateWallets } from "./rows.ts";
 
 const SWEEP_BATCH = 500;
 const SWEPT_RETENTION_MS = 7 * DAY_MS;

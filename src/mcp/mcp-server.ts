@@ -5,7 +5,7 @@ import type * as sdkModule from "@modelcontextprotocol/server";
 import type { CallToolResult, Server, ServerContext } from "@modelcontextprotocol/server";
 import { isObject } from "../base/json.ts";
 import { HOUR_MS } from "../base/time.ts";
-import { listResources, listResourceTemplates, type Resource, resourcePath } from "./resources.ts";
+import type { Route } from "../http/route.ts";
 import {
   CREDENTIAL_META,
   credentialHeader,
@@ -14,9 +14,9 @@ import {
   paymentErrorOf,
   withChallengeId,
 } from "./machine-payments.ts";
-import type { Tool } from "./tool.ts";
+import { listResources, listResourceTemplates, type Resource, resourcePath } from "./resources.ts";
 import { encodePayment, PAYMENT_META } from "./tool-result.ts";
-import type { Route } from "../http/route.ts";
+import type { Tool } from "./tool.ts";
 
 type Sdk = typeof sdkModule;
 

@@ -1,6 +1,7 @@
 // The tools that take a message for a model: their arguments, and the result of a call.
 
 import { z } from "zod";
+import { invalid } from "../base/fault.ts";
 import {
   arrayIn,
   isObject,
@@ -10,9 +11,8 @@ import {
   stringIn,
 } from "../base/json.ts";
 import { createSseParser, readSse } from "../base/streams/sse.ts";
-import { invalid } from "../base/fault.ts";
-import type { ToolCall, ToolContext, ToolResult } from "./tool.ts";
 import { errorResult, resultOf, successResult } from "./tool-result.ts";
+import type { ToolCall, ToolContext, ToolResult } from "./tool.ts";
 
 export const MessageArguments = z.looseObject({
   model: z.string().meta({

@@ -5,11 +5,11 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { lazy } from "../base/lazy.ts";
 import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
-import { readApiKey } from "../http/request/api-key-header.ts";
 import type { Peer } from "../http/request-context.ts";
+import { readApiKey } from "../http/request/api-key-header.ts";
+import { publicRoute, type Route } from "../http/route.ts";
 import { withNestedMeta } from "./machine-payments.ts";
 import type { McpConnection } from "./mcp-server.ts";
-import { publicRoute, type Route } from "../http/route.ts";
 
 export interface McpRouteDeps {
   /** The gateway's request handler. */

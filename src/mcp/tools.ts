@@ -2,13 +2,13 @@
 // the audit log are the same.
 
 import { z } from "zod";
-import { Fault } from "../base/fault.ts";
 import { errorBody, publicError } from "../base/error-body.ts";
+import { Fault } from "../base/fault.ts";
 import { arrayIn, isObject, type JsonObject, parseObject } from "../base/json.ts";
 import { parseWithSchema } from "../http/request/validate.ts";
 import { toFault } from "../http/response.ts";
-import { createRouter } from "../http/router.ts";
 import type { Route } from "../http/route.ts";
+import { createRouter } from "../http/router.ts";
 import {
   chatFields,
   MessageArguments,

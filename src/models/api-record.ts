@@ -2,9 +2,9 @@
 
 import { z } from "zod";
 import { usdTextOfPico } from "../base/money.ts";
-import { cardAt } from "./price-card.ts";
 import type { Model } from "./catalog.ts";
 import { Measured, type MeasuredFigures, toMeasured } from "./measured.ts";
+import { cardAt } from "./price-card.ts";
 import type { Meter, PriceCard, Rates } from "./price.ts";
 import type { Ratio } from "./ratio.ts";
 

@@ -5,8 +5,16 @@ import { Fault } from "../base/fault.ts";
 import { memoize } from "../base/memoize.ts";
 import { closestName } from "../base/suggest.ts";
 import { DAY_MS } from "../base/time.ts";
+import { profileAlternatives, profileName } from "./bedrock-profiles.ts";
+import { PRICE_TABLE, publishedPrices } from "./list-prices.ts";
+import type { ListedPrice, PriceTable } from "./list-prices.ts";
+import type { Ability, Modality, SupplementalModel, Wire } from "./model-facts.ts";
+import { factsFor } from "./model-facts.ts";
+import type { OperatorProvider } from "./models-file.ts";
 import type { DatedCard } from "./price-card.ts";
 import { cardAt, datedCard } from "./price-card.ts";
+import { applyPriceRules } from "./price-rules.ts";
+import type { CardResolver, PriceCard } from "./price.ts";
 import { ANTHROPIC_FACTS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
 import { DEEPSEEK_FACTS, DEEPSEEK_MODELS } from "./tables/deepseek.ts";
 import { GOOGLE_FACTS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
@@ -16,14 +24,6 @@ import { RETIRED } from "./tables/retired.ts";
 import { SERVER_TOOL_PRICE_RULES } from "./tables/server-tools.ts";
 import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS } from "./tables/xai.ts";
-import type { Ability, Modality, SupplementalModel, Wire } from "./model-facts.ts";
-import { factsFor } from "./model-facts.ts";
-import { profileAlternatives, profileName } from "./bedrock-profiles.ts";
-import { PRICE_TABLE, publishedPrices } from "./list-prices.ts";
-import type { ListedPrice, PriceTable } from "./list-prices.ts";
-import type { OperatorProvider } from "./models-file.ts";
-import type { CardResolver, PriceCard } from "./price.ts";
-import { applyPriceRules } from "./price-rules.ts";
 
 export interface Model {
   /** `<provider>/<name>`. */

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { publicRoute, type Route } from "../http/route.ts";
-import { type Catalog, findModel, type Model, modelNotFound } from "./catalog.ts";
 import { toModelRecord, ModelRecord } from "./api-record.ts";
+import { type Catalog, findModel, type Model, modelNotFound } from "./catalog.ts";
 import { Measured, type MeasuredModels, toMeasured } from "./measured.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
 

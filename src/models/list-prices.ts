@@ -1,10 +1,10 @@
 // Reads our table of list prices, `tables/list-prices.jsonl`, which `npm run prices` makes from several published lists.
 
 import { z } from "zod";
-import builtInText from "./tables/list-prices.jsonl" with { type: "text" };
 import { PricingEntry } from "./models-file.ts";
 import { datedCard } from "./price-card.ts";
 import type { DatedCard, Pricing } from "./price-card.ts";
+import builtInText from "./tables/list-prices.jsonl" with { type: "text" };
 
 /** A model as written in the table. */
 export interface PriceRow {

@@ -5,12 +5,12 @@ import { readFileSync, statSync } from "node:fs";
 import { utcDay } from "../base/time.ts";
 import { builtInModels, catalogOf, OPERATOR_SOURCE, wiresOf } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
-import { datedCard } from "./price-card.ts";
 import { parsePriceTable, PRICE_TABLE } from "./list-prices.ts";
 import type { PriceTable } from "./list-prices.ts";
 import type { Wire } from "./model-facts.ts";
 import { EMPTY_MODELS_FILE, isHidden, parseModelsFile } from "./models-file.ts";
 import type { ModelsFile, OperatorModel } from "./models-file.ts";
+import { datedCard } from "./price-card.ts";
 
 /** The source of the operator's models file. */
 export interface ModelsFileSource {

@@ -1,9 +1,9 @@
 // Adds to a card what the published tables lack: factors, fees, and cache writes that the provider documents as a multiple
 // of the input price. A price that the table has is never changed.
 
+import type { PriceRule } from "./model-facts.ts";
 import { picoPerUnit, ratesOf, ratioOf, ratiosOf } from "./price-card.ts";
 import type { Decimal } from "./price-card.ts";
-import type { PriceRule } from "./model-facts.ts";
 import type { PriceCard, Rates } from "./price.ts";
 
 /** The card after applying every rule that matches the model. */

@@ -9,10 +9,10 @@ import { matchesEtag } from "../http/etag.ts";
 import { type KeyPolicy, matchesGlob } from "../http/key-policy.ts";
 import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
+import { toAnthropicModel, toModelRecord, ModelResponse, ModelListResponse } from "./api-record.ts";
 import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
-import { toAnthropicModel, toModelRecord, ModelResponse, ModelListResponse } from "./api-record.ts";
 import type { MeasuredModels } from "./measured.ts";
 import { modelsNamed } from "./same-model.ts";
 

@@ -1,8 +1,8 @@
 // Finds models of different providers that are the same weights. Such models share a family: the model's name without what
 // a provider adds to it. The families of a catalog are computed on first use and cached.
 
-import { cardAt } from "./price-card.ts";
 import type { Catalog, Model } from "./catalog.ts";
+import { cardAt } from "./price-card.ts";
 import { FAMILY_BY_ID, MAKERS, FLOATING_NAMES, NAME_RULES } from "./tables/same-models.ts";
 
 interface Families {

@@ -2,24 +2,24 @@
 // this site, with the session's CSRF token, and is applied once.
 
 import { z } from "zod";
-import { decodeForm } from "../http/request/body-decoder.ts";
-import { redirect } from "../http/pages/page-response.ts";
+import type { ChainClient } from "../billing/x402/chain-client.ts";
 import type { RateLimiter } from "../http/guards/rate-limiter.ts";
-import { type RouteInput, publicRoute, type Route } from "../http/route.ts";
-import { splitTarget } from "../http/request/request-target.ts";
 import { requireSameOriginForm } from "../http/guards/session-guard.ts";
+import { redirect } from "../http/pages/page-response.ts";
+import { decodeForm } from "../http/request/body-decoder.ts";
+import { splitTarget } from "../http/request/request-target.ts";
+import { type RouteInput, publicRoute, type Route } from "../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../idempotency/form-submission.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { OnBalanceThresholds } from "../ledger/balance-thresholds.ts";
-import type { ChainClient } from "../billing/x402/chain-client.ts";
 import type { SignIn } from "../people/sign-in.ts";
 import type { Db, Tx } from "../store/db.ts";
-import type { SystemState } from "./system/system-state.ts";
 import {
   type Operator,
   OPERATOR_PATH,
   type OperatorSessions,
 } from "./sign-in/operator-sessions.ts";
+import type { SystemState } from "./system/system-state.ts";
 
 export interface OperatorContext {
   readonly db: Db;

@@ -2,24 +2,24 @@
 
 import { z } from "zod";
 import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/audit.ts";
-import { cursorSchema } from "../http/schemas.ts";
+import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
 import type { Route } from "../http/route.ts";
+import { cursorSchema } from "../http/schemas.ts";
 import { ACCOUNT_STATES, listAccounts } from "./accounts/account-list.ts";
 import { readAccountNames } from "./accounts/account-names.ts";
+import { accountDetailsRoutes } from "./accounts/account-routes.ts";
 import { accountsPage } from "./accounts/accounts-page.tsx";
 import { auditPage } from "./audit/audit-page.tsx";
-import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
 import { type OperatorContext, emptyAsUndefined, pageRoute } from "./page-context.ts";
+import { paymentRoutes } from "./payments/payment-routes.ts";
 import { readDailyFigures } from "./report/daily-figures.ts";
+import { reportPage } from "./report/report-page.tsx";
 import { parsePeriod } from "./report/report-period.ts";
 import { readReport } from "./report/report.ts";
 import { readTransferSums } from "./report/transfer-sums.ts";
-import { reportPage } from "./report/report-page.tsx";
-import { accountDetailsRoutes } from "./accounts/account-routes.ts";
-import { paymentRoutes } from "./payments/payment-routes.ts";
-import { systemRoutes } from "./system/system-routes.ts";
-import { signInRoutes } from "./sign-in/sign-in-routes.ts";
 import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
+import { signInRoutes } from "./sign-in/sign-in-routes.ts";
+import { systemRoutes } from "./system/system-routes.ts";
 
 const ROWS_PER_PAGE = 50;
 const SEARCH_MAX = 320;

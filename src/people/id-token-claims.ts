@@ -4,8 +4,8 @@
 import { emailError } from "../base/email.ts";
 import { Fault } from "../base/fault.ts";
 import { isSafeText, replaceUnsafe } from "../base/safe-text.ts";
-import type { Identity } from "./people.ts";
 import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
+import type { Identity } from "./people.ts";
 
 export type IdClaims = Readonly<Record<string, unknown>>;
 

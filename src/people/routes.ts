@@ -3,17 +3,17 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
-import { networksOf } from "../http/request/client-ip.ts";
-import { toFault } from "../http/response.ts";
+import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
 import { PAGE_ROUTE } from "../http/pages/page-route.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { toFault } from "../http/response.ts";
 import { publicRoute, sessionRoute, type Route, optionalSessionRoute } from "../http/route.ts";
-import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import type { Db, Tx } from "../store/db.ts";
 import type { KeptForms } from "./kept-form.ts";
-import { keptFormPage, sessionsPage, signedOutPage, signInFailedPage } from "./sign-in-pages.tsx";
 import { recordPerson } from "./people.ts";
 import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
+import { keptFormPage, sessionsPage, signedOutPage, signInFailedPage } from "./sign-in-pages.tsx";
 import { CALLBACK_PATH, safeReturnPath, type SignIn } from "./sign-in.ts";
 
 const SESSIONS_PATH = "/sessions";

@@ -2,9 +2,9 @@
 // of the store does not give access to any session.
 
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
+import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
 import { randomBase62 } from "../base/secret.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Reader, text, type Tx, integer, textOrNull } from "../store/db.ts";

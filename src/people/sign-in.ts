@@ -3,7 +3,6 @@
 
 import * as oidc from "openid-client";
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
-import { Fault } from "../base/fault.ts";
 import {
   deriveKey,
   encrypt,
@@ -11,16 +10,17 @@ import {
   type MasterSecret,
   type DerivedKey,
 } from "../base/encryption.ts";
+import { Fault } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
 import { HOUR_MS } from "../base/time.ts";
-import type { Identity } from "./people.ts";
-import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
 import {
   hasEmailClaims,
   type IdClaims,
   identityFromClaims,
   mergeClaims,
 } from "./id-token-claims.ts";
+import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
+import type { Identity } from "./people.ts";
 
 export interface IdentitySettings {
   readonly issuer: string;

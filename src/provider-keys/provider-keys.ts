@@ -17,9 +17,8 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./key-check.ts";
 import { deriveKek, encryptKey, KEK_VERSION } from "./encryption.ts";
-import { createProviderKeyCache, type DecryptedKey } from "./provider-key-cache.ts";
+import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./key-check.ts";
 import {
   cacheKeyOf,
   createKeyFinder,
@@ -27,6 +26,7 @@ import {
   readStoredKeys,
   toApiKeyIds,
 } from "./key-finder.ts";
+import { createProviderKeyCache, type DecryptedKey } from "./provider-key-cache.ts";
 
 const KEYS_PER_ACCOUNT_MAX = 50;
 

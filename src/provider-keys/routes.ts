@@ -2,16 +2,9 @@
 
 import { z } from "zod";
 import { secret } from "../base/secret.ts";
-import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { type KeyCheckResult, UNCHECKED } from "./key-check.ts";
-import {
-  listProviderKeys,
-  lockProviderKey,
-  type ProviderKey,
-  type ProviderKeys,
-} from "./provider-keys.ts";
 import {
   ChangeProviderKeyRequest,
   NewProviderKeyRequest,
@@ -26,6 +19,13 @@ import {
   lockProviderKeyAccess,
   newProviderKeyUse,
 } from "./caller-access.ts";
+import { type KeyCheckResult, UNCHECKED } from "./key-check.ts";
+import {
+  listProviderKeys,
+  lockProviderKey,
+  type ProviderKey,
+  type ProviderKeys,
+} from "./provider-keys.ts";
 
 export interface ProviderKeyRouteDeps {
   readonly db: Db;

@@ -2,9 +2,9 @@
 // state are removed. The caller's own JSON text is not reformatted.
 
 import { Fault } from "../base/fault.ts";
-import { type ParsedRequest, parseRequest } from "../inference/request/parse-request.ts";
 import type { JsonObject } from "../base/json.ts";
 import { withMembers } from "../inference/request/json-edit.ts";
+import { type ParsedRequest, parseRequest } from "../inference/request/parse-request.ts";
 import type { TransportPlan } from "../inference/translate/transport-plan.ts";
 
 const EXPANDED_MAX_BYTES = 32 * 1_048_576;

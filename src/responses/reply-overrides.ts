@@ -2,8 +2,8 @@
 // to every stream event with a response object. The final response is captured for its record.
 
 import { isObject, type JsonObject, objectIn, parseObject } from "../base/json.ts";
-import type { TransportPlan } from "../inference/translate/transport-plan.ts";
 import type { StreamTransform } from "../inference/translate/stream-transform.ts";
+import type { TransportPlan } from "../inference/translate/transport-plan.ts";
 
 export interface ReplyOverrides {
   /** Our id, if the reply is stored. */

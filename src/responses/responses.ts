@@ -3,28 +3,29 @@
 
 import type { MasterSecret, DerivedKey } from "../base/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
+import { isId } from "../base/id.ts";
+import { isObject, type JsonObject } from "../base/json.ts";
+import type { Log } from "../base/log.ts";
 import {
   type ResponseStorage,
   type StoreMode,
   strictestStorage,
 } from "../base/response-storage.ts";
-import { isId } from "../base/id.ts";
-import type { Log } from "../base/log.ts";
-import type { ParsedRequest } from "../inference/request/parse-request.ts";
-import { isObject, type JsonObject } from "../base/json.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
+import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import type { Db, Tx } from "../store/db.ts";
 import type { StoredResponseView } from "./api-record.ts";
 import { type Background, type BackgroundDeps, createBackground } from "./background/background.ts";
+import { createEventStreams } from "./background/event-streams.ts";
+import { storedEvents } from "./background/stored-events.ts";
+import { isStreamed } from "./background/stream-rows.ts";
 import { compact } from "./compaction/compact.ts";
 import {
   deriveCompactionKey,
   isSealedCompaction,
   openCompactions,
 } from "./compaction/compaction-item.ts";
-import { createEventStreams } from "./background/event-streams.ts";
-import { storedEvents } from "./background/stored-events.ts";
-import { isStreamed } from "./background/stream-rows.ts";
+import { type PastItem, referencedId } from "./items.ts";
 import { createEnvelopes, deriveKek, type Envelopes } from "./storage/encryption.ts";
 import {
   decryptStored,
@@ -34,7 +35,6 @@ import {
   RETENTION_TEXT,
   resolveReferences,
 } from "./storage/history.ts";
-import { type PastItem, referencedId } from "./items.ts";
 import {
   deleteExpired,
   deleteResponse,

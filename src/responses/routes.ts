@@ -9,9 +9,9 @@ import {
   toResponseRecord,
   StoredResponseRecord,
 } from "./api-record.ts";
-import { type StorageRouteDeps, storageRoutes } from "./storage/routes.ts";
 import { compactRoute } from "./compaction/routes.ts";
 import type { Responses } from "./responses.ts";
+import { type StorageRouteDeps, storageRoutes } from "./storage/routes.ts";
 import { webSocketRoute } from "./websocket/routes.ts";
 import type { ResponseWebSockets } from "./websocket/web-sockets.ts";
 

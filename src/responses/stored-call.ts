@@ -3,20 +3,19 @@
 
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import type { JsonObject } from "../base/json.ts";
 import { lazy } from "../base/lazy.ts";
 import { DAY_MS } from "../base/time.ts";
-import { abilitiesOf } from "../inference/translate/abilities.ts";
-import type { ParsedRequest } from "../inference/request/parse-request.ts";
-import type { JsonObject } from "../base/json.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
-import type { Candidate } from "../inference/routing/candidates.ts";
 import {
   containersIn,
   keptContainerFault,
   sharedCredentialsFault as findSharedFault,
 } from "../inference/lifecycle/shared-credentials.ts";
-import { type Envelope, type Envelopes, KEK_VERSION } from "./storage/encryption.ts";
-import type { History } from "./storage/history.ts";
+import type { ParsedRequest } from "../inference/request/parse-request.ts";
+import type { Candidate } from "../inference/routing/candidates.ts";
+import { abilitiesOf } from "../inference/translate/abilities.ts";
+import { withCallerPaths, toCallerFault, expandRequest, rawItemsOf } from "./expand-request.ts";
 import {
   itemIds,
   itemsForCandidate,
@@ -26,7 +25,8 @@ import {
   type PastItem,
 } from "./items.ts";
 import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
-import { withCallerPaths, toCallerFault, expandRequest, rawItemsOf } from "./expand-request.ts";
+import { type Envelope, type Envelopes, KEK_VERSION } from "./storage/encryption.ts";
+import type { History } from "./storage/history.ts";
 import { RESPONSE_STATUSES, type StoredResponse } from "./storage/rows.ts";
 import { responseWrite } from "./storage/write-responses.ts";
 

@@ -1,7 +1,8 @@
 // The protocols of agent payments that the settings enable.
 
-import { createX402, type X402Service } from "../billing/x402/create-x402.ts";
-import { createX402Protocol } from "../billing/x402/x402-protocol.ts";
+import type { MasterSecret } from "../base/encryption.ts";
+import { SECOND_MS } from "../base/time.ts";
+import type { BillingDeps } from "../billing/billing-deps.ts";
 import { createChallenger } from "../billing/mpp/challenge.ts";
 import { createEvmMethod } from "../billing/mpp/evm-method.ts";
 import { createMppProtocol } from "../billing/mpp/mpp-protocol.ts";
@@ -10,12 +11,11 @@ import {
   pollSharedTokens,
   type StripeMethodDeps,
 } from "../billing/mpp/stripe-method.ts";
-import { createTempoDeps, createTempoMethod, pollTempo } from "../billing/tempo/tempo-method.ts";
-import type { BillingDeps } from "../billing/billing-deps.ts";
-import type { PaymentProtocol } from "../billing/payments/payment-protocol.ts";
 import { createPayAndRun, type PayAndRun } from "../billing/payments/paid-calls.ts";
-import type { MasterSecret } from "../base/encryption.ts";
-import { SECOND_MS } from "../base/time.ts";
+import type { PaymentProtocol } from "../billing/payments/payment-protocol.ts";
+import { createTempoDeps, createTempoMethod, pollTempo } from "../billing/tempo/tempo-method.ts";
+import { createX402, type X402Service } from "../billing/x402/create-x402.ts";
+import { createX402Protocol } from "../billing/x402/x402-protocol.ts";
 import type { Config } from "../config/config.ts";
 
 const POLL_INTERVAL_MS = 10 * SECOND_MS;

@@ -1,7 +1,7 @@
 // Opens the store and creates what rests on it alone: ledger, keys, idempotency, catalog.
 
-import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import type { MasterSecret } from "../base/encryption.ts";
+import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
 import { emitBudgetEvents, emitKeyAlerts } from "../events/producers.ts";
@@ -15,8 +15,8 @@ import {
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { createKeys, type Keys } from "../keys/keys.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
-import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
 import { createLease, type Lease } from "../ledger/lease.ts";
+import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
 import { createOwnHolds } from "../ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../ledger/reconcile.ts";
 import { insertKeySpend } from "../ledger/rows.ts";

@@ -17,8 +17,8 @@ import {
 import type { Lease } from "../ledger/lease.ts";
 import { createSweeper } from "../ledger/sweep.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
-import { createCircuitWriter } from "../operator/system/open-circuits.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
+import { createCircuitWriter } from "../operator/system/open-circuits.ts";
 import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
 import { archiveUsage } from "../usage/archive/archive-usage.ts";

@@ -1,13 +1,11 @@
 // What each module's routes are given, one object per module.
 
 import { createExports } from "../account-data/export-stream.ts";
-import { createProofOfWork } from "../accounts/proof-of-work.ts";
 import { fundingSteps } from "../accounts/funding-steps.ts";
 import { listAllMembers } from "../accounts/members.ts";
+import { createProofOfWork } from "../accounts/proof-of-work.ts";
 import type { Log } from "../base/log.ts";
 import { usdText } from "../base/money.ts";
-import { createVerifyAgent } from "../verified-agents/verified-agents.ts";
-import { resolveHost } from "../webhooks/send.ts";
 import { handleMemberChange } from "../billing/event-handlers.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
@@ -18,20 +16,22 @@ import {
   onProviderKeyChange,
   onSessionsEnded,
 } from "../events/producers.ts";
+import { readApiKey } from "../http/request/api-key-header.ts";
+import { networksOf } from "../http/request/client-ip.ts";
 import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
-import type { McpRouteDeps } from "../mcp/routes.ts";
 import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
-import { networksOf } from "../http/request/client-ip.ts";
-import { createMeasuredModels } from "./measured-models.ts";
-import { readApiKey } from "../http/request/api-key-header.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
+import type { McpRouteDeps } from "../mcp/routes.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
+import type { Db } from "../store/db.ts";
+import { createVerifyAgent } from "../verified-agents/verified-agents.ts";
+import { resolveHost } from "../webhooks/send.ts";
 import { discoverySettings, exampleModelOf, paymentMethods } from "./discovery-settings.ts";
+import { createMeasuredModels } from "./measured-models.ts";
 import type { RouteDeps } from "./routes.ts";
 import type { ServerOptions } from "./server-options.ts";
-import type { Db } from "../store/db.ts";
 import type { Services } from "./services.ts";
 
 /** The functions of the request handler that routes use; it is created after them. */

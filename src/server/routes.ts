@@ -5,18 +5,17 @@ import { type AccountRouteDeps, accountRoutes } from "../accounts/routes.ts";
 import { auditRoutes } from "../audit/routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/routes.ts";
-import { budgetRoutes } from "../budgets/routes.ts";
 import { mppRoutes } from "../billing/mpp/routes.ts";
 import { x402Routes } from "../billing/x402/routes.ts";
+import { budgetRoutes } from "../budgets/routes.ts";
 import { type ClaimPageDeps, claimPageRoutes } from "../claims/claim-page-routes.ts";
 import { type ClaimRouteDeps, claimRoutes } from "../claims/routes.ts";
 import { type ConsoleRouteDeps, consoleRoutes } from "../console/routes.ts";
+import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 import { modelPageRoutes } from "../discovery/model-pages/routes.ts";
 import { discoveryRoutes } from "../discovery/routes.tsx";
-import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 import { type EmailRouteDeps, emailRoutes } from "../email/routes.ts";
 import { eventRoutes } from "../events/routes.ts";
-import { type WebhookRouteDeps, webhookRoutes } from "../webhooks/routes.ts";
 import type { Route } from "../http/route.ts";
 import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/routes.ts";
 import { type KeyRouteDeps, keyRoutes } from "../keys/routes.ts";
@@ -29,6 +28,7 @@ import { type ProviderKeyRouteDeps, providerKeyRoutes } from "../provider-keys/r
 import { type ResponsesRouteDeps, responsesRoutes } from "../responses/routes.ts";
 import type { Db } from "../store/db.ts";
 import { usageRoutes } from "../usage/routes.ts";
+import { type WebhookRouteDeps, webhookRoutes } from "../webhooks/routes.ts";
 
 /** One object per module. `db` is for modules whose routes only read. */
 export interface RouteDeps {

@@ -2,21 +2,21 @@
 
 import { totalmem } from "node:os";
 import type { Config } from "../config/config.ts";
+import { createDescriptorGuard } from "../http/guards/descriptors.ts";
 import { openCallsFor } from "../http/guards/open-calls.ts";
 import { createOverloadGuard } from "../http/guards/overload.ts";
 import { rateLimiterFor } from "../http/guards/rate-limiter.ts";
 import { faultPage } from "../http/pages/fault-page.tsx";
 import type { Peer, RequestHandlerDeps } from "../http/request-context.ts";
-import { createDescriptorGuard } from "../http/guards/descriptors.ts";
 import { createRequestHandler } from "../http/request-handler.ts";
 import { createClientIpResolver } from "../http/request/client-ip.ts";
 import { createUploadLimit, uploadLimitsFor } from "../http/request/upload-limit.ts";
 import type { Route } from "../http/route.ts";
 import { unsupportedEndpointFault } from "../inference/api/unsupported-endpoints.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
-import { createResponseWebSockets } from "../responses/websocket/web-sockets.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { createResponseWebSockets } from "../responses/websocket/web-sockets.ts";
 import type { Db } from "../store/db.ts";
 import { usesSimulator } from "./discovery-settings.ts";
 import { createJobs, RESPONSE_START_GRACE_MS } from "./jobs.ts";

@@ -1,9 +1,9 @@
 // The composition root: creates every service from the settings, each with explicit dependencies.
 
+import type { JobRun } from "../base/job-run.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import { createOptionalChainClient } from "../billing/x402/create-x402.ts";
-import type { JobRun } from "../base/job-run.ts";
 import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
@@ -18,9 +18,9 @@ import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
 import { type AgentPayments, createAgentPayments } from "./agent-payments.ts";
 import { type Core, openCore } from "./core.ts";
-import { createOperatorAlerts, type OperatorAlerts } from "./operator-alerts.ts";
 import { createLedgerVerification, type LedgerVerification } from "./ledger-verification.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
+import { createOperatorAlerts, type OperatorAlerts } from "./operator-alerts.ts";
 import type { ServerOptions } from "./server-options.ts";
 import { listSettings } from "./settings-list.ts";
 

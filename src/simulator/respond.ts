@@ -1,22 +1,22 @@
 // The context of one request, and the responses that end it: JSON, an error, or an injected fault.
 
-import type { InvalidRequest } from "./reply/normalized-request.ts";
 import type { DelayTimer } from "./faults/delay-timer.ts";
-import type { ConversationStore } from "./reply/conversation-store.ts";
-import {
-  createBodyStream,
-  createDroppedBody,
-  isUnmodified,
-  jsonBodySteps,
-} from "./faults/reply-body.ts";
 import {
   NO_DIRECTIVES,
   directivesInHeaders,
   directivesInText,
   type Directives,
 } from "./faults/directives.ts";
-import type { PromptCache } from "./reply/prompt-cache.ts";
+import {
+  createBodyStream,
+  createDroppedBody,
+  isUnmodified,
+  jsonBodySteps,
+} from "./faults/reply-body.ts";
 import type { HeaderList, Recorder } from "./recorder.ts";
+import type { ConversationStore } from "./reply/conversation-store.ts";
+import type { InvalidRequest } from "./reply/normalized-request.ts";
+import type { PromptCache } from "./reply/prompt-cache.ts";
 import { JSON_CONTENT_TYPE, type ApiError, type SimulatedWire } from "./wires/wire.ts";
 
 export interface SimulatorOptions {

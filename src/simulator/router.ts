@@ -1,14 +1,14 @@
 // Matches a path to an API by its suffix only, since providers put their APIs under different roots.
 
-import { chatWire } from "./wires/chat.ts";
-import { converseWire } from "./wires/converse.ts";
-import { parseConverseCountRequest } from "./wires/converse-request.ts";
-import { geminiWire } from "./wires/gemini.ts";
-import { parseGeminiCountRequest } from "./wires/gemini-request.ts";
-import { messagesWire } from "./wires/messages.ts";
-import { parseCountRequest } from "./wires/messages-request.ts";
-import { compactWire, responsesWire } from "./wires/responses.ts";
 import type { JsonObject } from "../base/json.ts";
+import { chatWire } from "./wires/chat.ts";
+import { parseConverseCountRequest } from "./wires/converse-request.ts";
+import { converseWire } from "./wires/converse.ts";
+import { parseGeminiCountRequest } from "./wires/gemini-request.ts";
+import { geminiWire } from "./wires/gemini.ts";
+import { parseCountRequest } from "./wires/messages-request.ts";
+import { messagesWire } from "./wires/messages.ts";
+import { compactWire, responsesWire } from "./wires/responses.ts";
 import type { SimulatedWire } from "./wires/wire.ts";
 
 interface TokenCounting {

@@ -1,18 +1,11 @@
 // A simulated provider: it implements the providers' APIs, replies deterministically, and injects faults on request.
 // See docs/site/simulator.md.
 
-import { isInvalid, promptTokens, type NormalizedRequest } from "./reply/normalized-request.ts";
-import { createDelayTimer } from "./faults/delay-timer.ts";
-import { createConversationStore } from "./reply/conversation-store.ts";
-import { createBodyStream, streamBodySteps } from "./faults/reply-body.ts";
-import type { Directives } from "./faults/directives.ts";
-import { embed, embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
-import { hashText } from "./reply/hash.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
+import { createDelayTimer } from "./faults/delay-timer.ts";
+import type { Directives } from "./faults/directives.ts";
+import { createBodyStream, streamBodySteps } from "./faults/reply-body.ts";
 import { stringOrEmpty } from "./json.ts";
-import { contextLimitError } from "./reply/context-limit.ts";
-import { strictSchemaError } from "./reply/strict-schema.ts";
-import { unsupportedFeature } from "./reply/unsupported.ts";
 import {
   anthropicModel,
   anthropicModels,
@@ -23,10 +16,15 @@ import {
   openAiModel,
   openAiModels,
 } from "./models.ts";
-import { matchRoute, type RouteMatch } from "./router.ts";
-import { createPromptCache } from "./reply/prompt-cache.ts";
 import { createRecorder } from "./recorder.ts";
 import { composeReply } from "./reply/compose-reply.ts";
+import { contextLimitError } from "./reply/context-limit.ts";
+import { createConversationStore } from "./reply/conversation-store.ts";
+import { hashText } from "./reply/hash.ts";
+import { isInvalid, promptTokens, type NormalizedRequest } from "./reply/normalized-request.ts";
+import { createPromptCache } from "./reply/prompt-cache.ts";
+import { strictSchemaError } from "./reply/strict-schema.ts";
+import { unsupportedFeature } from "./reply/unsupported.ts";
 import {
   injectFault,
   respondWithError,
@@ -37,6 +35,8 @@ import {
   type SimulatorOptions,
   type SimulatedRequest,
 } from "./respond.ts";
+import { matchRoute, type RouteMatch } from "./router.ts";
+import { embed, embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
 import type { RequestMetadata, ApiError, SimulatedWire } from "./wires/wire.ts";
 
 export interface Simulator {

@@ -2,9 +2,9 @@
 
 import type { Secret } from "../base/secret.ts";
 import type { Db } from "./db.ts";
-import { openPostgres } from "./postgres.ts";
 import { DEFAULT_POOL_SIZE, sharesServerConnections } from "./postgres-pool.ts";
 import { parsePostgresUrl } from "./postgres-url.ts";
+import { openPostgres } from "./postgres.ts";
 import { openSqlite } from "./sqlite.ts";
 
 export interface StoreSettings {

@@ -1,7 +1,7 @@
 // Exports spans to an OTLP collector and classifies its response.
 
-import { readBoundedText } from "../base/streams/bounded-body.ts";
 import type { Secret } from "../base/secret.ts";
+import { readBoundedText } from "../base/streams/bounded-body.ts";
 import { MINUTE_MS } from "../base/time.ts";
 
 export interface OtlpEndpoint {

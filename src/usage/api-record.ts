@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { creditsOf, usdText } from "../base/money.ts";
 import { timestamp } from "../http/schemas.ts";
-import { OUTCOMES, USAGE_APIS, type UsageRecord } from "./usage.ts";
 import { cacheHitShare, type Grouping, type UsageSum } from "./usage-stats.ts";
+import { OUTCOMES, USAGE_APIS, type UsageRecord } from "./usage.ts";
 
 const Tokens = z
   .object({

@@ -1,8 +1,8 @@
 // Usage records and sums as CSV (RFC 4180). Values that a spreadsheet would evaluate as a formula are escaped.
 
 import { usdText } from "../base/money.ts";
-import type { UsageRecord } from "./usage.ts";
 import type { Grouping, UsageSum } from "./usage-stats.ts";
+import type { UsageRecord } from "./usage.ts";
 
 const ROWS_PER_SLICE = 1_000;
 

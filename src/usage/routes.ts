@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { type Page, PAGE_LIMIT_DEFAULT } from "../base/pagination.ts";
-import { cursorSchema, listSchema, PageLimit, Timestamp } from "../http/schemas.ts";
 import { keyRoute, type Route } from "../http/route.ts";
+import { cursorSchema, listSchema, PageLimit, Timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import {
   SUMMARY_EXAMPLE,
@@ -17,7 +17,6 @@ import {
 } from "./api-record.ts";
 import { sumsToCsv, toCsv } from "./csv.ts";
 import { isTimeZone } from "./time-buckets.ts";
-import { getUsage, OUTCOMES, USAGE_APIS } from "./usage.ts";
 import type { UsageFilter } from "./usage-filter.ts";
 import { listUsage } from "./usage-list.ts";
 import {
@@ -28,6 +27,7 @@ import {
   readUsage,
   totalUsage,
 } from "./usage-stats.ts";
+import { getUsage, OUTCOMES, USAGE_APIS } from "./usage.ts";
 
 const CSV_ROWS_MAX = 10_000;
 /** Fits a grouping and a model name. */

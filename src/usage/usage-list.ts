@@ -8,7 +8,6 @@ import { type Reader, integer, textOrNull } from "../store/db.ts";
 import { oldestPendingHour } from "./rollup/pending.ts";
 import { OTHER_LABELS } from "./rollup/roll-up.ts";
 import type { RollupUnit } from "./rollup/rollup-rows.ts";
-import { type Outcome, toUsageRecord, type UsageRecord } from "./usage.ts";
 import {
   type Condition,
   dimensionConditions,
@@ -17,6 +16,7 @@ import {
   recordConditions,
   type UsageListFilter,
 } from "./usage-filter.ts";
+import { type Outcome, toUsageRecord, type UsageRecord } from "./usage.ts";
 
 /** Read by one statement, so that a filter that few records match does not block other requests. */
 const RECORDS_PER_STATEMENT = 1_000;

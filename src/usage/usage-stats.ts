@@ -1,8 +1,8 @@
 // Sums of an account's usage by time and group, from the roll-ups, the batches that are not rolled up yet, and the
 // records of hours that the period covers in part.
 
-import type { Nano } from "../base/money.ts";
 import { invalid } from "../base/fault.ts";
+import type { Nano } from "../base/money.ts";
 import type { Page, PageRequest } from "../base/pagination.ts";
 import type { Db, Reader } from "../store/db.ts";
 import { percentileMs } from "./rollup/latency-histogram.ts";

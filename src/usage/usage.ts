@@ -1,9 +1,9 @@
 // Usage records, one per model call. It owns the table usage_record. A record contains the measured usage and the
 // prices, so that its cost can be recomputed; the ledger writes it in the transaction of the settlement.
 
-import { utcDay } from "../base/time.ts";
 import { Fault } from "../base/fault.ts";
 import { type Nano, toNano } from "../base/money.ts";
+import { utcDay } from "../base/time.ts";
 import {
   type Column,
   enumValue,

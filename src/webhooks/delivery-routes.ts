@@ -1,10 +1,10 @@
 // Endpoints of a webhook's deliveries: list, replay, and send a test event.
 
 import { z } from "zod";
-import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import type { Db } from "../store/db.ts";
 import { getDelivery, listDeliveries } from "../events/deliveries.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
+import type { Db } from "../store/db.ts";
 import { DELIVERY_EXAMPLE, DeliveryRecord, toDeliveryRecord } from "./delivery-record.ts";
 import { replayDelivery, testWebhook } from "./manual-deliveries.ts";
 import { WEBHOOK_EXAMPLE } from "./webhook-record.ts";

@@ -1,12 +1,10 @@
 // Sends due deliveries. Workers of several processes can share one store, because each delivery is leased by one of
 // them at a time. Delivery is at least once: after a crash an event can arrive twice.
 
-import type { Log } from "../base/log.ts";
-import { newId } from "../base/id.ts";
 import { recordAuditEntry } from "../audit/audit.ts";
+import { newId } from "../base/id.ts";
+import type { Log } from "../base/log.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
-import { type Db, text, type Tx } from "../store/db.ts";
-import { clampDueTimes } from "../store/clamp-due.ts";
 import {
   cancelDelivery,
   DELIVERY_DUE_TABLE,
@@ -17,9 +15,11 @@ import {
   leaseDue,
   type AttemptOutcome,
 } from "../events/deliveries.ts";
-import { parseEndpoint, type ResolveHost } from "./endpoint.ts";
 import { emitEvent, sweepEvents, toStoredEvent } from "../events/events.ts";
+import { clampDueTimes } from "../store/clamp-due.ts";
+import { type Db, text, type Tx } from "../store/db.ts";
 import { retryDelayMs, ATTEMPTS_MAX } from "./backoff.ts";
+import { parseEndpoint, type ResolveHost } from "./endpoint.ts";
 import { resolveHost, send, type SendResult } from "./send.ts";
 import { signatureHeaders } from "./signature.ts";
 import { disableWebhook, recordFailure, recordSuccess, type Webhooks } from "./webhooks.ts";

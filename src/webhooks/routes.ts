@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { type AuditAction, recordAuditEntry } from "../audit/audit.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/safe-text.ts";
+import { ALL_EVENTS } from "../events/events.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import {
   type Caller,
   type RouteInput,
@@ -12,9 +12,10 @@ import {
   keyWriteRoute,
   type Route,
 } from "../http/route.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { deliveryRoutes } from "./delivery-routes.ts";
 import { URL_LENGTH_MAX } from "./endpoint.ts";
-import { ALL_EVENTS } from "../events/events.ts";
 import {
   NEW_WEBHOOK_EXAMPLE,
   NewWebhookRecord,
@@ -23,7 +24,6 @@ import {
   WEBHOOK_EXAMPLE,
   WebhookRecord,
 } from "./webhook-record.ts";
-import { deliveryRoutes } from "./delivery-routes.ts";
 import {
   getWebhook,
   listWebhooks,

@@ -1,8 +1,8 @@
 // The API record of a webhook, and its examples.
 
 import { z } from "zod";
-import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { ALL_EVENTS, EVENT_TYPES } from "../events/events.ts";
+import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { type Webhook, WEBHOOK_STATUSES } from "./webhooks.ts";
 
 export const SubscribedEventType = z.enum([...EVENT_TYPES, ALL_EVENTS]);

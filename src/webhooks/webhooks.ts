@@ -1,12 +1,14 @@
 // Webhooks: create, change, rotate, disable, delete. A signing secret is returned once, when it is created, and stored
 // encrypted.
 
+import { deriveKey, encrypt, decrypt, type MasterSecret } from "../base/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import { deriveKey, encrypt, decrypt, type MasterSecret } from "../base/encryption.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import { DAY_MS } from "../base/time.ts";
+import { cancelPendingDeliveries } from "../events/deliveries.ts";
+import { ALL_EVENTS } from "../events/events.ts";
 import {
   enumValue,
   type Reader,
@@ -17,8 +19,6 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { cancelPendingDeliveries } from "../events/deliveries.ts";
-import { ALL_EVENTS } from "../events/events.ts";
 import { parseEndpoint } from "./endpoint.ts";
 import { newSigningSecret } from "./signature.ts";
 

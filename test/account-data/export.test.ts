@@ -1,21 +1,21 @@
 // The export of an account through the API: complete, without secrets, and only the caller's own records.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createExports } from "../../src/account-data/export-stream.ts";
+import { newId } from "../../src/base/id.ts";
+import { createLog } from "../../src/base/log.ts";
+import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import { usageRecord } from "../ledger/fixtures.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   type Gateway,
   registerAccount,
   startGateway,
   type TestAccount,
 } from "../support/gateway.ts";
-import { eventually } from "../support/eventually.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
-import { createExports } from "../../src/account-data/export-stream.ts";
-import { createLog } from "../../src/base/log.ts";
-import { insertUsage } from "../../src/usage/insert-usage.ts";
-import { newId } from "../../src/base/id.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
-import { usageRecord } from "../ledger/fixtures.ts";
 
 setDefaultTimeout(60_000);
 

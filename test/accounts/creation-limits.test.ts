@@ -1,8 +1,8 @@
 // Starting credit is shared between networks: none can use up the day's budget of everybody else.
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { fundingSteps } from "../../src/accounts/funding-steps.ts";
 import { NETWORK_SHARES } from "../../src/accounts/creation-limits.ts";
+import { fundingSteps } from "../../src/accounts/funding-steps.ts";
 import { DAY_MS, HOUR_MS, SECOND_MS } from "../../src/base/time.ts";
 import {
   type ApiResponse,

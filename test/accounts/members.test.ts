@@ -16,9 +16,9 @@ import {
   claimWorkspace,
   listMemberships,
 } from "../../src/accounts/members.ts";
-import { isDuplicate, type Tx } from "../../src/store/db.ts";
 import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
+import { isDuplicate, type Tx } from "../../src/store/db.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const NOW = 1_000;

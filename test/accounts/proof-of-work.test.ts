@@ -1,8 +1,9 @@
 // Proof of work for new accounts: an agent solves a challenge, once, from the network that got it.
 
-import { createHash } from "node:crypto";
 import { afterEach, describe, expect, test } from "bun:test";
+import { createHash } from "node:crypto";
 import { CHALLENGE_LIFETIME_MS } from "../../src/accounts/proof-of-work.ts";
+import { challengeIn, solveProof } from "../../src/commands/client/solve-proof.ts";
 import {
   type ApiResponse,
   call,
@@ -13,7 +14,6 @@ import {
 } from "../spec/api-client.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
-import { challengeIn, solveProof } from "../../src/commands/client/solve-proof.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
 const BITS = 8;

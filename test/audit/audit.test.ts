@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { onSessionsEnded } from "../../src/events/producers.ts";
-import { truncateTables, createHarness, START_MS, type Harness } from "../webhooks/harness.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
+import { truncateTables, createHarness, START_MS, type Harness } from "../webhooks/harness.ts";
 
 interface Entry {
   readonly action: string;

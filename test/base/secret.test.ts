@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import { inspect } from "node:util";
-import { createLog } from "../../src/base/log.ts";
 import {
   decrypt,
   deriveKey,
@@ -9,6 +8,7 @@ import {
   fingerprints,
   reencrypt,
 } from "../../src/base/encryption.ts";
+import { createLog } from "../../src/base/log.ts";
 import {
   toBase62,
   randomBase62,

@@ -1,17 +1,17 @@
 // Billing without a gateway: a store, billing as the server creates it, accounts with a key, and what payers and owners
 // do at the fake Stripe.
 
-import { newId } from "../../src/base/id.ts";
 import { expect } from "bun:test";
-import { type Billing, createBilling } from "../../src/billing/create-billing.ts";
-import { handleBalanceThresholds } from "../../src/billing/event-handlers.ts";
-import { readConfig } from "../../src/config/config.ts";
+import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
-import { parseRules, enableAutoTopUp } from "../../src/billing/top-up/auto-top-up.ts";
-import { createInvoice, type Invoice } from "../../src/billing/invoices/invoices.ts";
-import { beginMethodSetup, reconcileMethods } from "../../src/billing/top-up/payment-methods.ts";
 import { beginPayment, handleWebhook, type BillingDeps } from "../../src/billing/billing-deps.ts";
+import { type Billing, createBilling } from "../../src/billing/create-billing.ts";
+import { handleBalanceThresholds } from "../../src/billing/event-handlers.ts";
+import { createInvoice, type Invoice } from "../../src/billing/invoices/invoices.ts";
+import { parseRules, enableAutoTopUp } from "../../src/billing/top-up/auto-top-up.ts";
+import { beginMethodSetup, reconcileMethods } from "../../src/billing/top-up/payment-methods.ts";
+import { readConfig } from "../../src/config/config.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";

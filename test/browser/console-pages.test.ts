@@ -5,7 +5,6 @@ import path from "node:path";
 import type { Browser } from "playwright-core";
 import { makeDeveloper } from "../billing/console-user.ts";
 import { type ConsoleFixture, createConsoleFixture } from "../console/console-fixture.ts";
-import { type ConsoleHistory, createConsoleHistory } from "./console-history.ts";
 import {
   type BrowserWindow,
   type DisplayMode,
@@ -16,6 +15,7 @@ import {
   type OpenWindow,
 } from "../support/browser/chromium.ts";
 import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
+import { type ConsoleHistory, createConsoleHistory } from "./console-history.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;

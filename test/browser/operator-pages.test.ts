@@ -30,8 +30,8 @@ import {
   type OpenWindow,
   type BrowserWindow,
 } from "../support/browser/chromium.ts";
-import { type TestAccount, registerAccount } from "../support/gateway.ts";
 import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
+import { type TestAccount, registerAccount } from "../support/gateway.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;

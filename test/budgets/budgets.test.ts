@@ -1,8 +1,8 @@
 // /v1/account/budgets over HTTP, on both stores, with a fake clock.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
-import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import { claimWorkspace } from "../../src/accounts/members.ts";
+import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import {
   bodyOf,
   errorOf,

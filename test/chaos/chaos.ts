@@ -8,9 +8,9 @@ import { type Db, text } from "../../src/store/db.ts";
 import { type Random, randomFor } from "../fuzz/random.ts";
 import { eventually } from "../support/eventually.ts";
 import { CLIENTS } from "./clients.ts";
-import { CALLERS, CALLS_PER_FAULT, type ChaosTarget, HANG_MS } from "./target.ts";
 import { startPostgresTarget } from "./postgres-target.ts";
 import { startSqliteTarget } from "./sqlite-target.ts";
+import { CALLERS, CALLS_PER_FAULT, type ChaosTarget, HANG_MS } from "./target.ts";
 
 const TARGETS = { sqlite: startSqliteTarget, postgres: startPostgresTarget } as const;
 

@@ -1,8 +1,8 @@
 // Three gateways on one PostgreSQL server: two in their own processes, and one in this process with a clock that jumps.
 
-import { SQL } from "bun";
 import { spawn } from "node:child_process";
 import path from "node:path";
+import { SQL } from "bun";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import type { Random } from "../fuzz/random.ts";

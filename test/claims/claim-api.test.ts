@@ -1,8 +1,8 @@
 // The agent's endpoints of a claim, on both stores.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { newId } from "../../src/base/id.ts";
 import { deriveKey, fingerprint } from "../../src/base/encryption.ts";
+import { newId } from "../../src/base/id.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import {
   type Agent,

@@ -2,8 +2,9 @@
 // TRANSITIONS table that they test.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { Role } from "../../src/accounts/members.ts";
 import { createAccount } from "../../src/accounts/accounts.ts";
+import type { Role } from "../../src/accounts/members.ts";
+import { readAttempt } from "../../src/claims/claim-attempt-rows.ts";
 import {
   type ClaimAttempt,
   POLL_INTERVAL_MS,
@@ -12,7 +13,6 @@ import {
   claimStateOf,
   CLAIM_TTL_MS,
 } from "../../src/claims/claim-attempt.ts";
-import { readAttempt } from "../../src/claims/claim-attempt-rows.ts";
 import type { Claimer, StartedClaim } from "../../src/claims/claims.ts";
 import { getWallet, openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";

@@ -3,16 +3,16 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as oauth from "oauth4webapi";
+import { secret } from "../../src/base/secret.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
-import { secret } from "../../src/base/secret.ts";
 import { CLIENT, type FakeIssuer, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
-import { openStore, type TestStore } from "../support/stores/stores.ts";
 import {
   createHttpBrowser,
   type HttpBrowser,
   type HttpPage,
 } from "../support/browser/http-browser.ts";
+import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { createHarness, GRANT, readJson, type StartResponse, type Harness } from "./harness.ts";
 
 let store: TestStore;

@@ -1,13 +1,13 @@
 // The claim pages over HTTP: what each state shows, what is rejected and what is not revealed.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { renameAccount } from "../../src/accounts/accounts.ts";
 import {
   addDeveloper,
   transferOwnership,
   removeMember,
   roleOf,
 } from "../../src/accounts/members.ts";
-import { renameAccount } from "../../src/accounts/accounts.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import {

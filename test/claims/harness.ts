@@ -1,27 +1,27 @@
 // A gateway with accounts, keys, people and claims, on a store and a clock that the test controls, and a minimal browser:
 // a cookie jar that calls the request handler.
 
-import { createTestRoutes } from "./test-routes.ts";
-import { getWallet } from "../../src/ledger/ledger.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type Secret, secret } from "../../src/base/secret.ts";
-import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
-import { faultPage } from "../../src/http/pages/fault-page.tsx";
-import type { Peer } from "../../src/http/request-context.ts";
-import { createRequestHandler } from "../../src/http/request-handler.ts";
-import { createIdempotency } from "../../src/idempotency/idempotency.ts";
-import { createKeys, type Keys } from "../../src/keys/keys.ts";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
 import {
   type ClaimEvent,
   type ClaimLimits,
   type Claims,
   createClaims,
 } from "../../src/claims/claims.ts";
+import { faultPage } from "../../src/http/pages/fault-page.tsx";
+import type { Peer } from "../../src/http/request-context.ts";
+import { createRequestHandler } from "../../src/http/request-handler.ts";
+import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
+import { createIdempotency } from "../../src/idempotency/idempotency.ts";
+import { createKeys, type Keys } from "../../src/keys/keys.ts";
+import { getWallet } from "../../src/ledger/ledger.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions, type Session, type Sessions } from "../../src/people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../../src/people/sign-in.ts";
 import type { Db } from "../../src/store/db.ts";
+import { createTestRoutes } from "./test-routes.ts";
 
 export const T0 = Date.parse("2026-11-21T09:30:00Z");
 export const GRANT = "urn:postern:agent-auth:grant-type:claim";

@@ -1,10 +1,10 @@
 // The routes that the claim tests need.
 
-import { accountRoutes } from "../../src/accounts/routes.ts";
 import { listAllMembers } from "../../src/accounts/members.ts";
+import { accountRoutes } from "../../src/accounts/routes.ts";
 import type { Secret } from "../../src/base/secret.ts";
-import type { Claims } from "../../src/claims/claims.ts";
 import { claimPageRoutes } from "../../src/claims/claim-page-routes.ts";
+import type { Claims } from "../../src/claims/claims.ts";
 import { claimRoutes } from "../../src/claims/routes.ts";
 import { ASSET_CACHE_CONTROL, STYLESHEET } from "../../src/http/pages/assets.ts";
 import { publicRoute, type Route } from "../../src/http/route.ts";

@@ -10,6 +10,7 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { spawnSync } from "node:child_process";
 import {
   existsSync,
   mkdirSync,
@@ -19,14 +20,13 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { grantCredits, USD } from "../inference/support/harness.ts";
+import { call, chat, textAt, valueAt } from "../spec/api-client.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { runInProcess } from "../support/run-command.ts";
-import { grantCredits, USD } from "../inference/support/harness.ts";
 import { skipUnless } from "../support/skip.ts";
-import { call, chat, textAt, valueAt } from "../spec/api-client.ts";
 import type { ExitResult } from "./run-postern.ts";
 
 setDefaultTimeout(60_000);

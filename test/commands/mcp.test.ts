@@ -17,10 +17,10 @@ import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { textAt, valueAt } from "../spec/api-client.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { LAUNCHER } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { textAt, valueAt } from "../spec/api-client.ts";
 
 // Each client starts a process.
 setDefaultTimeout(60_000);

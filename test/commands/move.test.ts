@@ -7,13 +7,13 @@ import path from "node:path";
 import { newId } from "../../src/base/id.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
-import { migrate } from "../../src/store/migrate.ts";
 import { bytesOrNull, type Db, type Values } from "../../src/store/db.ts";
+import { migrate } from "../../src/store/migrate.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
+import { startGateway } from "../support/gateway.ts";
 import { LAUNCHER } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { runInProcess } from "../support/run-command.ts";
-import { startGateway } from "../support/gateway.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 import {
   newStoreLocation,

@@ -9,8 +9,8 @@ import { createSessions } from "../../src/people/sessions.ts";
 import { UNCHECKED } from "../../src/provider-keys/key-check.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { reencryptProviderKeys } from "../../src/provider-keys/reencrypt-provider-keys.ts";
-import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { createHarness, signedIn, T0 } from "../claims/harness.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const OLD: MasterSecret = secret("a secret of the tests that is long enough");
 const NEW: MasterSecret = secret("the new secret, which is long enough too");

@@ -1,14 +1,14 @@
 // A gateway with two claimed workspaces, and people in every role.
 
+import { changeMember } from "../../src/accounts/members.ts";
+import { createUser, makeDeveloper, makeOwner, type TestUser } from "../billing/console-user.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { changeMember } from "../../src/accounts/members.ts";
 import type { StoreKind } from "../support/stores/stores.ts";
-import { createUser, makeDeveloper, makeOwner, type TestUser } from "../billing/console-user.ts";
 
 const DEVELOPER_ALLOWANCE = 100_000_000_000n;
 

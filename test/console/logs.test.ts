@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createConsoleHistory, type ConsoleHistory } from "../browser/console-history.ts";
 import { textOf, visitPage } from "../billing/console-user.ts";
+import { createConsoleHistory, type ConsoleHistory } from "../browser/console-history.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
 

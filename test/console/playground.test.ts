@@ -1,9 +1,9 @@
 // The key of the playground: capped, short-lived, one a person, and only for people who may create keys.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createConsoleFixture, type ConsoleFixture, listAudit } from "./console-fixture.ts";
 import type { TestUser } from "../billing/console-user.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
+import { createConsoleFixture, type ConsoleFixture, listAudit } from "./console-fixture.ts";
 
 describe.each([...STORE_KINDS])("the playground on %s", (store) => {
   let fixture: ConsoleFixture;

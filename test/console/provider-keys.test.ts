@@ -12,13 +12,13 @@ import {
   textOf,
 } from "../billing/console-user.ts";
 import { launchBrowser } from "../support/browser/chromium.ts";
+import { testedModes } from "../support/browser/page-checks.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { testedModes } from "../support/browser/page-checks.ts";
 import { describeEachStore, type StoreKind } from "../support/stores/stores.ts";
 
 setDefaultTimeout(60_000);

@@ -1,8 +1,8 @@
 // A gateway with one owner, and a new workspace for each test.
 
+import type { Page } from "playwright-core";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { createUser, makeOwner, type TestUser } from "../billing/console-user.ts";
-import type { Page } from "playwright-core";
 import { launchBrowser } from "../support/browser/chromium.ts";
 import {
   type TestAccount,

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { LAST_CHANGED, WRITTEN_SECTIONS } from "../../src/discovery/site/written-pages.ts";
 import { renderMarkdown } from "../../src/discovery/markdown.ts";
+import { LAST_CHANGED, WRITTEN_SECTIONS } from "../../src/discovery/site/written-pages.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { filesUnder, ROOT } from "../support/source/source-files.ts";
 

@@ -1,10 +1,10 @@
 // Serves the discovery routes for given routes, and parses Markdown.
 
-import { discoveryRoutes } from "../../src/discovery/routes.tsx";
-import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
-import { createRouter } from "../../src/http/router.ts";
-import type { Route } from "../../src/http/route.ts";
 import type { DiscoverySettings } from "../../src/discovery/discovery-settings.ts";
+import { discoveryRoutes } from "../../src/discovery/routes.tsx";
+import type { Route } from "../../src/http/route.ts";
+import { createRouter } from "../../src/http/router.ts";
+import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
 import { settings as sampleSettings } from "./sample-routes.ts";
 
 export interface DiscoverySite {

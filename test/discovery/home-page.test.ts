@@ -1,9 +1,9 @@
 // The code on the home page runs against a real gateway.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import Anthropic from "@anthropic-ai/sdk";
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { newestModels } from "../../src/discovery/home-models.tsx";
 import { builtInModels, catalogOf } from "../../src/models/catalog.ts";

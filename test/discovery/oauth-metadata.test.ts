@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { processDiscoveryResponse } from "oauth4webapi";
-import { claimRoutes, coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
 import { createSite } from "./harness.ts";
+import { claimRoutes, coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
 
 const RESOURCE = "/.well-known/oauth-protected-resource";
 const SERVER = "/.well-known/oauth-authorization-server";

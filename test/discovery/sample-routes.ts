@@ -1,6 +1,7 @@
 // Sample routes that cover every feature of the documents, modeled on the real ones.
 
 import { z } from "zod";
+import type { DiscoverySettings } from "../../src/discovery/discovery-settings.ts";
 import {
   keyRoute,
   keyWriteRoute,
@@ -8,7 +9,6 @@ import {
   publicWriteRoute,
   type Route,
 } from "../../src/http/route.ts";
-import type { DiscoverySettings } from "../../src/discovery/discovery-settings.ts";
 
 export const settings: DiscoverySettings = {
   baseUrl: "https://gateway.test",

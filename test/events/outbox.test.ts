@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createClaims } from "../../src/claims/claims.ts";
-import { onClaimEvent, onKeyRevokedByOperator } from "../../src/events/producers.ts";
 import { type NewEvent, emitEvent } from "../../src/events/events.ts";
+import { onClaimEvent, onKeyRevokedByOperator } from "../../src/events/producers.ts";
 import { grant } from "../../src/ledger/ledger.ts";
 import { COMMAND_LINE_ACTOR, grantCredit } from "../../src/operator/accounts/account-actions.ts";
 import { recordPerson } from "../../src/people/people.ts";

@@ -4,8 +4,8 @@
 import { z } from "zod";
 import { createSimulator } from "../../src/simulator/simulator.ts";
 import { createUser, makeOwner, type TestUser } from "../billing/console-user.ts";
-import { withModels } from "../inference/support/models-file.ts";
 import { grantCredits, USD } from "../inference/support/harness.ts";
+import { withModels } from "../inference/support/models-file.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import type { FuzzTarget, Operation } from "./requests.ts";
 import { isJson, type Json } from "./values.ts";

@@ -1,8 +1,8 @@
 // Sends a request per input line, in a process that trusts the CA certificates of its environment.
 
 import { createInterface } from "node:readline";
-import { type Send, sendByFetch, createHttpClient } from "../../src/http-client/client.ts";
 import { nextChunk } from "../../src/http-client/body-stream.ts";
+import { type Send, sendByFetch, createHttpClient } from "../../src/http-client/client.ts";
 
 const clients: Readonly<Record<string, Send>> = {
   own: createHttpClient().send,

@@ -12,13 +12,13 @@ import {
   gzipSync,
   zstdCompressSync,
 } from "node:zlib";
+import { cancelBodyStream, nextChunk } from "../../src/http-client/body-stream.ts";
 import {
   type Send,
   sendByFetch,
   createHttpClient,
   type OutgoingRequest,
 } from "../../src/http-client/client.ts";
-import { cancelBodyStream, nextChunk } from "../../src/http-client/body-stream.ts";
 import type { UpstreamResponse } from "../../src/http-client/reply.ts";
 import { eventually } from "../support/eventually.ts";
 import { rejectionMessage } from "../support/rejection.ts";

@@ -6,6 +6,13 @@ import { networkInterfaces } from "node:os";
 import path from "node:path";
 import { createGzip, gzipSync } from "node:zlib";
 import * as fc from "fast-check";
+import {
+  cancelBodyStream,
+  pipeTo,
+  nextChunk,
+  pauseBodyStream,
+  drainOrCancel,
+} from "../../src/http-client/body-stream.ts";
 import { type Send, createHttpClient, type OutgoingRequest } from "../../src/http-client/client.ts";
 import {
   CONNECTION_EVENTS,
@@ -14,18 +21,11 @@ import {
   onExchangeEnd,
   sendRequest,
 } from "../../src/http-client/connection.ts";
-import {
-  cancelBodyStream,
-  pipeTo,
-  nextChunk,
-  pauseBodyStream,
-  drainOrCancel,
-} from "../../src/http-client/body-stream.ts";
 import type { UpstreamResponse } from "../../src/http-client/reply.ts";
 import { type Dial, dial } from "../../src/http-client/socket.ts";
-import { startScript } from "../support/script-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { rejectionMessage } from "../support/rejection.ts";
+import { startScript } from "../support/script-process.ts";
 import { skipUnless } from "../support/skip.ts";
 import {
   respondToAll,

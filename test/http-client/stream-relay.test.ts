@@ -2,17 +2,17 @@
 // provider's connection is released.
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { type Listener, listen } from "../../src/http/listen.ts";
-import { createStreamMeter } from "../../src/inference/metering/usage/usage.ts";
-import { usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
-import { createEventPipeline } from "../../src/inference/streaming/event-pipeline.ts";
-import { relayStream } from "../../src/inference/streaming/relay.ts";
-import type { StreamOutcome } from "../../src/inference/streaming/relay-options.ts";
-import { passthroughTransform } from "../../src/inference/translate/stream-transform.ts";
 import { createSseParser } from "../../src/base/streams/sse.ts";
 import { createBodyStream, endBodyStream, push } from "../../src/http-client/body-stream.ts";
-import { eventually } from "../support/eventually.ts";
+import { type Listener, listen } from "../../src/http/listen.ts";
+import { usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
+import { createStreamMeter } from "../../src/inference/metering/usage/usage.ts";
+import { createEventPipeline } from "../../src/inference/streaming/event-pipeline.ts";
+import type { StreamOutcome } from "../../src/inference/streaming/relay-options.ts";
+import { relayStream } from "../../src/inference/streaming/relay.ts";
+import { passthroughTransform } from "../../src/inference/translate/stream-transform.ts";
 import { type RawConnection, openRawConnection } from "../http/raw-client.ts";
+import { eventually } from "../support/eventually.ts";
 import { advanceClock } from "./scripted-server.ts";
 
 const IDLE_MS = 60_000;

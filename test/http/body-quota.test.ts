@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type BodyQuota, createBodyQuota } from "../../src/http/request/body-quota.ts";
-import { eventually } from "../support/eventually.ts";
 import { call, valueAt } from "../spec/api-client.ts";
+import { eventually } from "../support/eventually.ts";
 import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
-import { startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 import { openRawConnection, type RawConnection } from "./raw-client.ts";
+import { startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 
 const MIB = 1_048_576;
 const BODY_BYTES = 3 * MIB;

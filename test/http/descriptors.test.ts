@@ -1,8 +1,8 @@
 // File descriptors: what thousands of clients that send no bodies leave for others.
 
 import { expect, test } from "bun:test";
-import { connect } from "node:net";
 import { mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createDescriptorGuard } from "../../src/http/guards/descriptors.ts";

@@ -1,14 +1,14 @@
 // Malformed and ambiguous requests as raw bytes. docs/decisions/0013-http-server.md says which responses come from Bun itself.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { valueAt, call, listAt } from "../spec/api-client.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { valueAt, call, listAt } from "../spec/api-client.ts";
-import { eventually } from "../support/eventually.ts";
 import {
   openRawConnection,
   type RawConnection,

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { SECOND_MS } from "../../src/base/time.ts";
 import { rateLimiterFor } from "../../src/http/guards/rate-limiter.ts";
+import { bodyOf, grantCredits, type Json, PATHS, USD } from "../inference/support/harness.ts";
 import { type ApiResponse, call, createFakeClock, expectError } from "../spec/api-client.ts";
 import {
   type TestAccount,
@@ -10,7 +11,6 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { bodyOf, grantCredits, type Json, PATHS, USD } from "../inference/support/harness.ts";
 import { openRawConnection } from "./raw-client.ts";
 
 const PER_MINUTE = 60;

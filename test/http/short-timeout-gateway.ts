@@ -2,10 +2,10 @@
 
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
-import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
 import { listen } from "../../src/http/listen.ts";
 import type { RequestHandlerDeps } from "../../src/http/request-context.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
+import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys } from "../../src/keys/keys.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";

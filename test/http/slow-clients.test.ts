@@ -1,16 +1,16 @@
 // Timeouts of slow and idle clients. The clients run concurrently, because each test takes many seconds.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { valueAt, call, listAt } from "../spec/api-client.ts";
 import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
-import { valueAt, call, listAt } from "../spec/api-client.ts";
-import { IDLE_SECONDS, startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 import {
   parseResponses,
   type SocketOutput,
   openRawConnection,
   type RawResponse,
 } from "./raw-client.ts";
+import { IDLE_SECONDS, startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 
 const HOST = "Host: postern.example\r\n";
 /** Above Bun's own header timeout of about twelve seconds, which cannot be configured. */

@@ -3,8 +3,8 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import path from "node:path";
-import { startFaultyProxy } from "../support/faulty-proxy.ts";
 import { type ApiResponse, valueAt, call } from "../spec/api-client.ts";
+import { startFaultyProxy } from "../support/faulty-proxy.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
 

@@ -1,17 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { secret } from "../../src/base/secret.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
-import { secret } from "../../src/base/secret.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
-import { expectStatus } from "../support/source/tested-statuses.ts";
-import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -22,6 +14,14 @@ import {
   listAt,
   textAt,
 } from "../spec/api-client.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 
 const MASTER = "the master secret of this test gateway";
 

@@ -2,10 +2,10 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { claimWorkspace } from "../../src/accounts/members.ts";
+import { secret } from "../../src/base/secret.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { createKeyForCaller } from "../../src/keys/delegation.ts";
 import { changeKey, createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
-import { secret } from "../../src/base/secret.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { recordPerson } from "../../src/people/people.ts";

@@ -3,15 +3,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { valueAt, call, chat, textAt } from "../spec/api-client.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { eventually } from "../support/eventually.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
-import { valueAt, call, chat, textAt } from "../spec/api-client.ts";
 
 const SECRET = "the master secret of both processes";
 

@@ -1,8 +1,8 @@
 // What a key may reach: its scopes, and what its spending limit takes from them.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES } from "../../src/http/scopes.ts";
 import type { Route } from "../../src/http/route.ts";
+import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES } from "../../src/http/scopes.ts";
 import { createUser, makeOwner, type TestUser } from "../billing/console-user.ts";
 import {
   type ApiResponse,

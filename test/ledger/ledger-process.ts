@@ -6,9 +6,9 @@
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { emitBudgetEvents } from "../../src/events/producers.ts";
+import { bufferHolds } from "../../src/ledger/commit/hold-buffer.ts";
 import { createLedger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { bufferHolds } from "../../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";

@@ -10,10 +10,10 @@ import { deposit, getWallet, heartbeat, type Ledger, startEpoch } from "../../sr
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
-import type { UsageRecord } from "../../src/usage/usage.ts";
 import { sumUsage } from "../../src/usage/usage-stats.ts";
-import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
 import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.

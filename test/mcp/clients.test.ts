@@ -8,6 +8,9 @@ import path from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { fundedWallet, signPayment } from "../billing/x402/wallet.ts";
+import { call, listAt, textAt, valueAt } from "../spec/api-client.ts";
+import { eventually } from "../support/eventually.ts";
 import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
 import {
   type Gateway,
@@ -16,10 +19,7 @@ import {
   type TestAccount,
 } from "../support/gateway.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { eventually } from "../support/eventually.ts";
 import { ROOT } from "../support/source/source-files.ts";
-import { fundedWallet, signPayment } from "../billing/x402/wallet.ts";
-import { call, listAt, textAt, valueAt } from "../spec/api-client.ts";
 import { MODERN } from "./raw-mcp.ts";
 
 setDefaultTimeout(60_000);

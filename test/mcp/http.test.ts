@@ -1,6 +1,7 @@
 // The MCP server over HTTP, message by message: what each revision demands, and what bad input gets.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { call, expectNoInternals, listAt, textAt, valueAt } from "../spec/api-client.ts";
 import {
   type Gateway,
   registerAccount,
@@ -8,7 +9,6 @@ import {
   type TestAccount,
 } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
-import { call, expectNoInternals, listAt, textAt, valueAt } from "../spec/api-client.ts";
 import { MODERN, postLegacy, postModern } from "./raw-mcp.ts";
 
 let gateway: Gateway;

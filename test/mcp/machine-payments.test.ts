@@ -6,6 +6,7 @@ import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextproto
 import { Challenge, Credential } from "mppx";
 import { evm } from "mppx/client";
 import { McpClient } from "mppx/mcp/client";
+import { expectLedgerValid } from "../billing/fixtures.ts";
 import {
   createStripeClient,
   createTempoClient,
@@ -13,8 +14,8 @@ import {
   stripeMethod,
   tempoMethod,
 } from "../billing/mpp/client.ts";
-import { expectLedgerValid } from "../billing/fixtures.ts";
 import { fundedWallet } from "../billing/x402/wallet.ts";
+import { type Json, listAt, textAt, valueAt } from "../spec/api-client.ts";
 import { type FakeStripe, startFakeStripe } from "../support/fakes/stripe.ts";
 import {
   skipWithoutAnvil,
@@ -23,7 +24,6 @@ import {
 } from "../support/fakes/tempo-chain.ts";
 import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
-import { type Json, listAt, textAt, valueAt } from "../spec/api-client.ts";
 import { postLegacy, postModern } from "./raw-mcp.ts";
 
 setDefaultTimeout(60_000);

@@ -2,10 +2,10 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import path from "node:path";
+import { type Json, listAt, textAt, valueAt } from "../spec/api-client.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { skipUnless } from "../support/skip.ts";
 import { ROOT } from "../support/source/source-files.ts";
-import { type Json, listAt, textAt, valueAt } from "../spec/api-client.ts";
 
 setDefaultTimeout(60_000);
 

@@ -1,7 +1,7 @@
 // Sends single messages of revision 2026-07-28, and of 2025-11-25, without an SDK.
 
-import type { Gateway } from "../support/gateway.ts";
 import { call, type ApiResponse, type Json } from "../spec/api-client.ts";
+import type { Gateway } from "../support/gateway.ts";
 
 export const MODERN = "2026-07-28";
 const ACCEPT = "application/json, text/event-stream";

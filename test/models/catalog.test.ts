@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { cardAt } from "../../src/models/price-card.ts";
+import { usdTextOfPico } from "../../src/base/money.ts";
 import {
   builtInModels,
   cardFor,
@@ -13,7 +13,7 @@ import {
 } from "../../src/models/catalog.ts";
 import type { Model } from "../../src/models/catalog.ts";
 import { PRICE_TABLE } from "../../src/models/list-prices.ts";
-import { usdTextOfPico } from "../../src/base/money.ts";
+import { cardAt } from "../../src/models/price-card.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 const catalog = catalogOf(builtInModels());

@@ -2,13 +2,13 @@
 
 import { describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/base/time.ts";
-import { readPriceTable } from "../../src/models/live-catalog.ts";
 import {
   parsePriceTable,
   PRICE_TABLE,
   priceTableText,
   type PriceRow,
 } from "../../src/models/list-prices.ts";
+import { readPriceTable } from "../../src/models/live-catalog.ts";
 import { comparePrices, differenceText } from "../../src/models/price-differences.ts";
 
 const STALE_DAYS = 30;

@@ -2,12 +2,12 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { cardAt } from "../../src/models/price-card.ts";
 import { builtInModels, cardFor, findModel } from "../../src/models/catalog.ts";
 import type { Catalog } from "../../src/models/catalog.ts";
 import { createLiveCatalog, mergeModels, modelsFileAt } from "../../src/models/live-catalog.ts";
 import type { ModelsFileSource } from "../../src/models/live-catalog.ts";
 import { isHidden, parseModelsFile } from "../../src/models/models-file.ts";
+import { cardAt } from "../../src/models/price-card.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 

@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { FEE_METERS, TOKEN_METERS } from "../../src/base/usage-meters.ts";
 import type { TokenMeter, Usage } from "../../src/base/usage-meters.ts";
-import { cardAt, datedCard, picoPerToken, ratioOf } from "../../src/models/price-card.ts";
 import {
   possibleCards,
   builtInModels,
@@ -10,8 +9,9 @@ import {
   catalogOf,
   findModel,
 } from "../../src/models/catalog.ts";
-import { isPriced, price, rateOf } from "../../src/models/price.ts";
 import { affordableOutput, costBound, priceUpperBound } from "../../src/models/price-bound.ts";
+import { cardAt, datedCard, picoPerToken, ratioOf } from "../../src/models/price-card.ts";
+import { isPriced, price, rateOf } from "../../src/models/price.ts";
 import type { PriceCard } from "../../src/models/price.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");

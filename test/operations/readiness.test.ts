@@ -1,9 +1,9 @@
 // `/readyz` while the store can be read but not written.
 
 import { Database } from "bun:sqlite";
-import { SQL } from "bun";
 import { describe, expect, test } from "bun:test";
 import path from "node:path";
+import { SQL } from "bun";
 import { createReadinessCheck } from "../../src/operations/readiness.ts";
 import { call } from "../spec/api-client.ts";
 import { eventually } from "../support/eventually.ts";

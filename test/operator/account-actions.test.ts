@@ -6,7 +6,6 @@ import type { CheckoutDeps } from "../../src/billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import type { ThresholdCrossing } from "../../src/ledger/balance-thresholds.ts";
-import { auditManualPayment } from "../../src/operator/payments/audit-manual-payment.ts";
 import {
   type AccountChange,
   writeOffAccountDebt,
@@ -19,6 +18,7 @@ import {
   parseUsd,
   unfreezeAccount,
 } from "../../src/operator/accounts/account-actions.ts";
+import { auditManualPayment } from "../../src/operator/payments/audit-manual-payment.ts";
 import type { Db } from "../../src/store/db.ts";
 import {
   expectLedgerValid,

@@ -8,8 +8,8 @@ import {
   stopPostern,
   stopAll,
 } from "../commands/run-postern.ts";
-import { eventually } from "../support/eventually.ts";
 import { createHttpBrowser, type HttpPage } from "../support/browser/http-browser.ts";
+import { eventually } from "../support/eventually.ts";
 import { OPERATOR_EMAIL } from "./harness.ts";
 
 const START_TIMEOUT_MS = 60_000;

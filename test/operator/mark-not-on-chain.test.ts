@@ -1,28 +1,28 @@
 // Marking an unclear x402 payment as not on chain, at the command line and on the payments page.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { markPaid } from "../../src/billing/payments/manual-payments.ts";
-import { findInvoice } from "../../src/billing/invoices/invoices.ts";
 import { beginPayment } from "../../src/billing/billing-deps.ts";
-import { findX402Payment } from "../../src/billing/x402/x402-payment-rows.ts";
+import { findInvoice } from "../../src/billing/invoices/invoices.ts";
 import { updateAgentPayment } from "../../src/billing/payments/agent-payment-rows.ts";
-import { pollX402, acceptPayment } from "../../src/billing/x402/x402-payments.ts";
+import { markPaid } from "../../src/billing/payments/manual-payments.ts";
 import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
 } from "../../src/billing/x402/messages.ts";
-import { lookUpOnChain, markNotOnChain } from "../../src/operator/payments/mark-not-on-chain.ts";
+import { findX402Payment } from "../../src/billing/x402/x402-payment-rows.ts";
+import { pollX402, acceptPayment } from "../../src/billing/x402/x402-payments.ts";
 import { COMMAND_LINE_ACTOR } from "../../src/operator/accounts/account-actions.ts";
+import { lookUpOnChain, markNotOnChain } from "../../src/operator/payments/mark-not-on-chain.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "../billing/x402/wallet.ts";
-import { runInProcess } from "../support/run-command.ts";
+import { startFakeStripe } from "../support/fakes/stripe.ts";
 import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
 import { registerAccount } from "../support/gateway.ts";
 import { rejectionMessage } from "../support/rejection.ts";
+import { runInProcess } from "../support/run-command.ts";
 import { describeEachStore, openStoreAt, type TestStore } from "../support/stores/stores.ts";
-import { startFakeStripe } from "../support/fakes/stripe.ts";
 import {
   OPERATOR_EMAIL,
   type OperatorHarness,

@@ -1,16 +1,16 @@
 // The operator pages: what they show, and what their forms do, once, and reject.
 
-import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { renameAccount } from "../../src/accounts/accounts.ts";
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
 import { newId } from "../../src/base/id.ts";
+import { createLog } from "../../src/base/log.ts";
 import { createInvoice } from "../../src/billing/invoices/invoices.ts";
 import { ingestFacts } from "../../src/billing/payments/checkouts.ts";
-import { createLog } from "../../src/base/log.ts";
 import { markPaid } from "../../src/billing/payments/manual-payments.ts";
 import type { FactKind } from "../../src/billing/payments/payment-processor.ts";
 import { recordPerson } from "../../src/people/people.ts";
+import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { expectLedgerValid, NANO_PER_USD, readWallet } from "../billing/fixtures.ts";
 import { type TestAccount, registerAccount } from "../support/gateway.ts";
 import { describeEachStore } from "../support/stores/stores.ts";

@@ -15,11 +15,11 @@ import {
   grantCredit,
   parseUsd,
 } from "../../src/operator/accounts/account-actions.ts";
-import { parsePeriod, wholeHours } from "../../src/operator/report/report-period.ts";
 import type { Period } from "../../src/operator/report/provider-costs.ts";
+import { reportJson, reportText } from "../../src/operator/report/report-output.ts";
+import { parsePeriod, wholeHours } from "../../src/operator/report/report-period.ts";
 import { readReport, type Report } from "../../src/operator/report/report.ts";
 import { readTransferSums } from "../../src/operator/report/transfer-sums.ts";
-import { reportJson, reportText } from "../../src/operator/report/report-output.ts";
 import type { Db } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";

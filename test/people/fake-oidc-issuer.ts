@@ -1,8 +1,8 @@
 // A fake OpenID Connect issuer. It signs in without a page, checks PKCE and the redirect URI, and lets a test override any part of the
 // response.
 
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createHash } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
 export interface IssuerOverrides {
   /** Claims that replace those of the valid ID token; undefined removes one. */

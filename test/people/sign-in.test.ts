@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/secret.ts";
+import { identityFromClaims } from "../../src/people/id-token-claims.ts";
 import { checkIdentity } from "../../src/people/identity-diagnostics.ts";
 import { createSignIn, type IdentitySettings, safeReturnPath } from "../../src/people/sign-in.ts";
-import { identityFromClaims } from "../../src/people/id-token-claims.ts";
 import { createBrowser, createHarness, type Page, type Harness } from "../claims/harness.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import {

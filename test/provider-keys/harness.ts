@@ -1,9 +1,9 @@
 // The provider-key routes behind the real request handler and idempotency, on a given store, with a fake provider.
 
-import { secret } from "../../src/base/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { grantedScopes } from "../../src/http/scopes.ts";
+import { secret } from "../../src/base/secret.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
+import { grantedScopes } from "../../src/http/scopes.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeyCheck } from "../../src/provider-keys/key-check.ts";
 import { createProviderKeys, type ProviderKeys } from "../../src/provider-keys/provider-keys.ts";

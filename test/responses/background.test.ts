@@ -1,6 +1,7 @@
 // Background responses: creation, polling, cancellation, failures and crashes.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createTempFolder, startPostern, stopAll } from "../commands/run-postern.ts";
 import {
   errorOf,
   expectSettledLedger,
@@ -9,14 +10,13 @@ import {
   usageRecordsOf,
   readWallet,
 } from "../inference/support/harness.ts";
-import { createTempFolder, startPostern, stopAll } from "../commands/run-postern.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   registerAccount,
   type TestAccount,
   type Gateway,
   startGateway,
 } from "../support/gateway.ts";
-import { eventually } from "../support/eventually.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {

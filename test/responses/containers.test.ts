@@ -1,7 +1,6 @@
 // Code containers are in the gateway's account at the provider: an account may use only those of its own stored replies.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type RawProvider, startRawProvider } from "../inference/support/raw-provider.ts";
 import {
   errorOf,
   expectSettledLedger,
@@ -9,6 +8,7 @@ import {
   type Json,
   USD,
 } from "../inference/support/harness.ts";
+import { type RawProvider, startRawProvider } from "../inference/support/raw-provider.ts";
 import {
   type TestAccount,
   type Gateway,

@@ -1,14 +1,5 @@
 // A gateway with one provider per wire, and calls to its Responses API.
 
-import { validateResponsesStream } from "../wires/validate-responses-stream.ts";
-import { eventually } from "../support/eventually.ts";
-import type { GatewayOptions } from "../support/gateway.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
 import {
   countOpenHolds,
   grantCredits,
@@ -17,6 +8,15 @@ import {
   simStats,
   USD,
 } from "../inference/support/harness.ts";
+import { eventually } from "../support/eventually.ts";
+import type { GatewayOptions } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { validateResponsesStream } from "../wires/validate-responses-stream.ts";
 
 /** One model per wire, and a simulated one. */
 export const MODELS = {

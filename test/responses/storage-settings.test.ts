@@ -1,8 +1,8 @@
 // Which responses are stored: the operator's and the account's setting, through the API and the console.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { DAY_MS } from "../../src/base/time.ts";
 import { claimWorkspace } from "../../src/accounts/members.ts";
+import { DAY_MS } from "../../src/base/time.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { errorOf, type Json } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";

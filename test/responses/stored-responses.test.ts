@@ -4,6 +4,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { DAY_MS } from "../../src/base/time.ts";
+import { deleteExpired } from "../../src/responses/storage/rows.ts";
+import { createStorageLimit } from "../../src/responses/storage/storage-limit.ts";
 import {
   errorOf,
   expectSettledLedger,
@@ -11,8 +13,6 @@ import {
   type Json,
   simStats,
 } from "../inference/support/harness.ts";
-import { deleteExpired } from "../../src/responses/storage/rows.ts";
-import { createStorageLimit } from "../../src/responses/storage/storage-limit.ts";
 import { type TestAccount, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {

@@ -1,8 +1,8 @@
 // A client of the WebSocket on /v1/responses that keeps every event.
 
 import { request } from "node:http";
-import { eventually } from "../support/eventually.ts";
 import type { Json } from "../inference/support/harness.ts";
+import { eventually } from "../support/eventually.ts";
 
 export interface TestSocket {
   readonly events: readonly Json[];

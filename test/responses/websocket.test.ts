@@ -2,9 +2,6 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect } from "node:net";
-import { STORE_KINDS } from "../support/stores/stores.ts";
-import { type Gateway, registerAccount, type TestAccount } from "../support/gateway.ts";
-import { eventually } from "../support/eventually.ts";
 import {
   countOpenHolds,
   expectSettledLedger,
@@ -13,6 +10,9 @@ import {
   simStats,
   usageRecordsOf,
 } from "../inference/support/harness.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Gateway, registerAccount, type TestAccount } from "../support/gateway.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 import { call, fundedAccount, openGateway } from "./harness.ts";
 import { handshake, openSocket } from "./websocket-client.ts";
 

@@ -1,7 +1,7 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { APICallError, embedMany, generateText, jsonSchema, Output, streamText, tool } from "ai";
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { expectSettledLedger } from "../inference/support/harness.ts";
 import {
   caughtError,

@@ -1,3 +1,4 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import Anthropic, {
   APIError,
   APIUserAbortError,
@@ -6,7 +7,6 @@ import Anthropic, {
   NotFoundError,
   RateLimitError,
 } from "@anthropic-ai/sdk";
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { expectSettledLedger, lastSimulatorRequest } from "../inference/support/harness.ts";
 import {
   caughtError,

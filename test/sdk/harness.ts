@@ -1,13 +1,13 @@
 // A gateway for the official clients, with simulated models and two providers served by the simulator.
 
+import { grantCredits, simStats, USD } from "../inference/support/harness.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { grantCredits, simStats, USD } from "../inference/support/harness.ts";
-import { eventually } from "../support/eventually.ts";
 
 export interface SdkHarness {
   readonly gateway: Gateway;

@@ -1,5 +1,5 @@
-import { createSimulator } from "../../src/simulator/simulator.ts";
 import type { SimulatorOptions } from "../../src/simulator/respond.ts";
+import { createSimulator } from "../../src/simulator/simulator.ts";
 
 const NOW = Date.parse("2026-03-04T05:06:07Z");
 

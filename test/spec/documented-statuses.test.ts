@@ -8,8 +8,8 @@ import { FAULTS } from "../../src/base/fault.ts";
 import { possibleFaults } from "../../src/discovery/error-docs.ts";
 import type { Route } from "../../src/http/route.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
-import { testedStatuses } from "../support/source/tested-statuses.ts";
 import { ROOT } from "../support/source/source-files.ts";
+import { testedStatuses } from "../support/source/tested-statuses.ts";
 
 let gateway: Gateway;
 beforeAll(async () => {

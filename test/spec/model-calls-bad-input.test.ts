@@ -1,11 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
-import {
   type Api,
   bodyOf,
   errorOf,
@@ -18,6 +12,12 @@ import {
   simStats,
   USD,
 } from "../inference/support/harness.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
 let gateway: Gateway;
 let account: TestAccount;

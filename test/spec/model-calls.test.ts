@@ -1,12 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
-import { openSocketClient } from "../inference/support/socket-client.ts";
-import {
   bodyOf,
   expectSettledLedger,
   grantCredits,
@@ -18,6 +11,13 @@ import {
   waitUntil,
   USD,
 } from "../inference/support/harness.ts";
+import { openSocketClient } from "../inference/support/socket-client.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
 let gateway: Gateway;
 let account: TestAccount;

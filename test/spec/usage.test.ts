@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import { usageRecord } from "../ledger/fixtures.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -8,8 +10,6 @@ import {
 } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
-import { insertUsage } from "../../src/usage/insert-usage.ts";
-import { usageRecord } from "../ledger/fixtures.ts";
 import {
   type ApiResponse,
   valueAt,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { rejectionMessage } from "./rejection.ts";
 import { eventually, eventuallyPasses } from "./eventually.ts";
+import { rejectionMessage } from "./rejection.ts";
 
 describe("eventually", () => {
   test("returns the first truthy result of the check", async () => {

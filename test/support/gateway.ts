@@ -3,10 +3,10 @@
 import { rmSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
 import { type Config, readConfig } from "../../src/config/config.ts";
-import { createServer, type Server } from "../../src/server/server.ts";
 import { listen } from "../../src/http/listen.ts";
-import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/lifecycle/timeouts.ts";
+import { PROVIDERS } from "../../src/inference/providers/providers.ts";
+import { createServer, type Server } from "../../src/server/server.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
 import { scratchFolder } from "./scratch-folder.ts";
 import { dropPostgres, migratedPostgres } from "./stores/postgres.ts";

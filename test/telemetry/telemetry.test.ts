@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { assert, boolean, property, string, stringMatching } from "fast-check";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
-import type { Config } from "../../src/config/config.ts";
 import { parseTraceParent } from "../../src/base/trace-parent.ts";
-import { createTelemetry, type Telemetry } from "../../src/telemetry/telemetry.ts";
+import type { Config } from "../../src/config/config.ts";
 import { createJobs } from "../../src/server/jobs.ts";
 import type { Services } from "../../src/server/services.ts";
+import { createTelemetry, type Telemetry } from "../../src/telemetry/telemetry.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 import { type FakeCollector, startFakeCollector, acceptedResponse } from "./fake-collector.ts";
 

@@ -1,8 +1,8 @@
 // The abilities of each provider's main models, from their documentation and recorded errors.
 
 import { describe, expect, test } from "bun:test";
-import { abilitiesOf } from "../../src/inference/translate/abilities.ts";
 import type { Abilities } from "../../src/inference/canonical/wire.ts";
+import { abilitiesOf } from "../../src/inference/translate/abilities.ts";
 import type { Model } from "../../src/models/catalog.ts";
 
 function model(id: string, more: Partial<Model> = {}): Model {

@@ -1,9 +1,8 @@
 // The official clients, unmodified, over every pair of API and wire.
 
-import { generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { checkExchanges } from "./support/check-exchanges.ts";
-import { createSdkClients } from "./support/sdk-clients.ts";
 import {
   aiModel,
   APIS,
@@ -17,6 +16,7 @@ import {
   type Harness,
   WIRES,
 } from "./support/harness.ts";
+import { createSdkClients } from "./support/sdk-clients.ts";
 
 /** Models without JSON schema support that reason by budget. */
 const OLDER_MODELS = [

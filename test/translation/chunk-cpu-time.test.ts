@@ -3,10 +3,10 @@
 
 import { expect, test } from "bun:test";
 import { createSseParser, type SseParser } from "../../src/base/streams/sse.ts";
-import { createAwsFrameParser } from "../../src/inference/upstream/aws-frames.ts";
-import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { scanEvent } from "../../src/inference/metering/usage/stream-meter.ts";
+import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { translationTransform } from "../../src/inference/translate/translate-stream.ts";
+import { createAwsFrameParser } from "../../src/inference/upstream/aws-frames.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
 import { writeContext } from "../wires/stream-helpers.ts";

@@ -3,9 +3,9 @@
 // speaks, on all five wires: the AI SDK and LangChain over three (15 pairs), the OpenAI Agents SDK over Chat Completions and
 // Responses (10), Codex over Responses (5) and Claude Code over Messages (5).
 
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { APIError } from "@anthropic-ai/sdk";
 import { generateText, jsonSchema, type ModelMessage, tool } from "ai";
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { sseEvents } from "../wires/stream-helpers.ts";
 import {
   aiModel,

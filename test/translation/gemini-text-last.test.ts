@@ -1,8 +1,8 @@
 // Clients of the Messages API show the last content block. Over Gemini, whose signature of a text comes after it, that block
 // must be the text, and the signature must still return to Gemini.
 
-import Anthropic from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import Anthropic from "@anthropic-ai/sdk";
 import { type Harness, modelOn, startHarness } from "./support/harness.ts";
 
 let harness: Harness;

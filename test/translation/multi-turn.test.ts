@@ -2,9 +2,8 @@
 // receives its own signatures and encrypted reasoning unchanged.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createSdkClients } from "./support/sdk-clients.ts";
-import { checkExchanges } from "./support/check-exchanges.ts";
 import { sseEvents } from "../wires/stream-helpers.ts";
+import { checkExchanges } from "./support/check-exchanges.ts";
 import {
   type Api,
   APIS,
@@ -18,6 +17,7 @@ import {
   WIRES,
   type Harness,
 } from "./support/harness.ts";
+import { createSdkClients } from "./support/sdk-clients.ts";
 
 let harness: Harness;
 

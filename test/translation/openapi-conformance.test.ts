@@ -3,15 +3,15 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { replyToEvents } from "../wires/reply-to-events.ts";
-import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
 import type { Loss } from "../../src/inference/canonical/loss.ts";
+import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
 import { droppedPaths } from "../../src/inference/translate/losses.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
+import { skipUnless } from "../support/skip.ts";
 import { requests as callers } from "../wires/chat-messages/chat-messages-arbitraries.ts";
+import { replyToEvents } from "../wires/reply-to-events.ts";
 import { replies, requests } from "../wires/responses/responses-arbitraries.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "../wires/stream-helpers.ts";
-import { skipUnless } from "../support/skip.ts";
 import { hasSpecs, loadSpecs } from "./support/openapi-specs.ts";
 
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;

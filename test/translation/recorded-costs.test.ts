@@ -2,13 +2,12 @@
 
 import { expect, test } from "bun:test";
 import type { TokenMeter } from "../../src/base/usage-meters.ts";
-import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { readEvent, usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
+import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { builtInModels, cardFor, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { price } from "../../src/models/price.ts";
 import { integer } from "../../src/store/db.ts";
-import { withModels } from "../inference/support/models-file.ts";
 import {
   expectSettledLedger,
   grantCredits,
@@ -16,6 +15,8 @@ import {
   usageRecordOf,
   USD,
 } from "../inference/support/harness.ts";
+import { withModels } from "../inference/support/models-file.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import {
   EQUAL,
   skipWithoutRecordedCosts,
@@ -23,7 +24,6 @@ import {
   explainDifference,
   recordedCosts,
 } from "../support/recordings/recorded-costs.ts";
-import { registerAccount, startGateway } from "../support/gateway.ts";
 import {
   eventsOf,
   type Recording,

@@ -2,8 +2,8 @@
 // official client reads with what the wire reads. The wires' own reading is checked in test/wires.
 
 import { describe, expect, test } from "bun:test";
-import type { CanonicalReply, FinishReason } from "../../src/inference/canonical/reply.ts";
 import type { JsonObject } from "../../src/base/json.ts";
+import type { CanonicalReply, FinishReason } from "../../src/inference/canonical/reply.ts";
 import { usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
 import {
@@ -16,7 +16,6 @@ import {
 } from "../support/recordings/recordings.ts";
 import { sampleRecordings } from "../wires/sample-recordings.ts";
 import { collectReply, readEvents } from "../wires/stream-helpers.ts";
-import { type Prompt, createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
   type Api,
@@ -29,6 +28,7 @@ import {
   WIRES,
   type Harness,
 } from "./support/harness.ts";
+import { type Prompt, createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
 
 const decoder = new TextDecoder();
 /** The test replays every n-th recording; all with POSTERN_FULL=1. */

@@ -1,7 +1,7 @@
 // The share of recorded requests that is refused when only `model` changes. The ceilings only go down.
 
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import { skipWithoutRecordings } from "../support/recordings/recordings.ts";
 import { isAboutMeaning, REFUSED_FOR } from "./replay/refusals.ts";
 import { replayReplies } from "./replay/replay-replies.ts";

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { grantCredits, lastSimulatorRequest, USD } from "../inference/support/harness.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
-import { createSdkClients } from "./support/sdk-clients.ts";
 import { type Api, APIS, callApi, type Json, type Harness } from "./support/harness.ts";
+import { createSdkClients } from "./support/sdk-clients.ts";
 
 let harness: Harness;
 

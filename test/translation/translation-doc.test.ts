@@ -6,7 +6,6 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { isObject } from "../../src/base/json.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
-import { type Feature, FEATURES } from "./support/request-features.ts";
 import {
   type Api,
   APIS,
@@ -18,6 +17,7 @@ import {
   WIRES,
   type Harness,
 } from "./support/harness.ts";
+import { type Feature, FEATURES } from "./support/request-features.ts";
 import { renderTranslationDoc, type FeatureOutcome } from "./support/translation-doc.ts";
 
 const FILE = path.join(import.meta.dir, "..", "..", "docs", "site", "translation.md");

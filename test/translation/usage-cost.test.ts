@@ -3,7 +3,6 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { usageRecordOf } from "../inference/support/harness.ts";
-import { createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
   type Api,
@@ -16,6 +15,7 @@ import {
   WIRES,
   type Harness,
 } from "./support/harness.ts";
+import { createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
 
 let harness: Harness;
 

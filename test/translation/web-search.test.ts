@@ -1,7 +1,7 @@
 // A web search that the provider runs, over each API and at each provider that has one.
 
-import type Anthropic from "@anthropic-ai/sdk";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import type Anthropic from "@anthropic-ai/sdk";
 import { errorOf } from "../inference/support/harness.ts";
 import {
   anthropicFor,

@@ -4,12 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import type { Db } from "../../src/store/db.ts";
-import { OTHER_LABELS, LABELS_PER_DAY_MAX, rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
-import { latencyBucket, percentileMs } from "../../src/usage/rollup/latency-histogram.ts";
-import { bucketOf, startOfDay } from "../../src/usage/time-buckets.ts";
 import { readFilterValues } from "../../src/usage/filter-values.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
-import { OUTCOMES, type UsageRecord } from "../../src/usage/usage.ts";
+import { latencyBucket, percentileMs } from "../../src/usage/rollup/latency-histogram.ts";
+import { OTHER_LABELS, LABELS_PER_DAY_MAX, rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
+import { bucketOf, startOfDay } from "../../src/usage/time-buckets.ts";
 import type { UsageFilter, UsageListFilter } from "../../src/usage/usage-filter.ts";
 import { listUsage } from "../../src/usage/usage-list.ts";
 import {
@@ -21,6 +20,7 @@ import {
   sumUsage,
   totalUsage,
 } from "../../src/usage/usage-stats.ts";
+import { OUTCOMES, type UsageRecord } from "../../src/usage/usage.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 

@@ -2,11 +2,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { connect, createServer } from "node:net";
 import OpenAI from "openai";
 import { emitEvent } from "../../src/events/events.ts";
-import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
-import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
 import { eventually } from "../support/eventually.ts";
-import { isValidSignature } from "./verify-signature.ts";
+import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { HOUR, MINUTE, truncateTables, createHarness, type Harness } from "./harness.ts";
+import { isValidSignature } from "./verify-signature.ts";
+import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
 
 const DATA = { credits: 900_000, usd: 0.9, below_usd: 1 };
 

@@ -3,15 +3,15 @@ import { claimWorkspace } from "../../src/accounts/members.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { eventually } from "../support/eventually.ts";
-import { startReceiver } from "./webhook-receiver.ts";
 import { isValidSignature } from "./verify-signature.ts";
+import { startReceiver } from "./webhook-receiver.ts";
 
 const receiver = startReceiver();
 let gateway: Gateway;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
-import { startReceiver } from "./webhook-receiver.ts";
 import { truncateTables, createHarness, type Harness } from "./harness.ts";
+import { startReceiver } from "./webhook-receiver.ts";
 
 const PATH = "/v1/webhooks";
 const ENDPOINT_URL = "https://example.com/hook";

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
+import { isPublicAddress } from "../../src/base/public-address.ts";
 import {
   resolveAllowedAddresses,
   type WebhookEndpoint,
   parseEndpoint,
 } from "../../src/webhooks/endpoint.ts";
-import { isPublicAddress } from "../../src/base/public-address.ts";
 import { send, type SendResult } from "../../src/webhooks/send.ts";
 import { openStore } from "../support/stores/stores.ts";
-import { startReceiver } from "./webhook-receiver.ts";
 import { createHarness } from "./harness.ts";
+import { startReceiver } from "./webhook-receiver.ts";
 
 const REJECTED_URLS: readonly (readonly [label: string, url: string])[] = [
   ["no TLS", "http://example.com/"],

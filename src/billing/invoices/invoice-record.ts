@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
-import { type Invoice, INVOICE_STATUSES } from "./invoices.ts";
 import { creditsOfCents, usdOfCents } from "./cents.ts";
+import { type Invoice, INVOICE_STATUSES } from "./invoices.ts";
 
 export const InvoiceRecord = z
   .object({

@@ -4,6 +4,7 @@ import { type AuditAction, type AuditSource, recordAuditEntry } from "../../audi
 import { Fault, invalid } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
+import { findFreeze } from "../../ledger/freezes.ts";
 import {
   enumValue,
   type Reader,
@@ -13,7 +14,6 @@ import {
   integer,
   integerOrNull,
 } from "../../store/db.ts";
-import { findFreeze } from "../../ledger/freezes.ts";
 import { centsFromUsd, feeOf, formatCents, usdOfCents } from "./cents.ts";
 
 const OPEN_INVOICES_MAX = 100;

@@ -2,8 +2,8 @@
 // The line items of an invoice, for the invoice page, the receipt and the console's purchase form.
 
 import type { Child } from "hono/jsx";
-import type { Invoice } from "./invoices.ts";
 import { creditsOfCents, formatCents } from "./cents.ts";
+import type { Invoice } from "./invoices.ts";
 
 type LineItem = readonly [label: Child, amount: Child];
 

@@ -1,18 +1,13 @@
 // The invoice page /pay/{token}, open to anyone with its link. A GET changes nothing but reconciles with the processor.
 
 import { z } from "zod";
-import { listAgentPaymentMethods } from "../payments/agent-payment-rows.ts";
-import { Fault } from "../../base/fault.ts";
 import { getAccount } from "../../accounts/accounts.ts";
 import { roleOf } from "../../accounts/members.ts";
+import { Fault } from "../../base/fault.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { PAGE_ROUTE } from "../../http/pages/page-route.ts";
 import { type Route, type SessionUser, optionalSessionRoute } from "../../http/route.ts";
-import { findInvoice, type Invoice } from "./invoices.ts";
-import { payPage, type PayPageProps } from "./pay-page.tsx";
-import { paymentsOfInvoice } from "../payments/payment-rows.ts";
-import { receiptPage } from "./receipt-page.tsx";
 import {
   requireLoopback,
   beginPayment,
@@ -20,7 +15,12 @@ import {
   type BillingDeps,
   tryReconcileInvoice,
 } from "../billing-deps.ts";
+import { listAgentPaymentMethods } from "../payments/agent-payment-rows.ts";
 import { inFlightPaymentOf } from "../payments/in-flight-payment.ts";
+import { paymentsOfInvoice } from "../payments/payment-rows.ts";
+import { findInvoice, type Invoice } from "./invoices.ts";
+import { payPage, type PayPageProps } from "./pay-page.tsx";
+import { receiptPage } from "./receipt-page.tsx";
 
 export interface PayPageDeps {
   readonly billing: BillingDeps;

@@ -5,13 +5,13 @@
 import type { Child } from "hono/jsx";
 import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { Invoice } from "./invoices.ts";
-import { formatCents } from "./cents.ts";
-import { Buyer, InvoiceLineItems } from "./line-items.tsx";
-import type { PaymentProcessor } from "../payments/payment-processor.ts";
-import { type AgentPaymentMethod, PAYMENT_METHOD_TEXTS } from "../payments/agent-payment-rows.ts";
 import type { OperatorDetails } from "../billing-deps.ts";
+import { type AgentPaymentMethod, PAYMENT_METHOD_TEXTS } from "../payments/agent-payment-rows.ts";
 import type { InFlightPayment } from "../payments/in-flight-payment.ts";
+import type { PaymentProcessor } from "../payments/payment-processor.ts";
+import { formatCents } from "./cents.ts";
+import type { Invoice } from "./invoices.ts";
+import { Buyer, InvoiceLineItems } from "./line-items.tsx";
 
 export interface PayPageProps {
   readonly invoice: Invoice;

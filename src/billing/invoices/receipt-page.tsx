@@ -3,14 +3,14 @@
 
 import type { Child } from "hono/jsx";
 import { utcDay } from "../../base/time.ts";
-import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { Invoice } from "./invoices.ts";
-import { formatCents } from "./cents.ts";
 import { APP_SCRIPT } from "../../http/pages/assets.ts";
 import { Details } from "../../http/pages/components/content.tsx";
-import { Buyer, InvoiceLineItems } from "./line-items.tsx";
-import type { Payment } from "../payments/payment-rows.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { OperatorDetails } from "../billing-deps.ts";
+import type { Payment } from "../payments/payment-rows.ts";
+import { formatCents } from "./cents.ts";
+import type { Invoice } from "./invoices.ts";
+import { Buyer, InvoiceLineItems } from "./line-items.tsx";
 
 export interface ReceiptPageProps {
   readonly invoice: Invoice;

@@ -3,7 +3,6 @@
 import { z } from "zod";
 import type { AuditSource } from "../../audit/audit.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
-import { cursorSchema, listSchema, PageQuery } from "../../http/schemas.ts";
 import {
   type ResponseDoc,
   type Caller,
@@ -12,6 +11,17 @@ import {
   publicRoute,
   type Route,
 } from "../../http/route.ts";
+import { cursorSchema, listSchema, PageQuery } from "../../http/schemas.ts";
+import {
+  cancelOpenCheckout,
+  handleWebhook,
+  type BillingDeps,
+  tryReconcileInvoice,
+} from "../billing-deps.ts";
+import type { PaymentProtocol } from "../payments/payment-protocol.ts";
+import { autoTopUpRoutes } from "../top-up/routes.ts";
+import { paymentRequiredForInvoice, type X402Deps } from "../x402/x402-payments.ts";
+import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "./invoice-record.ts";
 import {
   createInvoice,
   getInvoice,
@@ -21,16 +31,6 @@ import {
   parseAmount,
   voidInvoice,
 } from "./invoices.ts";
-import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "./invoice-record.ts";
-import type { PaymentProtocol } from "../payments/payment-protocol.ts";
-import { autoTopUpRoutes } from "../top-up/routes.ts";
-import {
-  cancelOpenCheckout,
-  handleWebhook,
-  type BillingDeps,
-  tryReconcileInvoice,
-} from "../billing-deps.ts";
-import { paymentRequiredForInvoice, type X402Deps } from "../x402/x402-payments.ts";
 
 const WEBHOOK_BYTES_MAX = 1_048_576;
 const AMOUNT_TEXT_MAX = 20;

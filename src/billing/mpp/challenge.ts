@@ -3,10 +3,10 @@
 
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
+import { encodeJson } from "../../base/canonical-json.ts";
 import { type DerivedKey, deriveKey, fingerprint, fingerprints } from "../../base/encryption.ts";
 import type { MasterSecret } from "../../base/encryption.ts";
 import { invalid } from "../../base/fault.ts";
-import { encodeJson } from "../../base/canonical-json.ts";
 import { isObject, parseJson } from "../../base/json.ts";
 import { timingSafeEqualText } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";

@@ -1,8 +1,8 @@
 // Machine Payments (MPP) as one of the protocols in which an agent pays: `WWW-Authenticate: Payment` challenges on a 402,
 // and `Authorization: Payment` credentials.
 
-import { isPaymentCredential } from "../../http/request/api-key-header.ts";
 import { encodeJson } from "../../base/canonical-json.ts";
+import { isPaymentCredential } from "../../http/request/api-key-header.ts";
 import type { PaymentProtocol, ProtocolResult } from "../payments/payment-protocol.ts";
 import {
   type PaymentChallenge,

@@ -20,13 +20,13 @@ import {
   RETRY_MS,
 } from "../payments/agent-payments.ts";
 import { ingestFacts, trackPayment } from "../payments/checkouts.ts";
-import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
 import type {
   HostedProcessor,
   PaymentFact,
   SharedTokens,
   TokenChargeResult,
 } from "../payments/payment-processor.ts";
+import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
 import { expiresAt } from "./challenge.ts";
 import type { MachinePaymentMethod, MethodResult, NewCredential } from "./payment-method.ts";
 

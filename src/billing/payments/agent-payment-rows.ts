@@ -11,8 +11,8 @@ import {
   integer,
   integerOrNull,
 } from "../../store/db.ts";
-import type { InvoiceDraft } from "./payment-protocol.ts";
 import { createInvoice, findInvoice, setVoid } from "../invoices/invoices.ts";
+import type { InvoiceDraft } from "./payment-protocol.ts";
 
 /** How the payment is settled: by an x402 facilitator, at Stripe with a shared payment token, or by the Tempo network. */
 const PAYMENT_METHODS = ["x402", "stripe", "tempo"] as const;

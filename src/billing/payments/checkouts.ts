@@ -13,6 +13,7 @@ import {
   integer,
 } from "../../store/db.ts";
 import { findInvoice, type Invoice, lockInvoice } from "../invoices/invoices.ts";
+import { inFlightPaymentOf } from "./in-flight-payment.ts";
 import { type AppliedFact, applyFact, type PaymentCallbacks } from "./payment-facts.ts";
 import type {
   HostedProcessor,
@@ -20,7 +21,6 @@ import type {
   PaymentFact,
   PageState,
 } from "./payment-processor.ts";
-import { inFlightPaymentOf } from "./in-flight-payment.ts";
 
 const POLL_BATCH_MAX = 50;
 /** After this many failures in a batch, the processor is not called again until the next poll. */

@@ -3,11 +3,11 @@
 import { Fault } from "../../base/fault.ts";
 import { lockRefundable } from "../../ledger/payments/payments.ts";
 import type { Db, Reader, Tx } from "../../store/db.ts";
-import { findInvoice, type Invoice, lockInvoice } from "../invoices/invoices.ts";
 import { formatCents, nanoOfCents, amountsDelta, remainingAmounts } from "../invoices/cents.ts";
+import { findInvoice, type Invoice, lockInvoice } from "../invoices/invoices.ts";
 import { ingestFacts, type CheckoutDeps } from "./checkouts.ts";
-import { findFact, type Payment, paymentsOfInvoice } from "./payment-rows.ts";
 import type { PaymentFact } from "./payment-processor.ts";
+import { findFact, type Payment, paymentsOfInvoice } from "./payment-rows.ts";
 
 const PROCESSOR = "manual";
 

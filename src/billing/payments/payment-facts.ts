@@ -1,8 +1,8 @@
 // Applies payment facts to the ledger, each exactly once, in whatever order they arrive. A fact that depends on another
 // one waits for it; a fact that does not match its invoice is set aside for the operator.
 
-import { getWallet } from "../../ledger/ledger.ts";
 import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
+import { getWallet } from "../../ledger/ledger.ts";
 import {
   postPayment,
   fitsBalanceLimit,
@@ -11,7 +11,13 @@ import {
 } from "../../ledger/payments/payments.ts";
 import type { Reversal } from "../../ledger/payments/reversals.ts";
 import type { Tx } from "../../store/db.ts";
-import { stopAfterReturn, type OnTopUpEvent } from "../top-up/auto-top-up.ts";
+import {
+  ZERO_AMOUNTS,
+  nanoOfCents,
+  amountsDelta,
+  remainingAmounts,
+  type ReceivedAmounts,
+} from "../invoices/cents.ts";
 import {
   findInvoice,
   type Invoice,
@@ -20,13 +26,9 @@ import {
   setRefunded,
   setVoid,
 } from "../invoices/invoices.ts";
-import {
-  ZERO_AMOUNTS,
-  nanoOfCents,
-  amountsDelta,
-  remainingAmounts,
-  type ReceivedAmounts,
-} from "../invoices/cents.ts";
+import { stopAfterReturn, type OnTopUpEvent } from "../top-up/auto-top-up.ts";
+import { completeTopUp } from "../top-up/top-up-outcome.ts";
+import type { PaymentFact } from "./payment-processor.ts";
 import {
   type FactState,
   findFact,
@@ -42,8 +44,6 @@ import {
   updateReturned,
   listWaitingFacts,
 } from "./payment-rows.ts";
-import type { PaymentFact } from "./payment-processor.ts";
-import { completeTopUp } from "../top-up/top-up-outcome.ts";
 
 const CURRENCY = "usd";
 const CENTS_MAX = 900_000_000;

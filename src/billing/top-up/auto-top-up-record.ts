@@ -2,10 +2,10 @@
 
 import { z } from "zod";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
-import { STOP_REASONS } from "./auto-top-up.ts";
 import { usdOfCents } from "../invoices/cents.ts";
-import { AUTO_TOP_UP_STATUSES, TOP_UP_STATES } from "./top-up-rows.ts";
 import type { AutoTopUpSummary } from "./auto-top-up-summary.ts";
+import { STOP_REASONS } from "./auto-top-up.ts";
+import { AUTO_TOP_UP_STATUSES, TOP_UP_STATES } from "./top-up-rows.ts";
 
 const Usd = z.number().nullable();
 

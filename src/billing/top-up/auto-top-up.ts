@@ -4,8 +4,8 @@
 import { Fault, invalid } from "../../base/fault.ts";
 import { type ThresholdCrossing, setTopUpThreshold } from "../../ledger/balance-thresholds.ts";
 import type { Tx } from "../../store/db.ts";
-import { type AmountLimits, parseAmount } from "../invoices/invoices.ts";
 import { centsFromUsd, formatCents, nanoOfCents, usdOfCents } from "../invoices/cents.ts";
+import { type AmountLimits, parseAmount } from "../invoices/invoices.ts";
 import { removeMethods, findMethod } from "./payment-method-rows.ts";
 import { type AutoTopUp, findAutoTopUp, lockAutoTopUp, type TopUp } from "./top-up-rows.ts";
 

@@ -8,6 +8,11 @@ import { MINUTE_MS } from "../../base/time.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { isRecentlyChecked } from "../payments/checkouts.ts";
 import {
+  type PaymentProcessor,
+  type PaymentMethods,
+  paymentMethodsOf,
+} from "../payments/payment-processor.ts";
+import {
   discardMethod,
   listDueMethods,
   setMethodSaved,
@@ -16,11 +21,6 @@ import {
   findOrInsertSavingMethod,
   type PaymentMethod,
 } from "./payment-method-rows.ts";
-import {
-  type PaymentProcessor,
-  type PaymentMethods,
-  paymentMethodsOf,
-} from "../payments/payment-processor.ts";
 
 export interface PaymentMethodDeps {
   readonly db: Db;

@@ -11,10 +11,10 @@ import {
   type Route,
 } from "../../http/route.ts";
 import type { Tx } from "../../store/db.ts";
-import { lowerRules, disableAutoTopUp, toRulesInput } from "./auto-top-up.ts";
-import { AUTO_TOP_UP_EXAMPLE, AutoTopUpRecord, toAutoTopUpRecord } from "./auto-top-up-record.ts";
 import type { BillingDeps } from "../billing-deps.ts";
+import { AUTO_TOP_UP_EXAMPLE, AutoTopUpRecord, toAutoTopUpRecord } from "./auto-top-up-record.ts";
 import { readAutoTopUpSummary } from "./auto-top-up-summary.ts";
+import { lowerRules, disableAutoTopUp, toRulesInput } from "./auto-top-up.ts";
 
 const AMOUNT_TEXT_MAX = 20;
 

@@ -3,8 +3,8 @@
 
 import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
 import type { Tx } from "../../store/db.ts";
-import { stopAutoTopUp, type StopReason, type OnTopUpEvent } from "./auto-top-up.ts";
 import { lockInvoice, setVoid } from "../invoices/invoices.ts";
+import { stopAutoTopUp, type StopReason, type OnTopUpEvent } from "./auto-top-up.ts";
 import {
   lockAutoTopUp,
   lockTopUp,

@@ -7,11 +7,9 @@ import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { findFreeze } from "../../ledger/freezes.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { text, type Tx } from "../../store/db.ts";
-import { stopAutoTopUp } from "./auto-top-up.ts";
-import { insertInvoice } from "../invoices/invoices.ts";
 import { feeOf, nanoOfCents } from "../invoices/cents.ts";
+import { insertInvoice } from "../invoices/invoices.ts";
 import { ingestFacts, type CheckoutDeps, trackPayment } from "../payments/checkouts.ts";
-import { findMethod, getMethod } from "./payment-method-rows.ts";
 import {
   type ChargeRequest,
   type ChargeResult,
@@ -19,6 +17,8 @@ import {
   type PaymentMethods,
   paymentMethodsOf,
 } from "../payments/payment-processor.ts";
+import { stopAutoTopUp } from "./auto-top-up.ts";
+import { findMethod, getMethod } from "./payment-method-rows.ts";
 import { failTopUp, type TopUpFailureReason } from "./top-up-outcome.ts";
 import {
   findOpenTopUp,

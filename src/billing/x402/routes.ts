@@ -2,8 +2,8 @@
 
 import type { Route } from "../../http/route.ts";
 import { payInvoiceRoute } from "../payments/pay-invoice-route.ts";
-import { createX402Protocol } from "./x402-protocol.ts";
 import { X402_PATH, type X402Deps } from "./x402-payments.ts";
+import { createX402Protocol } from "./x402-protocol.ts";
 
 export interface X402RouteDeps {
   /** Absent if x402 is not enabled. */

@@ -3,8 +3,8 @@
 
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import type { Invoice } from "../invoices/invoices.ts";
 import { formatCents } from "../invoices/cents.ts";
+import type { Invoice } from "../invoices/invoices.ts";
 import { type AgentPayment, updateAgentPayment } from "../payments/agent-payment-rows.ts";
 import {
   type AgentPaymentDeps,
@@ -21,7 +21,6 @@ import { ingestFacts } from "../payments/checkouts.ts";
 import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
 import type { ChainClient, ChainLookup } from "./chain-client.ts";
 import type { FacilitatorClient, SettlementOutcome } from "./facilitator-client.ts";
-import { findX402Payment, toX402Payment, x402Row, type X402Payment } from "./x402-payment-rows.ts";
 import {
   paymentRequiredHeader,
   transferIdOf,
@@ -32,6 +31,7 @@ import {
   type SignedPayment,
   type PaymentTerms,
 } from "./messages.ts";
+import { findX402Payment, toX402Payment, x402Row, type X402Payment } from "./x402-payment-rows.ts";
 
 const PROCESSOR = "x402";
 /** The endpoint that pays an invoice. */

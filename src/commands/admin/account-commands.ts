@@ -3,14 +3,6 @@
 import { formatUsdExact } from "../../base/format.ts";
 import { PAGE_LIMIT_MAX } from "../../base/pagination.ts";
 import { handleBalanceThresholds } from "../../billing/event-handlers.ts";
-import { readAccountDetails } from "../../operator/accounts/account-details.ts";
-import {
-  accountJson,
-  accountText,
-  accountSummaryJson,
-  accountListText,
-} from "../../operator/accounts/account-output.ts";
-import { ACCOUNT_STATES, listAccounts } from "../../operator/accounts/account-list.ts";
 import {
   adjustBalance,
   type ChangeResult,
@@ -18,10 +10,18 @@ import {
   parseUsd,
   unfreezeAccount,
 } from "../../operator/accounts/account-actions.ts";
+import { readAccountDetails } from "../../operator/accounts/account-details.ts";
+import { ACCOUNT_STATES, listAccounts } from "../../operator/accounts/account-list.ts";
+import {
+  accountJson,
+  accountText,
+  accountSummaryJson,
+  accountListText,
+} from "../../operator/accounts/account-output.ts";
 import type { Db } from "../../store/db.ts";
-import { readAction, ID_FLAG, operationId, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 import { type Command, EXIT_USAGE, type ParsedArgs, type CliEnv } from "../command.ts";
 import { withStore } from "../with-store.ts";
+import { readAction, ID_FLAG, operationId, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 
 const ACCOUNT_ID = /^acct_[0-9a-z]{26}$/;
 const BUCKETS = ["promo", "paid"] as const;

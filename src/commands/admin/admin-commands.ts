@@ -8,7 +8,6 @@ import { onKeyRevokedByOperator } from "../../events/producers.ts";
 import { lockKey, revokeKey } from "../../keys/keys.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
 import { type Db, text } from "../../store/db.ts";
-import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";
 import {
   type Command,
   EXIT_FAILURE,
@@ -17,6 +16,7 @@ import {
   type CliEnv,
 } from "../command.ts";
 import { withStore } from "../with-store.ts";
+import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";
 import { rotateSecretCommand } from "./rotate-secret.ts";
 import { verifyLedgerCommand } from "./verify-ledger.ts";
 

@@ -1,29 +1,29 @@
 // `postern admin` commands on payments: bank transfers, refunds, debts, unclear payments.
 
+import { formatUsdExact } from "../../base/format.ts";
 import { newId } from "../../base/id.ts";
 import { createLog } from "../../base/log.ts";
-import { formatUsdExact } from "../../base/format.ts";
+import { PAYMENT_CALLBACKS } from "../../billing/event-handlers.ts";
 import { centsFromUsd, formatCents } from "../../billing/invoices/cents.ts";
 import type { CheckoutDeps } from "../../billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../billing/payments/manual-payments.ts";
-import { PAYMENT_CALLBACKS } from "../../billing/event-handlers.ts";
-import { auditManualPayment } from "../../operator/payments/audit-manual-payment.ts";
-import { lookUpOnChain, markNotOnChain } from "../../operator/payments/mark-not-on-chain.ts";
+import { createOptionalChainClient } from "../../billing/x402/create-x402.ts";
+import type { Config } from "../../config/config.ts";
 import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
 } from "../../operator/accounts/account-actions.ts";
+import { auditManualPayment } from "../../operator/payments/audit-manual-payment.ts";
+import { lookUpOnChain, markNotOnChain } from "../../operator/payments/mark-not-on-chain.ts";
 import { listUnappliedFacts, listUnclearPayments } from "../../operator/payments/payment-list.ts";
 import {
   unresolvedPaymentsJson,
   unresolvedPaymentsText,
 } from "../../operator/payments/payments-output.ts";
-import type { Config } from "../../config/config.ts";
 import type { Db } from "../../store/db.ts";
-import { createOptionalChainClient } from "../../billing/x402/create-x402.ts";
-import { readAction, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 import { type Command, EXIT_USAGE, type ParsedArgs, type CliEnv } from "../command.ts";
 import { withStore } from "../with-store.ts";
+import { readAction, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 
 const REFERENCE_FLAG = {
   type: "string",

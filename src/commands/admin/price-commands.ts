@@ -4,8 +4,8 @@ import type { Config } from "../../config/config.ts";
 import { createLiveCatalog, modelsFileAt, readPriceTable } from "../../models/live-catalog.ts";
 import { comparePrices, differenceText } from "../../models/price-differences.ts";
 import type { CliEnv, Command, ParsedArgs } from "../command.ts";
-import { JSON_FLAG } from "./admin-flags.ts";
 import { withConfig } from "../with-store.ts";
+import { JSON_FLAG } from "./admin-flags.ts";
 
 export const adminPriceCommands: Readonly<Record<string, Command>> = {
   "admin prices": {

@@ -1,7 +1,7 @@
 // `postern admin verify-ledger`: recomputes every balance, while the gateway runs.
 
-import { type Verification, verifyFromCheckpoint } from "../../ledger/verify/verify.ts";
 import type { Config } from "../../config/config.ts";
+import { type Verification, verifyFromCheckpoint } from "../../ledger/verify/verify.ts";
 import { findBalanceDifferences } from "../../operator/report/balance-differences.ts";
 import { createAlertChannels } from "../../server/operator-alerts.ts";
 import type { Db } from "../../store/db.ts";

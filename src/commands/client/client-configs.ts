@@ -1,8 +1,8 @@
 // The configuration files of coding agents, as functions from what a file contains to what it should contain.
 
 import path from "node:path";
-import { isObject, type JsonObject, mustBeObject, objectIn } from "../../base/json.ts";
 import { invalid } from "../../base/fault.ts";
+import { isObject, type JsonObject, mustBeObject, objectIn } from "../../base/json.ts";
 import { keyFolder } from "./key-file.ts";
 
 export interface ClientModel {

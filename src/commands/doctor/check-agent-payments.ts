@@ -1,12 +1,12 @@
 // `doctor` on x402 and Tempo: whether the facilitator and the nodes serve the configured chains.
 
 import { z } from "zod";
+import { isLoopbackHost } from "../../base/loopback.ts";
+import type { Secret } from "../../base/secret.ts";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import { TEMPO_TESTNET } from "../../config/agent-payments.ts";
 import type { Config } from "../../config/config.ts";
-import type { Secret } from "../../base/secret.ts";
 import type { X402Config } from "../../config/x402.ts";
-import { isLoopbackHost } from "../../base/loopback.ts";
 import type { Finding } from "./finding.ts";
 
 const CHECK = "x402";

@@ -1,8 +1,8 @@
 // `doctor` on cloud accounts: whether their settings are complete, and whether a token can be fetched.
 
 import { providerBaseUrl, authorizerFor } from "../../inference/providers/cloud-accounts.ts";
-import type { Provider } from "../../inference/providers/providers.ts";
 import type { ProviderSetting } from "../../inference/providers/provider-setting.ts";
+import type { Provider } from "../../inference/providers/providers.ts";
 import type { Finding } from "./finding.ts";
 
 export async function checkCloudAccount(

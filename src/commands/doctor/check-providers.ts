@@ -2,8 +2,8 @@
 
 import type { ProviderSetting } from "../../inference/providers/provider-setting.ts";
 import { type Provider, PROVIDERS } from "../../inference/providers/providers.ts";
-import type { Finding } from "./finding.ts";
 import { checkCloudAccount } from "./check-cloud-accounts.ts";
+import type { Finding } from "./finding.ts";
 
 const TIMEOUT_MS = 5_000;
 

@@ -7,13 +7,13 @@ import {
   countOpenAgentPayments,
 } from "../../billing/payments/agent-payment-rows.ts";
 import type { Config } from "../../config/config.ts";
-import { openStore } from "../../store/open.ts";
 import { heartbeat } from "../../ledger/ledger.ts";
 import type { Db } from "../../store/db.ts";
 import { findDurabilityRisks } from "../../store/durability.ts";
 import { missingMigrations } from "../../store/migrate.ts";
-import type { Finding } from "./finding.ts";
+import { openStore } from "../../store/open.ts";
 import { errorMessage } from "../with-store.ts";
+import type { Finding } from "./finding.ts";
 
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;
 /** No process has this name, so its heartbeat tests a write and changes nothing. */

@@ -1,15 +1,15 @@
 // `postern doctor`: checks everything that a gateway needs, and says how to fix what is wrong.
 
-import type { Finding } from "./finding.ts";
 import type { Config } from "../../config/config.ts";
 import { type Command, EXIT_FAILURE, type CliEnv } from "../command.ts";
-import { checkSignIn } from "./check-sign-in.ts";
+import { checkTempo, checkX402 } from "./check-agent-payments.ts";
 import { checkModels } from "./check-models.ts";
 import { checkProviders } from "./check-providers.ts";
+import { checkSignIn } from "./check-sign-in.ts";
 import { checkStore } from "./check-store.ts";
 import { checkTelemetry } from "./check-telemetry.ts";
+import type { Finding } from "./finding.ts";
 import { fixStore } from "./fix-store.ts";
-import { checkTempo, checkX402 } from "./check-agent-payments.ts";
 
 const CHECK_WIDTH = 11;
 

@@ -1,8 +1,8 @@
 // Supervises the workers of `postern serve --workers`: restarts those that die, with backoff, replaces them one after
 // another on SIGHUP, and stops them one after another on SIGTERM.
 
-import { MINUTE_MS } from "../../base/time.ts";
 import type { Log } from "../../base/log.ts";
+import { MINUTE_MS } from "../../base/time.ts";
 import type { WorkerExit, WorkerProcess, WorkerSignal } from "./worker-process.ts";
 
 const BACKOFF_MIN_MS = 500;

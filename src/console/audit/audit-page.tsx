@@ -2,8 +2,8 @@
 // The audit log of a workspace, newest first.
 
 import type { Child } from "hono/jsx";
-import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/audit.ts";
 import { publicActor } from "../../audit/api-record.ts";
+import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/audit.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
 import type { Page } from "../../base/pagination.ts";
 import { Card, EmptyState } from "../../http/pages/components/content.tsx";

@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { listMembers } from "../../accounts/members.ts";
 import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "../../audit/audit.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
 import { readActorNames } from "../actor-names.ts";

@@ -3,6 +3,9 @@
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
 import { type AuditAction, type AuditSource, recordAuditEntry } from "../../audit/audit.ts";
+import { Fault } from "../../base/fault.ts";
+import { beginPayment, cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
+import { createInvoice, parseAmount, voidInvoice } from "../../billing/invoices/invoices.ts";
 import {
   revokeCharging,
   parseRules,
@@ -10,20 +13,17 @@ import {
   enableAutoTopUp,
   toRulesInput,
 } from "../../billing/top-up/auto-top-up.ts";
-import { createInvoice, parseAmount, voidInvoice } from "../../billing/invoices/invoices.ts";
 import { beginMethodSetup } from "../../billing/top-up/payment-methods.ts";
-import { beginPayment, cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
-import { Fault } from "../../base/fault.ts";
 import { changeBalanceAlert, parseLowBalance } from "../../events/balance-alert-routes.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import type { Db, Tx } from "../../store/db.ts";
+import { requireAccessForUpdate } from "../authorize.ts";
 import { withQuery } from "../confirm.tsx";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath } from "../done-notice.tsx";
 import type { BillingDone } from "./billing-page.tsx";
-import { requireAccessForUpdate } from "../authorize.ts";
 
 const AMOUNT_TEXT_MAX = 20;
 const IDEMPOTENCY_KEY_MAX = 60;

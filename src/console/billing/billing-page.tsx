@@ -3,23 +3,23 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import type { Invoice } from "../../billing/invoices/invoices.ts";
-import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
-import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
+import { formatInteger, formatUsd } from "../../base/format.ts";
 import type { Nano } from "../../base/money.ts";
+import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
+import type { Invoice } from "../../billing/invoices/invoices.ts";
+import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
 import { Figures, Notice } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { DoneNotice } from "../done-notice.tsx";
+import type { Balance, WorkspaceContext } from "../authorize.ts";
 import { consolePage } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
 import { AlertCard } from "./alert-card.tsx";
 import { buyPath } from "./buy-page.tsx";
 import { InvoiceTable, type InvoiceItem } from "./invoice-table.tsx";
 import type { RejectedForm } from "./rejected-form.ts";
 import { TopUpCard, TopUpNotice } from "./top-up-card.tsx";
-import { formatInteger, formatUsd } from "../../base/format.ts";
-import type { Balance, WorkspaceContext } from "../authorize.ts";
 
 export interface BillingPageProps {
   readonly user: SessionUser;

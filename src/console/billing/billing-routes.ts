@@ -1,44 +1,44 @@
 // The routes of the billing page. All members see it; only the owner buys credits and changes auto top-up.
 
 import { z } from "zod";
-import { findInvoice, listInvoices, parseAmount } from "../../billing/invoices/invoices.ts";
-import {
-  DEVELOPMENT_CARDS,
-  type DevelopmentCard,
-} from "../../billing/payments/development-cards.ts";
-import { findOrInsertSavingMethod } from "../../billing/top-up/payment-method-rows.ts";
-import { saveConfirmedMethod, reconcileMethods } from "../../billing/top-up/payment-methods.ts";
-import { listAgentPaymentMethods } from "../../billing/payments/agent-payment-rows.ts";
-import { paymentMethodsOf } from "../../billing/payments/payment-processor.ts";
+import { newId } from "../../base/id.ts";
 import {
   requireLoopback,
   type BillingDeps,
   tryReconcileInvoice,
 } from "../../billing/billing-deps.ts";
-import { listTopUpsByInvoiceRange } from "../../billing/top-up/top-up-rows.ts";
+import { findInvoice, listInvoices, parseAmount } from "../../billing/invoices/invoices.ts";
+import { listAgentPaymentMethods } from "../../billing/payments/agent-payment-rows.ts";
+import {
+  DEVELOPMENT_CARDS,
+  type DevelopmentCard,
+} from "../../billing/payments/development-cards.ts";
+import { paymentMethodsOf } from "../../billing/payments/payment-processor.ts";
 import { readAutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
-import { newId } from "../../base/id.ts";
-import { cursorSchema } from "../../http/schemas.ts";
+import { findOrInsertSavingMethod } from "../../billing/top-up/payment-method-rows.ts";
+import { saveConfirmedMethod, reconcileMethods } from "../../billing/top-up/payment-methods.ts";
+import { listTopUpsByInvoiceRange } from "../../billing/top-up/top-up-rows.ts";
+import type { PagePolicy } from "../../http/pages/layout.tsx";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import { cursorSchema } from "../../http/schemas.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import type { Db } from "../../store/db.ts";
-import type { PagePolicy } from "../../http/pages/layout.tsx";
-import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
-import { type BillingDone, billingPage, type BillingPageProps } from "./billing-page.tsx";
-import { buyPage, type BuyPageProps } from "./buy-page.tsx";
-import { developmentCardPage } from "./development-card-page.tsx";
-import { workspacePath } from "../console-layout.tsx";
-import { DoneQuery } from "../done-notice.tsx";
 import {
   type ConsoleReadDeps,
   requireAccess,
   requireAccessForUpdate,
   type WorkspaceContext,
 } from "../authorize.ts";
+import { workspacePath } from "../console-layout.tsx";
+import { DoneQuery } from "../done-notice.tsx";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
+import { type BillingDone, billingPage, type BillingPageProps } from "./billing-page.tsx";
+import { buyPage, type BuyPageProps } from "./buy-page.tsx";
+import { developmentCardPage } from "./development-card-page.tsx";
 
 export interface BillingPageDeps extends ConsoleReadDeps {
   readonly db: Db;

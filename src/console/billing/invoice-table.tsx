@@ -1,21 +1,21 @@
 /** @jsxImportSource hono/jsx */
 // The invoices of a workspace, with links to pay them and to their receipts.
 
-import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
+import { formatInteger } from "../../base/format.ts";
+import { utcDay } from "../../base/time.ts";
+import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
 import {
   type AgentPaymentMethod,
   PAYMENT_METHOD_TEXTS,
 } from "../../billing/payments/agent-payment-rows.ts";
-import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
-import { formatInteger } from "../../base/format.ts";
 import { Card, EmptyState, Tag, type Tone } from "../../http/pages/components/content.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { HiddenFields, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
+import { HiddenFields, workspacePath } from "../console-layout.tsx";
 
 export interface InvoiceItem {
   readonly invoice: Invoice;

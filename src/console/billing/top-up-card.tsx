@@ -1,18 +1,18 @@
 /** @jsxImportSource hono/jsx */
 // Auto top-up: its status, the payment method and the rules that the owner sets.
 
-import { DateTime } from "../../http/pages/components/time.tsx";
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import type { StopReason } from "../../billing/top-up/auto-top-up.ts";
 import { feeOf, formatCents, usdOfCents } from "../../billing/invoices/cents.ts";
-import type { AutoTopUp } from "../../billing/top-up/top-up-rows.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
-import type { SessionUser } from "../../http/route.ts";
+import type { StopReason } from "../../billing/top-up/auto-top-up.ts";
+import type { AutoTopUp } from "../../billing/top-up/top-up-rows.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
-import { HiddenFields, workspacePath } from "../console-layout.tsx";
+import { DateTime } from "../../http/pages/components/time.tsx";
+import type { SessionUser } from "../../http/route.ts";
 import type { WorkspaceContext } from "../authorize.ts";
+import { HiddenFields, workspacePath } from "../console-layout.tsx";
 import type { RejectedForm } from "./rejected-form.ts";
 
 const STOP_REASON_TEXT: Readonly<Record<StopReason, string>> = {

@@ -4,16 +4,16 @@ import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
 import type { Nano } from "../../base/money.ts";
 import { BUDGET_FIELDS, parseBudget, changeBudgets } from "../../budgets/budgets.ts";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { getBudgets } from "../../ledger/budgets.ts";
 import type { Db } from "../../store/db.ts";
-import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
+import { workspacePath } from "../console-layout.tsx";
+import { DoneQuery, donePath } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { budgetsPage } from "./budgets-page.tsx";
-import { DoneQuery, donePath } from "../done-notice.tsx";
-import { workspacePath } from "../console-layout.tsx";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 
 export interface BudgetPageDeps extends ConsoleReadDeps {
   readonly db: Db;

@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
+import { formatSpend, formatUsd } from "../../base/format.ts";
 import { usdText } from "../../base/money.ts";
 import { BUDGET_FIELDS } from "../../budgets/budgets.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
@@ -13,10 +14,9 @@ import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../../ledger/budget-rules.ts";
 import type { BudgetStates } from "../../ledger/budgets.ts";
+import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import { formatSpend, formatUsd } from "../../base/format.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 
 export interface BudgetsPageProps {
   readonly user: SessionUser;

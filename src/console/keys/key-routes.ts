@@ -2,18 +2,18 @@
 
 import { z } from "zod";
 import { assertMayChangeKey, createKeyForMember } from "../../accounts/member-keys.ts";
-import { cursorSchema } from "../../http/schemas.ts";
+import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
+import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { changeKey, getKey, type Keys, lockKey, revokeKey } from "../../keys/keys.ts";
 import type { KeyChange } from "../../keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { donePath, DoneQuery } from "../done-notice.tsx";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { readActorNames } from "../actor-names.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
+import { donePath, DoneQuery } from "../done-notice.tsx";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import {
   KEY_FIELDS,
   keyFormError,

@@ -2,20 +2,20 @@
 // The calls of a workspace, one row a call, newest first.
 
 import type { Child } from "hono/jsx";
-import type { Page } from "../../base/pagination.ts";
 import { formatCost, formatInteger, formatMilliseconds } from "../../base/format.ts";
+import type { Page } from "../../base/pagination.ts";
 import { Card, EmptyState, Segments, Tag } from "../../http/pages/components/content.tsx";
-import { ClockLink, RelativeTime } from "../../http/pages/components/time.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { type Column, Table } from "../../http/pages/components/table.tsx";
+import { ClockLink, RelativeTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
+import type { FilterValues } from "../../usage/filter-values.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
 import { FilterForm, hasFilter, pageWith, RangeLinks } from "../usage/filter-form.tsx";
-import type { FilterValues } from "../../usage/filter-values.ts";
 import type { KeyNames } from "../usage/read-usage.ts";
 import type { LogQuery, Period } from "../usage/usage-query.ts";
 

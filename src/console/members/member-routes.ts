@@ -12,16 +12,16 @@ import {
   roleOf,
 } from "../../accounts/members.ts";
 import { Fault } from "../../base/fault.ts";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import { revokeKeysBy } from "../../keys/keys.ts";
 import type { KeyChange } from "../../keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { DoneQuery } from "../done-notice.tsx";
 import { parseLimit } from "../keys/limit-form.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
 import { readMembers } from "./read-members.ts";
 
 export interface MemberPageDeps extends ConsoleReadDeps {

@@ -1,18 +1,18 @@
 /** @jsxImportSource hono/jsx */
 // The members of a workspace and their invitations.
 
-import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import { type Member, hasPermission } from "../../accounts/members.ts";
-import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
+import { utcDay } from "../../base/time.ts";
 import { Card, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import type { WorkspaceContext } from "../authorize.ts";
 import { ConfirmLink, Confirm, CONFIRM_ID, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../authorize.ts";
 import {
   ChangeMemberCard,
   InviteForm,

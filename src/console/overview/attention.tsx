@@ -1,12 +1,12 @@
 /** @jsxImportSource hono/jsx */
 // What needs attention in a workspace, the most urgent first.
 
-import { DateTime } from "../../http/pages/components/time.tsx";
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatDateTime, formatPercent, formatUsd } from "../../base/format.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import { Notice } from "../../http/pages/components/content.tsx";
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { Key } from "../../keys/keys.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
 import type { WorkspaceContext } from "../authorize.ts";

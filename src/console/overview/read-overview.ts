@@ -7,14 +7,15 @@ import {
   readAutoTopUpSummary,
   type AutoTopUpSummary,
 } from "../../billing/top-up/auto-top-up-summary.ts";
-import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
 import { listPendingAttempts } from "../../claims/claim-attempt-rows.ts";
+import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
 import { type Key, listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
 import { type BudgetStates, getBudgets } from "../../ledger/budgets.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
 import type { Reader } from "../../store/db.ts";
+import { listUsage } from "../../usage/usage-list.ts";
 import {
   previousPeriod,
   readUsage,
@@ -24,7 +25,6 @@ import {
   type UsageSum,
 } from "../../usage/usage-stats.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
-import { listUsage } from "../../usage/usage-list.ts";
 import { listLiveWebhooks, type Webhook } from "../../webhooks/webhooks.ts";
 import type { Balance, ConsoleReadDeps } from "../authorize.ts";
 import { endOfHour, type KeyNames, readKeyNames } from "../usage/read-usage.ts";

@@ -2,8 +2,8 @@
 // The playground: sends a message to any model with one of the three APIs. The script of the page does the calls.
 
 import type { Child } from "hono/jsx";
-import { Figures } from "../../http/pages/components/content.tsx";
 import { PLAYGROUND_SCRIPT } from "../../http/pages/assets.ts";
+import { Figures } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { WorkspaceContext } from "../authorize.ts";

@@ -9,8 +9,8 @@ import { pageResponse } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { listKeysBy, revokeKey } from "../../keys/keys.ts";
-import type { KeyPageDeps } from "../keys/key-routes.ts";
 import { requireAccess, requireAccessForUpdate } from "../authorize.ts";
+import type { KeyPageDeps } from "../keys/key-routes.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { playgroundPage } from "./playground-page.tsx";
 

@@ -4,12 +4,20 @@ import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
 import { Fault } from "../../base/fault.ts";
 import { secret } from "../../base/secret.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import {
+  type FormError,
+  formErrorOf,
+  pageResponse,
+  redirect,
+} from "../../http/pages/page-response.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
-import { cursorSchema } from "../../http/schemas.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
+import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
+import { NewProviderKeyRequest } from "../../provider-keys/api-record.ts";
 import {
   listDeletedProviderKeys,
   listLiveProviderKeys,
@@ -18,27 +26,19 @@ import {
   type ProviderKey,
   type ProviderKeys,
 } from "../../provider-keys/provider-keys.ts";
-import { NewProviderKeyRequest } from "../../provider-keys/api-record.ts";
 import type { ProviderKeyChange } from "../../provider-keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import type { PageLayout } from "../../http/pages/layout.tsx";
-import {
-  type FormError,
-  formErrorOf,
-  pageResponse,
-  redirect,
-} from "../../http/pages/page-response.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { newProviderKeyPage, providerKeyPage } from "./provider-key-pages.tsx";
+import { parseUse, USE_FIELDS, useOf } from "./provider-key-use.tsx";
 import {
   DELETED_KEYS_PER_PAGE,
   type ProviderKeysPageProps,
   providerKeysPage,
 } from "./provider-keys-page.tsx";
-import { parseUse, USE_FIELDS, useOf } from "./provider-key-use.tsx";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 
 export interface ProviderKeyPageDeps extends ConsoleReadDeps {
   readonly db: Db;

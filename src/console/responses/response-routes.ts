@@ -3,15 +3,15 @@
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
 import { type ResponseStorage, STORE_MODES } from "../../base/response-storage.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
 import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { changeStorage, readStorage } from "../../responses/storage/settings.ts";
 import type { Db } from "../../store/db.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { responsesPage } from "./responses-page.tsx";
 
 export interface ResponsePageDeps extends ConsoleReadDeps {

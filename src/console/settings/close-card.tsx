@@ -1,11 +1,11 @@
 /** @jsxImportSource hono/jsx */
 // The owner's form that closes the workspace after its name was typed, or reopens it.
 
-import { DateTime } from "../../http/pages/components/time.tsx";
 import type { Child } from "hono/jsx";
 import { type Closing, GRACE_DAYS } from "../../account-data/closing.ts";
 import { Card, Notice } from "../../http/pages/components/content.tsx";
 import { Field } from "../../http/pages/components/form.tsx";
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { HiddenFields } from "../console-layout.tsx";

@@ -2,16 +2,16 @@
 // The settings of a workspace.
 
 import type { Child } from "hono/jsx";
-import { hasPermission } from "../../accounts/members.ts";
 import type { Closing } from "../../account-data/closing.ts";
-import { CloseCard, type CloseCardProps } from "./close-card.tsx";
+import { hasPermission } from "../../accounts/members.ts";
+import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details, Notice } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
-import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { CloseCard, type CloseCardProps } from "./close-card.tsx";
 
 export interface SettingsPageProps {
   readonly user: SessionUser;

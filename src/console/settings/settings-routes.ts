@@ -2,19 +2,19 @@
 
 import { z } from "zod";
 import { closeAccount, findClosing, reopenAccount } from "../../account-data/closing.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
-import { confirmationName } from "./close-card.tsx";
 import type { AccountDataDeps } from "../../account-data/routes.ts";
 import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
 import type { AccountRenamed } from "../../accounts/routes.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { setTimeZone } from "../../people/people.ts";
-import { isTimeZone } from "../../usage/time-buckets.ts";
 import type { Tx } from "../../store/db.ts";
+import { isTimeZone } from "../../usage/time-buckets.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { confirmationName } from "./close-card.tsx";
 import { settingsPage } from "./settings-page.tsx";
 
 export interface SettingsPageDeps extends ConsoleReadDeps {

@@ -1,16 +1,16 @@
 /** @jsxImportSource hono/jsx */
 // The workspaces of a person, their pending invitations, and the form that creates a workspace.
 
-import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import type { Invitation } from "../../accounts/invitations.ts";
 import type { Membership } from "../../accounts/members.ts";
-import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
+import { utcDay } from "../../base/time.ts";
 import { Field } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
-import { ROLE_LABELS } from "../members/member-texts.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
 import { HiddenFields, workspacePath, SignedInFooter } from "../console-layout.tsx";
+import { ROLE_LABELS } from "../members/member-texts.ts";
 
 export interface WorkspacesPageProps {
   readonly user: SessionUser;

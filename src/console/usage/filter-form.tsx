@@ -4,9 +4,9 @@
 import type { Child } from "hono/jsx";
 import { Segments } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
+import type { FilterValues } from "../../usage/filter-values.ts";
 import { USAGE_APIS } from "../../usage/usage.ts";
 import { withQuery } from "../confirm.tsx";
-import type { FilterValues } from "../../usage/filter-values.ts";
 import type { KeyNames } from "./read-usage.ts";
 import { type Period, RANGE_NAMES, type UsageQuery } from "./usage-query.ts";
 

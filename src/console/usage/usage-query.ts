@@ -1,8 +1,8 @@
 // The query parameters of the usage and log pages: filters and a period, so that every view has an address.
 
-import type { SessionUser } from "../../http/route.ts";
 import { z } from "zod";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
+import type { SessionUser } from "../../http/route.ts";
 import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/time-buckets.ts";
 import { DIMENSIONS, type UsageFilter } from "../../usage/usage-filter.ts";
 import { OUTCOMES, USAGE_APIS } from "../../usage/usage.ts";

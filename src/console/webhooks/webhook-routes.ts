@@ -4,29 +4,29 @@ import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
 import { type AuditAction, recordAuditEntry } from "../../audit/audit.ts";
 import { listDeliveries } from "../../events/deliveries.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
+import type { Idempotency } from "../../idempotency/idempotency.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import { testWebhook } from "../../webhooks/manual-deliveries.ts";
 import {
   listLiveWebhooks,
   removeWebhook,
   type Webhook,
   type Webhooks,
 } from "../../webhooks/webhooks.ts";
-import { testWebhook } from "../../webhooks/manual-deliveries.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
-import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
-import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
-import type { Idempotency } from "../../idempotency/idempotency.ts";
-import type { Db, Tx } from "../../store/db.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { deliveryLogRoutes } from "./delivery-log-routes.ts";
 import {
   type WebhookWithDelivery,
   webhooksPage,
   type WebhooksPageProps,
 } from "./webhooks-page.tsx";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 
 export interface WebhookPageDeps extends ConsoleReadDeps {
   readonly db: Db;

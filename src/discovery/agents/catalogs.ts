@@ -1,7 +1,7 @@
 // Catalogs of what this gateway offers to agents: Agentic Resource Discovery (ard.json) and RFC 9727 (api-catalog).
 
-import type { DocContext } from "../doc-context.ts";
 import { PRODUCT_NAME } from "../discovery-settings.ts";
+import type { DocContext } from "../doc-context.ts";
 import { PRODUCT_SUMMARY } from "../home-page.tsx";
 import { hostName, MCP_CARD_TYPE, MCP_PATH } from "./mcp-card.ts";
 import { SKILL_DESCRIPTION, SKILL_PATH } from "./skill.ts";

@@ -3,8 +3,10 @@
 import { z } from "zod";
 import type { ResponseDoc } from "../../http/route.ts";
 import type { DocContext } from "../doc-context.ts";
+import type { Site } from "../site/site-types.ts";
 import { apiCatalog, ardManifest } from "./catalogs.ts";
 import { robotsTxt, sitemapXml } from "./crawlers.ts";
+import { llmsFullTxt } from "./llms-full-txt.ts";
 import {
   MCP_CARD_TYPE,
   MCP_PATH,
@@ -12,8 +14,6 @@ import {
   mcpResourceMetadata,
   mcpServerCard,
 } from "./mcp-card.ts";
-import type { Site } from "../site/site-types.ts";
-import { llmsFullTxt } from "./llms-full-txt.ts";
 import { SKILL_PATH, skillMd, skillsIndex } from "./skill.ts";
 
 export interface AgentDocument {

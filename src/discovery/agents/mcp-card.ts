@@ -1,7 +1,7 @@
 // The card of the MCP server (MCP's server card, SEP-2127), and the metadata of the protected resource `/mcp` (RFC 9728).
 
-import type { DocContext } from "../doc-context.ts";
 import { PRODUCT_NAME } from "../discovery-settings.ts";
+import type { DocContext } from "../doc-context.ts";
 import { protectedResourceMetadata } from "../oauth-metadata.ts";
 
 export const MCP_PATH = "/mcp";

@@ -2,8 +2,8 @@
 // exact bytes that are served.
 
 import { createHash } from "node:crypto";
-import { type DocContext, joinParagraphs } from "../doc-context.ts";
 import { creditsText, PRODUCT_NAME } from "../discovery-settings.ts";
+import { type DocContext, joinParagraphs } from "../doc-context.ts";
 import { CLAIM_TOKEN_ROUTE, REGISTER_ROUTE, START_CLAIM_ROUTE } from "../route-keys.ts";
 import { MCP_PATH } from "./mcp-card.ts";
 

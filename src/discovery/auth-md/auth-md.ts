@@ -1,22 +1,22 @@
 // /auth.md: the page from which an agent learns to use the gateway. A section appears only if its routes are mounted.
 
-import { START_CLAIM_ROUTE } from "../route-keys.ts";
+import { creditsText, PRODUCT_NAME } from "../discovery-settings.ts";
 import { type DocContext, joinParagraphs, markdownTable } from "../doc-context.ts";
+import { START_CLAIM_ROUTE } from "../route-keys.ts";
 import { claimSection } from "./claim-section.ts";
+import { errorsSection, limitsSection, linksSection, retrySection } from "./reference-sections.ts";
 import {
   storeKeySection,
   findKeySection,
   registerSection,
   type Section,
 } from "./registration-sections.ts";
-import { errorsSection, limitsSection, linksSection, retrySection } from "./reference-sections.ts";
 import {
   buyCreditsSection,
   callModelSection,
   manageKeysSection,
   balanceSection,
 } from "./usage-sections.ts";
-import { creditsText, PRODUCT_NAME } from "../discovery-settings.ts";
 
 type SectionWriter = (context: DocContext) => Section | undefined;
 

@@ -1,10 +1,10 @@
 // auth.md: how a human claims the account. Written only if both endpoints are mounted.
 
-import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE } from "../route-keys.ts";
+import { claimGrantType, creditsText } from "../discovery-settings.ts";
 import { type DocContext, joinParagraphs, markdownTable } from "../doc-context.ts";
 import { TOKEN_ERRORS } from "../error-docs.ts";
+import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE } from "../route-keys.ts";
 import type { Section } from "./registration-sections.ts";
-import { claimGrantType, creditsText } from "../discovery-settings.ts";
 
 export function claimSection(context: DocContext): Section | undefined {
   if (!context.isMounted(START_CLAIM_ROUTE) || !context.isMounted(CLAIM_TOKEN_ROUTE))

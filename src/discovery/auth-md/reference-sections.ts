@@ -2,10 +2,10 @@
 
 import { type FaultCode, FAULTS } from "../../base/fault.ts";
 import { BODY_LIMIT_DEFAULT_BYTES } from "../../http/request/body.ts";
+import { creditsText } from "../discovery-settings.ts";
 import { type DocContext, codeBlock, joinParagraphs, markdownTable } from "../doc-context.ts";
 import { ERROR_ADVICE, errorExample, acceptsIdempotencyKey, faultMeaning } from "../error-docs.ts";
 import type { Section } from "./registration-sections.ts";
-import { creditsText } from "../discovery-settings.ts";
 
 export function errorsSection(context: DocContext): Section {
   const rows = Object.entries(FAULTS).map(([code, [status, sentence]]) => {

@@ -1,8 +1,8 @@
 // auth.md: find an existing key, register, store the key.
 
-import { REGISTER_ROUTE } from "../route-keys.ts";
-import { type DocContext, codeBlock, successStatus, joinParagraphs } from "../doc-context.ts";
 import { keyFilePath } from "../discovery-settings.ts";
+import { type DocContext, codeBlock, successStatus, joinParagraphs } from "../doc-context.ts";
+import { REGISTER_ROUTE } from "../route-keys.ts";
 
 export interface Section {
   readonly title: string;

@@ -1,8 +1,8 @@
 // auth.md: call a model, check the balance, buy credits, manage keys.
 
+import { keyFilePath } from "../discovery-settings.ts";
 import { type RouteKey, type DocContext, joinParagraphs } from "../doc-context.ts";
 import type { Section } from "./registration-sections.ts";
-import { keyFilePath } from "../discovery-settings.ts";
 
 interface ModelApi {
   readonly name: string;

@@ -3,16 +3,15 @@
 
 import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
-import { Details, Figures, Tag } from "../../http/pages/components/content.tsx";
 import { capitalize } from "../../base/format.ts";
-import type { EndpointJson } from "../../models/endpoints-route.ts";
+import { Details, Figures, Tag } from "../../http/pages/components/content.tsx";
 import type { ModelRecordJson } from "../../models/api-record.ts";
+import type { EndpointJson } from "../../models/endpoints-route.ts";
 import { joinParagraphs, markdownTable } from "../doc-context.ts";
 import { renderMarkdown } from "../markdown.ts";
 import { renderSite } from "../site/site-frame.tsx";
 import { Examples } from "../site/site-page.tsx";
 import embeddingSnippets from "./embedding-snippets.md" with { type: "text" };
-import chatSnippets from "./snippets.md" with { type: "text" };
 import {
   abilitiesOf,
   durationText,
@@ -21,6 +20,7 @@ import {
   tokensText,
   uptimeText,
 } from "./model-list.ts";
+import chatSnippets from "./snippets.md" with { type: "text" };
 
 const PER_TOKEN: Readonly<Record<string, string>> = {
   prompt: "Input",

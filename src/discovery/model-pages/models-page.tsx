@@ -2,8 +2,8 @@
 // /models: the models that can be called now, with prices, as a table to search, filter and sort.
 
 import type { Child } from "hono/jsx";
-import type { ModelRecordJson } from "../../models/api-record.ts";
 import { type Column, Table } from "../../http/pages/components/table.tsx";
+import type { ModelRecordJson } from "../../models/api-record.ts";
 import { renderSite } from "../site/site-frame.tsx";
 import {
   abilitiesOf,

@@ -2,9 +2,9 @@
 
 import { usdTextOfPico } from "../../base/money.ts";
 import { SECOND_MS, utcDay } from "../../base/time.ts";
+import type { TokenMeter } from "../../base/usage-meters.ts";
 import type { Model } from "../../models/catalog.ts";
 import type { DatedCard } from "../../models/price-card.ts";
-import type { TokenMeter } from "../../base/usage-meters.ts";
 import { joinParagraphs, markdownTable } from "../doc-context.ts";
 import { pricePerMillion } from "./model-list.ts";
 

@@ -9,8 +9,8 @@ import { prefersMarkdown } from "../accept.ts";
 import { siteHeaders } from "../site/site-frame.tsx";
 import { SORT_ORDERS } from "./model-list.ts";
 import { modelMarkdown, modelPage } from "./model-page.tsx";
-import { priceHistory } from "./price-history.ts";
 import { modelsPage } from "./models-page.tsx";
+import { priceHistory } from "./price-history.ts";
 
 export interface ModelPageDeps extends EndpointRouteDeps {
   readonly baseUrl: string;

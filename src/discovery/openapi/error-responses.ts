@@ -9,8 +9,8 @@ import {
   faultMeaning,
   possibleFaults,
 } from "../error-docs.ts";
-import type { HeaderObject, MediaType, Reference, ResponseObject } from "./openapi-types.ts";
 import type { SchemaRegistry } from "./json-schemas.ts";
+import type { HeaderObject, MediaType, Reference, ResponseObject } from "./openapi-types.ts";
 
 const DIALECT_PREFIXES: Readonly<Record<Dialect, string>> = {
   openai: "",

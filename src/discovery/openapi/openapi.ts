@@ -3,12 +3,12 @@
 import { FAULTS } from "../../base/fault.ts";
 import type { Route } from "../../http/route.ts";
 import { openApiPath } from "../curl.ts";
-import { errorResponseComponents, RESPONSE_HEADERS } from "./error-responses.ts";
+import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "../discovery-settings.ts";
 import { ERROR_ADVICE, acceptsIdempotencyKey } from "../error-docs.ts";
+import { TAGLINE } from "../home-page.tsx";
+import { errorResponseComponents, RESPONSE_HEADERS } from "./error-responses.ts";
 import type { OpenApiDocument, Operation, Tag } from "./openapi-types.ts";
 import { createRouteSchemas, routeOperation, SECURITY_SCHEMES } from "./operation.ts";
-import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "../discovery-settings.ts";
-import { TAGLINE } from "../home-page.tsx";
 import { tagDescription } from "./tags.ts";
 
 export const OPENAPI_CONTENT_TYPE = "application/yaml; charset=utf-8";

@@ -1,11 +1,14 @@
 // Converts a route to an OpenAPI operation.
 
+import type { z } from "zod";
+import { isObject } from "../../base/json.ts";
 import type { ResponseDoc, Route } from "../../http/route.ts";
 import { curlCommand } from "../curl.ts";
-import { exampleRequest, exampleResponse } from "../examples.ts";
-import { isObject } from "../../base/json.ts";
-import { errorResponseRefs, relayedHeadersOf } from "./error-responses.ts";
+import type { DiscoverySettings } from "../discovery-settings.ts";
 import { ERROR_ENVELOPES, acceptsIdempotencyKey } from "../error-docs.ts";
+import { exampleRequest, exampleResponse } from "../examples.ts";
+import { errorResponseRefs, relayedHeadersOf } from "./error-responses.ts";
+import { createSchemaRegistry, type JsonSchema, type SchemaRegistry } from "./json-schemas.ts";
 import type {
   HeaderObject,
   MediaType,
@@ -14,9 +17,6 @@ import type {
   Reference,
   ResponseObject,
 } from "./openapi-types.ts";
-import { createSchemaRegistry, type JsonSchema, type SchemaRegistry } from "./json-schemas.ts";
-import type { DiscoverySettings } from "../discovery-settings.ts";
-import type { z } from "zod";
 
 const IDEMPOTENCY_KEY_DESCRIPTION =
   "A random string of your choice. For 24 hours, a request with the same key and body gets the first response again.";

@@ -6,11 +6,11 @@ import claimReview from "../../../docs/images/claim-review.png" with { type: "fi
 import consoleBilling from "../../../docs/images/console-billing.webp" with { type: "file" };
 import consoleBudgets from "../../../docs/images/console-budgets.webp" with { type: "file" };
 import consoleCall from "../../../docs/images/console-call.webp" with { type: "file" };
+import consoleDeliveries from "../../../docs/images/console-deliveries.webp" with { type: "file" };
 import consoleKeys from "../../../docs/images/console-keys.webp" with { type: "file" };
 import consoleLogs from "../../../docs/images/console-logs.webp" with { type: "file" };
 import consolePlayground from "../../../docs/images/console-playground.webp" with { type: "file" };
 import consoleUsage from "../../../docs/images/console-usage.webp" with { type: "file" };
-import consoleDeliveries from "../../../docs/images/console-deliveries.webp" with { type: "file" };
 import modelPageImage from "../../../docs/images/model.webp" with { type: "file" };
 import modelsPageImage from "../../../docs/images/models.webp" with { type: "file" };
 import operatorReport from "../../../docs/images/operator-report.webp" with { type: "file" };

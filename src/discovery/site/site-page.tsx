@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
 // The HTML of a documentation page: sidebar, text, contents of the page, previous and next.
 
-import type { Child } from "hono/jsx";
 import { raw } from "hono/html";
+import type { Child } from "hono/jsx";
 import { type Heading, renderMarkdown } from "../markdown.ts";
 import { renderSite } from "./site-frame.tsx";
 import {

@@ -1,20 +1,20 @@
 // The routes of the documentation: pages as HTML or Markdown, search, images. A page is built on its first request.
 
-import { lookUp } from "../../base/look-up.ts";
 import { readFileSync } from "node:fs";
-import { lazy } from "../../base/lazy.ts";
 import { z } from "zod";
-import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
 import { Fault } from "../../base/fault.ts";
+import { lazy } from "../../base/lazy.ts";
+import { lookUp } from "../../base/look-up.ts";
+import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
 import { prefersMarkdown } from "../accept.ts";
 import { agentLinks } from "../agents/catalogs.ts";
 import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
+import { searchIndex } from "./search-index.ts";
 import { findEntries } from "./search.ts";
 import { siteHeaders } from "./site-frame.tsx";
+import { SITE_IMAGES } from "./site-images.ts";
 import { renderSitePage } from "./site-page.tsx";
 import type { Site } from "./site-types.ts";
-import { searchIndex } from "./search-index.ts";
-import { SITE_IMAGES } from "./site-images.ts";
 
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };

@@ -5,8 +5,8 @@ import type { DiscoverySettings } from "../discovery-settings.ts";
 import type { OpenApiDocument } from "../openapi/openapi-types.ts";
 import { endpointSections, objectSection } from "./endpoint-pages.ts";
 import { errorSection } from "./error-pages.ts";
-import { LAST_CHANGED, WRITTEN_SECTIONS } from "./written-pages.ts";
 import type { Site, SitePage, SiteSection } from "./site-types.ts";
+import { LAST_CHANGED, WRITTEN_SECTIONS } from "./written-pages.ts";
 
 /** The addresses that examples in the written pages use. */
 const EXAMPLE_ORIGIN = /http:\/\/127\.0\.0\.1:8787|https:\/\/gateway\.example(?![\w.])/g;

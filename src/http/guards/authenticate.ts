@@ -1,8 +1,8 @@
 // Authenticates a request by API key or session cookie, and applies the rate limit of the key.
 
 import { Fault } from "../../base/fault.ts";
-import { readApiKey } from "../request/api-key-header.ts";
 import type { RequestContext, RequestHandlerDeps } from "../request-context.ts";
+import { readApiKey } from "../request/api-key-header.ts";
 import type { AuthenticatedKey, Caller, Route, SessionUser } from "../route.ts";
 import { LIMITED_KEY_SCOPES, SCOPES } from "../scopes.ts";
 

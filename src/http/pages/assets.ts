@@ -1,9 +1,9 @@
 // Static assets. The file name holds a hash of the content, so browsers may cache an asset forever.
 
 import { createHash } from "node:crypto";
-import design from "./design.css" with { type: "text" };
 import { APP_SCRIPT_SOURCE } from "./scripts/app-script.ts";
 import { PLAYGROUND_SCRIPT_SOURCE } from "./scripts/playground-script.ts";
+import design from "./design.css" with { type: "text" };
 
 export interface Asset {
   readonly path: string;

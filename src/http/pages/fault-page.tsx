@@ -2,8 +2,8 @@
 // The HTML page of an error.
 
 import type { Fault } from "../../base/fault.ts";
-import { pageHeaders, renderPage } from "./layout.tsx";
 import { faultText } from "./fault-text.ts";
+import { pageHeaders, renderPage } from "./layout.tsx";
 
 export function faultPage(fault: Fault, requestId: string): Response {
   const isNotFound = fault.code === "not_found";

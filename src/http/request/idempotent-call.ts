@@ -1,8 +1,8 @@
 // Scope and key of a request with an `Idempotency-Key`.
 
 import { invalid } from "../../base/fault.ts";
-import { canonicalIp } from "./client-ip.ts";
 import type { AnyRouteInput, Route } from "../route.ts";
+import { canonicalIp } from "./client-ip.ts";
 
 export interface IdempotentCall {
   readonly scope: string;

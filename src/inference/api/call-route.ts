@@ -1,8 +1,8 @@
 // Shared parts of the model endpoints: limits, documented headers, and the input of a call.
 
 import type { Caller, RouteInput } from "../../http/route.ts";
-import type { CallInput } from "../lifecycle/call.ts";
 import { LABELS_HEADER, parseLabels } from "../../usage/labels.ts";
+import type { CallInput } from "../lifecycle/call.ts";
 import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api } from "../request/parse-request.ts";
 

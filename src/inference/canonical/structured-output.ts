@@ -2,8 +2,8 @@
 // call cannot be forced, by JSON mode with the schema in the instructions.
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { addFieldLoss, addToleratedLoss, fieldPath, type Loss } from "./loss.ts";
-import type { CanonicalRequest, OutputFormat, ToolChoice } from "./request.ts";
 import { reduceSchema, type SchemaRules } from "./reduced-schema.ts";
+import type { CanonicalRequest, OutputFormat, ToolChoice } from "./request.ts";
 import type { SchemaEmulation, Target } from "./wire.ts";
 
 const DEFAULT_TOOL_NAME = "structured_output";

@@ -7,12 +7,12 @@ import { withMembers } from "../request/json-edit.ts";
 import { type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
-import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
-import type { CallInput } from "./call.ts";
-import { allowedCandidates } from "./key-policy.ts";
-import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
+import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
+import type { CallInput } from "./call.ts";
+import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
+import { allowedCandidates } from "./key-policy.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export interface CountTokensDeps extends FreezeDeps {

@@ -13,8 +13,8 @@ import {
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, OpenCall } from "./call.ts";
-import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
 import { withShortfall } from "./hold/hold-faults.ts";
+import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
 import type { TokenRateLimit } from "./key-policy.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";

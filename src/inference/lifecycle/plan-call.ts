@@ -3,9 +3,9 @@
 import { Fault } from "../../base/fault.ts";
 import { clampedOutputLimit } from "../metering/cost-estimate.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
+import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import { isStrict } from "../translate/losses.ts";
 import { planFor } from "../translate/plan.ts";
-import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
 import type { CreatePlan, HeldCall, Hold, OpenCall } from "./call.ts";
 import { cancelSignalOf } from "./reply/client-disconnect.ts";

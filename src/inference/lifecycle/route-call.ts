@@ -3,8 +3,8 @@
 import type { Fault } from "../../base/fault.ts";
 import type { Candidates } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
-import { allowedCandidates } from "./key-policy.ts";
 import type { ParsedCall, RoutedCall } from "./call.ts";
+import { allowedCandidates } from "./key-policy.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export async function routeCall(

@@ -2,15 +2,15 @@
 // provider account, which could belong to another tenant, and features whose price only the provider knows.
 
 import type { Fault } from "../../base/fault.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import { isCodeTool, toolsOf } from "../request/tool-bounds.ts";
 import {
   type SharedAccountUse,
   storedReferenceFault,
   unboundedCostFault,
 } from "../shared-account/faults.ts";
 import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
-import { isCodeTool, toolsOf } from "../request/tool-bounds.ts";
 
 const SEND_HISTORY_HINT = "Send the earlier turns of the conversation in the request";
 const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or let this gateway store each of them (no \`store: false\`)`;

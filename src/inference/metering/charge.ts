@@ -2,14 +2,14 @@
 // disconnects before it arrives, the relayed output is counted instead; if the provider fails without reporting usage,
 // nothing is charged.
 
-import { FEE_METERS, type Usage } from "../../base/usage-meters.ts";
 import { minNano, type Nano, usdTextOfPico } from "../../base/money.ts";
+import { FEE_METERS, type Usage } from "../../base/usage-meters.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
 import { cardFor, cardResolver, OPERATOR_SOURCE } from "../../models/catalog.ts";
 import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
 import type { PricedLine } from "../../usage/usage.ts";
-import { BYTES_PER_TOKEN } from "./input-bound.ts";
 import type { CostEstimate } from "./cost-estimate.ts";
+import { BYTES_PER_TOKEN } from "./input-bound.ts";
 import { billedFees } from "./tool-terms.ts";
 
 /** More tool uses than this in one call are implausible. `audio_second` is exempt: it counts seconds, not uses. */

@@ -2,8 +2,9 @@
 // tools may read and charge, and the output limit.
 
 import { Fault } from "../../base/fault.ts";
-import { FEE_METERS, type FeeMeter } from "../../base/usage-meters.ts";
+import { isObject } from "../../base/json.ts";
 import type { Nano } from "../../base/money.ts";
+import { FEE_METERS, type FeeMeter } from "../../base/usage-meters.ts";
 import {
   type Catalog,
   type Model,
@@ -11,7 +12,6 @@ import {
   cardResolver,
   limitsOf,
 } from "../../models/catalog.ts";
-import { isPriced, type PriceCard } from "../../models/price.ts";
 import {
   affordableOutput,
   type CostBound,
@@ -20,9 +20,16 @@ import {
   type UsageBounds,
   priceUpperBound,
 } from "../../models/price-bound.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
-import { isObject } from "../../base/json.ts";
+import { isPriced, type PriceCard } from "../../models/price.ts";
 import { codexWebSearchHint } from "../canonical/loss.ts";
+import type { Provider } from "../providers/providers.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import {
+  ADVISOR_OUTPUT_TOKENS,
+  NO_FEES,
+  UNBOUNDED_TOOL_TOKENS,
+  toolsOf,
+} from "../request/tool-bounds.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import {
   heldFees,
@@ -31,13 +38,6 @@ import {
   toolTerms,
   withBilledSearches,
 } from "./tool-terms.ts";
-import type { Provider } from "../providers/providers.ts";
-import {
-  ADVISOR_OUTPUT_TOKENS,
-  NO_FEES,
-  UNBOUNDED_TOOL_TOKENS,
-  toolsOf,
-} from "../request/tool-bounds.ts";
 
 /** With an open output limit, a call is held for at least this much output; less is not worth its input. */
 const MIN_OUTPUT_TOKENS = 256;

@@ -5,13 +5,13 @@ import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import type { Usage } from "../../base/usage-meters.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 import {
   CONTAINER_GIGABYTES,
   DEFAULT_TOOL_CALLS,
   NO_FEES,
   type ToolBounds,
 } from "../request/tool-bounds.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** OpenAI's minimum per container. */
 const CONTAINER_MINUTES_MIN = 5;

@@ -3,8 +3,8 @@
 
 import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
-import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import { type Secret, secret } from "../../base/secret.ts";
+import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import type { Authorizer } from "./authorize.ts";
 

@@ -1,9 +1,9 @@
 // Cloud accounts (AWS, Google): base URLs with a region or project, and their request signing.
 
-import type { ProviderSetting } from "./provider-setting.ts";
-import type { Authorizer } from "./authorize.ts";
 import { createAwsAuthorizer } from "./authorize-aws.ts";
 import { createGoogleAuthorizer, readServiceAccount, vertexHost } from "./authorize-google.ts";
+import type { Authorizer } from "./authorize.ts";
+import type { ProviderSetting } from "./provider-setting.ts";
 import type { Provider } from "./providers.ts";
 
 const ORIGIN = /^https:\/\/[^/]+/;

@@ -3,10 +3,10 @@
 
 import { type Secret, secret } from "../../base/secret.ts";
 import type { OperatorProvider } from "../../models/models-file.ts";
-import type { ProviderSetting } from "./provider-setting.ts";
-import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
-import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
 import type { Authorizer } from "./authorize.ts";
+import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
+import type { ProviderSetting } from "./provider-setting.ts";
+import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
 
 /** How to call a provider: where it is, and on whose account. */
 export interface Credential {

@@ -1,8 +1,6 @@
 // Parses the parts of a request that the gateway itself needs: the model, streaming, and what bounds the cost. All other
 // fields are for the provider.
 
-import { rejectAmbiguousMembers } from "./ambiguous-members.ts";
-import { rejectTooMany } from "./count-limits.ts";
 import { invalid } from "../../base/fault.ts";
 import {
   isObject,
@@ -12,6 +10,8 @@ import {
   optionalString,
 } from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
+import { rejectAmbiguousMembers } from "./ambiguous-members.ts";
+import { rejectTooMany } from "./count-limits.ts";
 import { type ObjectSpans, memberSpans } from "./json-edit.ts";
 import { toolBounds, type ToolBounds } from "./tool-bounds.ts";
 

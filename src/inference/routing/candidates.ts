@@ -1,14 +1,14 @@
 // The accounts on which a model can be called at its provider: the caller's own provider key first, then the gateway's
 // account. Which models and providers are considered is decided in routing.ts.
 
-import type { Caller } from "../../http/route.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Secret } from "../../base/secret.ts";
-import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
+import type { Caller } from "../../http/route.ts";
 import { nameInRegion } from "../../models/bedrock-profiles.ts";
+import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
 import { datedCard } from "../../models/price-card.ts";
-import type { Provider, RelayedWire, UpstreamWire } from "../providers/providers.ts";
 import type { Credential, ProviderAccount } from "../providers/credentials.ts";
+import type { Provider, RelayedWire, UpstreamWire } from "../providers/providers.ts";
 
 export interface Candidate {
   /** The wires to call the provider on: the caller's own if the provider has it, otherwise in order of preference. */

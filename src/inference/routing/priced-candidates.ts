@@ -3,9 +3,9 @@
 
 import { Fault } from "../../base/fault.ts";
 import type { Catalog } from "../../models/catalog.ts";
+import { type CostEstimate, estimateCost } from "../metering/cost-estimate.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "./candidates.ts";
-import { type CostEstimate, estimateCost } from "../metering/cost-estimate.ts";
 
 export interface PricedCandidate {
   readonly candidate: Candidate;

@@ -3,8 +3,8 @@
 
 import { blendedPrice } from "../../models/same-model.ts";
 import type { Candidate } from "./candidates.ts";
-import type { RoutingPreferences, SortKey } from "./routing-preferences.ts";
 import type { ProviderStatistics } from "./provider-statistics.ts";
+import type { RoutingPreferences, SortKey } from "./routing-preferences.ts";
 import type { StickyRouting } from "./sticky-routing.ts";
 
 /** One provider's accounts for a model. */

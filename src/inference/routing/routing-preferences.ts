@@ -2,8 +2,8 @@
 // a model. Unknown fields are rejected, because a preference ignored silently would cost the caller money.
 
 import { invalid } from "../../base/fault.ts";
-import { type Decimal, picoPerToken } from "../../models/price-card.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { type Decimal, picoPerToken } from "../../models/price-card.ts";
 
 export const SORT_KEYS = ["price", "latency", "throughput"] as const;
 export type SortKey = (typeof SORT_KEYS)[number];

@@ -1,8 +1,8 @@
 // Finds the candidates for a call, in the order to try them. A model id goes to its own provider only. `models` and
 // `provider` in the request, or a model name without a provider, allow more.
 
-import type { Caller } from "../../http/route.ts";
 import { Fault, invalid } from "../../base/fault.ts";
+import type { Caller } from "../../http/route.ts";
 import {
   type Catalog,
   type ResolvedModel,
@@ -12,8 +12,9 @@ import {
 } from "../../models/catalog.ts";
 import { cardAt } from "../../models/price-card.ts";
 import { modelsNamed, sameModels } from "../../models/same-model.ts";
+import { GATEWAY_LABEL } from "../providers/credentials.ts";
+import { PROVIDERS, type RelayedWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import { type CircuitBreaker, circuitName } from "./circuit-breaker.ts";
 import {
   type CandidateQuery,
   type Candidate,
@@ -23,11 +24,10 @@ import {
   localModel,
   noProviderConfigured,
 } from "./candidates.ts";
-import { GATEWAY_LABEL } from "../providers/credentials.ts";
-import { PROVIDERS, type RelayedWire } from "../providers/providers.ts";
+import { type CircuitBreaker, circuitName } from "./circuit-breaker.ts";
 import { type EndpointCandidates, orderEndpoints, type RoutingState } from "./provider-order.ts";
-import { type RoutingPreferences, readPreferences } from "./routing-preferences.ts";
 import { createProviderStatistics, type RecentHealth } from "./provider-statistics.ts";
+import { type RoutingPreferences, readPreferences } from "./routing-preferences.ts";
 import { conversationHash, createStickyRouting } from "./sticky-routing.ts";
 
 export interface RoutingDeps extends CandidateDeps {

@@ -1,9 +1,9 @@
 // References in the text of one field: a type, an id, a URL, or the name of stored content.
 
 import type { JsonObject } from "../../base/json.ts";
+import { SEND_SOURCE } from "./faults.ts";
 import type { Members } from "./known-members.ts";
 import { isKnownType } from "./known-types.ts";
-import { SEND_SOURCE } from "./faults.ts";
 import { fieldRule, ID_HOLDERS, REFERENCE_TYPES } from "./reference-table.ts";
 import { type Destination, isAllowedSource, isStorageValue } from "./source-url.ts";
 

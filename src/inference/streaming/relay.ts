@@ -2,7 +2,6 @@
 // settlement: a client that has seen the end of its stream is in the ledger, even after a crash.
 
 import { startDeadline, onAborted } from "../../base/deadline.ts";
-import { type ResponseSink, streamResponse } from "../../http/response-stream.ts";
 import {
   cancelBodyStream,
   pipeTo,
@@ -10,6 +9,7 @@ import {
   drainOrCancel,
   resumeBodyStream,
 } from "../../http-client/body-stream.ts";
+import { type ResponseSink, streamResponse } from "../../http/response-stream.ts";
 import { isReplyComplete } from "../metering/usage/stream-meter.ts";
 import {
   completeEvents,

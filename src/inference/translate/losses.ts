@@ -2,10 +2,10 @@
 // with a 400 that names the field in the caller's API, unless the caller allows it. A strict caller gets a 400 for every loss.
 
 import { Fault, invalid } from "../../base/fault.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { CanonicalRequest } from "../canonical/request.ts";
 import type { Loss } from "../canonical/loss.ts";
+import type { CanonicalRequest } from "../canonical/request.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** The request header with which a caller refuses every drop. */
 const STRICT_HEADER = "x-postern-strict";

@@ -3,8 +3,8 @@
 
 import { invalid } from "../../base/fault.ts";
 import type { JsonObject } from "../../base/json.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Credential } from "../providers/credentials.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** The change to the request's `store`, as JSON text; undefined removes it. */
 export function storeChange(

@@ -2,9 +2,9 @@
 
 import type { JsonObject } from "../../base/json.ts";
 import { isObject } from "../../base/json.ts";
-import type { Abilities } from "../canonical/wire.ts";
 import type { Model } from "../../models/catalog.ts";
 import { EFFORTS } from "../canonical/request.ts";
+import type { Abilities } from "../canonical/wire.ts";
 import { canSample } from "../wires/openai-parameters.ts";
 import { abilitiesOf } from "./abilities.ts";
 

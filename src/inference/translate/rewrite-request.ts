@@ -1,10 +1,10 @@
 // Edits the caller's JSON text for passthrough, leaving everything else byte for byte: the upstream model name, the usage
 // option, an end-user pseudonym, `store`, an output limit that the balance lowered, and the gateway's own fields.
 
-import type { ParsedRequest } from "../request/parse-request.ts";
-import type { Candidate } from "../routing/candidates.ts";
 import { isObject } from "../../base/json.ts";
 import { withMembers } from "../request/json-edit.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import type { Candidate } from "../routing/candidates.ts";
 import { storeChange } from "./provider-store.ts";
 
 export interface RequestAdjustments {

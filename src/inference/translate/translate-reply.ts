@@ -1,8 +1,8 @@
 // Writes a non-streamed reply in the caller's API, with its cost and a list of what that API cannot express.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { CanonicalReply } from "../canonical/reply.ts";
 import type { Loss } from "../canonical/loss.ts";
+import type { CanonicalReply } from "../canonical/reply.ts";
 import { splitCalls } from "../canonical/split-calls.ts";
 import type { InboundWire, ReplyWriteContext } from "../canonical/wire.ts";
 

@@ -1,15 +1,14 @@
 // Translates a stream between two wires event by event: read into the canonical form, written in the caller's API.
 // The terminal events are written only after the charge is settled.
 
-import { readSse, type SseEvent } from "../../base/streams/sse.ts";
 import type { PublicError } from "../../base/error-body.ts";
+import type { JsonObject } from "../../base/json.ts";
+import { readSse, type SseEvent } from "../../base/streams/sse.ts";
 import type { CanonicalError } from "../canonical/error.ts";
 import type { CanonicalEvent } from "../canonical/events.ts";
 import type { UsageReport } from "../canonical/reply.ts";
-import type { JsonObject } from "../../base/json.ts";
 import { createCallSplitter } from "../canonical/split-calls.ts";
 import type { WireStreamReader, WireStreamWriter } from "../canonical/wire.ts";
-import { allLossPaths, replyLossPaths } from "./translate-reply.ts";
 import {
   type CostSoFar,
   errorEvent,
@@ -18,6 +17,7 @@ import {
   type StreamingApi,
   type StreamTransform,
 } from "./stream-transform.ts";
+import { allLossPaths, replyLossPaths } from "./translate-reply.ts";
 
 export interface StreamTranslation {
   readonly reader: WireStreamReader;

@@ -4,8 +4,8 @@
 import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../../base/fault.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
 import type { CanonicalError } from "../canonical/error.ts";
-import type { UpstreamWire } from "../providers/providers.ts";
 import type { Credential } from "../providers/credentials.ts";
+import type { UpstreamWire } from "../providers/providers.ts";
 import { OUTBOUND_WIRES } from "../wires/wires.ts";
 import { redact } from "./redact.ts";
 import { transportFault } from "./transport-fault.ts";

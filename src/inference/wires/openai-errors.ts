@@ -1,8 +1,8 @@
-// Reads the errors of OpenAI's two APIs, from OpenAI and from compatible servers.
-import { lookUp } from "../../base/look-up.ts";
 import type { ResponseError } from "openai/resources/responses/responses";
 import type { FaultCode } from "../../base/fault.ts";
 import { isObject, objectIn, stringIn } from "../../base/json.ts";
+// Reads the errors of OpenAI's two APIs, from OpenAI and from compatible servers.
+import { lookUp } from "../../base/look-up.ts";
 import { type CanonicalError, toCanonicalError } from "../canonical/error.ts";
 
 const CODE_BY_RESPONSE_ERROR: Readonly<Record<ResponseError["code"], FaultCode>> = {

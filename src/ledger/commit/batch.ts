@@ -2,6 +2,12 @@
 
 import type { Nano } from "../../base/money.ts";
 import type { Tx } from "../../store/db.ts";
+import {
+  type ThresholdCrossing,
+  collectCrossings,
+  type OnBudgetThresholds,
+  type OnBalanceThresholds,
+} from "../balance-thresholds.ts";
 import { type BudgetThresholdCrossing, crossedBudgetThresholds } from "../budget-rules.ts";
 import {
   type ChargeSplit,
@@ -13,13 +19,6 @@ import {
   type SettleOutcome,
   type SettleRequest,
 } from "../decide.ts";
-import { lockRows, type LockedRows } from "./lock-rows.ts";
-import {
-  type ThresholdCrossing,
-  collectCrossings,
-  type OnBudgetThresholds,
-  type OnBalanceThresholds,
-} from "../balance-thresholds.ts";
 import { type HourCharges, hourCharges } from "../hour-charges.ts";
 import { crossedKeyAlerts, type KeyAlert, type OnKeyAlerts } from "../key-alerts.ts";
 import {
@@ -35,6 +34,7 @@ import {
   updateWallets,
 } from "../rows.ts";
 import { addBufferedHold, type AppliedBatch, newHold, type HoldBuffer } from "./hold-buffer.ts";
+import { lockRows, type LockedRows } from "./lock-rows.ts";
 
 export type LedgerOperation<UsageRecord> =
   | { readonly kind: "hold"; readonly request: HoldRequest }

@@ -2,8 +2,8 @@
 // until it is a second old, and most short calls are settled by then. All other access through this `Db` flushes the
 // buffer first, so every reader and writer finds every hold in its table.
 
-import { type Nano, maxNano } from "../../base/money.ts";
 import { memoize } from "../../base/memoize.ts";
+import { type Nano, maxNano } from "../../base/money.ts";
 import { type Db, text, type Tx } from "../../store/db.ts";
 import {
   decideHold,
@@ -12,7 +12,6 @@ import {
   type SettleOutcome,
   type Wallet,
 } from "../decide.ts";
-import { createRowCache, type RowCache } from "./row-cache.ts";
 import {
   insertHolds,
   type BufferedKeySpend,
@@ -23,6 +22,7 @@ import {
   updateKeySpends,
   updateWallets,
 } from "../rows.ts";
+import { createRowCache, type RowCache } from "./row-cache.ts";
 
 const FLUSH_AFTER_MS = 1_000;
 /** One flush of this size takes some milliseconds. */

@@ -2,8 +2,8 @@
 // prevents deadlocks between batches.
 
 import { type ReadRows, type Row, text, type Tx } from "../../store/db.ts";
-import type { KeyRules, OpenHold } from "../decide.ts";
 import { balanceThresholdsOf } from "../balance-thresholds.ts";
+import type { KeyRules, OpenHold } from "../decide.ts";
 import {
   type BufferedKeySpend,
   type BufferedWallet,

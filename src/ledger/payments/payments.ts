@@ -3,12 +3,12 @@
 
 import { type Nano, MAX_NANO, maxNano, minNano, toNano } from "../../base/money.ts";
 import { type Reader, type Row, text, type Tx } from "../../store/db.ts";
-import type { Wallet } from "../decide.ts";
 import {
   type ThresholdCrossing,
   balanceThresholdsOf,
   collectCrossings,
 } from "../balance-thresholds.ts";
+import type { Wallet } from "../decide.ts";
 import {
   bucketAccount,
   insertTransfers,

@@ -4,10 +4,10 @@
 import { type Actor, type AuditAction, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../../base/money.ts";
-import { adjust, lockBalance, type BalanceSnapshot } from "../../ledger/payments/adjustments.ts";
+import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
 import { findFreeze, setFreeze } from "../../ledger/freezes.ts";
 import { grant } from "../../ledger/ledger.ts";
-import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
+import { adjust, lockBalance, type BalanceSnapshot } from "../../ledger/payments/adjustments.ts";
 import { writeOffDebt } from "../../ledger/payments/payments.ts";
 import type { Bucket } from "../../ledger/rows.ts";
 import type { Tx } from "../../store/db.ts";

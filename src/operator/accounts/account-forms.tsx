@@ -3,10 +3,10 @@
 
 import type { Child } from "hono/jsx";
 import { formatUsd } from "../../base/format.ts";
-import type { AccountDetails } from "./account-details.ts";
-import { accountPath } from "../operator-layout.tsx";
 import { newFormToken } from "../../idempotency/form-submission.ts";
+import { accountPath } from "../operator-layout.tsx";
 import type { Operator } from "../sign-in/operator-sessions.ts";
+import type { AccountDetails } from "./account-details.ts";
 
 interface AccountFormsProps {
   readonly operator: Operator;

@@ -6,9 +6,9 @@ import type { Page } from "../../base/pagination.ts";
 import { replaceUnsafe } from "../../base/safe-text.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
+import { tableText } from "../report/report-output.ts";
 import type { AccountDetails } from "./account-details.ts";
 import type { AccountSummary } from "./account-list.ts";
-import { tableText } from "../report/report-output.ts";
 
 type AccountKey = AccountDetails["keys"][number];
 

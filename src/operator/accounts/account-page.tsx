@@ -1,20 +1,20 @@
 /** @jsxImportSource hono/jsx */
 // One account, with the forms to change it.
 
-import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import { formatCosts, formatDateTime, formatInteger, formatUsd } from "../../base/format.ts";
+import { utcDay } from "../../base/time.ts";
+import { Card, CopyText, Details, Figures } from "../../http/pages/components/content.tsx";
+import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { AuditEntryTable } from "../audit/audit-page.tsx";
+import { operatorPage, accountPath } from "../operator-layout.tsx";
+import { PaymentTable } from "../payments/payments-page.tsx";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import type { AccountDetails, AccountTransfer } from "./account-details.ts";
 import { AccountForms } from "./account-forms.tsx";
 import { AccountStateBadge } from "./accounts-page.tsx";
-import { AuditEntryTable } from "../audit/audit-page.tsx";
-import { operatorPage, accountPath } from "../operator-layout.tsx";
-import { Card, CopyText, Details, Figures } from "../../http/pages/components/content.tsx";
-import { Table } from "../../http/pages/components/table.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
-import { PaymentTable } from "../payments/payments-page.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 export const ACTION_RESULT_TEXT = {
   granted: "Credit granted.",

@@ -1,14 +1,12 @@
 // The routes of the account page.
 
 import { z } from "zod";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
+import { parseWithSchema } from "../../http/request/validate.ts";
 import type { RouteInput, Route } from "../../http/route.ts";
 import type { Tx } from "../../store/db.ts";
-import { readAccountDetails } from "./account-details.ts";
-import { type AccountActionResult, accountPage, ACTION_RESULT_TEXT } from "./account-page.tsx";
 import { accountPath } from "../operator-layout.tsx";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
-import { parseWithSchema } from "../../http/request/validate.ts";
 import {
   FormToken,
   formRoute,
@@ -16,6 +14,7 @@ import {
   submitFormOnce,
   pageRoute,
 } from "../page-context.ts";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import {
   writeOffAccountDebt,
   adjustBalance,
@@ -26,7 +25,8 @@ import {
   parseUsd,
   unfreezeAccount,
 } from "./account-actions.ts";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { readAccountDetails } from "./account-details.ts";
+import { type AccountActionResult, accountPage, ACTION_RESULT_TEXT } from "./account-page.tsx";
 
 const PATH = `${OPERATOR_PATH}/accounts/{account}`;
 const AccountPath = z.object({ account: z.string() });

@@ -1,16 +1,16 @@
 /** @jsxImportSource hono/jsx */
 // The list of accounts, with its search.
 
-import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
-import type { Page } from "../../base/pagination.ts";
 import { formatDateTime, formatUsd, formatInteger } from "../../base/format.ts";
-import type { PageLayout } from "../../http/pages/layout.tsx";
-import { ACCOUNT_STATES, type AccountSummary, type AccountState } from "./account-list.ts";
-import { operatorPage, accountPath } from "../operator-layout.tsx";
+import type { Page } from "../../base/pagination.ts";
+import { utcDay } from "../../base/time.ts";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import { operatorPage, accountPath } from "../operator-layout.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { ACCOUNT_STATES, type AccountSummary, type AccountState } from "./account-list.ts";
 
 export interface AccountsPageProps {
   readonly search?: string | undefined;

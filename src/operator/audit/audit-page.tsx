@@ -3,14 +3,14 @@
 
 import type { Child } from "hono/jsx";
 import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../../audit/audit.ts";
-import type { Page } from "../../base/pagination.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
 import { formatDateTime } from "../../base/format.ts";
+import type { Page } from "../../base/pagination.ts";
+import { FilterSelect } from "../../http/pages/components/form.tsx";
+import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { AccountNames } from "../accounts/account-names.ts";
 import { AccountLink, operatorPage } from "../operator-layout.tsx";
-import { FilterSelect } from "../../http/pages/components/form.tsx";
-import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/audit`;

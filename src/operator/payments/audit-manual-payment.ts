@@ -2,8 +2,8 @@
 
 import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
 import { type Nano, toNano, usdText } from "../../base/money.ts";
-import { findInvoice } from "../../billing/invoices/invoices.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
+import { findInvoice } from "../../billing/invoices/invoices.ts";
 import type { AppliedFact } from "../../billing/payments/payment-facts.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { type Reader, text, type Tx } from "../../store/db.ts";

@@ -4,15 +4,15 @@
 import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { usdText } from "../../base/money.ts";
-import { lockInvoice } from "../../billing/invoices/invoices.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
-import { paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
-import type { ChainClient, ChainLookup } from "../../billing/x402/chain-client.ts";
+import { lockInvoice } from "../../billing/invoices/invoices.ts";
 import {
   type AgentPayment,
   lockAgentPayment,
   updateAgentPayment,
 } from "../../billing/payments/agent-payment-rows.ts";
+import { paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
+import type { ChainClient, ChainLookup } from "../../billing/x402/chain-client.ts";
 import { findX402Payment, type X402Payment } from "../../billing/x402/x402-payment-rows.ts";
 import type { Db, Reader, Tx } from "../../store/db.ts";
 

@@ -1,5 +1,6 @@
 // Invoices of all accounts with their payments, and the payments that need an operator.
 
+import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
 import {
   findInvoices,
   type Invoice,
@@ -9,7 +10,6 @@ import {
 } from "../../billing/invoices/invoices.ts";
 import { type Payment, paymentsOfInvoices } from "../../billing/payments/payment-rows.ts";
 import { listUnclearX402Payments } from "../../billing/x402/x402-payment-rows.ts";
-import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
 import { type Reader, text, textOrNull, integer } from "../../store/db.ts";
 
 export const PAYMENT_FILTERS = INVOICE_STATUSES;

@@ -1,12 +1,13 @@
 // The routes of the payments page.
 
 import { z } from "zod";
-import { networksOf } from "../../http/request/client-ip.ts";
-import { cursorSchema } from "../../http/schemas.ts";
-import type { Route } from "../../http/route.ts";
-import { lookUpOnChain, markNotOnChain } from "./mark-not-on-chain.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
+import type { Route } from "../../http/route.ts";
+import { cursorSchema } from "../../http/schemas.ts";
+import { parseReason } from "../accounts/account-actions.ts";
+import { readAccountNames } from "../accounts/account-names.ts";
 import {
   FormToken,
   formRoute,
@@ -15,8 +16,8 @@ import {
   emptyAsUndefined,
   pageRoute,
 } from "../page-context.ts";
-import { readAccountNames } from "../accounts/account-names.ts";
-import { parseReason } from "../accounts/account-actions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { lookUpOnChain, markNotOnChain } from "./mark-not-on-chain.ts";
 import {
   listUnappliedFacts,
   listInvoicesWithPayments,
@@ -29,7 +30,6 @@ import {
   paymentsPage,
   type PaymentsPageProps,
 } from "./payments-page.tsx";
-import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/payments`;
 const INVOICES_PER_PAGE = 50;

@@ -3,8 +3,8 @@
 import { usdText } from "../../base/money.ts";
 import { formatCents, nanoOfCents } from "../../billing/invoices/cents.ts";
 import { timestamp } from "../../http/schemas.ts";
-import { type UnappliedFact, nextStepFor, type UnclearPayment } from "./payment-list.ts";
 import { tableText } from "../report/report-output.ts";
+import { type UnappliedFact, nextStepFor, type UnclearPayment } from "./payment-list.ts";
 
 export interface UnresolvedPayments {
   /** Absent if not requested. */

@@ -1,19 +1,20 @@
 /** @jsxImportSource hono/jsx */
 // The payments page: payments that need attention, and all invoices with their payments.
 
-import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
+import { formatDateTime } from "../../base/format.ts";
 import type { Page } from "../../base/pagination.ts";
+import { utcDay } from "../../base/time.ts";
 import { formatCents } from "../../billing/invoices/cents.ts";
 import type { Payment } from "../../billing/payments/payment-rows.ts";
-import { formatDateTime } from "../../base/format.ts";
-import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { AccountNames } from "../accounts/account-names.ts";
-import { AccountLink, accountPath, operatorPage } from "../operator-layout.tsx";
 import { WorkspaceName } from "../../http/pages/components/content.tsx";
 import { FilterSelect, ErrorMessage } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
 import { newFormToken } from "../../idempotency/form-submission.ts";
+import type { AccountNames } from "../accounts/account-names.ts";
+import { AccountLink, accountPath, operatorPage } from "../operator-layout.tsx";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import {
   type UnappliedFact,
   type InvoiceWithPayments,
@@ -23,7 +24,6 @@ import {
   type UnclearPayment,
 } from "./payment-list.ts";
 import { amountText } from "./payments-output.ts";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/payments`;
 

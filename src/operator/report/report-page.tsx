@@ -1,7 +1,6 @@
 /** @jsxImportSource hono/jsx */
 // The report page: income, costs and liabilities of a period.
 
-import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import {
   capitalize,
@@ -10,17 +9,18 @@ import {
   formatInteger,
   formatUsd,
 } from "../../base/format.ts";
+import { utcDay } from "../../base/time.ts";
+import { Amounts, Card } from "../../http/pages/components/content.tsx";
+import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { operatorPage } from "../operator-layout.tsx";
-import { Amounts, Card } from "../../http/pages/components/content.tsx";
-import { Table } from "../../http/pages/components/table.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { DailyCharts } from "./daily-charts.tsx";
 import type { DailyFigures } from "./daily-figures.ts";
 import type { ProviderCost } from "./provider-costs.ts";
-import type { Report } from "./report.ts";
 import { PROCESSOR_COLUMNS, reportFigures, totalCost } from "./report-output.ts";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import type { Report } from "./report.ts";
 
 const PATH = `${OPERATOR_PATH}/report`;
 

@@ -3,8 +3,8 @@
 
 import { createCookieBuilder, readCookie } from "../../base/cookie.ts";
 import { foldEmail } from "../../base/email.ts";
-import { newId } from "../../base/id.ts";
 import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../../base/encryption.ts";
+import { newId } from "../../base/id.ts";
 import { randomBase62 } from "../../base/secret.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { type Db, text, type Tx, integer } from "../../store/db.ts";

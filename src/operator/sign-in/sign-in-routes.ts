@@ -5,11 +5,11 @@ import { z } from "zod";
 import { recordAuditEntry } from "../../audit/audit.ts";
 import { foldEmail } from "../../base/email.ts";
 import { Fault } from "../../base/fault.ts";
+import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { publicRoute, type Route } from "../../http/route.ts";
 import type { Identity } from "../../people/people.ts";
 import { OPERATOR_CALLBACK_PATH, safeReturnPath, type SignIn } from "../../people/sign-in.ts";
-import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import {
   formRoute,
   SESSION_EXPIRED,

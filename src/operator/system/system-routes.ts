@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { DAY_MS } from "../../base/time.ts";
-import type { Route } from "../../http/route.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";
+import type { Route } from "../../http/route.ts";
 import { emptyAsUndefined, type OperatorContext, pageRoute } from "../page-context.ts";
 import { readGrantFigures, readNetworkUse, readVerifiedAgentUse } from "./grant-figures.ts";
 import { GRANT_PERIODS, GRANTS_PATH, grantsPage } from "./grants-page.tsx";

@@ -2,8 +2,8 @@
 // `in_progress` from the hold on. Canceling stops the provider; the usage so far is charged.
 
 import { Fault } from "../../base/fault.ts";
-import type { Log } from "../../base/log.ts";
 import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
+import type { Log } from "../../base/log.ts";
 import { createSseParser, readSse, type SseEvent } from "../../base/streams/sse.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { CallInput, StoredReply } from "../../inference/lifecycle/call.ts";

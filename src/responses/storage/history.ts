@@ -5,7 +5,6 @@ import type { DerivedKey } from "../../base/encryption.ts";
 import { Fault, invalid, type NextStep } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Reader } from "../../store/db.ts";
-import { decryptPart } from "./encryption.ts";
 import {
   itemIds,
   outputItems,
@@ -14,6 +13,7 @@ import {
   referencedId,
   responseIdOf,
 } from "../items.ts";
+import { decryptPart } from "./encryption.ts";
 import { findChain, findResponsesByItems, type StoredResponse } from "./rows.ts";
 
 const CHAIN_MAX_RESPONSES = 1_000;

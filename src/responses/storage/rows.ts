@@ -1,8 +1,8 @@
 // Queries of stored_response and stored_item. Every lookup filters by account, so ids of other accounts are not found, and
 // by expiry, so expired rows are not found before they are deleted.
 
-import { toNano, usdText } from "../../base/money.ts";
 import type { JsonObject } from "../../base/json.ts";
+import { toNano, usdText } from "../../base/money.ts";
 import {
   bytesOrNull,
   enumValue,

@@ -5,8 +5,8 @@ import { errorBody, publicError } from "../../base/error-body.ts";
 import { Fault } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import type { JsonObject } from "../../base/json.ts";
-import { toFault } from "../../http/response.ts";
 import { type ResponseStreamHandlers, takeStreamHandlers } from "../../http/response-stream.ts";
+import { toFault } from "../../http/response.ts";
 import type { WebSocketConnection, WebSocketHandlers } from "../../http/web-socket.ts";
 import { createEventSink, type EventSink } from "./event-sink.ts";
 import {

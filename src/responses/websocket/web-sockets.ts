@@ -1,11 +1,11 @@
 // The open WebSockets on /v1/responses: how many a key, an account and a network have, how long they live, and their end at a
 // shutdown.
 
-import { HOUR_MS } from "../../base/time.ts";
 import { Fault } from "../../base/fault.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
-import type { BodyQuota } from "../../http/request/body-quota.ts";
+import { HOUR_MS } from "../../base/time.ts";
 import type { Peer } from "../../http/request-context.ts";
+import type { BodyQuota } from "../../http/request/body-quota.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
 import { MESSAGE_MAX_BYTES, type WebSocketHandlers } from "../../http/web-socket.ts";
 import { createConnection, type ResponseConnection } from "./connection.ts";
 

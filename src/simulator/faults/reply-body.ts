@@ -1,10 +1,10 @@
 // Turns a reply into response bytes with the delays, chunk sizes and faults that its directives ask for.
 
 import { MINUTE_MS } from "../../base/time.ts";
-import type { DelayTimer } from "./delay-timer.ts";
-import type { Directives } from "./directives.ts";
 import type { ReplyTracker } from "../recorder.ts";
 import type { Frame, SimulatedWire } from "../wires/wire.ts";
+import type { DelayTimer } from "./delay-timer.ts";
+import type { Directives } from "./directives.ts";
 
 const HANG_MS = 10 * MINUTE_MS;
 const SLOW_SLICE_BYTES = 16;

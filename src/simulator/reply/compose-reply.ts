@@ -1,13 +1,13 @@
 // Composes a reply's content, independent of the wire.
 
-import type { NormalizedRequest, Tool } from "./normalized-request.ts";
-import { promptTokens } from "./normalized-request.ts";
 import { withoutDirectives, type Directives } from "../faults/directives.ts";
 import { hashText } from "./hash.ts";
-import { asksForJson, schemaInPrompt } from "./unsupported.ts";
+import type { NormalizedRequest, Tool } from "./normalized-request.ts";
+import { promptTokens } from "./normalized-request.ts";
 import type { CacheTokens } from "./prompt-cache.ts";
 import { schemaInstance } from "./schema-instance.ts";
 import { countTokens, cutToPieces, cutToTokens, fillerText } from "./tokens.ts";
+import { asksForJson, schemaInPrompt } from "./unsupported.ts";
 
 export type FinishReason = "done" | "stop_string" | "tool" | "length" | "refusal" | "filter";
 

@@ -1,8 +1,8 @@
 // Simulates a provider's prompt cache. Entries are hashes of prompt prefixes that end with a segment.
 
 import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
-import type { NormalizedRequest, CacheTtl } from "./normalized-request.ts";
 import { hashText } from "./hash.ts";
+import type { NormalizedRequest, CacheTtl } from "./normalized-request.ts";
 
 export interface CacheTokens {
   readonly cacheRead: number;

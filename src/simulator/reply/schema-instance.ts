@@ -1,7 +1,7 @@
 // Generates a value that is valid against a JSON schema, always the same one for the same schema.
 
-import { lookUp } from "../../base/look-up.ts";
 import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
+import { lookUp } from "../../base/look-up.ts";
 import { stringOrEmpty, stringsOf } from "../json.ts";
 
 /** From this depth on only required members are generated, so that recursive schemas terminate. */

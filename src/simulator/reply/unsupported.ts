@@ -1,11 +1,11 @@
 // Features that a model lacks if a directive says so. The messages are those of real providers.
 
+import type { Directives } from "../faults/directives.ts";
 import {
   invalidRequest,
   type InvalidRequest,
   type NormalizedRequest,
 } from "./normalized-request.ts";
-import type { Directives } from "../faults/directives.ts";
 
 export function unsupportedFeature(
   request: NormalizedRequest,

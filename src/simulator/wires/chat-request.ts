@@ -1,5 +1,7 @@
 // Parses a Chat Completions request.
 
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
+import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
 import {
   addMedia,
   addText,
@@ -12,8 +14,6 @@ import {
   type Tool,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
-import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import {
   cacheTtlOf,
   checkRange,

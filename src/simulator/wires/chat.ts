@@ -1,12 +1,12 @@
 // Simulates OpenAI's Chat Completions API.
 
-import { parseChatRequest } from "./chat-request.ts";
-import { base62From, hashText, hexFrom } from "../reply/hash.ts";
 import type { JsonObject } from "../../base/json.ts";
-import { openAiCommon } from "./openai-common.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
+import { base62From, hashText, hexFrom } from "../reply/hash.ts";
 import { openAiLogprobs } from "../reply/logprobs.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
+import { parseChatRequest } from "./chat-request.ts";
+import { openAiCommon } from "./openai-common.ts";
 import {
   dataEvent,
   applyUsageFault,

@@ -1,5 +1,7 @@
 // Parses a request to Amazon Bedrock's Converse.
 
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
+import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
 import {
   addMedia,
   addText,
@@ -13,8 +15,6 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
-import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import { claudeRulesError } from "./claude-rules.ts";
 import type { RequestMetadata } from "./wire.ts";
 

@@ -1,11 +1,11 @@
 // Simulates Amazon Bedrock's Converse API. Its streams are binary frames.
 
-import { encodeEventFrame } from "../../base/streams/aws-event-stream.ts";
-import { parseConverseRequest } from "./converse-request.ts";
-import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
 import type { JsonObject } from "../../base/json.ts";
+import { encodeEventFrame } from "../../base/streams/aws-event-stream.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
+import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
+import { parseConverseRequest } from "./converse-request.ts";
 import {
   JSON_CONTENT_TYPE,
   applyUsageFault,

@@ -1,11 +1,11 @@
 // Simulates embeddings: a unit vector that depends only on the input.
 
-import { invalidRequest, type InvalidRequest } from "../reply/normalized-request.ts";
-import { hashText, randomNumbers } from "../reply/hash.ts";
-import { objectOrEmpty, stringOrEmpty } from "../json.ts";
 import { arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
-import { checkRange, missingParameter } from "./openai-common.ts";
+import { objectOrEmpty, stringOrEmpty } from "../json.ts";
+import { hashText, randomNumbers } from "../reply/hash.ts";
+import { invalidRequest, type InvalidRequest } from "../reply/normalized-request.ts";
 import { countTokens } from "../reply/tokens.ts";
+import { checkRange, missingParameter } from "./openai-common.ts";
 
 const DEFAULT_DIMENSIONS = 1_536;
 const MAX_DIMENSIONS = 3_072;

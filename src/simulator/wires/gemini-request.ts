@@ -1,6 +1,8 @@
 // Parses requests to Gemini's generateContent and countTokens.
 
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import { lookUp } from "../../base/look-up.ts";
+import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
 import {
   addMedia,
   addText,
@@ -14,8 +16,6 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
-import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import type { RequestMetadata } from "./wire.ts";
 
 const LEVEL_TOKENS: Readonly<Record<string, number>> = {

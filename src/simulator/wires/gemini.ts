@@ -1,13 +1,13 @@
 // Simulates Google's Gemini API.
 
-import type { NormalizedRequest } from "../reply/normalized-request.ts";
-import { parseGeminiRequest } from "./gemini-request.ts";
-import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
-import { objectOrEmpty, stringOrEmpty } from "../json.ts";
 import type { JsonObject } from "../../base/json.ts";
+import { objectOrEmpty, stringOrEmpty } from "../json.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
+import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
 import { scoreTokens } from "../reply/logprobs.ts";
+import type { NormalizedRequest } from "../reply/normalized-request.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
+import { parseGeminiRequest } from "./gemini-request.ts";
 import {
   dataEvent,
   JSON_CONTENT_TYPE,

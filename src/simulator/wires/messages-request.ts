@@ -1,6 +1,8 @@
 // Parses requests to Anthropic's Messages and its token count.
 
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import { lookUp } from "../../base/look-up.ts";
+import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
 import {
   addMedia,
   addText,
@@ -14,8 +16,6 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
-import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import { claudeRulesError } from "./claude-rules.ts";
 import type { RequestMetadata } from "./wire.ts";
 

@@ -1,11 +1,11 @@
 // Simulates Anthropic's Messages API.
 
-import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { stringOrEmpty } from "../json.ts";
-import { parseMessagesRequest } from "./messages-request.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
+import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
+import { parseMessagesRequest } from "./messages-request.ts";
 import {
   namedEvent,
   applyUsageFault,

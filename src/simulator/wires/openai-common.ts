@@ -1,6 +1,8 @@
 // Errors, headers and request settings that OpenAI's two wires share.
 
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import { lookUp } from "../../base/look-up.ts";
+import { objectOrEmpty, stringOrEmpty } from "../json.ts";
 import {
   invalidRequest,
   type NormalizedRequest,
@@ -8,8 +10,6 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import { objectOrEmpty, stringOrEmpty } from "../json.ts";
-import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import type { ApiError, SimulatedWire } from "./wire.ts";
 
 type SharedMember =

@@ -1,5 +1,7 @@
 // Parses a request to the Responses API.
 
+import { arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
+import { objectOrEmpty, stringOrEmpty } from "../json.ts";
 import {
   addMedia,
   addText,
@@ -12,8 +14,6 @@ import {
   type Tool,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import { objectOrEmpty, stringOrEmpty } from "../json.ts";
-import { arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import {
   cacheTtlOf,
   checkRange,

@@ -1,13 +1,13 @@
 // Simulates OpenAI's Responses API.
 
-import { hashText, hexFrom, base62From, opaqueTextFrom } from "../reply/hash.ts";
-import { objectOrEmpty, stringsOf } from "../json.ts";
 import { arrayIn, isObject, type JsonObject } from "../../base/json.ts";
-import { openAiCommon } from "./openai-common.ts";
-import { parseResponsesRequest } from "./responses-request.ts";
+import { objectOrEmpty, stringsOf } from "../json.ts";
 import type { ToolCall, Reply } from "../reply/compose-reply.ts";
+import { hashText, hexFrom, base62From, opaqueTextFrom } from "../reply/hash.ts";
 import { openAiLogprobs } from "../reply/logprobs.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
+import { openAiCommon } from "./openai-common.ts";
+import { parseResponsesRequest } from "./responses-request.ts";
 import {
   namedEvent,
   applyUsageFault,

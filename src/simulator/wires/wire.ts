@@ -1,10 +1,10 @@
 // The interface of a simulated wire, and helpers that the wires share.
 
-import type { NormalizedRequest, InvalidRequest } from "../reply/normalized-request.ts";
-import type { Conversation } from "../reply/conversation-store.ts";
-import type { Directives } from "../faults/directives.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import type { Directives } from "../faults/directives.ts";
 import type { Reply } from "../reply/compose-reply.ts";
+import type { Conversation } from "../reply/conversation-store.ts";
+import type { NormalizedRequest, InvalidRequest } from "../reply/normalized-request.ts";
 
 /** One complete stream event. Text has LF line endings, which a directive may change. */
 export interface Frame {

@@ -1,11 +1,10 @@
 // Reads sums of usage. SQLite answers on the main thread, so every statement reads a short range, with a pause between
 // two of them for other requests.
 
-import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { toNano } from "../../base/money.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
 import { bucketOf, type LocalDays, localDaysOf, type TimeBuckets } from "../time-buckets.ts";
-import { toUsageRecord } from "../usage.ts";
 import {
   type Condition,
   type Dimension,
@@ -14,6 +13,7 @@ import {
   recordConditions,
   type UsageFilter,
 } from "../usage-filter.ts";
+import { toUsageRecord } from "../usage.ts";
 import { readPending } from "./pending.ts";
 import {
   addSums,

@@ -3,8 +3,8 @@
 // whatever the number of accounts.
 
 import { newId } from "../../base/id.ts";
-import { HOUR_MS } from "../../base/time.ts";
 import { type Nano, toNano } from "../../base/money.ts";
+import { HOUR_MS } from "../../base/time.ts";
 import type { Column, Tx } from "../../store/db.ts";
 import { listPriceOf } from "../list-price.ts";
 import { countFailures } from "../provider-failures.ts";

@@ -5,16 +5,16 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { launchBrowser } from "../../support/browser/chromium.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { eventually } from "../../support/eventually.ts";
-import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
-import { api } from "../fixtures.ts";
 import { type TestUser, createUser, makeOwner } from "../console-user.ts";
+import { api } from "../fixtures.ts";
 
 // The first start of a browser unpacks it.
 setDefaultTimeout(60_000);

@@ -4,14 +4,22 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { transferOwnership } from "../../../src/accounts/members.ts";
 import { findMethod, listMethods } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { findAutoTopUp } from "../../../src/billing/top-up/top-up-rows.ts";
+import { eventuallyPasses } from "../../support/eventually.ts";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { eventuallyPasses } from "../../support/eventually.ts";
-import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import {
+  type TestUser,
+  createUser,
+  makeDeveloper,
+  makeOwner,
+  visitPage,
+  textOf,
+} from "../console-user.ts";
 import {
   api,
   buyCredits,
@@ -21,14 +29,6 @@ import {
   readInvoice,
   invoiceAuditEntries,
 } from "../fixtures.ts";
-import {
-  type TestUser,
-  createUser,
-  makeDeveloper,
-  makeOwner,
-  visitPage,
-  textOf,
-} from "../console-user.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(60_000);

@@ -6,8 +6,8 @@ import path from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { launchBrowser } from "../../support/browser/chromium.ts";
 import { findPageIssues } from "../../support/browser/page-checks.ts";
-import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import { buyCredits, readInvoice } from "../fixtures.ts";
 
 const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];

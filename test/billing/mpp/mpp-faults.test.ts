@@ -10,8 +10,11 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
-import { createEvmMethod } from "../../../src/billing/mpp/evm-method.ts";
+import { Fault } from "../../../src/base/fault.ts";
+import { secret } from "../../../src/base/secret.ts";
+import { cancelOpenCheckout } from "../../../src/billing/billing-deps.ts";
 import { createChallenger } from "../../../src/billing/mpp/challenge.ts";
+import { createEvmMethod } from "../../../src/billing/mpp/evm-method.ts";
 import { createMppProtocol } from "../../../src/billing/mpp/mpp-protocol.ts";
 import type { MachinePaymentMethod } from "../../../src/billing/mpp/payment-method.ts";
 import {
@@ -25,9 +28,6 @@ import type {
   ProtocolResult,
 } from "../../../src/billing/payments/payment-protocol.ts";
 import { pollX402, type X402Deps } from "../../../src/billing/x402/x402-payments.ts";
-import { Fault } from "../../../src/base/fault.ts";
-import { secret } from "../../../src/base/secret.ts";
-import { cancelOpenCheckout } from "../../../src/billing/billing-deps.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402-facilitator.ts";

@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
-import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { beginPayment, tryReconcileInvoice } from "../../../src/billing/billing-deps.ts";
+import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { listTopUps } from "../../../src/billing/top-up/top-up-rows.ts";
-import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_USD, readWallet } from "../fixtures.ts";
 import {
   enableTopUp,

@@ -1,6 +1,7 @@
 // Two processes on one store with Stripe and the operator's command line: each payment is credited once.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import {
   createTempFolder,
   runPostern,
@@ -8,7 +9,7 @@ import {
   stopPostern,
   stopAll,
 } from "../../commands/run-postern.ts";
-import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -16,7 +17,6 @@ import {
   startGateway,
 } from "../../support/gateway.ts";
 import { testPostgres } from "../../support/stores/postgres.ts";
-import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   api,
   buyCredits,

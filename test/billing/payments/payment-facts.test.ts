@@ -10,18 +10,18 @@ import {
   test,
 } from "bun:test";
 import { array, assert, integer, nat, property, record } from "fast-check";
-import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
+import { MAX_NANO } from "../../../src/base/money.ts";
 import {
   feeOf,
   nanoOfCents,
   amountsDelta,
   remainingAmounts,
 } from "../../../src/billing/invoices/cents.ts";
+import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { ingestFacts } from "../../../src/billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../../src/billing/payments/manual-payments.ts";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
 import type { PaymentFact } from "../../../src/billing/payments/payment-processor.ts";
-import { MAX_NANO } from "../../../src/base/money.ts";
 import { deposit, getWallet } from "../../../src/ledger/ledger.ts";
 import { writeOffDebt } from "../../../src/ledger/payments/payments.ts";
 import { rejectionMessage } from "../../support/rejection.ts";

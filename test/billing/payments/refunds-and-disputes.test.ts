@@ -10,12 +10,12 @@ import {
   test,
 } from "bun:test";
 import { DAY_MS } from "../../../src/base/time.ts";
+import { beginPayment } from "../../../src/billing/billing-deps.ts";
 import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { handleCheckoutWebhook } from "../../../src/billing/payments/checkouts.ts";
-import { beginPayment } from "../../../src/billing/billing-deps.ts";
 import { listDebtors } from "../../../src/ledger/payments/payments.ts";
-import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_CENT, ledgerBalanceOf, NANO_PER_USD, readWallet } from "../fixtures.ts";
 import {
   expectLedgerMatchesStripe,

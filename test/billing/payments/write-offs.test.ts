@@ -8,8 +8,8 @@ import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
 } from "../../../src/operator/accounts/account-actions.ts";
-import { readTransferSums } from "../../../src/operator/report/transfer-sums.ts";
 import { readReport } from "../../../src/operator/report/report.ts";
+import { readTransferSums } from "../../../src/operator/report/transfer-sums.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import {
@@ -19,8 +19,8 @@ import {
   NANO_PER_USD,
   readWallet,
 } from "../fixtures.ts";
-import { type RandomInt, createRandom } from "../random.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
+import { type RandomInt, createRandom } from "../random.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(120_000);

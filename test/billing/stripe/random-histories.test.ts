@@ -2,19 +2,18 @@
 // of order, forged or lost. In the end the ledger must equal Stripe's balance to the cent.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { voidInvoice } from "../../../src/billing/invoices/invoices.ts";
-import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
-import { paymentsOfInvoice } from "../../../src/billing/payments/payment-rows.ts";
 import {
   cancelOpenCheckout,
   beginPayment,
   handleWebhook,
   tryReconcileInvoice,
 } from "../../../src/billing/billing-deps.ts";
-import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
+import { voidInvoice } from "../../../src/billing/invoices/invoices.ts";
+import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
+import { paymentsOfInvoice } from "../../../src/billing/payments/payment-rows.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
-import { type RandomInt, createRandom } from "../random.ts";
 import {
   enableTopUp,
   createBillingHarness,
@@ -22,6 +21,7 @@ import {
   saveMethod,
   type BillingHarness,
 } from "../harness.ts";
+import { type RandomInt, createRandom } from "../random.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(120_000);

@@ -9,6 +9,7 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -16,7 +17,7 @@ import {
   startGateway,
 } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
-import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { createUser, makeOwner, type TestUser, textOf, visitPage } from "../console-user.ts";
 import {
   api,
   buyCredits,
@@ -30,7 +31,6 @@ import {
   NANO_PER_USD,
   readWallet,
 } from "../fixtures.ts";
-import { createUser, makeOwner, type TestUser, textOf, visitPage } from "../console-user.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(60_000);

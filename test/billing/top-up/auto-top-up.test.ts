@@ -1,15 +1,15 @@
 // /v1/billing/auto-top-up: a key can read, lower and disable auto top-up, but not enable or raise it.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually } from "../../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { eventually } from "../../support/eventually.ts";
-import { api } from "../fixtures.ts";
 import { type TestUser, createUser, makeOwner, visitPage } from "../console-user.ts";
+import { api } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(60_000);

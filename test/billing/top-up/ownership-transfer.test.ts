@@ -5,13 +5,13 @@ import { transferOwnership } from "../../../src/accounts/members.ts";
 import { findMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { findAutoTopUp } from "../../../src/billing/top-up/top-up-rows.ts";
 import { getBudgets } from "../../../src/ledger/budgets.ts";
+import { eventually } from "../../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { eventually } from "../../support/eventually.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
   type TestUser,

@@ -12,9 +12,9 @@ import {
   stopAll,
 } from "../../commands/run-postern.ts";
 import { eventually } from "../../support/eventually.ts";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
 import { migratedPostgres } from "../../support/stores/postgres.ts";
-import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   api,
   NANO_PER_CENT,

@@ -10,20 +10,20 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { windowEnd } from "../../../src/base/spend-window.ts";
 import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
-import { revokeCharging, disableAutoTopUp } from "../../../src/billing/top-up/auto-top-up.ts";
-import { createInvoice, findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { cancelOpenCheckout, beginPayment } from "../../../src/billing/billing-deps.ts";
+import { createInvoice, findInvoice } from "../../../src/billing/invoices/invoices.ts";
+import { revokeCharging, disableAutoTopUp } from "../../../src/billing/top-up/auto-top-up.ts";
+import { getMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
+import { requirePaymentMethods } from "../../../src/billing/top-up/payment-methods.ts";
 import { failTopUp } from "../../../src/billing/top-up/top-up-outcome.ts";
 import { findAutoTopUp, listTopUps } from "../../../src/billing/top-up/top-up-rows.ts";
 import { processTopUps } from "../../../src/billing/top-up/top-up-worker.ts";
-import { getMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
-import { requirePaymentMethods } from "../../../src/billing/top-up/payment-methods.ts";
-import { windowEnd } from "../../../src/base/spend-window.ts";
 import { setFreeze } from "../../../src/ledger/freezes.ts";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
-import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   NANO_PER_CENT,
   expectLedgerValid,

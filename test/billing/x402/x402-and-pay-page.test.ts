@@ -1,16 +1,16 @@
 // An invoice cannot be paid with x402 and on a checkout page at the same time, whichever comes first.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { getInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { beginPayment, type BillingDeps } from "../../../src/billing/billing-deps.ts";
-import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
+import { getInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { paymentRequirementsFor } from "../../../src/billing/x402/messages.ts";
+import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
 import type { Db } from "../../../src/store/db.ts";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
 import { describeEachStore, STORE_KINDS, type TestStore } from "../../support/stores/stores.ts";
-import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   api,
   buyCredits,

@@ -2,25 +2,26 @@
 // settled payment is credited once, an unsettled one is not, and the agent is not asked to pay twice.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Payable } from "../../../src/billing/payments/payment-protocol.ts";
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import { Fault } from "../../../src/base/fault.ts";
+import { secret } from "../../../src/base/secret.ts";
+import { updateAgentPayment } from "../../../src/billing/payments/agent-payment-rows.ts";
+import type { Payable } from "../../../src/billing/payments/payment-protocol.ts";
+import { createChainClient } from "../../../src/billing/x402/chain-client.ts";
+import { createFacilitatorClient } from "../../../src/billing/x402/facilitator-client.ts";
+import {
+  transferIdOf,
+  parsePaymentHeader,
+  paymentRequirementsFor,
+} from "../../../src/billing/x402/messages.ts";
+import { findX402Payment } from "../../../src/billing/x402/x402-payment-rows.ts";
 import {
   type X402Deps,
   pollX402,
   type PaymentResult,
   acceptPayment,
 } from "../../../src/billing/x402/x402-payments.ts";
-import { secret } from "../../../src/base/secret.ts";
-import { createChainClient } from "../../../src/billing/x402/chain-client.ts";
-import { createFacilitatorClient } from "../../../src/billing/x402/facilitator-client.ts";
-import { findX402Payment } from "../../../src/billing/x402/x402-payment-rows.ts";
-import { updateAgentPayment } from "../../../src/billing/payments/agent-payment-rows.ts";
-import {
-  transferIdOf,
-  parsePaymentHeader,
-  paymentRequirementsFor,
-} from "../../../src/billing/x402/messages.ts";
+import { eventually } from "../../support/eventually.ts";
 import {
   startFacilitator,
   type TestFacilitator,
@@ -32,7 +33,6 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { eventually } from "../../support/eventually.ts";
 import { migratedPostgres } from "../../support/stores/postgres.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../../support/stores/stores.ts";
 import {

@@ -16,13 +16,13 @@ import OpenAI from "openai";
 import { DAY_MS } from "../../../src/base/time.ts";
 import { checkX402 } from "../../../src/commands/doctor/check-agent-payments.ts";
 import { readConfig } from "../../../src/config/config.ts";
+import { lintOpenApi } from "../../discovery/lint-openapi.ts";
 import {
   newWallet,
   startFacilitator,
   type TestFacilitator,
   type Wallet,
 } from "../../support/fakes/x402-facilitator.ts";
-import { lintOpenApi } from "../../discovery/lint-openapi.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -30,6 +30,7 @@ import {
   startGateway,
 } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
+import { createUser, makeOwner, textOf, visitPage } from "../console-user.ts";
 import {
   api,
   buyCredits,
@@ -44,7 +45,6 @@ import {
   pageText,
   readWallet,
 } from "../fixtures.ts";
-import { createUser, makeOwner, textOf, visitPage } from "../console-user.ts";
 import {
   challengeIn,
   fundedWallet,

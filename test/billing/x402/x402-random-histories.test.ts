@@ -3,13 +3,13 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Payable } from "../../../src/billing/payments/payment-protocol.ts";
-import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
-import { findX402Payment } from "../../../src/billing/x402/x402-payment-rows.ts";
 import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
 } from "../../../src/billing/x402/messages.ts";
+import { findX402Payment } from "../../../src/billing/x402/x402-payment-rows.ts";
+import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
 import {
   startFacilitator,
   type TestFacilitator,
@@ -17,8 +17,8 @@ import {
 } from "../../support/fakes/x402-facilitator.ts";
 import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
-import { type RandomInt, createRandom } from "../random.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
+import { type RandomInt, createRandom } from "../random.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
 // The first test starts PostgreSQL.

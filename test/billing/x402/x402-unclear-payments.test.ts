@@ -2,15 +2,15 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
-import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
 import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
 } from "../../../src/billing/x402/messages.ts";
-import { runInProcess } from "../../support/run-command.ts";
+import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
 import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
+import { runInProcess } from "../../support/run-command.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_CENT, expectLedgerValid, readWallet } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";

@@ -1,18 +1,12 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { challengeIn, fundedWallet, signPayment } from "../../billing/x402/wallet.ts";
+import { startFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { challengeIn, fundedWallet, signPayment } from "../../billing/x402/wallet.ts";
-import { startFacilitator } from "../../support/fakes/x402-facilitator.ts";
-import {
-  type RawProvider,
-  type RawReply,
-  type RawRequest,
-  startRawProvider,
-} from "../support/raw-provider.ts";
 import {
   bodyOf,
   errorOf,
@@ -26,6 +20,12 @@ import {
   USD,
   readWallet,
 } from "../support/harness.ts";
+import {
+  type RawProvider,
+  type RawReply,
+  type RawRequest,
+  startRawProvider,
+} from "../support/raw-provider.ts";
 
 const GATEWAY_KEY = "sk-gateway-0123456789abcdef";
 const CALLER_KEY = "sk-caller-0123456789abcdefghij";

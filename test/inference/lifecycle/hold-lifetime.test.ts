@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { SECOND_MS } from "../../../src/base/time.ts";
-import { DRAIN_MAX_MS } from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
 import {
   holdLifetimeMs,
   lastAttemptStartMs,
 } from "../../../src/inference/lifecycle/hold/hold-lifetime.ts";
+import { DRAIN_MAX_MS } from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
 import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
 import { ATTEMPTS_PER_CANDIDATE } from "../../../src/inference/upstream/attempt.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";

@@ -7,7 +7,6 @@ import {
 } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
-import { identicalModels, withModels } from "../support/models-file.ts";
 import {
   bodyOf,
   errorOf,
@@ -23,6 +22,7 @@ import {
   USD,
   readWallet,
 } from "../support/harness.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
 
 const CALLS = 64;
 const AFFORDED = 10n;

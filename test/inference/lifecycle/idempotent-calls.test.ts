@@ -9,9 +9,6 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { openSocketClient } from "../support/socket-client.ts";
-import { identicalModels, withModels } from "../support/models-file.ts";
-import { startRawProvider } from "../support/raw-provider.ts";
 import {
   type Api,
   bodyOf,
@@ -29,6 +26,9 @@ import {
   USD,
   withHeaders,
 } from "../support/harness.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import { startRawProvider } from "../support/raw-provider.ts";
+import { openSocketClient } from "../support/socket-client.ts";
 
 let gateway: Gateway;
 let account: TestAccount;

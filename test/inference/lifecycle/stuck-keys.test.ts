@@ -12,9 +12,9 @@ import { createLedger, deposit, startEpoch } from "../../../src/ledger/ledger.ts
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { writeCallRecords } from "../../../src/server/call-records.ts";
 import { type Db, UNAVAILABLE } from "../../../src/store/db.ts";
+import { openAccount, promoDeposit, startLedger, usageRecord } from "../../ledger/fixtures.ts";
 import { eventually } from "../../support/eventually.ts";
 import { describeEachStore, openStore } from "../../support/stores/stores.ts";
-import { openAccount, promoDeposit, startLedger, usageRecord } from "../../ledger/fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);

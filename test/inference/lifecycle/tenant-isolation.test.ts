@@ -1,20 +1,13 @@
 // Callers share circuits and provider accounts: one caller's requests must not affect the others.
 
 import { afterEach, describe, expect, test } from "bun:test";
+import { openRawConnection } from "../../http/raw-client.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { openRawConnection } from "../../http/raw-client.ts";
-import { identicalModels, withModels } from "../support/models-file.ts";
-import {
-  type RawProvider,
-  type RawReply,
-  type RawRequest,
-  startRawProvider,
-} from "../support/raw-provider.ts";
 import {
   bodyOf,
   grantCredits,
@@ -25,6 +18,13 @@ import {
   USD,
   withHeaders,
 } from "../support/harness.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import {
+  type RawProvider,
+  type RawReply,
+  type RawRequest,
+  startRawProvider,
+} from "../support/raw-provider.ts";
 
 const SSE = { "content-type": "text/event-stream" };
 const chunk = (delta: Json, finish: string | null = null) =>

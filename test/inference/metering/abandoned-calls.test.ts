@@ -3,13 +3,13 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { integer } from "../../../src/store/db.ts";
-import { abandonedPart } from "../../support/source/abandoned-calls-table.ts";
 import {
   type Gateway,
   registerAccount,
   startGateway,
   type TestAccount,
 } from "../../support/gateway.ts";
+import { abandonedPart } from "../../support/source/abandoned-calls-table.ts";
 import {
   bodyOf,
   errorOf,

@@ -6,13 +6,22 @@ import { generateKeyPairSync } from "node:crypto";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { integer, type Row } from "../../../src/store/db.ts";
-import { ABANDONED_KINDS, abandonedPart } from "../../support/source/abandoned-calls-table.ts";
 import {
   type Gateway,
   registerAccount,
   startGateway,
   type TestAccount,
 } from "../../support/gateway.ts";
+import { ABANDONED_KINDS, abandonedPart } from "../../support/source/abandoned-calls-table.ts";
+import { STORE_KINDS, type StoreKind } from "../../support/stores/stores.ts";
+import {
+  abandonedRequest,
+  type ContentKind,
+  CONTENT_KINDS,
+  PACE_MS,
+  STREAM_TEXTS,
+  type StreamedApi,
+} from "../support/abandoned-requests.ts";
 import {
   expectSettledLedger,
   grantCredits,
@@ -24,15 +33,6 @@ import {
   usageRecordsOf,
   waitUntil,
 } from "../support/harness.ts";
-import {
-  abandonedRequest,
-  type ContentKind,
-  CONTENT_KINDS,
-  PACE_MS,
-  STREAM_TEXTS,
-  type StreamedApi,
-} from "../support/abandoned-requests.ts";
-import { STORE_KINDS, type StoreKind } from "../../support/stores/stores.ts";
 import { withModels } from "../support/models-file.ts";
 import { openSocketClient } from "../support/socket-client.ts";
 import { type Leave, WAYS_OF_LEAVING } from "../support/ways-of-leaving.ts";

@@ -1,6 +1,7 @@
 // The estimate of a request's input, for calls that end before their usage: never below what providers have counted.
 
 import { describe, expect, test } from "bun:test";
+import { isObject, type JsonObject, parseObject } from "../../../src/base/json.ts";
 import { tokenTotals } from "../../../src/inference/metering/charge.ts";
 import { estimateInputTokens } from "../../../src/inference/metering/input-estimate.ts";
 import { estimateTextTokens } from "../../../src/inference/metering/text-estimate.ts";
@@ -8,7 +9,6 @@ import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/str
 import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { toolBounds } from "../../../src/inference/request/tool-bounds.ts";
-import { isObject, type JsonObject, parseObject } from "../../../src/base/json.ts";
 import {
   eventsOf,
   type Recording,

@@ -10,8 +10,6 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { openSocketClient } from "../support/socket-client.ts";
-import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
 import {
   grantCredits,
   type Json,
@@ -21,6 +19,8 @@ import {
   USD,
   readWallet,
 } from "../support/harness.ts";
+import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
+import { openSocketClient } from "../support/socket-client.ts";
 
 let gateway: Gateway | undefined;
 let provider: RawProvider | undefined;

@@ -8,8 +8,6 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { openSocketClient } from "../support/socket-client.ts";
-import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
 import {
   type Api,
   grantCredits,
@@ -20,6 +18,8 @@ import {
   USD,
   readWallet,
 } from "../support/harness.ts";
+import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
+import { openSocketClient } from "../support/socket-client.ts";
 
 type EnvPrefix =
   | "ANTHROPIC"

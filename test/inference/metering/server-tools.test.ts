@@ -2,20 +2,20 @@
 // accounts.
 
 import { afterEach, expect, test } from "bun:test";
-import { cardAt } from "../../../src/models/price-card.ts";
-import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
-import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
 import { withBilledSearches } from "../../../src/inference/metering/tool-terms.ts";
 import type { ParsedRequest } from "../../../src/inference/request/parse-request.ts";
 import { feeOfTool, toolBounds } from "../../../src/inference/request/tool-bounds.ts";
+import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
+import { cardAt } from "../../../src/models/price-card.ts";
+import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { type RawProvider, startRawProvider } from "../support/raw-provider.ts";
 import { errorOf, grantCredits, type Json, readWallet, USD } from "../support/harness.ts";
+import { type RawProvider, startRawProvider } from "../support/raw-provider.ts";
 
 let gateway: Gateway;
 let provider: RawProvider;

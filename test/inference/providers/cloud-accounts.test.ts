@@ -6,9 +6,16 @@ import { createHash, createHmac, generateKeyPairSync, verify } from "node:crypto
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { MINUTE_MS } from "../../../src/base/time.ts";
 import { checkProviders } from "../../../src/commands/doctor/check-providers.ts";
 import { readConfig } from "../../../src/config/config.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
 import {
   bodyOf,
   errorOf,
@@ -19,13 +26,6 @@ import {
   STREAMED_APIS,
   USD,
 } from "../support/harness.ts";
-import { MINUTE_MS } from "../../../src/base/time.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../../support/gateway.ts";
 import { startFaultyProvider } from "../support/routing-harness.ts";
 
 interface Cloud {

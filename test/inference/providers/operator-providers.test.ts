@@ -2,9 +2,9 @@
 
 import { expect, test } from "bun:test";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
+import { type Api, bodyOf, grantCredits, postCall, USD } from "../support/harness.ts";
 import { withModels } from "../support/models-file.ts";
 import { startRawProvider } from "../support/raw-provider.ts";
-import { type Api, bodyOf, grantCredits, postCall, USD } from "../support/harness.ts";
 
 test.each([
   ["with the version", "/v1", "/v1/chat/completions"],

@@ -1,13 +1,13 @@
 // How long the largest accepted bodies hold the event loop: the CPU time of one iteration, at most 100 ms per megabyte.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { grantCredits, USD } from "../support/harness.ts";
 import {
   type Gateway,
   registerAccount,
   startGateway,
   type TestAccount,
 } from "../../support/gateway.ts";
+import { grantCredits, USD } from "../support/harness.ts";
 
 const CPU_MS_PER_MB = 100;
 const BYTES_PER_MB = 1_000_000;

@@ -1,9 +1,9 @@
 // Routing by earlier calls: sticky conversations, provider statistics, and providers that are down.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { bodyOf, grantCredits, type Json, postCall, USD } from "../support/harness.ts";
 import { MINUTE_MS } from "../../../src/base/time.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
+import { bodyOf, grantCredits, type Json, postCall, USD } from "../support/harness.ts";
 import { startRoutingHarness, type RoutingHarness } from "../support/routing-harness.ts";
 
 const ANY = { provider: { allow_fallbacks: true } };

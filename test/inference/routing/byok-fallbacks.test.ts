@@ -3,6 +3,12 @@
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
 import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import {
   bodyOf,
   expectSettledLedger,
   grantCredits,
@@ -12,12 +18,6 @@ import {
   USD,
   readWallet,
 } from "../support/harness.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../../support/gateway.ts";
 import { type FaultyProvider, startFaultyProvider } from "../support/routing-harness.ts";
 
 let gateway: Gateway;

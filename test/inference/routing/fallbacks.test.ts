@@ -3,6 +3,8 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { nanoFromUsd } from "../../../src/base/money.ts";
+import { type TestAccount, registerAccount } from "../../support/gateway.ts";
+import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
   bodyOf,
   errorOf,
@@ -18,8 +20,6 @@ import {
   USD,
   readWallet,
 } from "../support/harness.ts";
-import { type TestAccount, registerAccount } from "../../support/gateway.ts";
-import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
   type ProviderId,
   PRICES,

@@ -1,6 +1,7 @@
 // Routing preferences in the request: how they are validated, what they select, and that providers never receive them.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { type TestAccount, registerAccount } from "../../support/gateway.ts";
 import {
   bodyOf,
   errorOf,
@@ -9,7 +10,6 @@ import {
   postCall,
   STREAMED_APIS,
 } from "../support/harness.ts";
-import { type TestAccount, registerAccount } from "../../support/gateway.ts";
 import { startRoutingHarness, type RoutingHarness } from "../support/routing-harness.ts";
 
 let harness: RoutingHarness;

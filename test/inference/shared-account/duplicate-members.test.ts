@@ -3,9 +3,9 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { memberSpans } from "../../../src/inference/request/json-edit.ts";
-import { rejectAmbiguousMembers } from "../../../src/inference/request/ambiguous-members.ts";
 import { isObject } from "../../../src/base/json.ts";
+import { rejectAmbiguousMembers } from "../../../src/inference/request/ambiguous-members.ts";
+import { memberSpans } from "../../../src/inference/request/json-edit.ts";
 import {
   type Gateway,
   registerAccount,

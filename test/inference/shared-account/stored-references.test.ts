@@ -2,6 +2,7 @@
 // allowed here, so that references are recognized in any field.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { rejectStoredReferences } from "../../../src/inference/shared-account/reject-references.ts";
 import {
   type Api,
   callApi,
@@ -12,7 +13,6 @@ import {
   type Wire,
   WIRES,
 } from "../../translation/support/harness.ts";
-import { rejectStoredReferences } from "../../../src/inference/shared-account/reject-references.ts";
 import { POSITIONS, SECRET } from "./reference-positions.ts";
 
 let harness: Harness;

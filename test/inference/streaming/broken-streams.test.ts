@@ -6,7 +6,6 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { identicalModels, withModels } from "../support/models-file.ts";
 import {
   type Api,
   bodyOf,
@@ -22,6 +21,7 @@ import {
   STREAMED_APIS,
   USD,
 } from "../support/harness.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
 
 const TIMEOUTS = { firstByteMs: 700, replyMs: 700, idleMs: 700, streamMs: 20_000 };
 

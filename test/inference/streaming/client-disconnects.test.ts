@@ -7,11 +7,6 @@ import {
   startGateway,
 } from "../../support/gateway.ts";
 import {
-  openSocketClient,
-  countOpenFiles,
-  disconnectManyClients,
-} from "../support/socket-client.ts";
-import {
   bodyOf,
   expectSettledLedger,
   grantCredits,
@@ -23,6 +18,11 @@ import {
   USD,
   readWallet,
 } from "../support/harness.ts";
+import {
+  openSocketClient,
+  countOpenFiles,
+  disconnectManyClients,
+} from "../support/socket-client.ts";
 
 const CLIENTS = 2_000;
 const STREAM = "[[sim: tokens=150 chunks=150 pace=10]] go on";

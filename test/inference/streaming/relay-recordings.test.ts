@@ -2,12 +2,12 @@
 
 import { describe, expect, test } from "bun:test";
 import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
-import { integer } from "../../../src/store/db.ts";
 import { tokenTotals } from "../../../src/inference/metering/charge.ts";
-import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
+import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
+import { integer } from "../../../src/store/db.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   type Recording,
@@ -15,13 +15,7 @@ import {
   replayBytes,
   skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
-import { withModels } from "../support/models-file.ts";
-import {
-  seededRandom,
-  randomCuts,
-  type RawRequest,
-  startRawProvider,
-} from "../support/raw-provider.ts";
+import { sampleRecordings } from "../../wires/sample-recordings.ts";
 import {
   type Api,
   errorOf,
@@ -32,7 +26,13 @@ import {
   usageRecordOf,
   USD,
 } from "../support/harness.ts";
-import { sampleRecordings } from "../../wires/sample-recordings.ts";
+import { withModels } from "../support/models-file.ts";
+import {
+  seededRandom,
+  randomCuts,
+  type RawRequest,
+  startRawProvider,
+} from "../support/raw-provider.ts";
 
 interface Case {
   readonly recording: Recording;

@@ -3,14 +3,14 @@
 import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
-import { scratchFolder } from "../../support/scratch-folder.ts";
-import { bodyOf, postCall } from "./harness.ts";
 import {
   type Gateway,
   type GatewayOptions,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
+import { scratchFolder } from "../../support/scratch-folder.ts";
+import { bodyOf, postCall } from "./harness.ts";
 
 export interface FaultyProvider {
   readonly url: string;

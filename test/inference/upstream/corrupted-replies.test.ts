@@ -13,13 +13,6 @@ import {
   skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
 import { sampleRecordings } from "../../wires/sample-recordings.ts";
-import { identicalModels, withModels } from "../support/models-file.ts";
-import {
-  seededRandom,
-  randomCuts,
-  type RawReply,
-  startRawProvider,
-} from "../support/raw-provider.ts";
 import {
   bodyOf,
   errorOf,
@@ -31,6 +24,13 @@ import {
   STREAMED_APIS,
   USD,
 } from "../support/harness.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import {
+  seededRandom,
+  randomCuts,
+  type RawReply,
+  startRawProvider,
+} from "../support/raw-provider.ts";
 
 const MODELS = 200;
 const MUTATIONS = process.env["POSTERN_FULL"] === "1" ? 600 : 200;

@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from "bun:test";
 import { secret } from "../../../src/base/secret.ts";
-import { redact } from "../../../src/inference/upstream/redact.ts";
-import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import type { Credential } from "../../../src/inference/providers/credentials.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { redact } from "../../../src/inference/upstream/redact.ts";
 
 const [provider] = PROVIDERS;
 if (provider === undefined) throw new Error("there is no provider");

@@ -6,14 +6,6 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
-import { openSocketClient } from "../support/socket-client.ts";
-import { identicalModels, withModels } from "../support/models-file.ts";
-import {
-  type RawProvider,
-  type RawReply,
-  type RawRequest,
-  startRawProvider,
-} from "../support/raw-provider.ts";
 import {
   bodyOf,
   errorOf,
@@ -25,6 +17,14 @@ import {
   usageRecordsOf,
   USD,
 } from "../support/harness.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import {
+  type RawProvider,
+  type RawReply,
+  type RawRequest,
+  startRawProvider,
+} from "../support/raw-provider.ts";
+import { openSocketClient } from "../support/socket-client.ts";
 
 const KEY = "sk-canary-0123456789abcdef0123456789";
 const OK = JSON.stringify({

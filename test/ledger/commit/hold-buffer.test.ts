@@ -3,17 +3,17 @@
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { HOUR_MS } from "../../../src/base/time.ts";
+import { type BufferedDb, bufferHolds } from "../../../src/ledger/commit/hold-buffer.ts";
 import type { HoldRequest, SettleRequest } from "../../../src/ledger/decide.ts";
-import { adjust } from "../../../src/ledger/payments/adjustments.ts";
 import { deposit, getWallet, type Ledger } from "../../../src/ledger/ledger.ts";
+import { adjust } from "../../../src/ledger/payments/adjustments.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
-import { type BufferedDb, bufferHolds } from "../../../src/ledger/commit/hold-buffer.ts";
 import { type Db, type Reader, text, UNAVAILABLE, integer } from "../../../src/store/db.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";
 import { eventually } from "../../support/eventually.ts";
-import { openStoreAt, openStore, type TestStore } from "../../support/stores/stores.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
+import { openStoreAt, openStore, type TestStore } from "../../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "../fixtures.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 12);

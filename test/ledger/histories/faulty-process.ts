@@ -1,12 +1,12 @@
 // A process that can crash before or after a commit, or lose the reply of one.
 
+import type { BufferedDb } from "../../../src/ledger/commit/hold-buffer.ts";
 import {
   createLedger,
   type Ledger,
   type LedgerDeps,
   startEpoch,
 } from "../../../src/ledger/ledger.ts";
-import type { BufferedDb } from "../../../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { insertUsage } from "../../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";

@@ -7,8 +7,8 @@ import { bufferHolds } from "../../../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { describeEachStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
 import { runPlans } from "./generators.ts";
-import { emptyStatistics } from "./run-statistics.ts";
 import { runHistories } from "./run-histories.ts";
+import { emptyStatistics } from "./run-statistics.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);

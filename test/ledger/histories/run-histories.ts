@@ -7,6 +7,8 @@ import { deposit, heartbeat } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
+import { openAccount, usageRecord } from "../fixtures.ts";
+import { startFaultyProcess, type FaultyProcess } from "./faulty-process.ts";
 import {
   type AdminPlan,
   type CallPlan,
@@ -16,14 +18,6 @@ import {
   type RunPlan,
 } from "./generators.ts";
 import {
-  applyOperation,
-  type ModelOperation,
-  balances,
-  budgetUsed,
-  type Clock,
-  emptyModel,
-} from "./reference-model.ts";
-import {
   type HistoryAccount,
   findLinearization,
   keyIdsOf,
@@ -32,9 +26,15 @@ import {
   modelSummary,
   type Thread,
 } from "./linearizability.ts";
+import {
+  applyOperation,
+  type ModelOperation,
+  balances,
+  budgetUsed,
+  type Clock,
+  emptyModel,
+} from "./reference-model.ts";
 import type { RunStatistics } from "./run-statistics.ts";
-import { startFaultyProcess, type FaultyProcess } from "./faulty-process.ts";
-import { openAccount, usageRecord } from "../fixtures.ts";
 
 const SWEEP: Thread = [
   { operations: [{ kind: "select dead" }], replies: [null] },

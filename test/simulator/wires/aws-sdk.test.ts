@@ -1,5 +1,6 @@
 // The official AWS client against the simulated Bedrock.
 
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   type BedrockRuntimeClient,
   ConverseCommand,
@@ -8,7 +9,6 @@ import {
   type ConverseStreamOutput,
   CountTokensCommand,
 } from "@aws-sdk/client-bedrock-runtime";
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createEventFrameParser } from "../../../src/base/streams/aws-event-stream.ts";
 import { bedrockClient } from "../../translation/support/bedrock-client.ts";
 import {

@@ -1,9 +1,9 @@
 // Checks that every page must pass, in all display modes.
 
 import { expect, test } from "bun:test";
-import type axe from "axe-core";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import type axe from "axe-core";
 import type { Page } from "playwright-core";
 import { type BrowserWindow, type DisplayMode, SCREEN_SIZES } from "./chromium.ts";
 

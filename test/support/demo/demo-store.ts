@@ -10,8 +10,8 @@ import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import { hourCharges } from "../../../src/ledger/hour-charges.ts";
 import { bucketAccount, insertTransfers, SYSTEM_ACCOUNTS } from "../../../src/ledger/rows.ts";
 import { insertUsage } from "../../../src/usage/insert-usage.ts";
-import type { UsageRecord } from "../../../src/usage/usage.ts";
 import { rollUpUsage } from "../../../src/usage/rollup/roll-up.ts";
+import type { UsageRecord } from "../../../src/usage/usage.ts";
 import {
   createUser,
   makeDeveloper,

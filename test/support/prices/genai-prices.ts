@@ -3,9 +3,9 @@
 
 import { z } from "zod";
 import { HOUR_MS, SECOND_MS } from "../../../src/base/time.ts";
-import type { Meter } from "../../../src/models/price.ts";
 import type { PriceRow } from "../../../src/models/list-prices.ts";
 import type { Pricing } from "../../../src/models/price-card.ts";
+import type { Meter } from "../../../src/models/price.ts";
 
 const Amount = z.union([
   z.string(),

@@ -4,12 +4,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { utcDay } from "../../../src/base/time.ts";
-import { comparePrices, differenceText } from "../../../src/models/price-differences.ts";
 import {
   parsePriceTable,
   priceTableText,
   type PriceTable,
 } from "../../../src/models/list-prices.ts";
+import { comparePrices, differenceText } from "../../../src/models/price-differences.ts";
 import { ROOT } from "../source/source-files.ts";
 import { mergePrices, type Disagreement } from "./merge.ts";
 import { downloadSources } from "./sources.ts";

@@ -11,14 +11,14 @@ import {
   ROLE_PERMISSIONS,
   ROLES,
 } from "../../../src/accounts/members.ts";
-import { readConfig, SETTINGS } from "../../../src/config/config.ts";
-import { createServer } from "../../../src/server/server.ts";
-import { grantedScopes, SCOPE_NAMES, SCOPES } from "../../../src/http/scopes.ts";
-import type { Route } from "../../../src/http/route.ts";
-import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
-import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { COMMANDS } from "../../../src/commands/commands.ts";
 import { usageLine } from "../../../src/commands/help.ts";
+import { readConfig, SETTINGS } from "../../../src/config/config.ts";
+import type { Route } from "../../../src/http/route.ts";
+import { grantedScopes, SCOPE_NAMES, SCOPES } from "../../../src/http/scopes.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
+import { createServer } from "../../../src/server/server.ts";
 import { ABANDONED_KINDS, abandonedCallRows } from "./abandoned-calls-table.ts";
 import { IMPORT_LAW } from "./import-law.ts";
 import { filesUnder, readText, ROOT } from "./source-files.ts";

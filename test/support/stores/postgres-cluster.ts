@@ -1,9 +1,9 @@
 // A primary and its streaming standby, which tests kill, restart, cut off and promote.
 
-import { SQL } from "bun";
 import { spawn } from "node:child_process";
 import path from "node:path";
 import { createInterface } from "node:readline";
+import { SQL } from "bun";
 import { eventually } from "../eventually.ts";
 
 export const PRIMARY = 0;

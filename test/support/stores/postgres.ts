@@ -1,9 +1,9 @@
 // A PostgreSQL server for tests: the test runner's, or one of this process that stops with it.
 
-import { SQL } from "bun";
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import path from "node:path";
+import { SQL } from "bun";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { filesUnder } from "../source/source-files.ts";

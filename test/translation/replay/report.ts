@@ -1,8 +1,8 @@
 // The results of a replay as text.
 
 import { isAboutContent, isAboutMeaning } from "./refusals.ts";
-import type { PairResult } from "./replay-requests.ts";
 import type { ReplyResult } from "./replay-replies.ts";
+import type { PairResult } from "./replay-requests.ts";
 
 export function requestReport(results: readonly PairResult[]): string {
   const lines = ["Requests that a provider accepted, sent to another model:", ""];

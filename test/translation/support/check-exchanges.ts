@@ -1,12 +1,11 @@
 // Checks everything that passed through the gateway, at the end of each test file of this folder.
 
 import { expect } from "bun:test";
+import { expectSettledLedger } from "../../inference/support/harness.ts";
+import { sseEvents } from "../../wires/stream-helpers.ts";
 import { validateChatStream } from "../../wires/validate-chat-stream.ts";
 import { validateMessagesStream } from "../../wires/validate-messages-stream.ts";
 import { validateResponsesStream } from "../../wires/validate-responses-stream.ts";
-import { expectSettledLedger } from "../../inference/support/harness.ts";
-import { sseEvents } from "../../wires/stream-helpers.ts";
-import { hasSpecs, loadSpecs, type OpenApiSpecs } from "./openapi-specs.ts";
 import {
   APIS,
   type ClientExchange,
@@ -16,6 +15,7 @@ import {
   type Harness,
   WIRES,
 } from "./harness.ts";
+import { hasSpecs, loadSpecs, type OpenApiSpecs } from "./openapi-specs.ts";
 
 export interface CheckOptions {
   /** Whether to skip this exchange. */

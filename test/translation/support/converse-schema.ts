@@ -1,7 +1,6 @@
 // Validates Converse requests, replies and events by the schemas in the AWS client: known members, required members,
 // exactly one member of a union, types and enum values.
 
-import { isObject } from "../../../src/base/json.ts";
 import {
   AudioFormat,
   CachePointType,
@@ -20,6 +19,7 @@ import {
   ToolUseType,
   VideoFormat,
 } from "@aws-sdk/client-bedrock-runtime";
+import { isObject } from "../../../src/base/json.ts";
 
 /** The schemas have no enum values; only the client's types tell which member has which enum. */
 const ENUM_VALUES: Readonly<Record<string, Readonly<Record<string, string>>>> = {

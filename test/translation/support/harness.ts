@@ -8,7 +8,6 @@ import { createOpenAI } from "@ai-sdk/openai";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
-import { scratchFolder } from "../../support/scratch-folder.ts";
 import { grantCredits, USD } from "../../inference/support/harness.ts";
 import {
   type TestAccount,
@@ -16,6 +15,7 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
+import { scratchFolder } from "../../support/scratch-folder.ts";
 
 export const APIS = ["chat", "responses", "messages"] as const;
 export type Api = (typeof APIS)[number];

@@ -1,18 +1,18 @@
 // Renders docs/site/translation.md from observed outcomes and from the wires' own tables.
 
-import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/canonical/reply.ts";
-import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
-import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { errorBody, publicError } from "../../../src/base/error-body.ts";
 import {
   HINT_FIELDS,
   type HintGroup,
   NATIVE_HINTS,
 } from "../../../src/inference/canonical/hints.ts";
+import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/canonical/reply.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
-import { errorBody, publicError } from "../../../src/base/error-body.ts";
 import { writeContext } from "../../wires/stream-helpers.ts";
-import { type Feature, FEATURES } from "./request-features.ts";
 import { type Api, APIS, type Json, type Wire, WIRES } from "./harness.ts";
+import { type Feature, FEATURES } from "./request-features.ts";
 
 export interface FeatureOutcome {
   readonly api: Api;

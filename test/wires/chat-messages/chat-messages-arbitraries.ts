@@ -8,7 +8,6 @@ import type {
   Part,
   ToolResultPart,
 } from "../../../src/inference/canonical/parts.ts";
-import { closedSchema } from "../closed-schema.ts";
 import type { CanonicalReply, Choice, Finish } from "../../../src/inference/canonical/reply.ts";
 import type {
   CanonicalRequest,
@@ -16,6 +15,7 @@ import type {
   ToolChoice,
   Turn,
 } from "../../../src/inference/canonical/request.ts";
+import { closedSchema } from "../closed-schema.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 
 /** A schema that every provider takes as it is. */

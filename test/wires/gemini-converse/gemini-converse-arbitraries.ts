@@ -7,7 +7,6 @@ import type {
   Part,
   ToolResultPart,
 } from "../../../src/inference/canonical/parts.ts";
-import { closedSchema } from "../closed-schema.ts";
 import type { CanonicalReply, Choice, Finish } from "../../../src/inference/canonical/reply.ts";
 import type {
   CanonicalRequest,
@@ -17,6 +16,7 @@ import type {
 } from "../../../src/inference/canonical/request.ts";
 import type { ReplyReadContext } from "../../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { closedSchema } from "../closed-schema.ts";
 
 export type OutboundName = "gemini" | "converse";
 export const ORIGIN = { provider: "acme", model: "deep-1" };

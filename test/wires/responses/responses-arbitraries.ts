@@ -11,7 +11,6 @@ import type {
   ToolResultPart,
   WireName,
 } from "../../../src/inference/canonical/parts.ts";
-import { closedSchema } from "../closed-schema.ts";
 import type { CanonicalReply, Finish } from "../../../src/inference/canonical/reply.ts";
 import type {
   CanonicalRequest,
@@ -19,6 +18,7 @@ import type {
   ToolChoice,
   Turn,
 } from "../../../src/inference/canonical/request.ts";
+import { closedSchema } from "../closed-schema.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 import { ORIGIN } from "../stream-helpers.ts";
 

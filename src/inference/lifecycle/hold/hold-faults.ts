@@ -13,8 +13,8 @@ import {
 import type { BudgetState } from "../../../ledger/budget-rules.ts";
 import type { HoldOutcome } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
-import type { ParsedRequest } from "../../request/parse-request.ts";
 import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
+import type { ParsedRequest } from "../../request/parse-request.ts";
 
 const MIN_SUGGESTED_PURCHASE_USD = 10n;
 

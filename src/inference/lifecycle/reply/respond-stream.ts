@@ -10,24 +10,24 @@ import { hasInputTokens } from "../../metering/charge.ts";
 import { usageSoFar } from "../../metering/usage/stream-meter.ts";
 import { createStreamMeter } from "../../metering/usage/usage.ts";
 import { createEventPipeline } from "../../streaming/event-pipeline.ts";
-import { relayStream } from "../../streaming/relay.ts";
 import type {
   ShutdownSignals,
   StreamFailure,
   StreamTimeouts,
 } from "../../streaming/relay-options.ts";
+import { relayStream } from "../../streaming/relay.ts";
 import type { SharedTimer } from "../../streaming/shared-timer.ts";
 import { createAwsFrameParser } from "../../upstream/aws-frames.ts";
 import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-reply.ts";
 import { transportFault } from "../../upstream/transport-fault.ts";
 import type { HeldCall } from "../call.ts";
-import { drainMsFor } from "./client-disconnect.ts";
 import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
+import { settle, type SettleDeps } from "../settle.ts";
+import { drainMsFor } from "./client-disconnect.ts";
 import { createReplyRecorder } from "./idempotent-reply.ts";
 import { chargeStream, chargeUsage } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
-import { settle, type SettleDeps } from "../settle.ts";
 
 export interface RespondStreamDeps {
   readonly settle: SettleDeps;

@@ -5,11 +5,11 @@ import type { StickyRouting } from "../../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../../upstream/read-reply.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
+import { settle } from "../settle.ts";
 import { toStoredReply } from "./idempotent-reply.ts";
 import { chargeUsage, NOTHING_BILLED } from "./meter.ts";
 import { respondStream, type RespondStreamDeps } from "./respond-stream.ts";
 import { responseHeaders } from "./response-headers.ts";
-import { settle } from "../settle.ts";
 
 export interface RespondDeps extends RespondStreamDeps {
   readonly recordProvider: StickyRouting["record"];

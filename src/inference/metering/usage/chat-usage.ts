@@ -1,21 +1,10 @@
 // Usage on the chat wire (OpenAI's Chat Completions). Most providers implement it, and they count differently.
 
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 import { memoize } from "../../../base/memoize.ts";
 import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
-import { addFee, readFeeCounts, type Fees } from "./fee-counts.ts";
 import type { ScanPlan } from "./event-scanner.ts";
-import { splitInput, splitOutput } from "./token-breakdown.ts";
-import {
-  createUsageMeter,
-  detectError,
-  setModel,
-  addAudio,
-  addText,
-  utf8Bytes,
-  type StreamMeter,
-  type UsageReader,
-  type StreamState,
-} from "./stream-meter.ts";
+import { addFee, readFeeCounts, type Fees } from "./fee-counts.ts";
 import {
   valueAt,
   readCount,
@@ -28,7 +17,18 @@ import {
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
-import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
+import {
+  createUsageMeter,
+  detectError,
+  setModel,
+  addAudio,
+  addText,
+  utf8Bytes,
+  type StreamMeter,
+  type UsageReader,
+  type StreamState,
+} from "./stream-meter.ts";
+import { splitInput, splitOutput } from "./token-breakdown.ts";
 
 /** How a provider differs from OpenAI. */
 interface ChatUsageRule {

@@ -1,14 +1,8 @@
 // Usage on the converse wire (AWS Bedrock). Input excludes cached tokens; a stream reports usage in its last frame.
 
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 import type { Usage } from "../../../base/usage-meters.ts";
 import { readFeeCounts } from "./fee-counts.ts";
-import {
-  createUsageMeter,
-  addText,
-  utf8Bytes,
-  type StreamMeter,
-  type StreamState,
-} from "./stream-meter.ts";
 import {
   valueAt,
   readCount,
@@ -20,7 +14,13 @@ import {
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
-import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
+import {
+  createUsageMeter,
+  addText,
+  utf8Bytes,
+  type StreamMeter,
+  type StreamState,
+} from "./stream-meter.ts";
 
 const COUNT_PATHS: readonly Path[] = [["inputTokens"], ["outputTokens"], ["totalTokens"]];
 const CACHE_READ_PATHS: readonly Path[] = [["cacheReadInputTokens"], ["cacheReadInputTokenCount"]];

@@ -1,7 +1,7 @@
 // Usage of embeddings: input only.
 
+import { objectIn } from "../../../base/json.ts";
 import type { Usage } from "../../../base/usage-meters.ts";
-import { splitInput } from "./token-breakdown.ts";
 import {
   valueAt,
   readCount,
@@ -13,7 +13,7 @@ import {
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
-import { objectIn } from "../../../base/json.ts";
+import { splitInput } from "./token-breakdown.ts";
 
 // OpenAI and compatible providers, Voyage, Cohere, Gemini.
 const INPUT_PATHS: readonly Path[] = [

@@ -1,20 +1,9 @@
 // Usage on the gemini wire (generateContent). Thoughts are not part of the candidates' count, cached tokens are part of the
 // prompt's, and every chunk of a stream has a usage object of which only the last counts.
 
+import { arrayIn, indexIn, objectIn, type JsonObject } from "../../../base/json.ts";
 import type { TokenMeter, Usage } from "../../../base/usage-meters.ts";
 import type { Fees } from "./fee-counts.ts";
-import { splitInput, splitOutput } from "./token-breakdown.ts";
-import {
-  createUsageMeter,
-  detectError,
-  setModel,
-  addText,
-  readEvent,
-  type StreamMeter,
-  type StreamState,
-  usageSoFar,
-  utf8Bytes,
-} from "./stream-meter.ts";
 import {
   valueAt,
   readCount,
@@ -26,7 +15,18 @@ import {
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
-import { arrayIn, indexIn, objectIn, type JsonObject } from "../../../base/json.ts";
+import {
+  createUsageMeter,
+  detectError,
+  setModel,
+  addText,
+  readEvent,
+  type StreamMeter,
+  type StreamState,
+  usageSoFar,
+  utf8Bytes,
+} from "./stream-meter.ts";
+import { splitInput, splitOutput } from "./token-breakdown.ts";
 
 const COUNT_PATHS: readonly Path[] = [
   ["promptTokenCount"],

@@ -1,17 +1,10 @@
 // Usage on the messages wire (Anthropic). Input excludes cached tokens, later events of a stream correct earlier ones field
 // by field, and a reply may consist of several iterations, each priced separately.
 
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
-import { addFee, readFeeCounts } from "./fee-counts.ts";
 import type { ScanPlan } from "./event-scanner.ts";
-import {
-  createUsageMeter,
-  detectError,
-  setModel,
-  addText,
-  type StreamMeter,
-  type StreamState,
-} from "./stream-meter.ts";
+import { addFee, readFeeCounts } from "./fee-counts.ts";
 import {
   valueAt,
   readCount,
@@ -24,7 +17,14 @@ import {
   clampToWhole,
   type ReadNotes,
 } from "./read-numbers.ts";
-import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
+import {
+  createUsageMeter,
+  detectError,
+  setModel,
+  addText,
+  type StreamMeter,
+  type StreamState,
+} from "./stream-meter.ts";
 
 const ITERATIONS_MAX = 64;
 // The fields kept from the usage objects of a stream.

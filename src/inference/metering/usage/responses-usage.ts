@@ -1,19 +1,10 @@
 // Usage on the responses wire (OpenAI). The terminal event of a stream reports usage; tool uses that are charged per call
 // appear as output items.
 
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 import type { Usage } from "../../../base/usage-meters.ts";
-import { addFee, readFeeCounts, type Fees } from "./fee-counts.ts";
 import type { ScanPlan } from "./event-scanner.ts";
-import { splitInput, splitOutput } from "./token-breakdown.ts";
-import {
-  createUsageMeter,
-  detectError,
-  setModel,
-  addAudio,
-  addText,
-  type StreamMeter,
-  type StreamState,
-} from "./stream-meter.ts";
+import { addFee, readFeeCounts, type Fees } from "./fee-counts.ts";
 import {
   valueAt,
   readCount,
@@ -26,7 +17,16 @@ import {
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
-import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
+import {
+  createUsageMeter,
+  detectError,
+  setModel,
+  addAudio,
+  addText,
+  type StreamMeter,
+  type StreamState,
+} from "./stream-meter.ts";
+import { splitInput, splitOutput } from "./token-breakdown.ts";
 
 const TERMINAL_EVENTS = [
   "response.completed",

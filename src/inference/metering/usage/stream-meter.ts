@@ -1,7 +1,8 @@
 // The stream meter shared by all wires. It takes one event at a time and keeps counts and names, never the text.
 
-import type { FeeMeter, Usage } from "../../../base/usage-meters.ts";
+import { objectIn, type JsonObject, parseJson } from "../../../base/json.ts";
 import { readSse, type SseEvent } from "../../../base/streams/sse.ts";
+import type { FeeMeter, Usage } from "../../../base/usage-meters.ts";
 import {
   createEventScanner,
   needsParse,
@@ -9,7 +10,6 @@ import {
   type ScanPlan,
 } from "./event-scanner.ts";
 import { ownMember, readName } from "./read-numbers.ts";
-import { objectIn, type JsonObject, parseJson } from "../../../base/json.ts";
 
 // The first events of a stream are parsed in full until one names the model.
 const FULLY_PARSED_FIRST_EVENTS = 4;

@@ -1,5 +1,6 @@
 // Reads usage from a provider's reply or stream, on every wire.
 
+import { parseJson } from "../../../base/json.ts";
 import type { Usage } from "../../../base/usage-meters.ts";
 import { createChatStreamMeter, usageOfChat } from "./chat-usage.ts";
 import { createConverseStreamMeter, usageOfConverse } from "./converse-usage.ts";
@@ -7,7 +8,6 @@ import { usageOfEmbeddings } from "./embeddings-usage.ts";
 import { createGeminiStreamMeter, usageOfGemini } from "./gemini-usage.ts";
 import { createMessagesStreamMeter, usageOfMessages } from "./messages-usage.ts";
 import { createResponsesStreamMeter, usageOfResponses } from "./responses-usage.ts";
-import { parseJson } from "../../../base/json.ts";
 import type { StreamMeter } from "./stream-meter.ts";
 
 const REPLY_READERS = {

@@ -1,19 +1,19 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import type { Usage } from "../../../../src/base/usage-meters.ts";
 import { createSseParser } from "../../../../src/base/streams/sse.ts";
-import { formatSse } from "../../../support/format-sse.ts";
+import type { Usage } from "../../../../src/base/usage-meters.ts";
+import {
+  readEvent,
+  usageSoFar,
+  scanEvent,
+} from "../../../../src/inference/metering/usage/stream-meter.ts";
 import {
   createStreamMeter,
   usageOf,
   type MeteredWire,
   type StreamedWire,
 } from "../../../../src/inference/metering/usage/usage.ts";
-import {
-  readEvent,
-  usageSoFar,
-  scanEvent,
-} from "../../../../src/inference/metering/usage/stream-meter.ts";
+import { formatSse } from "../../../support/format-sse.ts";
 import { chatUsage } from "./usage-harness.ts";
 
 const WIRES: readonly MeteredWire[] = [

@@ -1,5 +1,5 @@
-import { lookUp } from "../../../../base/look-up.ts";
 import type { ChatCompletion } from "openai/resources/chat/completions";
+import { lookUp } from "../../../../base/look-up.ts";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 type ChatFinish = ChatCompletion.Choice["finish_reason"];

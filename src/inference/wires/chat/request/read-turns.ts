@@ -13,6 +13,7 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
+import { readArguments } from "../../../canonical/call-arguments.ts";
 import type {
   CacheBreakpoint,
   Citation,
@@ -24,7 +25,6 @@ import type {
   ToolCallPart,
   ToolResultPart,
 } from "../../../canonical/parts.ts";
-import { readArguments } from "../../../canonical/call-arguments.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 import type { Turn } from "../../../canonical/request.ts";
 import {

@@ -1,4 +1,5 @@
 import type { JsonObject } from "../../../../base/json.ts";
+import { REASONING_DIALECT_FIELDS } from "../../../canonical/hints.ts";
 import {
   addFieldLoss,
   addToleratedLoss,
@@ -7,7 +8,6 @@ import {
   takeNativeFields,
 } from "../../../canonical/loss.ts";
 import type { CanonicalRequest, Effort, RequestField } from "../../../canonical/request.ts";
-import { REASONING_DIALECT_FIELDS } from "../../../canonical/hints.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
 import {
   writeCacheKey,

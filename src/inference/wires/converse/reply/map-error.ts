@@ -1,6 +1,6 @@
-import { lookUp } from "../../../../base/look-up.ts";
 import type { FaultCode } from "../../../../base/fault.ts";
 import { isObject, objectIn, stringIn } from "../../../../base/json.ts";
+import { lookUp } from "../../../../base/look-up.ts";
 import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 
 /** The runtime's exceptions, by lower-cased name, from error replies and stream frames. */

@@ -1,5 +1,5 @@
-import { lookUp } from "../../../../base/look-up.ts";
 import type { BlockedReason, FinishReason as SdkFinish } from "@google/genai";
+import { lookUp } from "../../../../base/look-up.ts";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 const FROM_GEMINI = {

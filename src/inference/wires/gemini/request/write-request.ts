@@ -1,7 +1,7 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import { addFieldLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
-import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
 import { GEMINI_SCHEMA } from "../../../canonical/reduced-schema.ts";
+import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
 import {
   addJsonInstruction,
   emulateByTool,

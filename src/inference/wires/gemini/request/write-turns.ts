@@ -9,6 +9,7 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
+import { withOpeningTurn } from "../../../canonical/opening-turn.ts";
 import type {
   FilePart,
   ImagePart,
@@ -19,7 +20,6 @@ import type {
   ToolCallPart,
 } from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
-import { withOpeningTurn } from "../../../canonical/opening-turn.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { checkToolInput } from "../../tool-checks.ts";

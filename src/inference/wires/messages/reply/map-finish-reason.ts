@@ -1,5 +1,5 @@
-import { lookUp } from "../../../../base/look-up.ts";
 import type { StopReason } from "@anthropic-ai/sdk/resources/messages/messages";
+import { lookUp } from "../../../../base/look-up.ts";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 const FROM_MESSAGES = {

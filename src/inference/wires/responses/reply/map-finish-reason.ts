@@ -1,6 +1,6 @@
-import { lookUp } from "../../../../base/look-up.ts";
 import type { Response, ResponseStatus } from "openai/resources/responses/responses";
 import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
+import { lookUp } from "../../../../base/look-up.ts";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 type IncompleteReason = NonNullable<Response.IncompleteDetails["reason"]>;

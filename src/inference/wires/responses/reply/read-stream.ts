@@ -1,5 +1,5 @@
-import { lookUp } from "../../../../base/look-up.ts";
 import { arrayIn, type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
+import { lookUp } from "../../../../base/look-up.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
 import type { CanonicalEvent } from "../../../canonical/events.ts";
 import {
