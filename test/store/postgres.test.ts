@@ -218,12 +218,20 @@ describe("the store on PostgreSQL", () => {
   test("opens as many connections as the pool size", async () => {
     for (const poolSize of [2, 5]) {
       const other = openPostgres(store.location.address, { poolSize });
-      const pids = await Promise.all(
-        Array.from({ length: 40 }, () =>
-          other.write((tx) => tx.get("select pg_backend_pid() as pid")),
-        ),
+      const all = Promise.withResolvers<void>();
+      const pids = new Set<unknown>();
+      const transactions = Array.from({ length: poolSize }, () =>
+        other.write(async (tx) => {
+          pids.add((await tx.get("select pg_backend_pid() as pid"))?.["pid"]);
+          if (pids.size === poolSize) all.resolve();
+          await all.promise;
+        }),
       );
-      expect(new Set(pids.map((row) => row?.["pid"])).size).toBe(poolSize);
+      await all.promise;
+      const next = await other.write((tx) => tx.get("select pg_backend_pid() as pid"));
+      await Promise.all(transactions);
+      expect(pids.has(next?.["pid"])).toBe(true);
+      expect(pids.size).toBe(poolSize);
       await other.close();
     }
   });
