@@ -187,12 +187,14 @@ describe("a gateway whose event loop stays delayed", () => {
     const gateway = await startGateway({ shedsLoad: true });
     const account = await registerAccount(gateway);
     const post = (api: "chat" | "messages" | "responses"): Promise<Response> =>
-      postCall(gateway, account, api, bodyOf(api, "[[sim: tokens=1]] hello"));
+      postCall(gateway, account, api, bodyOf(api, "[[sim: tokens=1 latency=300]] hello"));
     for (const api of ["chat", "messages", "responses"] as const) {
       let refused: Response | undefined;
       await eventually(async () => {
-        const calls = Array.from({ length: 300 }, () => post(api));
-        for (let pause = 0; pause < 10; pause++) {
+        // Calls keep arriving while the first ones wait for the provider and the loop is delayed.
+        const calls: Promise<Response>[] = [];
+        for (let turn = 0; turn < 10; turn++) {
+          calls.push(...Array.from({ length: 40 }, () => post(api)));
           blockLoop(50);
           await new Promise((resolve) => setImmediate(resolve));
         }
