@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { Table } from "../http/pages/components/table.tsx";
 import { type ModelRecordJson, toModelRecord } from "../models/api-record.ts";
 import type { Catalog } from "../models/catalog.ts";
-import { pricePerMillion, tokensShort } from "./model-pages/model-list.ts";
+import { PRICE_COLUMNS, pricePerMillion, tokensShort } from "./model-pages/model-list.ts";
 
 export interface HomeModelDeps {
   readonly catalog: { current(): Catalog };
@@ -51,14 +51,7 @@ export function HomeModels({ models }: { readonly models: readonly ModelRecordJs
       <div class="card">
         <Table
           label="Prices of the newest models"
-          columns={[
-            { name: "Model" },
-            { name: "Provider", isExtra: true },
-            { name: "Context", isNumber: true, isExtra: true },
-            { name: "Input", isNumber: true },
-            { name: "Cached", isNumber: true, isExtra: true },
-            { name: "Output", isNumber: true },
-          ]}
+          columns={PRICE_COLUMNS}
           rows={models.map((model) => [
             <a href={`/models/${model.id}`}>{model.name}</a>,
             model.owned_by,

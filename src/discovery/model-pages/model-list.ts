@@ -1,6 +1,7 @@
 // The models on the public pages: their API records, filtered and sorted.
 
 import { formatMilliseconds } from "../../base/format.ts";
+import type { Column } from "../../http/pages/components/table.tsx";
 import type { ModelRecordJson } from "../../models/api-record.ts";
 
 export const SORT_ORDERS = ["name", "input", "output", "context", "latency", "uptime"] as const;
@@ -56,6 +57,16 @@ export function abilitiesOf(model: ModelRecordJson): readonly string[] {
   const modalities = model.input_modalities.filter((modality) => !VISION_OR_TEXT.has(modality));
   return [...model.supported, ...modalities];
 }
+
+/** The first columns of every table of models. */
+export const PRICE_COLUMNS: readonly Column[] = [
+  { name: "Model" },
+  { name: "Provider", isExtra: true },
+  { name: "Context", isNumber: true, isExtra: true },
+  { name: "Input", isNumber: true },
+  { name: "Cached", isNumber: true, isExtra: true },
+  { name: "Output", isNumber: true },
+];
 
 /** `$2.50` for a price of 0.0000025 per token: the price of a million. */
 export function pricePerMillion(price: unknown): string {

@@ -10,6 +10,7 @@ import {
   durationText,
   type ModelListQuery,
   MODELS_PER_PAGE,
+  PRICE_COLUMNS,
   pricePerMillion,
   selectModels,
   SORT_ORDERS,
@@ -147,12 +148,7 @@ interface ModelTableProps {
 }
 
 const COLUMNS: readonly Column[] = [
-  { name: "Model" },
-  { name: "Provider", isExtra: true },
-  { name: "Context", isNumber: true, isExtra: true },
-  { name: "Input", isNumber: true },
-  { name: "Cached", isNumber: true, isExtra: true },
-  { name: "Output", isNumber: true },
+  ...PRICE_COLUMNS,
   {
     name: "First token",
     title: "Median time to the first token, last 24 hours",
