@@ -16,6 +16,7 @@ import { usageRecord } from "../ledger/fixtures.ts";
 import { skipUnless } from "../support/skip.ts";
 import { defaultRoutes } from "../support/source/generated-docs.ts";
 import { filesUnder, readText, ROOT } from "../support/source/source-files.ts";
+import { ALL_OPTIONS } from "./chart-options.ts";
 
 const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-deploy-"));
 afterAll(() => rmSync(tempFolder, { recursive: true, force: true }), 60_000);
@@ -221,14 +222,7 @@ describe("deploy/helm", () => {
   });
 
   test.skipIf(skipHelm)("renders every object with all options on", () => {
-    const { stdout, status } = render(
-      "baseUrl=https://gateway.example.com",
-      "existingSecret=postern",
-      "autoscaling.enabled=true",
-      "serviceMonitor.enabled=true",
-      "ingress.enabled=true",
-      "ingress.host=gateway.example.com",
-    );
+    const { stdout, status } = render(...ALL_OPTIONS);
     expect(status).toBe(0);
     const kinds = parseAllDocuments(stdout).map((document) => String(document.get("kind")));
     expect(kinds.toSorted()).toEqual([

@@ -7,19 +7,13 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { skipUnless } from "../support/skip.ts";
 import { filesUnder, readText, ROOT } from "../support/source/source-files.ts";
+import { ALL_OPTIONS } from "./chart-options.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "postern-validators-"));
 const unit = path.join(folder, "postern.service");
 const manifests = path.join(folder, "manifests.yaml");
 const CHART = "deploy/helm/postern";
-const VALUES = [
-  "baseUrl=https://gateway.example.com",
-  "existingSecret=postern",
-  "autoscaling.enabled=true",
-  "serviceMonitor.enabled=true",
-  "ingress.enabled=true",
-  "ingress.host=gateway.example.com",
-].flatMap((value) => ["--set", value]);
+const VALUES = ALL_OPTIONS.flatMap((value) => ["--set", value]);
 const WORKFLOWS = filesUnder(".github/workflows", /\.yaml$/).map(({ path: file }) => file);
 const COMPOSE = "deploy/compose/compose.yaml";
 

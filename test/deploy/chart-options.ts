@@ -1,0 +1,10 @@
+// Values of the Helm chart that turn on every option.
+
+export const ALL_OPTIONS: readonly string[] = [
+  "baseUrl=https://gateway.example.com",
+  "existingSecret=postern",
+  "autoscaling.enabled=true",
+  "serviceMonitor.enabled=true",
+  "ingress.enabled=true",
+  "ingress.host=gateway.example.com",
+];
