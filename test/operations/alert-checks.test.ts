@@ -1,4 +1,4 @@
-// What the operator is told of: each condition raises its alert on the webhook and by email, and its end resolves it.
+// Operator alerts: each condition raises its alert on the webhook and by email, and the alert is resolved when the condition ends.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";

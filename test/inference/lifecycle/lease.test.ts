@@ -31,7 +31,7 @@ describe("a gateway that was suspended for longer than its lease", () => {
     await gate.stop();
   });
 
-  /** What another process does that has seen no heartbeat for 30 s. Sweeps nothing if the heartbeat is just then. */
+  /** What another process does that has seen no heartbeat for 30 s. Sweeps nothing if a heartbeat arrives in between. */
   const sweepAsDead = async (): Promise<number> => {
     const { db } = gateway.server;
     const rows = await db.all("select name, epoch, seen_at from process");
