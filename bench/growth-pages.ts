@@ -1,7 +1,7 @@
 // Times every page of the console over HTTP with a session, as a person with a browser waits for it.
 
 import { claimWorkspace } from "../src/accounts/members.ts";
-import { secret as asSecret } from "../src/base/secret.ts";
+import { secret as asSecret } from "../src/base/crypto/secret.ts";
 import { DAY_MS } from "../src/base/time.ts";
 import { loadMasterSecret } from "../src/config/master-secret.ts";
 import { recordPerson } from "../src/people/people.ts";

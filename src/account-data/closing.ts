@@ -4,7 +4,7 @@
 import { lockWorkspace } from "../accounts/members.ts";
 import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { Fault } from "../base/fault.ts";
-import { usdText } from "../base/money.ts";
+import { usdText } from "../base/money/money.ts";
 import { DAY_MS } from "../base/time.ts";
 import { timestamp } from "../http/schemas.ts";
 import { findFreeze, setClosing } from "../ledger/freezes.ts";

@@ -6,7 +6,7 @@ import { listInvitations } from "../accounts/invitations.ts";
 import { listMembers, memberCursor } from "../accounts/members.ts";
 import { toAuditEntryRecord } from "../audit/api-record.ts";
 import { listAuditEntries } from "../audit/audit.ts";
-import { usdText } from "../base/money.ts";
+import { usdText } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { toInvoiceRecord } from "../billing/invoices/invoice-record.ts";
 import { listInvoices } from "../billing/invoices/invoices.ts";

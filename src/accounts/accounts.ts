@@ -2,7 +2,7 @@
 
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { type Nano, NANO_PER_CREDIT } from "../base/money.ts";
+import { type Nano, NANO_PER_CREDIT } from "../base/money/money.ts";
 import { type Reader, text, textOrNull, type Tx, integer, integerOrNull } from "../store/db.ts";
 
 /** Specification, Limits: 0.05 USD. */

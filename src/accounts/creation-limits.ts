@@ -3,7 +3,7 @@
 
 import { isIP } from "node:net";
 import { Fault } from "../base/fault.ts";
-import { type Nano, toNano } from "../base/money.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
 import { DAY_MS, HOUR_MS, SECOND_MS } from "../base/time.ts";
 import { prefixOf } from "../http/request/client-ip.ts";
 import { integer, text, type Tx } from "../store/db.ts";

@@ -1,9 +1,9 @@
 // Invitations to a workspace. It owns the table invitation. An invitation is bound to an email address, which the
 // invited person must have verified. It is shown after sign-in, and sent by email where an SMTP server is set.
 
-import { emailError, foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import { emailError, foldEmail } from "../base/text/email.ts";
 import { DAY_MS } from "../base/time.ts";
 import {
   enumValue,

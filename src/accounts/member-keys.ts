@@ -3,8 +3,8 @@
 // others create none. A developer changes only keys that they created, and raises nothing.
 
 import { Fault } from "../base/fault.ts";
-import { formatUsdExact } from "../base/format.ts";
-import { type Nano, maxNano, toNano } from "../base/money.ts";
+import { type Nano, maxNano, toNano } from "../base/money/money.ts";
+import { formatUsdExact } from "../base/text/format.ts";
 import { grantedScopes, MODEL_CALL_SCOPES, type Scope } from "../http/scopes.ts";
 import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
 import { type KeySettings, replacedField } from "../keys/key-settings.ts";

@@ -2,8 +2,8 @@
 // workspace has one owner: `owner_of` is unique.
 
 import { Fault } from "../base/fault.ts";
-import { type Nano, toNano } from "../base/money.ts";
-import { type LimitWindow, toLimitWindow } from "../base/spend-window.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import { type LimitWindow, toLimitWindow } from "../base/money/spend-window.ts";
 import {
   enumValue,
   type Reader,

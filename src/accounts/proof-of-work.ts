@@ -2,9 +2,14 @@
 // and kept nowhere; a solved one is recorded until it expires, so that it works once. It owns the table solved_challenge.
 
 import { createHash, timingSafeEqual } from "node:crypto";
-import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
+import {
+  deriveKey,
+  fingerprint,
+  fingerprints,
+  type MasterSecret,
+} from "../base/crypto/encryption.ts";
+import { randomBase62 } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
-import { randomBase62 } from "../base/secret.ts";
 import { MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { timestamp } from "../http/schemas.ts";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { NextStep } from "../base/fault.ts";
-import { creditsOf, type Nano, usdOf, usdText } from "../base/money.ts";
+import { creditsOf, type Nano, usdOf, usdText } from "../base/money/money.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/api-record.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";

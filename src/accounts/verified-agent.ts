@@ -1,7 +1,7 @@
 // An agent whose signature was verified, and what it may create.
 
 import { Fault } from "../base/fault.ts";
-import type { Nano } from "../base/money.ts";
+import type { Nano } from "../base/money/money.ts";
 import type { Tx } from "../store/db.ts";
 import { spendOnce } from "./proof-of-work.ts";
 

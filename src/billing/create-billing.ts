@@ -1,6 +1,6 @@
 // Creates the billing service: the payment processor from the settings, the callbacks, and the periodic work.
 
-import type { MasterSecret } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
 import type { Log } from "../base/log.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { clampDueTimes, type DueTable } from "../store/clamp-due.ts";

@@ -2,7 +2,7 @@
 
 import type { MemberChange } from "../accounts/members.ts";
 import { recordAuditEntry } from "../audit/audit.ts";
-import { creditsOf } from "../base/money.ts";
+import { creditsOf } from "../base/money/money.ts";
 import { emitEvent } from "../events/events.ts";
 import { emitBalanceEvents, onMemberChange } from "../events/producers.ts";
 import { networksOf } from "../http/request/client-ip.ts";

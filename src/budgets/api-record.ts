@@ -1,7 +1,7 @@
 // The public record of a workspace's budgets.
 
 import { z } from "zod";
-import { usdText } from "../base/money.ts";
+import { usdText } from "../base/money/money.ts";
 import { timestamp } from "../http/schemas.ts";
 import type { BudgetState } from "../ledger/budget-rules.ts";
 import type { BudgetStates } from "../ledger/budgets.ts";

@@ -4,7 +4,7 @@
 import { lockWorkspace } from "../accounts/members.ts";
 import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
-import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money.ts";
+import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { emitBudgetEvents } from "../events/producers.ts";
 import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
 import { type BudgetStates, setBudgets } from "../ledger/budgets.ts";

@@ -1,7 +1,7 @@
 // The rows of claim attempts. Owns the table claim_attempt.
 
 import { type Role, ROLES } from "../accounts/members.ts";
-import { toNano } from "../base/money.ts";
+import { toNano } from "../base/money/money.ts";
 import { maxId } from "../base/pagination.ts";
 import {
   type Reader,

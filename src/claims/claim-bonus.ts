@@ -3,7 +3,7 @@
 // are free to create, so the bonuses of a day have a budget as well.
 
 import { newId } from "../base/id.ts";
-import { type Nano, NANO_PER_USD } from "../base/money.ts";
+import { type Nano, NANO_PER_USD } from "../base/money/money.ts";
 import { DAY_MS } from "../base/time.ts";
 import { grant } from "../ledger/ledger.ts";
 import type { Reader, Tx } from "../store/db.ts";

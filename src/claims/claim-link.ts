@@ -1,14 +1,14 @@
 // The claim link and the short-lived encrypted cookie that replaces its query: a token in the address bar would end up
 // in histories, previews and logs.
 
-import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import {
   deriveKey,
   encrypt,
   decrypt,
   type MasterSecret,
   type DerivedKey,
-} from "../base/encryption.ts";
+} from "../base/crypto/encryption.ts";
+import { createCookieBuilder, readCookie } from "../base/network/cookie.ts";
 
 export const CLAIM_PATH = "/claim";
 

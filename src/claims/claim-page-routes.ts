@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { roleOf } from "../accounts/members.ts";
-import type { MasterSecret } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault, type FaultOptions } from "../base/fault.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
 import { PAGE_ROUTE } from "../http/pages/page-route.ts";

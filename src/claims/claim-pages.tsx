@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import type { Role } from "../accounts/members.ts";
-import { formatUsd, pluralize } from "../base/format.ts";
+import { formatUsd, pluralize } from "../base/text/format.ts";
 import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";

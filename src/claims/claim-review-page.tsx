@@ -3,7 +3,7 @@
 // seconds: who asks, what comes with it, the risk, and two buttons of the same size.
 
 import type { Child } from "hono/jsx";
-import { formatAge, formatDuration, formatUsd, pluralize } from "../base/format.ts";
+import { formatAge, formatDuration, formatUsd, pluralize } from "../base/text/format.ts";
 import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";

@@ -1,7 +1,7 @@
 // The facts shown to a human who decides on a claim, read in one snapshot.
 
 import { listAllMembers } from "../accounts/members.ts";
-import type { Nano } from "../base/money.ts";
+import type { Nano } from "../base/money/money.ts";
 import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { type Db, text, integer, textOrNull } from "../store/db.ts";

@@ -8,12 +8,17 @@ import {
   roleOf,
   claimWorkspace,
 } from "../accounts/members.ts";
-import { emailError, foldEmail } from "../base/email.ts";
-import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
+import {
+  deriveKey,
+  fingerprint,
+  fingerprints,
+  type MasterSecret,
+} from "../base/crypto/encryption.ts";
+import { randomBase62, randomDigits, timingSafeEqualText } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import type { Nano } from "../base/money.ts";
-import { randomBase62, randomDigits, timingSafeEqualText } from "../base/secret.ts";
+import type { Nano } from "../base/money/money.ts";
+import { emailError, foldEmail } from "../base/text/email.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import {

@@ -1,7 +1,7 @@
 // Email addresses of claims: which spellings are one mailbox, and how an address is masked.
 
-import { foldEmail } from "../base/email.ts";
 import { lookUp } from "../base/look-up.ts";
+import { foldEmail } from "../base/text/email.ts";
 
 interface MailboxRules {
   /** The canonical domain of the provider. */

@@ -1,7 +1,7 @@
 // Parses the key choices of the review form. An invalid choice changes nothing: the page is shown again.
 
-import { MAX_NANO, nanoFromUsd } from "../base/money.ts";
-import { LIMIT_WINDOWS, type LimitWindow } from "../base/spend-window.ts";
+import { MAX_NANO, nanoFromUsd } from "../base/money/money.ts";
+import { LIMIT_WINDOWS, type LimitWindow } from "../base/money/spend-window.ts";
 import type { KeyChoice } from "./key-choices.ts";
 
 export type FormFields = Readonly<Record<string, string | undefined>>;

@@ -1,7 +1,7 @@
 // A new owner's choices about the existing keys of the account: keep, limit or revoke each.
 
-import type { Nano } from "../base/money.ts";
-import type { LimitWindow } from "../base/spend-window.ts";
+import type { Nano } from "../base/money/money.ts";
+import type { LimitWindow } from "../base/money/spend-window.ts";
 import { grantedScopes, MODEL_CALL_SCOPES } from "../http/scopes.ts";
 import { changeKey, getKey, type Key, listKeysFrom, revokeKey } from "../keys/keys.ts";
 import type { Reader, Tx } from "../store/db.ts";

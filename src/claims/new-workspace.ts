@@ -4,7 +4,7 @@
 import { type Account, createAccount } from "../accounts/accounts.ts";
 import { claimWorkspace } from "../accounts/members.ts";
 import { Fault } from "../base/fault.ts";
-import type { Nano } from "../base/money.ts";
+import type { Nano } from "../base/money/money.ts";
 import type { Key, Keys } from "../keys/keys.ts";
 import { openWallet } from "../ledger/ledger.ts";
 import { integer, type Tx } from "../store/db.ts";

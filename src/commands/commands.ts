@@ -1,7 +1,7 @@
 // All commands by name, and the dispatch of a command line.
 
 import { Fault } from "../base/fault.ts";
-import { closestName } from "../base/suggest.ts";
+import { closestName } from "../base/text/suggest.ts";
 import { isUnavailable } from "../store/db.ts";
 import { adminAccountCommands } from "./admin/account-commands.ts";
 import { adminCommands } from "./admin/admin-commands.ts";

@@ -1,6 +1,6 @@
 // `postern move`: copies the store of the settings to the other kind of store and proves that the copy is complete.
 
-import { secret } from "../base/secret.ts";
+import { secret } from "../base/crypto/secret.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
 import { verifyLedger, type Verification } from "../ledger/verify/verify.ts";

@@ -1,7 +1,7 @@
 // Settings of the payments that agents make themselves: x402, and the method `tempo` of Machine Payments.
 
 import { z } from "zod";
-import { secret } from "../base/secret.ts";
+import { secret } from "../base/crypto/secret.ts";
 import type { TempoOptions } from "../billing/tempo/tempo-method.ts";
 import { httpUrl } from "./schema.ts";
 import {

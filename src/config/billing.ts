@@ -1,7 +1,7 @@
 // Settings of billing: the seller, purchase limits and payment processors.
 
 import { z } from "zod";
-import { type Secret, secret } from "../base/secret.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 
 interface SettingDoc {
   readonly defaultValue: string;

@@ -1,11 +1,11 @@
 // The only reader of the environment. Validates every setting and reports all errors at once, each with its variable.
 
 import { z } from "zod";
-import { emailError } from "../base/email.ts";
-import { isLoopbackHost } from "../base/loopback.ts";
-import type { Nano } from "../base/money.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
+import type { Nano } from "../base/money/money.ts";
+import { isLoopbackHost } from "../base/network/loopback.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
-import { type Secret, secret } from "../base/secret.ts";
+import { emailError } from "../base/text/email.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 import { parsePostgresUrl } from "../store/postgres-url.ts";
 import {

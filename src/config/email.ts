@@ -1,8 +1,8 @@
 // Settings of emails: the SMTP server and the sender.
 
 import { z } from "zod";
-import { emailError } from "../base/email.ts";
-import { type Secret, secret } from "../base/secret.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
+import { emailError } from "../base/text/email.ts";
 
 export interface EmailConfig {
   readonly url: Secret;

@@ -1,7 +1,7 @@
 // Settings of sign-in: the OpenID Connect provider, and the port of the bundled one.
 
 import { z } from "zod";
-import { type Secret, secret } from "../base/secret.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 import { commaSeparated, integer } from "./schema.ts";
 
 /** The OpenID Connect issuer that signs people in. */

@@ -14,8 +14,8 @@ import {
 } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
-import type { MasterSecret } from "../base/encryption.ts";
-import { randomBase62, type Secret, secret } from "../base/secret.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
+import { randomBase62, type Secret, secret } from "../base/crypto/secret.ts";
 
 const SECRET_CHARACTERS = 43;
 const MIN_CHARACTERS = 32;

@@ -1,8 +1,8 @@
 // Settings of the operator pages and of the alerts for operators.
 
 import { z } from "zod";
-import { emailError, foldEmail } from "../base/email.ts";
-import { type Secret, secret } from "../base/secret.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
+import { emailError, foldEmail } from "../base/text/email.ts";
 import { httpUrl, integer } from "./schema.ts";
 
 const VERIFY_HOURS_MAX = 720;

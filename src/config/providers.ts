@@ -2,7 +2,7 @@
 // a provider's row names.
 
 import { readFileSync } from "node:fs";
-import { type Secret, secret } from "../base/secret.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 
 /** The fields of a provider's row that name its settings. */

@@ -2,7 +2,7 @@
 
 import { isIP } from "node:net";
 import { z } from "zod";
-import { type Nano, nanoFromUsd } from "../base/money.ts";
+import { type Nano, nanoFromUsd } from "../base/money/money.ts";
 
 export const httpUrl = z
   .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })

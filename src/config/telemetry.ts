@@ -1,7 +1,7 @@
 // Settings of telemetry, with OpenTelemetry's own names.
 
 import { z } from "zod";
-import { type Secret, secret } from "../base/secret.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 import { httpUrl, commaSeparated } from "./schema.ts";
 
 export const TELEMETRY_SETTINGS: Readonly<

@@ -1,6 +1,6 @@
 // A misspelled setting would otherwise be ignored.
 
-import { closestName } from "../base/suggest.ts";
+import { closestName } from "../base/text/suggest.ts";
 
 /** Clients keep their API key in it, perhaps in the shell that also starts the gateway. */
 const CLIENT_KEY_VARIABLE = "POSTERN_API_KEY";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { STARTING_CREDIT } from "../accounts/accounts.ts";
-import { type Nano, nanoFromUsd } from "../base/money.ts";
+import { type Nano, nanoFromUsd } from "../base/money/money.ts";
 import { commaSeparated } from "./schema.ts";
 
 export const VERIFIED_AGENT_SETTINGS = {

@@ -1,7 +1,7 @@
 // Settings of x402: the wallet that is paid, the token, and the facilitator.
 
 import { z } from "zod";
-import { type Secret, secret } from "../base/secret.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 import type { Token } from "../billing/x402/messages.ts";
 import { httpUrl } from "./schema.ts";
 

@@ -9,7 +9,7 @@ import {
   requirePermission,
   type Role,
 } from "../accounts/members.ts";
-import type { Nano } from "../base/money.ts";
+import type { Nano } from "../base/money/money.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 
 export interface Balance {

@@ -2,7 +2,7 @@
 // The pages about emails.
 
 import type { Child } from "hono/jsx";
-import { formatDateTime, pluralize } from "../base/format.ts";
+import { formatDateTime, pluralize } from "../base/text/format.ts";
 import { EMAIL_CATEGORIES, type EmailCategory } from "../events/email-types.ts";
 import type { Email } from "../events/emails.ts";
 import type { PageLayout } from "../http/pages/layout.tsx";

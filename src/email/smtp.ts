@@ -1,7 +1,7 @@
 // Sends one message over SMTP with nodemailer, which is loaded with the first email.
 
+import type { Secret } from "../base/crypto/secret.ts";
 import { lazy } from "../base/lazy.ts";
-import type { Secret } from "../base/secret.ts";
 import { SECOND_MS } from "../base/time.ts";
 
 const TIMEOUT_MS = 20 * SECOND_MS;

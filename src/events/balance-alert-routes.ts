@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { type AuditSource, recordAuditEntry } from "../audit/audit.ts";
 import { invalid } from "../base/fault.ts";
-import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money.ts";
+import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { UsdAmount } from "../http/schemas.ts";

@@ -1,8 +1,8 @@
 // The queue of emails: one row per recipient, inserted in the transaction of the change that it reports. It owns the tables
 // email and email_opt_out. email/email-worker.ts sends them. A worker leases a due email by moving `due_at` ahead.
 
-import { foldEmail } from "../base/email.ts";
 import { newId } from "../base/id.ts";
+import { foldEmail } from "../base/text/email.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import type { DueTable } from "../store/clamp-due.ts";
 import {

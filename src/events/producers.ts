@@ -4,7 +4,7 @@
 import type { MemberChange } from "../accounts/members.ts";
 import type { AccountCreated, AccountRenamed } from "../accounts/routes.ts";
 import { type Actor, recordAuditEntry } from "../audit/audit.ts";
-import { creditsOf, usdOf, usdText } from "../base/money.ts";
+import { creditsOf, usdOf, usdText } from "../base/money/money.ts";
 import type { ClaimEvent } from "../claims/claims.ts";
 import { policyText } from "../http/key-policy.ts";
 import { networksOf } from "../http/request/client-ip.ts";

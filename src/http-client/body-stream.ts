@@ -1,7 +1,7 @@
 // A reply body with backpressure, read chunk by chunk or piped to a handler. While it is paused, nothing is read from the
 // connection.
 
-import { startDeadline } from "../base/deadline.ts";
+import { startDeadline } from "../base/async/deadline.ts";
 
 export interface BodyHandler {
   readonly onData: (bytes: Uint8Array) => void;

@@ -1,7 +1,7 @@
 // HTTP/1.1 client for providers, with connection reuse. docs/decisions/0015-own-http-client.md says why it is not `fetch`.
 
-import { toAbortSignal, type AbortSignalLike } from "../base/abort.ts";
-import { startDeadline } from "../base/deadline.ts";
+import { toAbortSignal, type AbortSignalLike } from "../base/async/abort.ts";
+import { startDeadline } from "../base/async/deadline.ts";
 import { memoize } from "../base/memoize.ts";
 import {
   type Connection,

@@ -1,7 +1,7 @@
 // The endpoint that a caller probably meant by a path that has no route: a wrong base URL, a slash too many, or a typo.
 
 import { Fault } from "../base/fault.ts";
-import { closestName } from "../base/suggest.ts";
+import { closestName } from "../base/text/suggest.ts";
 import type { Route } from "./route.ts";
 import type { RouteMatch } from "./router.ts";
 

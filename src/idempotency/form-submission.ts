@@ -1,8 +1,8 @@
 // Idempotent form submissions: each rendered form has a unique token, so a double click or a reloaded page gets the
 // first response.
 
+import { randomBase62 } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
-import { randomBase62 } from "../base/secret.ts";
 import type { Tx } from "../store/db.ts";
 import type { Idempotency } from "./idempotency.ts";
 

@@ -10,9 +10,9 @@ import {
   fingerprint,
   fingerprints,
   type MasterSecret,
-} from "../base/encryption.ts";
+} from "../base/crypto/encryption.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
-import { type Secret, secret } from "../base/secret.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 

@@ -1,6 +1,6 @@
 // Creates inference: the dependencies of every stage of a model call, and the state that calls share.
 
-import { createAbort } from "../base/abort.ts";
+import { createAbort } from "../base/async/abort.ts";
 import type { Log } from "../base/log.ts";
 import type { Send } from "../http-client/client.ts";
 import type { Lease } from "../ledger/lease.ts";

@@ -1,8 +1,8 @@
 // The public record of an API key.
 
 import { z } from "zod";
-import { usdText } from "../base/money.ts";
-import { LIMIT_WINDOWS } from "../base/spend-window.ts";
+import { usdText } from "../base/money/money.ts";
+import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { SCOPE_NAMES } from "../http/scopes.ts";

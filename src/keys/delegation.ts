@@ -3,9 +3,9 @@
 // without a limit and with all scopes may do everything.
 
 import { Fault } from "../base/fault.ts";
-import { formatUsdExact } from "../base/format.ts";
-import { type Nano, maxNano, toNano } from "../base/money.ts";
-import type { LimitWindow } from "../base/spend-window.ts";
+import { type Nano, maxNano, toNano } from "../base/money/money.ts";
+import type { LimitWindow } from "../base/money/spend-window.ts";
+import { formatUsdExact } from "../base/text/format.ts";
 import { hasRates, type KeyPolicy, policyText } from "../http/key-policy.ts";
 import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
 import type { Tx } from "../store/db.ts";

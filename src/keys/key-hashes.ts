@@ -1,7 +1,12 @@
 // The stored hashes of API keys (HMAC with a key derived from the master secret). While the secret is rotated, a key that is
 // known by the previous secret moves to the current one when it is used.
 
-import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
+import {
+  deriveKey,
+  fingerprint,
+  fingerprints,
+  type MasterSecret,
+} from "../base/crypto/encryption.ts";
 import { type Db, integer, type Reader, type Row, text } from "../store/db.ts";
 import { type LiveKey, readLiveKeyByHash } from "./live-keys.ts";
 

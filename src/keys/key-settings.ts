@@ -1,9 +1,9 @@
 // The settings of a key that its creator chooses, and their rules.
 
 import { invalid } from "../base/fault.ts";
-import { MAX_NANO, type Nano } from "../base/money.ts";
-import { isSafeText, UNSAFE_TEXT_MESSAGE } from "../base/safe-text.ts";
-import type { LimitWindow } from "../base/spend-window.ts";
+import { MAX_NANO, type Nano } from "../base/money/money.ts";
+import type { LimitWindow } from "../base/money/spend-window.ts";
+import { isSafeText, UNSAFE_TEXT_MESSAGE } from "../base/text/safe-text.ts";
 import { type KeyPolicy, POLICY_FIELDS } from "../http/key-policy.ts";
 import type { Scope } from "../http/scopes.ts";
 

@@ -1,12 +1,12 @@
 // Gateway API keys. It owns the table api_key. A raw key is only returned when it is created; the store has its HMAC. A
 // key's spend belongs to the ledger and is only read here.
 
-import type { MasterSecret } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { newIdAfter } from "../base/id.ts";
-import { type Nano, toNano } from "../base/money.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import { type LimitWindow, rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import { type LimitWindow, rollWindows, toLimitWindow } from "../base/spend-window.ts";
 import { type KeyPolicy, parsePolicy, policyText } from "../http/key-policy.ts";
 import type { Scope } from "../http/scopes.ts";
 import {

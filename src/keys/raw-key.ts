@@ -2,7 +2,7 @@
 // typos without a lookup, and lets scanners for leaked secrets recognize real keys.
 
 import { crc32 } from "node:zlib";
-import { toBase62, randomBase62 } from "../base/secret.ts";
+import { toBase62, randomBase62 } from "../base/crypto/secret.ts";
 
 const RANDOM_CHARACTERS = 43;
 const CHECKSUM_CHARACTERS = 6;

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
-import { type Nano, nanoFromUsd } from "../base/money.ts";
-import { LIMIT_WINDOWS } from "../base/spend-window.ts";
+import { type Nano, nanoFromUsd } from "../base/money/money.ts";
+import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
 import { SCOPE_NAMES } from "../http/scopes.ts";

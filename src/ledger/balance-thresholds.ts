@@ -1,7 +1,7 @@
 // Balance thresholds: low balance, auto top-up and empty. A crossing is reported once, by the transaction that causes
 // it.
 
-import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money.ts";
+import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money/money.ts";
 import type { Reader, Row, Tx } from "../store/db.ts";
 import type { BudgetThresholdCrossing } from "./budget-rules.ts";
 

@@ -1,7 +1,7 @@
 // The rules of budgets, without a database: what a calendar window still allows, and which thresholds a charge crosses.
 
-import { type Nano, maxNano } from "../base/money.ts";
-import { dayStart, monthStart, type SpendTotals, windowEnd } from "../base/spend-window.ts";
+import { type Nano, maxNano } from "../base/money/money.ts";
+import { dayStart, monthStart, type SpendTotals, windowEnd } from "../base/money/spend-window.ts";
 
 export const BUDGET_WINDOWS = ["day", "month"] as const;
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number];

@@ -2,8 +2,8 @@
 // anyway, so budgets need no extra statement. Spend is only counted while there is a limit; a first limit starts with
 // the sum of the keys' spend, which is the same amount.
 
-import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
-import { dayStart, monthStart } from "../base/spend-window.ts";
+import { MAX_NANO, type Nano, toNano } from "../base/money/money.ts";
+import { dayStart, monthStart } from "../base/money/spend-window.ts";
 import { type Reader, type Row, type Tx, integer, integerOrNull } from "../store/db.ts";
 import {
   BUDGET_WINDOWS,

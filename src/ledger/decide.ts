@@ -1,14 +1,14 @@
 // The rules for holds and settlements, without a database: what an operation does to its rows. The rows of a batch are
 // locked while these functions run, so every decision is the one that is written.
 
-import { type Nano, maxNano, minNano } from "../base/money.ts";
+import { type Nano, maxNano, minNano } from "../base/money/money.ts";
 import {
   type LimitWindow,
   type SpendTotals,
   addSpend,
   spentInWindow,
   windowEnd,
-} from "../base/spend-window.ts";
+} from "../base/money/spend-window.ts";
 import {
   blockingBudget,
   type Budget,

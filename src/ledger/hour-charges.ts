@@ -1,6 +1,6 @@
 // What calls were charged by hour, over all accounts. Written with the usage records of a batch, for the operator's report.
 
-import type { Nano } from "../base/money.ts";
+import type { Nano } from "../base/money/money.ts";
 import { HOUR_MS } from "../base/time.ts";
 import { SYSTEM_ACCOUNTS, type Transfer } from "./rows.ts";
 

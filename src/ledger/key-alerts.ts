@@ -1,8 +1,8 @@
 // The percentages of a key's spending limit that are reported. A crossing is reported once per window, by the transaction
 // that causes it.
 
-import type { Nano } from "../base/money.ts";
-import { type SpendTotals, spentInWindow, windowEnd } from "../base/spend-window.ts";
+import type { Nano } from "../base/money/money.ts";
+import { type SpendTotals, spentInWindow, windowEnd } from "../base/money/spend-window.ts";
 import type { Tx } from "../store/db.ts";
 import type { KeyRules } from "./decide.ts";
 

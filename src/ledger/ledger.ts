@@ -2,8 +2,8 @@
 // Transfers are append-only; a wallet is the sum of its transfers, and `held <= promo + paid` is true at every commit.
 
 import { Fault } from "../base/fault.ts";
-import { formatUsdExact } from "../base/format.ts";
-import { MAX_NANO, type Nano } from "../base/money.ts";
+import { MAX_NANO, type Nano } from "../base/money/money.ts";
+import { formatUsdExact } from "../base/text/format.ts";
 import {
   type Db,
   setShortLockTimeout,

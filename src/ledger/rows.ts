@@ -1,7 +1,7 @@
 // Reads and writes rows of the ledger's tables.
 
-import { type Nano, toNano } from "../base/money.ts";
-import { zeroSpend, toLimitWindow } from "../base/spend-window.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import { zeroSpend, toLimitWindow } from "../base/money/spend-window.ts";
 import {
   type Column,
   type Row,

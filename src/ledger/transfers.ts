@@ -1,6 +1,6 @@
 // Lists the transfers of an account.
 
-import { toNano } from "../base/money.ts";
+import { toNano } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { integer, type Reader, text, textOrNull } from "../store/db.ts";
 import type { Transfer } from "./rows.ts";

@@ -1,7 +1,7 @@
 // Whether holds can be written. A heartbeat updates its row in place, which succeeds while a full disk fails every
 // insert that needs a new page.
 
-import { randomBase62 } from "../base/secret.ts";
+import { randomBase62 } from "../base/crypto/secret.ts";
 import type { Db } from "../store/db.ts";
 import { insertHolds, type NewHold } from "./rows.ts";
 

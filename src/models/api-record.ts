@@ -1,7 +1,7 @@
 // The JSON of a model in the API: OpenAI's format with prices, or Anthropic's.
 
 import { z } from "zod";
-import { usdTextOfPico } from "../base/money.ts";
+import { usdTextOfPico } from "../base/money/money.ts";
 import type { Model } from "./catalog.ts";
 import { Measured, type MeasuredFigures, toMeasured } from "./measured.ts";
 import { cardAt } from "./price-card.ts";

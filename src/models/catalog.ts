@@ -3,7 +3,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { memoize } from "../base/memoize.ts";
-import { closestName } from "../base/suggest.ts";
+import { closestName } from "../base/text/suggest.ts";
 import { DAY_MS } from "../base/time.ts";
 import { profileAlternatives, profileName } from "./bedrock-profiles.ts";
 import { PRICE_TABLE, publishedPrices } from "./list-prices.ts";

@@ -2,7 +2,7 @@
 // rejected, so that a misspelled one is not ignored.
 
 import { z } from "zod";
-import { FEE_METERS, TOKEN_METERS } from "../base/usage-meters.ts";
+import { FEE_METERS, TOKEN_METERS } from "../base/money/usage-meters.ts";
 import { picoPerUnit, ratioOf } from "./price-card.ts";
 
 const Decimal = z

@@ -1,10 +1,10 @@
 // The upper bound of a call's cost, from the same cards and rules as its price, so that a hold is never smaller than the
 // charge for usage within the bounds.
 
-import { maxNano, nanoFromPico } from "../base/money.ts";
-import type { Nano, Pico } from "../base/money.ts";
-import { FEE_METERS } from "../base/usage-meters.ts";
-import type { FeeMeter, TokenMeter } from "../base/usage-meters.ts";
+import { maxNano, nanoFromPico } from "../base/money/money.ts";
+import type { Nano, Pico } from "../base/money/money.ts";
+import { FEE_METERS } from "../base/money/usage-meters.ts";
+import type { FeeMeter, TokenMeter } from "../base/money/usage-meters.ts";
 import {
   INPUT_METERS,
   factorNamed,

@@ -5,10 +5,10 @@
 // writes as at least a five-minute write, audio and images as text of the same direction (cached audio as audio), reasoning
 // as output. A fee without a price costs nothing. Fallbacks that could be too low are listed in `missingPrices`.
 
-import { maxNano, nanoFromPico } from "../base/money.ts";
-import type { Nano, Pico } from "../base/money.ts";
-import { FEE_METERS, TOKEN_METERS } from "../base/usage-meters.ts";
-import type { FeeMeter, TokenMeter, Usage } from "../base/usage-meters.ts";
+import { maxNano, nanoFromPico } from "../base/money/money.ts";
+import type { Nano, Pico } from "../base/money/money.ts";
+import { FEE_METERS, TOKEN_METERS } from "../base/money/usage-meters.ts";
+import type { FeeMeter, TokenMeter, Usage } from "../base/money/usage-meters.ts";
 import { add, ceilOf, ONE, product, type Ratio, multiply } from "./ratio.ts";
 
 export type Meter = TokenMeter | FeeMeter;

@@ -1,6 +1,6 @@
 // Exact fractions: prices and factors are never floats.
 
-import type { Pico } from "../base/money.ts";
+import type { Pico } from "../base/money/money.ts";
 
 export interface Ratio {
   readonly num: bigint;

@@ -1,6 +1,6 @@
 // Metrics of model calls by provider and model: outcomes, tokens and charges.
 
-import { usdText } from "../base/money.ts";
+import { usdText } from "../base/money/money.ts";
 import type { Outcome, UsageRecord } from "../usage/usage.ts";
 import { renderFamily, type Sample } from "./prometheus.ts";
 

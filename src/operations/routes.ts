@@ -1,8 +1,8 @@
 // Routes of /healthz, /readyz and /metrics.
 
 import { z } from "zod";
+import { type Secret, timingSafeEqualText } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
-import { type Secret, timingSafeEqualText } from "../base/secret.ts";
 import { publicRoute, type Route } from "../http/route.ts";
 import { type Metrics, METRICS_CONTENT_TYPE } from "./metrics.ts";
 

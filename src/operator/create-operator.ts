@@ -1,6 +1,6 @@
 // Creates what the operator's pages need: their own sign-in, sessions and rate limit.
 
-import type { MasterSecret } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { createRateLimiter } from "../http/guards/rate-limiter.ts";
 import { createSignIn, type IdentitySettings, OPERATOR_CALLBACK_PATH } from "../people/sign-in.ts";
 import type { OperatorContext } from "./page-context.ts";

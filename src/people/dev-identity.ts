@@ -4,15 +4,15 @@
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Adapter, AdapterPayload, Configuration, JWK, Provider } from "oidc-provider";
-import { foldEmail } from "../base/email.ts";
-import { lazy } from "../base/lazy.ts";
 import {
   randomBase62,
   randomDigits,
   timingSafeEqualText,
   type Secret,
   secret,
-} from "../base/secret.ts";
+} from "../base/crypto/secret.ts";
+import { lazy } from "../base/lazy.ts";
+import { foldEmail } from "../base/text/email.ts";
 import { codePage, devPageHeaders, emailPage, errorPage } from "./dev-identity-pages.tsx";
 import {
   CALLBACK_PATH,

@@ -1,9 +1,9 @@
 // Maps an identity provider's claims to an identity. An email is accepted only if the provider says that it is verified:
 // some providers let any tenant administrator set any address.
 
-import { emailError } from "../base/email.ts";
 import { Fault } from "../base/fault.ts";
-import { isSafeText, replaceUnsafe } from "../base/safe-text.ts";
+import { emailError } from "../base/text/email.ts";
+import { isSafeText, replaceUnsafe } from "../base/text/safe-text.ts";
 import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
 import type { Identity } from "./people.ts";
 

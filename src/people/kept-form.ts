@@ -1,9 +1,9 @@
 // A form that was sent after its session ended: what was typed is kept in an encrypted cookie until the person has signed
 // in again. Nothing is stored.
 
-import { createCookieBuilder, readCookie } from "../base/cookie.ts";
-import { decrypt, deriveKey, encrypt, type MasterSecret } from "../base/encryption.ts";
+import { decrypt, deriveKey, encrypt, type MasterSecret } from "../base/crypto/encryption.ts";
 import { isObject } from "../base/json.ts";
+import { createCookieBuilder, readCookie } from "../base/network/cookie.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { SentForm } from "../http/guards/session-guard.ts";
 

@@ -1,11 +1,16 @@
 // Browser sessions. Owns the table session. The cookie holds a random token and the store only its fingerprint, so a copy
 // of the store does not give access to any session.
 
-import { createCookieBuilder, readCookie } from "../base/cookie.ts";
-import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
+import {
+  deriveKey,
+  fingerprint,
+  fingerprints,
+  type MasterSecret,
+} from "../base/crypto/encryption.ts";
+import { randomBase62 } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { randomBase62 } from "../base/secret.ts";
+import { createCookieBuilder, readCookie } from "../base/network/cookie.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Reader, text, type Tx, integer, textOrNull } from "../store/db.ts";
 

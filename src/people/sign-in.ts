@@ -2,16 +2,16 @@
 // encrypted cookie, so the server stores nothing for sign-ins that are never completed.
 
 import * as oidc from "openid-client";
-import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import {
   deriveKey,
   encrypt,
   decrypt,
   type MasterSecret,
   type DerivedKey,
-} from "../base/encryption.ts";
+} from "../base/crypto/encryption.ts";
+import type { Secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
-import type { Secret } from "../base/secret.ts";
+import { createCookieBuilder, readCookie } from "../base/network/cookie.ts";
 import { HOUR_MS } from "../base/time.ts";
 import {
   hasEmailClaims,

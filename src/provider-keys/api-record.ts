@@ -1,7 +1,7 @@
 // API schemas of provider keys: the request to add one, and the record.
 
 import { z } from "zod";
-import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/safe-text.ts";
+import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import {
   type ProviderKey,

@@ -8,8 +8,8 @@ import {
   deriveKey,
   encrypt,
   type MasterSecret,
-} from "../base/encryption.ts";
-import { type Secret, secret } from "../base/secret.ts";
+} from "../base/crypto/encryption.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 
 const DATA_KEY_BYTES = 32;
 

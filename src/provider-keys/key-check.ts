@@ -1,7 +1,7 @@
 // Checks a new provider key with a cheap read at the provider. Only an explicit rejection counts: a provider that is slow or
 // unavailable says nothing about the key.
 
-import type { Secret } from "../base/secret.ts";
+import type { Secret } from "../base/crypto/secret.ts";
 import { refusalMessage } from "./refusal-message.ts";
 
 const CHECK_TIMEOUT_MS = 5_000;

@@ -1,6 +1,6 @@
 // Finds the provider key of a call.
 
-import type { DerivedKey } from "../base/encryption.ts";
+import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { lazy } from "../base/lazy.ts";
 import { integer, type Reader, type Row, text, textOrNull } from "../store/db.ts";

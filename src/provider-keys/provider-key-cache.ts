@@ -1,7 +1,7 @@
 // Caches each account's keys per provider for a few seconds, including their absence, so that calls without an own key cost
 // no read.
 
-import type { Secret } from "../base/secret.ts";
+import type { Secret } from "../base/crypto/secret.ts";
 
 export interface DecryptedKey {
   readonly id: string;

@@ -1,11 +1,11 @@
 // Callers' own API keys at model providers (BYOK). Owns the table provider_key. A raw key is received once and sent only to
 // its provider.
 
-import type { MasterSecret } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
+import type { Secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import type { Secret } from "../base/secret.ts";
 import {
   type Db,
   enumValue,

@@ -1,6 +1,6 @@
 // Rotation of the master secret: the data keys of provider keys.
 
-import type { MasterSecret } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { type Db, text } from "../store/db.ts";
 import { type ReencryptedRows, reencryptRows } from "../store/reencrypt-rows.ts";
 import { associatedData, deriveKek } from "./encryption.ts";

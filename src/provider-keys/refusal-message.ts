@@ -1,7 +1,7 @@
 // Sanitizes a provider's error message about a rejected key: one short line without any part of the key.
 
+import type { Secret } from "../base/crypto/secret.ts";
 import { parseJson } from "../base/json.ts";
-import type { Secret } from "../base/secret.ts";
 
 const MESSAGE_MAX_CHARACTERS = 300;
 /** A word that shares this many consecutive characters with the key is redacted. */

@@ -1,7 +1,7 @@
 // Routes of /v1/provider-keys.
 
 import { z } from "zod";
-import { secret } from "../base/secret.ts";
+import { secret } from "../base/crypto/secret.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db, Tx } from "../store/db.ts";

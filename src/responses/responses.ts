@@ -1,7 +1,7 @@
 // Stored responses, which let a conversation continue by id with any provider. Owns the tables response_storage,
 // stored_response, stored_item and stored_stream. Responses are encrypted and belong to an account; providers store none.
 
-import type { MasterSecret, DerivedKey } from "../base/encryption.ts";
+import type { MasterSecret, DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { isId } from "../base/id.ts";
 import { isObject, type JsonObject } from "../base/json.ts";

@@ -1,6 +1,6 @@
 // The protocols of agent payments that the settings enable.
 
-import type { MasterSecret } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { SECOND_MS } from "../base/time.ts";
 import type { BillingDeps } from "../billing/billing-deps.ts";
 import { createChallenger } from "../billing/mpp/challenge.ts";

@@ -1,6 +1,6 @@
 // Opens the store and creates what rests on it alone: ledger, keys, idempotency, catalog.
 
-import type { MasterSecret } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";

@@ -2,7 +2,7 @@
 
 import { STARTING_CREDIT } from "../accounts/accounts.ts";
 import { ADDRESS_SHARE } from "../accounts/creation-limits.ts";
-import { creditsOf } from "../base/money.ts";
+import { creditsOf } from "../base/money/money.ts";
 import { CLAIM_BONUS } from "../claims/claim-bonus.ts";
 import type { Config } from "../config/config.ts";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";

@@ -1,7 +1,7 @@
 // Creates everything that a model call needs: inference, callers' provider keys, stored responses, metrics, telemetry.
 
 import { getAccount } from "../accounts/accounts.ts";
-import { deriveKey, fingerprint } from "../base/encryption.ts";
+import { deriveKey, fingerprint } from "../base/crypto/encryption.ts";
 import { memoize } from "../base/memoize.ts";
 import type { Config } from "../config/config.ts";
 import { createHttpClient, type HttpClient, sendByFetch } from "../http-client/client.ts";

@@ -5,7 +5,7 @@ import { fundingSteps } from "../accounts/funding-steps.ts";
 import { listAllMembers } from "../accounts/members.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
 import type { Log } from "../base/log.ts";
-import { usdText } from "../base/money.ts";
+import { usdText } from "../base/money/money.ts";
 import { handleMemberChange } from "../billing/event-handlers.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";

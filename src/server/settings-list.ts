@@ -1,7 +1,7 @@
 // The settings as this process read them, for the operator's pages. Each is listed by hand, and a secret only as "set", so
 // that a new setting cannot leak by being forgotten.
 
-import { usdText } from "../base/money.ts";
+import { usdText } from "../base/money/money.ts";
 import type { Config } from "../config/config.ts";
 
 type Setting = readonly [name: string, value: string];

@@ -1,6 +1,6 @@
 // Opens the store of the settings; errors name the setting to change.
 
-import type { Secret } from "../base/secret.ts";
+import type { Secret } from "../base/crypto/secret.ts";
 import type { Db } from "./db.ts";
 import { DEFAULT_POOL_SIZE, sharesServerConnections } from "./postgres-pool.ts";
 import { parsePostgresUrl } from "./postgres-url.ts";

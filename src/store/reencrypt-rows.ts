@@ -1,6 +1,6 @@
 // Moves encrypted columns from the previous master secret to the current one, page by page, while the gateway runs.
 
-import { type DerivedKey, reencrypt } from "../base/encryption.ts";
+import { type DerivedKey, reencrypt } from "../base/crypto/encryption.ts";
 import type { Db, Reader, Tx } from "./db.ts";
 
 const PAGE_ROWS = 200;

@@ -1,6 +1,6 @@
 // Exports spans to an OTLP collector and classifies its response.
 
-import type { Secret } from "../base/secret.ts";
+import type { Secret } from "../base/crypto/secret.ts";
 import { readBoundedText } from "../base/streams/bounded-body.ts";
 import { MINUTE_MS } from "../base/time.ts";
 

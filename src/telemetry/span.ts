@@ -2,8 +2,8 @@
 // Prompts and replies are not included.
 
 import { randomBytes } from "node:crypto";
-import { usdText } from "../base/money.ts";
-import type { TraceParent } from "../base/trace-parent.ts";
+import { usdText } from "../base/money/money.ts";
+import type { TraceParent } from "../base/network/trace-parent.ts";
 import type { UsageRecord } from "../usage/usage.ts";
 
 export interface CallTrace {

@@ -2,7 +2,7 @@
 // unavailable, spans are queued; above the queue limit they are dropped and counted.
 
 import type { Log } from "../base/log.ts";
-import { parseTraceParent } from "../base/trace-parent.ts";
+import { parseTraceParent } from "../base/network/trace-parent.ts";
 import { type OtlpEndpoint, BACKOFF_MAX_MS, exportSpans } from "./otlp-export.ts";
 import { otlpJson, type Resource } from "./otlp.ts";
 import { type CallTrace, type Span, spanOf } from "./span.ts";

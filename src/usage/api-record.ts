@@ -1,7 +1,7 @@
 // Usage records and sums as the API returns them.
 
 import { z } from "zod";
-import { creditsOf, usdText } from "../base/money.ts";
+import { creditsOf, usdText } from "../base/money/money.ts";
 import { timestamp } from "../http/schemas.ts";
 import { cacheHitShare, type Grouping, type UsageSum } from "./usage-stats.ts";
 import { OUTCOMES, USAGE_APIS, type UsageRecord } from "./usage.ts";

@@ -1,6 +1,6 @@
 // Usage records and sums as CSV (RFC 4180). Values that a spreadsheet would evaluate as a formula are escaped.
 
-import { usdText } from "../base/money.ts";
+import { usdText } from "../base/money/money.ts";
 import type { Grouping, UsageSum } from "./usage-stats.ts";
 import type { UsageRecord } from "./usage.ts";
 

@@ -1,7 +1,7 @@
 // The models, keys, providers and labels that have calls in a period, for the filters of pages. One statement reads them
 // from the daily sums, which are exact enough: days that the period covers in part count as a whole.
 
-import { type Nano, toNano } from "../base/money.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
 import { DAY_MS } from "../base/time.ts";
 import { type Reader, text } from "../store/db.ts";
 import { readPending } from "./rollup/pending.ts";

@@ -1,6 +1,6 @@
 // The list price of a call, from the price lines of its record: what a call on a caller's own provider key costs there.
 
-import { type Nano, nanoFromPico } from "../base/money.ts";
+import { type Nano, nanoFromPico } from "../base/money/money.ts";
 import type { PricedLine } from "./usage.ts";
 
 const PICO_DIGITS = 12;

@@ -2,7 +2,7 @@
 // records of hours that the period covers in part.
 
 import { invalid } from "../base/fault.ts";
-import type { Nano } from "../base/money.ts";
+import type { Nano } from "../base/money/money.ts";
 import type { Page, PageRequest } from "../base/pagination.ts";
 import type { Db, Reader } from "../store/db.ts";
 import { percentileMs } from "./rollup/latency-histogram.ts";

@@ -2,7 +2,7 @@
 // prices, so that its cost can be recomputed; the ledger writes it in the transaction of the settlement.
 
 import { Fault } from "../base/fault.ts";
-import { type Nano, toNano } from "../base/money.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
 import { utcDay } from "../base/time.ts";
 import {
   type Column,

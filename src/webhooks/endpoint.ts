@@ -2,7 +2,7 @@
 // runs at every attempt, because the host name may resolve to something else by then (DNS rebinding).
 
 import { isIP } from "node:net";
-import { isLoopbackAddress, isPublicAddress } from "../base/public-address.ts";
+import { isLoopbackAddress, isPublicAddress } from "../base/network/public-address.ts";
 
 export const URL_LENGTH_MAX = 2_048;
 const ALLOWED_PORTS = new Set(["", "443", "8443"]);

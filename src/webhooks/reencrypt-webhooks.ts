@@ -1,6 +1,6 @@
 // Rotation of the master secret: the signing secrets of webhooks.
 
-import { deriveKey, type MasterSecret } from "../base/encryption.ts";
+import { deriveKey, type MasterSecret } from "../base/crypto/encryption.ts";
 import { type Db, text } from "../store/db.ts";
 import { type ReencryptedRows, reencryptRows } from "../store/reencrypt-rows.ts";
 import { SECRET_PURPOSE, secretBinding } from "./webhooks.ts";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { type AuditAction, recordAuditEntry } from "../audit/audit.ts";
-import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/safe-text.ts";
+import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
 import { ALL_EVENTS } from "../events/events.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {

@@ -1,7 +1,7 @@
 // Standard Webhooks signatures: HMAC-SHA-256 over id, timestamp and body, with a secret that begins with `whsec_`.
 
 import { createHmac, randomBytes } from "node:crypto";
-import { type Secret, secret } from "../base/secret.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 
 const SECRET_PREFIX = "whsec_";
 const SECRET_BYTES = 32;

@@ -1,11 +1,11 @@
 // Webhooks: create, change, rotate, disable, delete. A signing secret is returned once, when it is created, and stored
 // encrypted.
 
-import { deriveKey, encrypt, decrypt, type MasterSecret } from "../base/encryption.ts";
+import { deriveKey, encrypt, decrypt, type MasterSecret } from "../base/crypto/encryption.ts";
+import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import { type Secret, secret } from "../base/secret.ts";
 import { DAY_MS } from "../base/time.ts";
 import { cancelPendingDeliveries } from "../events/deliveries.ts";
 import { ALL_EVENTS } from "../events/events.ts";

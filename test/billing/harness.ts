@@ -2,9 +2,9 @@
 // do at the fake Stripe.
 
 import { expect } from "bun:test";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
-import { secret } from "../../src/base/secret.ts";
 import { beginPayment, handleWebhook, type BillingDeps } from "../../src/billing/billing-deps.ts";
 import { type Billing, createBilling } from "../../src/billing/create-billing.ts";
 import { handleBalanceThresholds } from "../../src/billing/event-handlers.ts";

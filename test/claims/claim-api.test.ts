@@ -1,7 +1,7 @@
 // The agent's endpoints of a claim, on both stores.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { deriveKey, fingerprint } from "../../src/base/encryption.ts";
+import { deriveKey, fingerprint } from "../../src/base/crypto/encryption.ts";
 import { newId } from "../../src/base/id.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import {

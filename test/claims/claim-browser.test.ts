@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";

@@ -3,7 +3,7 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as oauth from "oauth4webapi";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
 import { CLIENT, type FakeIssuer, startFakeIssuer } from "../people/fake-oidc-issuer.ts";

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { createAccount } from "../../src/accounts/accounts.ts";
 import { listAllMembers } from "../../src/accounts/members.ts";
-import { foldEmail } from "../../src/base/email.ts";
+import { foldEmail } from "../../src/base/text/email.ts";
 import { CLAIM_BONUS } from "../../src/claims/claim-bonus.ts";
 import type { Claimer, StartedClaim } from "../../src/claims/claims.ts";
 import { canonicalMailbox } from "../../src/claims/email-address.ts";

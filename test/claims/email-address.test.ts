@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { emailError, foldEmail } from "../../src/base/email.ts";
+import { emailError, foldEmail } from "../../src/base/text/email.ts";
 import { canonicalMailbox, maskEmail } from "../../src/claims/email-address.ts";
 
 describe("valid addresses", () => {

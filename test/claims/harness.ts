@@ -1,8 +1,8 @@
 // A gateway with accounts, keys, people and claims, on a store and a clock that the test controls, and a minimal browser:
 // a cookie jar that calls the request handler.
 
+import { type Secret, secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { type Secret, secret } from "../../src/base/secret.ts";
 import {
   type ClaimEvent,
   type ClaimLimits,

@@ -2,7 +2,7 @@
 
 import { listAllMembers } from "../../src/accounts/members.ts";
 import { accountRoutes } from "../../src/accounts/routes.ts";
-import type { Secret } from "../../src/base/secret.ts";
+import type { Secret } from "../../src/base/crypto/secret.ts";
 import { claimPageRoutes } from "../../src/claims/claim-page-routes.ts";
 import type { Claims } from "../../src/claims/claims.ts";
 import { claimRoutes } from "../../src/claims/routes.ts";

@@ -1,8 +1,8 @@
 // Rotation of the master secret in the modules: each reads what the previous secret made, and nothing of another secret.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { deriveKey, fingerprints, type MasterSecret } from "../../src/base/encryption.ts";
-import { secret } from "../../src/base/secret.ts";
+import { deriveKey, fingerprints, type MasterSecret } from "../../src/base/crypto/encryption.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { createPayLinks } from "../../src/billing/invoices/pay-link.ts";
 import { bonusStateOf, grantBonus } from "../../src/claims/claim-bonus.ts";
 import { createSessions } from "../../src/people/sessions.ts";

@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createAccount } from "../../src/accounts/accounts.ts";
 import { claimWorkspace } from "../../src/accounts/members.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { secret } from "../../src/base/secret.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { createEmailWorker, type EmailWorker } from "../../src/email/email-worker.ts";
 import type { OutgoingEmail, SendEmail } from "../../src/email/smtp.ts";

@@ -2,7 +2,7 @@
 
 import { createServer as createPlainServer, type Server as NetServer, type Socket } from "node:net";
 import { createServer as createSecureServer } from "node:tls";
-import { startDeadline } from "../../src/base/deadline.ts";
+import { startDeadline } from "../../src/base/async/deadline.ts";
 import type { Certificate } from "../support/certificate-authority.ts";
 
 export interface ReceivedRequest {
@@ -114,7 +114,7 @@ export async function untilStable(read: () => number): Promise<number> {
   return value;
 }
 
-/** Moves `performance.now` forward until base/deadline.ts has run all deadlines of that time. */
+/** Moves `performance.now` forward until base/async/deadline.ts has run all deadlines of that time. */
 export async function advanceClock(ms: number): Promise<void> {
   const now = performance.now.bind(performance);
   performance.now = () => now() + ms;

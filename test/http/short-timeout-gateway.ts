@@ -1,7 +1,7 @@
 // A second listener on a gateway's routes and store, with shorter timeouts.
 
+import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { secret } from "../../src/base/secret.ts";
 import { listen } from "../../src/http/listen.ts";
 import type { RequestHandlerDeps } from "../../src/http/request-context.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";

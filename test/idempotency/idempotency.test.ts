@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { claimWorkspace } from "../../src/accounts/members.ts";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { createKeyForCaller } from "../../src/keys/delegation.ts";
 import { changeKey, createKeys, getKey, type Keys } from "../../src/keys/keys.ts";

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { crc32 } from "node:zlib";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { isRawKey, newRawKey } from "../../src/keys/raw-key.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";

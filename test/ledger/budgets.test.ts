@@ -1,7 +1,7 @@
 // The rules of budgets one by one, on both stores; histories/ tests their interleavings.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
-import { MAX_NANO } from "../../src/base/money.ts";
+import { MAX_NANO } from "../../src/base/money/money.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/budget-rules.ts";
 import { type BudgetsChangeResult, getBudgets, setBudgets } from "../../src/ledger/budgets.ts";

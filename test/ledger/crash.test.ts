@@ -2,7 +2,7 @@
 
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
-import { toNano } from "../../src/base/money.ts";
+import { toNano } from "../../src/base/money/money.ts";
 import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
-import { MAX_NANO } from "../../src/base/money.ts";
+import { MAX_NANO } from "../../src/base/money/money.ts";
 import { createLedger, deposit, getWallet, grant, startEpoch } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import type { Db } from "../../src/store/db.ts";

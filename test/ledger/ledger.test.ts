@@ -1,7 +1,7 @@
 // The rules of the ledger one by one, on both stores; histories/ tests their interleavings.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
-import { MAX_NANO } from "../../src/base/money.ts";
+import { MAX_NANO } from "../../src/base/money/money.ts";
 import { MINUTE_MS } from "../../src/base/time.ts";
 import { getKey } from "../../src/keys/keys.ts";
 import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { usdTextOfPico } from "../../src/base/money.ts";
+import { usdTextOfPico } from "../../src/base/money/money.ts";
 import {
   builtInModels,
   cardFor,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { FEE_METERS, TOKEN_METERS } from "../../src/base/usage-meters.ts";
-import type { TokenMeter, Usage } from "../../src/base/usage-meters.ts";
+import { FEE_METERS, TOKEN_METERS } from "../../src/base/money/usage-meters.ts";
+import type { TokenMeter, Usage } from "../../src/base/money/usage-meters.ts";
 import {
   possibleCards,
   builtInModels,

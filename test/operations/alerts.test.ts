@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { secret } from "../../src/base/secret.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { type AlertMessage, createAlerts } from "../../src/operations/alerts.ts";
 import { createAlertChannels } from "../../src/server/operator-alerts.ts";

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
-import { usdText } from "../../src/base/money.ts";
+import { usdText } from "../../src/base/money/money.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import type { Invoice } from "../../src/billing/invoices/invoices.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";

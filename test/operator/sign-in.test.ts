@@ -1,7 +1,7 @@
 // Operator sign-in: disabled by default, separate from customer sign-in, and only for configured addresses.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { MINUTE_MS } from "../../src/base/time.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";

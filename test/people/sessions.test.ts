@@ -1,7 +1,7 @@
 // The session cookie, the list of sessions and every way to end one.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { deriveKey, fingerprint } from "../../src/base/encryption.ts";
+import { deriveKey, fingerprint } from "../../src/base/crypto/encryption.ts";
 import { IDLE_MS, LIFETIME_MS, listSessions, sweepSessions } from "../../src/people/sessions.ts";
 import { createHarness, csrfOf, signedIn, T0, type Harness } from "../claims/harness.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";

@@ -1,7 +1,7 @@
 // Sign-in with an issuer whose responses are valid, forged or broken.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { identityFromClaims } from "../../src/people/id-token-claims.ts";
 import { checkIdentity } from "../../src/people/identity-diagnostics.ts";
 import { createSignIn, type IdentitySettings, safeReturnPath } from "../../src/people/sign-in.ts";

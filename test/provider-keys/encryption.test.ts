@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { inspect } from "node:util";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { deriveKek, decryptKey, encryptKey } from "../../src/provider-keys/encryption.ts";
 import { UNCHECKED } from "../../src/provider-keys/key-check.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";

@@ -1,7 +1,7 @@
 // The provider-key routes behind the real request handler and idempotency, on a given store, with a fake provider.
 
+import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { secret } from "../../src/base/secret.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { grantedScopes } from "../../src/http/scopes.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { UNCHECKED } from "../../src/provider-keys/key-check.ts";
 import { createProviderKeyCache } from "../../src/provider-keys/provider-key-cache.ts";
 import { createProviderKeys, listProviderKeys } from "../../src/provider-keys/provider-keys.ts";

@@ -1,8 +1,8 @@
 // The encryption of stored responses: one data key for many records, and records with a data key of their own.
 
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { encrypt } from "../../src/base/encryption.ts";
-import { secret } from "../../src/base/secret.ts";
+import { encrypt } from "../../src/base/crypto/encryption.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import {
   createEnvelopes,
   decryptPart,

@@ -1,8 +1,8 @@
 // A simulated gateway process: the real ledger, lease, sweeper, reconciliation and idempotency on the store model, and the
 // steps of a model call in their order in src/inference/lifecycle/infer.ts, with a provider that only takes time.
 
+import { secret } from "../../src/base/crypto/secret.ts";
 import { Fault } from "../../src/base/fault.ts";
-import { secret } from "../../src/base/secret.ts";
 import {
   CALL_START_GRACE_MS,
   createIdempotency,

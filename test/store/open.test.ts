@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { openStore } from "../../src/store/open.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";

@@ -1,7 +1,7 @@
 // DATABASE_URL with several hosts, connection poolers, and what a commit survives.
 
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { secret } from "../../src/base/secret.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { type Db, isUnavailable } from "../../src/store/db.ts";
 import { findDurabilityRisks } from "../../src/store/durability.ts";
 import { openStore } from "../../src/store/open.ts";

@@ -2,9 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { assert, boolean, property, string, stringMatching } from "fast-check";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { secret } from "../../src/base/secret.ts";
-import { parseTraceParent } from "../../src/base/trace-parent.ts";
+import { parseTraceParent } from "../../src/base/network/trace-parent.ts";
 import type { Config } from "../../src/config/config.ts";
 import { createJobs } from "../../src/server/jobs.ts";
 import type { Services } from "../../src/server/services.ts";

@@ -1,7 +1,7 @@
 // A recorded reply costs the same over all three APIs, and what its provider reported as the cost, at that day's prices.
 
 import { expect, test } from "bun:test";
-import type { TokenMeter } from "../../src/base/usage-meters.ts";
+import type { TokenMeter } from "../../src/base/money/usage-meters.ts";
 import { readEvent, usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";

@@ -1,8 +1,8 @@
 // Webhooks, events and what emits them, behind the real request handler, on a given store and a test clock.
 
 import { auditRoutes } from "../../src/audit/routes.ts";
+import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { secret } from "../../src/base/secret.ts";
 import { emitBalanceEvents, onKeyChange, onProviderKeyChange } from "../../src/events/producers.ts";
 import { eventRoutes } from "../../src/events/routes.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
-import { isPublicAddress } from "../../src/base/public-address.ts";
+import { isPublicAddress } from "../../src/base/network/public-address.ts";
 import {
   resolveAllowedAddresses,
   type WebhookEndpoint,

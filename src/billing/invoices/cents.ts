@@ -1,7 +1,7 @@
 // Arithmetic of invoices and payments, in whole cents.
 
-import { formatUsd } from "../../base/format.ts";
-import { type Nano, NANO_PER_USD, nanoFromUsd } from "../../base/money.ts";
+import { type Nano, NANO_PER_USD, nanoFromUsd } from "../../base/money/money.ts";
+import { formatUsd } from "../../base/text/format.ts";
 import type { PaymentAmounts } from "../../ledger/payments/payments.ts";
 
 const NANO_PER_CENT = NANO_PER_USD / 100n;

@@ -1,8 +1,13 @@
 // Signed links to invoice pages. A link allows reading and paying one invoice. It is derived from the master secret, so
 // it is not stored and can be shown again.
 
-import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../../base/encryption.ts";
-import { timingSafeEqualText } from "../../base/secret.ts";
+import {
+  deriveKey,
+  fingerprint,
+  fingerprints,
+  type MasterSecret,
+} from "../../base/crypto/encryption.ts";
+import { timingSafeEqualText } from "../../base/crypto/secret.ts";
 
 const TOKEN_FORMAT = /^([0-9a-z]{26})\.([\w-]{43})$/;
 

@@ -4,11 +4,16 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { encodeJson } from "../../base/canonical-json.ts";
-import { type DerivedKey, deriveKey, fingerprint, fingerprints } from "../../base/encryption.ts";
-import type { MasterSecret } from "../../base/encryption.ts";
+import {
+  type DerivedKey,
+  deriveKey,
+  fingerprint,
+  fingerprints,
+} from "../../base/crypto/encryption.ts";
+import type { MasterSecret } from "../../base/crypto/encryption.ts";
+import { timingSafeEqualText } from "../../base/crypto/secret.ts";
 import { invalid } from "../../base/fault.ts";
 import { isObject, parseJson } from "../../base/json.ts";
-import { timingSafeEqualText } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 
 /** The client signs or asks for a token in this time. */

@@ -3,7 +3,7 @@
 
 import type { AuditSource } from "../../audit/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
-import { NANO_PER_CREDIT } from "../../base/money.ts";
+import { NANO_PER_CREDIT } from "../../base/money/money.ts";
 import type { BillingDeps } from "../billing-deps.ts";
 import { formatCents, nanoOfCents } from "../invoices/cents.ts";
 import {

@@ -2,8 +2,8 @@
 // content.
 
 import type { Stripe as StripeClient } from "stripe";
+import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
-import type { Secret } from "../../base/secret.ts";
 import { creditsOfCents } from "../invoices/cents.ts";
 import type {
   HostedPage,

@@ -2,8 +2,8 @@
 // signed and this gateway sends. It is stored before it is sent, and names one challenge.
 
 import { z } from "zod";
+import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault, invalid } from "../../base/fault.ts";
-import type { Secret } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { type PaymentChallenge, expiresAt } from "../mpp/challenge.ts";
 import type { MachinePaymentMethod, MethodResult, NewCredential } from "../mpp/payment-method.ts";

@@ -1,8 +1,8 @@
 // What the gateway asks a node of the Tempo network: simulate a transfer, send a transaction, and find its outcome. Blocks
 // are final when they are made, so a receipt is proof.
 
+import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
-import type { Secret } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { equalsIgnoreCase } from "../x402/messages.ts";
 import {

@@ -1,6 +1,6 @@
 // Reads the state of auto top-up, for the API and the console.
 
-import { monthStart } from "../../base/spend-window.ts";
+import { monthStart } from "../../base/money/spend-window.ts";
 import type { Reader } from "../../store/db.ts";
 import { findMethod } from "./payment-method-rows.ts";
 import { type AutoTopUp, findAutoTopUp, listTopUps, sumTopUps, type TopUp } from "./top-up-rows.ts";

@@ -2,7 +2,7 @@
 // idempotency key, so it is charged at most once after any crash. An account has one open top-up at a time.
 
 import { newId } from "../../base/id.ts";
-import { monthStart, windowEnd } from "../../base/spend-window.ts";
+import { monthStart, windowEnd } from "../../base/money/spend-window.ts";
 import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { findFreeze } from "../../ledger/freezes.ts";
 import { getWallet } from "../../ledger/ledger.ts";

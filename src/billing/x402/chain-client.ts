@@ -3,7 +3,7 @@
 // entries of the token: `AuthorizationUsed` for payer and nonce, then the `Transfer` of the amount to the payee.
 
 import { z } from "zod";
-import type { Secret } from "../../base/secret.ts";
+import type { Secret } from "../../base/crypto/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { equalsIgnoreCase, type SignedPayment } from "./messages.ts";
 import {

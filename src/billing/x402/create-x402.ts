@@ -1,6 +1,6 @@
 // Creates the x402 payment service from its settings.
 
-import type { Secret } from "../../base/secret.ts";
+import type { Secret } from "../../base/crypto/secret.ts";
 import type { BillingDeps } from "../billing-deps.ts";
 import { type ChainClient, createChainClient } from "./chain-client.ts";
 import { createFacilitatorClient } from "./facilitator-client.ts";

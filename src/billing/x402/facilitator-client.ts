@@ -2,8 +2,8 @@
 // success counts as settled and only an unambiguous refusal as refused; everything else is an unknown outcome.
 
 import { z } from "zod";
+import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
-import type { Secret } from "../../base/secret.ts";
 import {
   equalsIgnoreCase,
   type PaymentRequirements,

@@ -1,8 +1,8 @@
 // JSON-RPC calls to a node of an EVM chain.
 
 import { z } from "zod";
+import type { Secret } from "../../base/crypto/secret.ts";
 import { isObject } from "../../base/json.ts";
-import type { Secret } from "../../base/secret.ts";
 import { postJson } from "./post-json.ts";
 
 const RPC_TIMEOUT_MS = 10_000;

@@ -1,7 +1,7 @@
 // `postern admin` commands on accounts: list, show, adjust, freeze, unfreeze.
 
-import { formatUsdExact } from "../../base/format.ts";
 import { PAGE_LIMIT_MAX } from "../../base/pagination.ts";
+import { formatUsdExact } from "../../base/text/format.ts";
 import { handleBalanceThresholds } from "../../billing/event-handlers.ts";
 import {
   adjustBalance,

@@ -2,8 +2,8 @@
 
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { formatUsdExact } from "../../base/format.ts";
-import { nanoFromUsd } from "../../base/money.ts";
+import { nanoFromUsd } from "../../base/money/money.ts";
+import { formatUsdExact } from "../../base/text/format.ts";
 import { onKeyRevokedByOperator } from "../../events/producers.ts";
 import { lockKey, revokeKey } from "../../keys/keys.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";

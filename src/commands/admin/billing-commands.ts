@@ -1,8 +1,8 @@
 // `postern admin` commands on payments: bank transfers, refunds, debts, unclear payments.
 
-import { formatUsdExact } from "../../base/format.ts";
 import { newId } from "../../base/id.ts";
 import { createLog } from "../../base/log.ts";
+import { formatUsdExact } from "../../base/text/format.ts";
 import { PAYMENT_CALLBACKS } from "../../billing/event-handlers.ts";
 import { centsFromUsd, formatCents } from "../../billing/invoices/cents.ts";
 import type { CheckoutDeps } from "../../billing/payments/checkouts.ts";

@@ -1,6 +1,6 @@
 // `postern admin providers`: which providers are set up, what their calls of today did, and their open circuits.
 
-import { usdText } from "../../base/money.ts";
+import { usdText } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import type { Config } from "../../config/config.ts";
 import { type ProviderFigures, readProviderFigures } from "../../operator/report/daily-figures.ts";

@@ -1,6 +1,6 @@
 // `postern admin rotate-secret`: moves stored data from the previous master secret to the current one.
 
-import type { MasterSecret } from "../../base/encryption.ts";
+import type { MasterSecret } from "../../base/crypto/encryption.ts";
 import type { Config } from "../../config/config.ts";
 import { loadMasterSecret } from "../../config/master-secret.ts";
 import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";

@@ -1,8 +1,8 @@
 // `doctor` on x402 and Tempo: whether the facilitator and the nodes serve the configured chains.
 
 import { z } from "zod";
-import { isLoopbackHost } from "../../base/loopback.ts";
-import type { Secret } from "../../base/secret.ts";
+import type { Secret } from "../../base/crypto/secret.ts";
+import { isLoopbackHost } from "../../base/network/loopback.ts";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import { TEMPO_TESTNET } from "../../config/agent-payments.ts";
 import type { Config } from "../../config/config.ts";

@@ -3,8 +3,8 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatUsd } from "../../base/format.ts";
-import { type Nano, usdText } from "../../base/money.ts";
+import { type Nano, usdText } from "../../base/money/money.ts";
+import { formatUsd } from "../../base/text/format.ts";
 import { Card, Tag } from "../../http/pages/components/content.tsx";
 import { Field } from "../../http/pages/components/form.tsx";
 import type { SessionUser } from "../../http/route.ts";

@@ -3,8 +3,8 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatInteger, formatUsd } from "../../base/format.ts";
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
+import { formatInteger, formatUsd } from "../../base/text/format.ts";
 import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatInteger } from "../../base/format.ts";
+import { formatInteger } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";

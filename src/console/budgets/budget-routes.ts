@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
 import { BUDGET_FIELDS, parseBudget, changeBudgets } from "../../budgets/budgets.ts";
 import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";

@@ -3,8 +3,8 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatSpend, formatUsd } from "../../base/format.ts";
-import { usdText } from "../../base/money.ts";
+import { usdText } from "../../base/money/money.ts";
+import { formatSpend, formatUsd } from "../../base/text/format.ts";
 import { BUDGET_FIELDS } from "../../budgets/budgets.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";

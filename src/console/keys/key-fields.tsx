@@ -2,7 +2,7 @@
 // The fields of a key's settings, for a new key and for one that is changed.
 
 import type { Child } from "hono/jsx";
-import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
+import { LIMIT_WINDOWS } from "../../base/money/spend-window.ts";
 import { Field, TextField } from "../../http/pages/components/form.tsx";
 import type { KeyField, KeyFormError, KeyFormValues } from "./key-form.ts";
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { Fault, invalid } from "../../base/fault.ts";
-import { usdText } from "../../base/money.ts";
+import { usdText } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import { userErrorMessage } from "../../http/pages/page-response.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatSpend, formatUsd } from "../../base/format.ts";
+import { formatSpend, formatUsd } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CodeBlock, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";

@@ -1,8 +1,8 @@
 // Reads the fields of a spending limit in a form.
 
 import { invalid } from "../../base/fault.ts";
-import { type Nano, nanoFromUsd } from "../../base/money.ts";
-import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
+import { type Nano, nanoFromUsd } from "../../base/money/money.ts";
+import { LIMIT_WINDOWS } from "../../base/money/spend-window.ts";
 import type { KeySettings } from "../../keys/key-settings.ts";
 
 export function parseLimit(form: {

@@ -2,14 +2,14 @@
 // One call: what it cost line by line, its attempts, its headers and what a translation dropped.
 
 import type { Child } from "hono/jsx";
+import { usdText } from "../../base/money/money.ts";
 import {
   capitalize,
   formatInteger,
   formatMilliseconds,
   formatUsd,
   pluralize,
-} from "../../base/format.ts";
-import { usdText } from "../../base/money.ts";
+} from "../../base/text/format.ts";
 import {
   Card,
   CopyText,

@@ -2,8 +2,8 @@
 // The calls of a workspace, one row a call, newest first.
 
 import type { Child } from "hono/jsx";
-import { formatCost, formatInteger, formatMilliseconds } from "../../base/format.ts";
 import type { Page } from "../../base/pagination.ts";
+import { formatCost, formatInteger, formatMilliseconds } from "../../base/text/format.ts";
 import { Card, EmptyState, Segments, Tag } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { type Column, Table } from "../../http/pages/components/table.tsx";

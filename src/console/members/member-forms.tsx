@@ -3,8 +3,8 @@
 
 import type { Child } from "hono/jsx";
 import { type Member, MEMBER_ROLES } from "../../accounts/members.ts";
-import { usdText } from "../../base/money.ts";
-import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
+import { usdText } from "../../base/money/money.ts";
+import { LIMIT_WINDOWS } from "../../base/money/spend-window.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";

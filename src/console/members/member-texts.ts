@@ -1,7 +1,7 @@
 // Roles and members as the members page describes them.
 
 import { type Member, type MemberRole, hasPermission, type Role } from "../../accounts/members.ts";
-import { formatUsd } from "../../base/format.ts";
+import { formatUsd } from "../../base/text/format.ts";
 
 export const ROLE_LABELS: Readonly<Record<Role, string>> = {
   owner: "Owner",

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatDateTime, formatPercent, formatUsd } from "../../base/format.ts";
+import { formatDateTime, formatPercent, formatUsd } from "../../base/text/format.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import { Notice } from "../../http/pages/components/content.tsx";
 import { DateTime } from "../../http/pages/components/time.tsx";

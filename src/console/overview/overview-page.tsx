@@ -9,7 +9,7 @@ import {
   formatSpend,
   formatUsd,
   pluralize,
-} from "../../base/format.ts";
+} from "../../base/text/format.ts";
 import {
   Card,
   EmptyState,

@@ -1,7 +1,7 @@
 // Data of the overview page.
 
 import { countMembers } from "../../accounts/members.ts";
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import {
   readAutoTopUpSummary,

@@ -2,7 +2,7 @@
 
 import { createKeyForMember } from "../../accounts/member-keys.ts";
 import { Fault } from "../../base/fault.ts";
-import { NANO_PER_USD } from "../../base/money.ts";
+import { NANO_PER_USD } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { faultText } from "../../http/pages/fault-text.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";

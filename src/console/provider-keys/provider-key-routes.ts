@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
+import { secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
-import { secret } from "../../base/secret.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import {
   type FormError,

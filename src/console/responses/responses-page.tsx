@@ -2,8 +2,8 @@
 // Which responses of the Responses API a workspace stores, how much that is, and the form to change it.
 
 import type { Child } from "hono/jsx";
-import { pluralize } from "../../base/format.ts";
 import { type StoreMode, STORE_MODES } from "../../base/response-storage.ts";
+import { pluralize } from "../../base/text/format.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";

@@ -2,8 +2,8 @@
 // The page after a workspace was created: its first key, which is shown once, and ready-made calls.
 
 import type { Child } from "hono/jsx";
-import { formatUsd } from "../../base/format.ts";
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
+import { formatUsd } from "../../base/text/format.ts";
 import { Card, CodeBlock } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { parseAccountName } from "../../accounts/accounts.ts";
 import { listInvitationsForEmail } from "../../accounts/invitations.ts";
 import { listMemberships } from "../../accounts/members.ts";
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import { FORM_TOKEN, newFormToken, submitOnce } from "../../idempotency/form-submission.ts";

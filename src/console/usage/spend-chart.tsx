@@ -2,8 +2,8 @@
 // A stacked chart of spend by group, with the same numbers as a table.
 
 import type { Child } from "hono/jsx";
-import { formatCosts, formatUsdShort } from "../../base/format.ts";
-import { NANO_PER_USD } from "../../base/money.ts";
+import { NANO_PER_USD } from "../../base/money/money.ts";
+import { formatCosts, formatUsdShort } from "../../base/text/format.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { Legend, SERIES_MAX, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
 import { Table } from "../../http/pages/components/table.tsx";

@@ -8,7 +8,7 @@ import {
   formatMilliseconds,
   formatPercent,
   formatUsd,
-} from "../../base/format.ts";
+} from "../../base/text/format.ts";
 import {
   Card,
   EmptyState,

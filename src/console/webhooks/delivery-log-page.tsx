@@ -3,8 +3,8 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatMilliseconds } from "../../base/format.ts";
 import type { Page } from "../../base/pagination.ts";
+import { formatMilliseconds } from "../../base/text/format.ts";
 import type { Delivery } from "../../events/deliveries.ts";
 import { Card, EmptyState, Notice, Tag, type Tone } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";

@@ -1,6 +1,6 @@
 // The models on the public pages: their API records, filtered and sorted.
 
-import { formatMilliseconds } from "../../base/format.ts";
+import { formatMilliseconds } from "../../base/text/format.ts";
 import type { Column } from "../../http/pages/components/table.tsx";
 import type { ModelRecordJson } from "../../models/api-record.ts";
 

@@ -3,7 +3,7 @@
 
 import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
-import { capitalize } from "../../base/format.ts";
+import { capitalize } from "../../base/text/format.ts";
 import { Details, Figures, Tag } from "../../http/pages/components/content.tsx";
 import type { ModelRecordJson } from "../../models/api-record.ts";
 import type { EndpointJson } from "../../models/endpoints-route.ts";

@@ -1,8 +1,8 @@
 // The price history of a model: the prices that the price lists date.
 
-import { usdTextOfPico } from "../../base/money.ts";
+import { usdTextOfPico } from "../../base/money/money.ts";
+import type { TokenMeter } from "../../base/money/usage-meters.ts";
 import { SECOND_MS, utcDay } from "../../base/time.ts";
-import type { TokenMeter } from "../../base/usage-meters.ts";
 import type { Model } from "../../models/catalog.ts";
 import type { DatedCard } from "../../models/price-card.ts";
 import { joinParagraphs, markdownTable } from "../doc-context.ts";

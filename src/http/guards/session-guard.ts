@@ -1,7 +1,7 @@
 // Guards of the HTML pages: redirects to sign-in, and CSRF protection of forms by origin and token.
 
+import { timingSafeEqualText } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
-import { timingSafeEqualText } from "../../base/secret.ts";
 import type { SessionUser } from "../route.ts";
 
 export const SIGN_IN_PATH = "/signin";

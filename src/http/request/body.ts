@@ -1,6 +1,6 @@
 // Reads a request body within limits of size, time and nesting depth.
 
-import { startDeadline } from "../../base/deadline.ts";
+import { startDeadline } from "../../base/async/deadline.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { COUNTED_AT_ONCE_BYTES } from "./body-quota.ts";
 

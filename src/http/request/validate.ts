@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { Fault } from "../../base/fault.ts";
-import { closestName } from "../../base/suggest.ts";
+import { closestName } from "../../base/text/suggest.ts";
 
 export type InputLocation = "path" | "query" | "body";
 

@@ -1,6 +1,6 @@
 // A model's reply in canonical form.
 import type { JsonObject } from "../../base/json.ts";
-import type { Usage } from "../../base/usage-meters.ts";
+import type { Usage } from "../../base/money/usage-meters.ts";
 import type { Part } from "./parts.ts";
 
 export const FINISH_REASONS = [

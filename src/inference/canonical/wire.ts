@@ -1,6 +1,6 @@
 // The interfaces of a wire: the functions that read one API into the canonical form and write it from there.
 import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
-import type { Usage } from "../../base/usage-meters.ts";
+import type { Usage } from "../../base/money/usage-meters.ts";
 import type { CanonicalError } from "./error.ts";
 import type { CanonicalEvent } from "./events.ts";
 import type { Loss } from "./loss.ts";

@@ -1,7 +1,7 @@
 // The values that a model call consists of, in the order of its stages: each stage adds what it has learned.
 
 import type { Fault } from "../../base/fault.ts";
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { Caller } from "../../http/route.ts";
 import type { Catalog } from "../../models/catalog.ts";

@@ -1,7 +1,7 @@
 // POST /v1/quote: what a chat completion would hold and can cost, without sending it. The stages are those of a call, up to
 // its estimate; nothing is held.
 
-import { type Nano, NANO_PER_CREDIT, usdText } from "../../base/money.ts";
+import { type Nano, NANO_PER_CREDIT, usdText } from "../../base/money/money.ts";
 import { maxCost } from "../../models/price-bound.ts";
 import { affordableTokens } from "../metering/cost-estimate.ts";
 import { parseRequest } from "../request/parse-request.ts";

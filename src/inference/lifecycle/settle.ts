@@ -1,8 +1,8 @@
 // Settles a call: the charge, its usage record and the reply kept for a repetition, in one transaction of the ledger.
 
 import type { Log } from "../../base/log.ts";
-import { usdText } from "../../base/money.ts";
-import { parseTraceParent } from "../../base/trace-parent.ts";
+import { usdText } from "../../base/money/money.ts";
+import { parseTraceParent } from "../../base/network/trace-parent.ts";
 import type { SettleOutcome } from "../../ledger/decide.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";

@@ -3,8 +3,8 @@
 
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
-import type { Nano } from "../../base/money.ts";
-import { FEE_METERS, type FeeMeter } from "../../base/usage-meters.ts";
+import type { Nano } from "../../base/money/money.ts";
+import { FEE_METERS, type FeeMeter } from "../../base/money/usage-meters.ts";
 import {
   type Catalog,
   type Model,

@@ -2,8 +2,8 @@
 // code runs in them, and the preview of web search, which replies count like other searches.
 
 import { Fault } from "../../base/fault.ts";
+import type { Usage } from "../../base/money/usage-meters.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import type { Usage } from "../../base/usage-meters.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import {

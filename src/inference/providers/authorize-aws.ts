@@ -2,7 +2,7 @@
 // runtime may add others.
 
 import { AwsV4Signer } from "aws4fetch";
-import type { Secret } from "../../base/secret.ts";
+import type { Secret } from "../../base/crypto/secret.ts";
 import type { Authorizer } from "./authorize.ts";
 
 export interface AwsAccount {

@@ -3,7 +3,7 @@
 
 import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
-import { type Secret, secret } from "../../base/secret.ts";
+import { type Secret, secret } from "../../base/crypto/secret.ts";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import type { Authorizer } from "./authorize.ts";

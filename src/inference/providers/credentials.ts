@@ -1,7 +1,7 @@
 // The gateway's accounts at the providers: which ones are configured, their base URLs and credentials. The operator's own
 // providers and the in-process simulator are added here.
 
-import { type Secret, secret } from "../../base/secret.ts";
+import { type Secret, secret } from "../../base/crypto/secret.ts";
 import type { OperatorProvider } from "../../models/models-file.ts";
 import type { Authorizer } from "./authorize.ts";
 import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";

@@ -1,6 +1,6 @@
 // The operator's settings of one provider.
 
-import type { Secret } from "../../base/secret.ts";
+import type { Secret } from "../../base/crypto/secret.ts";
 
 export interface ProviderSetting {
   readonly apiKey?: Secret;

@@ -2,7 +2,7 @@
 // Some tools have a field that limits them; for the others a fixed number is held, and the provider's usage decides the charge.
 
 import { isObject, type JsonObject, stringIn } from "../../base/json.ts";
-import type { FeeMeter } from "../../base/usage-meters.ts";
+import type { FeeMeter } from "../../base/money/usage-meters.ts";
 
 /** For a tool without a limit in the request. */
 export const DEFAULT_TOOL_CALLS = 10;

@@ -1,8 +1,8 @@
 // The accounts on which a model can be called at its provider: the caller's own provider key first, then the gateway's
 // account. Which models and providers are considered is decided in routing.ts.
 
+import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault, invalid } from "../../base/fault.ts";
-import type { Secret } from "../../base/secret.ts";
 import type { Caller } from "../../http/route.ts";
 import { nameInRegion } from "../../models/bedrock-profiles.ts";
 import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";

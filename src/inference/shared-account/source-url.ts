@@ -1,7 +1,7 @@
 // Which URLs of images and files may be sent on the gateway's own provider accounts. Providers read some URLs with the
 // permissions of the account: objects in cloud storage, and files at their own API.
 
-import { isPublicHostname } from "../../base/public-address.ts";
+import { isPublicHostname } from "../../base/network/public-address.ts";
 import type { Credential } from "../providers/credentials.ts";
 import { PROVIDERS, type Provider, type UpstreamWire } from "../providers/providers.ts";
 

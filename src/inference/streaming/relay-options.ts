@@ -1,6 +1,6 @@
 // The options of a stream's relay, and the ways in which a stream can end.
 
-import type { AbortSignalLike } from "../../base/abort.ts";
+import type { AbortSignalLike } from "../../base/async/abort.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { BodyStream } from "../../http-client/body-stream.ts";
 import type { EventPipeline } from "./event-pipeline.ts";

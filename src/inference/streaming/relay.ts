@@ -1,7 +1,7 @@
 // Relays a provider's stream to the client, no faster than the client reads, and meters it. The terminal event waits for the
 // settlement: a client that has seen the end of its stream is in the ledger, even after a crash.
 
-import { startDeadline, onAborted } from "../../base/deadline.ts";
+import { startDeadline, onAborted } from "../../base/async/deadline.ts";
 import {
   cancelBodyStream,
   pipeTo,

@@ -1,8 +1,8 @@
 // Sends a call to one candidate, with retries and a circuit breaker, until the reply begins. Nothing has reached the caller
 // by then, so an attempt can be repeated; what is the caller's own fault is not.
 
-import { type Abort, type AbortSignalLike, createAbort } from "../../base/abort.ts";
-import { onAborted, startDeadline } from "../../base/deadline.ts";
+import { type Abort, type AbortSignalLike, createAbort } from "../../base/async/abort.ts";
+import { onAborted, startDeadline } from "../../base/async/deadline.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { Send } from "../../http-client/client.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";

@@ -1,7 +1,7 @@
 // Reads the beginning of a provider's reply: all of it where it is not streamed, otherwise up to its first event. Providers
 // also send errors with status 200, and those must be found before anything reaches the caller.
 
-import { startDeadline } from "../../base/deadline.ts";
+import { startDeadline } from "../../base/async/deadline.ts";
 import { type JsonObject, parseObject } from "../../base/json.ts";
 import { lookUp } from "../../base/look-up.ts";
 import { createSseParser, readSse, type SseMessage } from "../../base/streams/sse.ts";

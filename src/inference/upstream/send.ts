@@ -1,6 +1,6 @@
 // Builds a request to a provider, and chooses how it is sent: as it is, signed, or to the bundled simulator.
 
-import { toAbortSignal } from "../../base/abort.ts";
+import { toAbortSignal } from "../../base/async/abort.ts";
 import type { OutgoingRequest, Send } from "../../http-client/client.ts";
 import { fromFetchResponse } from "../../http-client/reply.ts";
 import type { Authorizer } from "../providers/authorize.ts";

@@ -1,6 +1,6 @@
 // Applies a batch of holds and settlements in one transaction: lock the rows, decide in memory, write the outcome.
 
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
 import type { Tx } from "../../store/db.ts";
 import {
   type ThresholdCrossing,

@@ -3,7 +3,7 @@
 // buffer first, so every reader and writer finds every hold in its table.
 
 import { memoize } from "../../base/memoize.ts";
-import { type Nano, maxNano } from "../../base/money.ts";
+import { type Nano, maxNano } from "../../base/money/money.ts";
 import { type Db, text, type Tx } from "../../store/db.ts";
 import {
   decideHold,

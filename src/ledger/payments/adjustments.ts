@@ -3,8 +3,8 @@
 // is changed.
 
 import { Fault } from "../../base/fault.ts";
-import { formatUsdExact } from "../../base/format.ts";
-import { type Nano, MAX_NANO, maxNano, minNano } from "../../base/money.ts";
+import { type Nano, MAX_NANO, maxNano, minNano } from "../../base/money/money.ts";
+import { formatUsdExact } from "../../base/text/format.ts";
 import { type Row, type Tx, integerOrNull } from "../../store/db.ts";
 import {
   type ThresholdCrossing,

@@ -1,7 +1,7 @@
 // Posts payments and returns (refunds, disputes) of purchased credit. Every amount passes through the processor's
 // clearing account, so that the processor's statements can be reconciled to the cent.
 
-import { type Nano, MAX_NANO, maxNano, minNano, toNano } from "../../base/money.ts";
+import { type Nano, MAX_NANO, maxNano, minNano, toNano } from "../../base/money/money.ts";
 import { type Reader, type Row, text, type Tx } from "../../store/db.ts";
 import {
   type ThresholdCrossing,

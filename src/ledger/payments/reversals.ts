@@ -1,7 +1,7 @@
 // Reversals: a failed refund or a won dispute brings credit back. It first repays the operator's loss from that return (credit
 // that was already spent); the rest goes to the account.
 
-import { type Nano, maxNano, minNano, toNano } from "../../base/money.ts";
+import { type Nano, maxNano, minNano, toNano } from "../../base/money/money.ts";
 import { text, type Tx } from "../../store/db.ts";
 
 /** A refund or dispute of a payment: its movement id and the id its reversal would have (which may not exist yet). */

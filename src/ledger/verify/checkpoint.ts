@@ -3,7 +3,7 @@
 // an account is the position: all keys are verified up to there.
 
 import { minIdAt } from "../../base/id.ts";
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { maxId } from "../../base/pagination.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { type Column, type Db, type Reader, text } from "../../store/db.ts";

@@ -3,7 +3,7 @@
 
 import { type Actor, type AuditAction, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
-import { type Nano, nanoFromUsd, usdText } from "../../base/money.ts";
+import { type Nano, nanoFromUsd, usdText } from "../../base/money/money.ts";
 import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
 import { findFreeze, setFreeze } from "../../ledger/freezes.ts";
 import { grant } from "../../ledger/ledger.ts";

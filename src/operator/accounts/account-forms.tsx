@@ -2,7 +2,7 @@
 // The forms with which an operator changes an account. Each has a form token, so that it is applied once.
 
 import type { Child } from "hono/jsx";
-import { formatUsd } from "../../base/format.ts";
+import { formatUsd } from "../../base/text/format.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { accountPath } from "../operator-layout.tsx";
 import type { Operator } from "../sign-in/operator-sessions.ts";

@@ -1,6 +1,6 @@
 // Lists and searches accounts, newest first.
 
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
 import {
   type Reader,

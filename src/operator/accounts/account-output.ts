@@ -1,9 +1,9 @@
 // Accounts as text for a terminal and as JSON.
 
-import { formatUsdExact } from "../../base/format.ts";
-import { usdText } from "../../base/money.ts";
+import { usdText } from "../../base/money/money.ts";
 import type { Page } from "../../base/pagination.ts";
-import { replaceUnsafe } from "../../base/safe-text.ts";
+import { formatUsdExact } from "../../base/text/format.ts";
+import { replaceUnsafe } from "../../base/text/safe-text.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import { tableText } from "../report/report-output.ts";

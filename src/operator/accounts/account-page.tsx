@@ -2,7 +2,7 @@
 // One account, with the forms to change it.
 
 import type { Child } from "hono/jsx";
-import { formatCosts, formatDateTime, formatInteger, formatUsd } from "../../base/format.ts";
+import { formatCosts, formatDateTime, formatInteger, formatUsd } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details, Figures } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";

@@ -2,8 +2,8 @@
 // The list of accounts, with its search.
 
 import type { Child } from "hono/jsx";
-import { formatDateTime, formatUsd, formatInteger } from "../../base/format.ts";
 import type { Page } from "../../base/pagination.ts";
+import { formatDateTime, formatUsd, formatInteger } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";

@@ -4,8 +4,8 @@
 import type { Child } from "hono/jsx";
 import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../../audit/audit.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
-import { formatDateTime } from "../../base/format.ts";
 import type { Page } from "../../base/pagination.ts";
+import { formatDateTime } from "../../base/text/format.ts";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";

@@ -1,7 +1,7 @@
 // Audit entries of bank transfers that an operator has recorded: payments and refunds.
 
 import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
-import { type Nano, toNano, usdText } from "../../base/money.ts";
+import { type Nano, toNano, usdText } from "../../base/money/money.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
 import { findInvoice } from "../../billing/invoices/invoices.ts";
 import type { AppliedFact } from "../../billing/payments/payment-facts.ts";

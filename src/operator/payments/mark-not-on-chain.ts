@@ -3,7 +3,7 @@
 
 import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
-import { usdText } from "../../base/money.ts";
+import { usdText } from "../../base/money/money.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
 import { lockInvoice } from "../../billing/invoices/invoices.ts";
 import {

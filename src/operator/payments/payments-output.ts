@@ -1,6 +1,6 @@
 // The payments that need an operator, as text for a terminal and as JSON.
 
-import { usdText } from "../../base/money.ts";
+import { usdText } from "../../base/money/money.ts";
 import { formatCents, nanoOfCents } from "../../billing/invoices/cents.ts";
 import { timestamp } from "../../http/schemas.ts";
 import { tableText } from "../report/report-output.ts";

@@ -2,8 +2,8 @@
 // The payments page: payments that need attention, and all invoices with their payments.
 
 import type { Child } from "hono/jsx";
-import { formatDateTime } from "../../base/format.ts";
 import type { Page } from "../../base/pagination.ts";
+import { formatDateTime } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { formatCents } from "../../billing/invoices/cents.ts";
 import type { Payment } from "../../billing/payments/payment-rows.ts";

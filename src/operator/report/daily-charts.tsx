@@ -2,14 +2,14 @@
 // Charts of the report: income and provider cost by day, providers, and the networks that created accounts.
 
 import type { Child } from "hono/jsx";
+import { NANO_PER_USD, type Nano } from "../../base/money/money.ts";
 import {
   formatCosts,
   formatInteger,
   formatPercent,
   formatUsd,
   formatUsdShort,
-} from "../../base/format.ts";
-import { NANO_PER_USD, type Nano } from "../../base/money.ts";
+} from "../../base/text/format.ts";
 import { Card, Tag } from "../../http/pages/components/content.tsx";
 import { Legend, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
 import { Table } from "../../http/pages/components/table.tsx";

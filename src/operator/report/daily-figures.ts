@@ -2,7 +2,7 @@
 // networks that created most accounts.
 
 import { minIdAt } from "../../base/id.ts";
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import { type Reader, type Row, text, integer } from "../../store/db.ts";
 import { accountRanges } from "../../usage/rollup/provider-sums.ts";

@@ -1,6 +1,6 @@
 // A report as text for a terminal and as JSON. Amounts are decimal dollars with all digits of the ledger.
 
-import { type Nano, usdText } from "../../base/money.ts";
+import { type Nano, usdText } from "../../base/money/money.ts";
 import { timestamp } from "../../http/schemas.ts";
 import type { ProviderCost } from "./provider-costs.ts";
 import type { ProcessorTotals, Report } from "./report.ts";

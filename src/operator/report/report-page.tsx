@@ -8,7 +8,7 @@ import {
   formatDateTime,
   formatInteger,
   formatUsd,
-} from "../../base/format.ts";
+} from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Amounts, Card } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";

@@ -1,7 +1,7 @@
 // Sums of all transfers by hour, sides and kind. Usage comes from the hourly sums of charges; other transfers are few, and are
 // read by account. So the time grows with accounts and payments, and not with calls.
 
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { SYSTEM_ACCOUNTS } from "../../ledger/rows.ts";
 import { accountRanges, ALL_ACCOUNTS } from "../../ledger/verify/account-range.ts";

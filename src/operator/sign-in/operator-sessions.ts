@@ -1,11 +1,16 @@
 // Operator sessions, in the table operator_session. They share nothing with customer sessions: they have their own cookie
 // (limited to /operator), table and keys, and a shorter lifetime. Each request checks that the address is still an operator's.
 
-import { createCookieBuilder, readCookie } from "../../base/cookie.ts";
-import { foldEmail } from "../../base/email.ts";
-import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../../base/encryption.ts";
+import {
+  deriveKey,
+  fingerprint,
+  fingerprints,
+  type MasterSecret,
+} from "../../base/crypto/encryption.ts";
+import { randomBase62 } from "../../base/crypto/secret.ts";
 import { newId } from "../../base/id.ts";
-import { randomBase62 } from "../../base/secret.ts";
+import { createCookieBuilder, readCookie } from "../../base/network/cookie.ts";
+import { foldEmail } from "../../base/text/email.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { type Db, text, type Tx, integer } from "../../store/db.ts";
 

@@ -3,8 +3,8 @@
 
 import { z } from "zod";
 import { recordAuditEntry } from "../../audit/audit.ts";
-import { foldEmail } from "../../base/email.ts";
 import { Fault } from "../../base/fault.ts";
+import { foldEmail } from "../../base/text/email.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { publicRoute, type Route } from "../../http/route.ts";

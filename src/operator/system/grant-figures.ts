@@ -1,7 +1,7 @@
 // Starting credit and new accounts of the day, and the networks that created most accounts.
 
 import { minIdAt } from "../../base/id.ts";
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, text } from "../../store/db.ts";
 

@@ -2,8 +2,8 @@
 // Starting credit and the networks that created accounts, to see abuse.
 
 import type { Child } from "hono/jsx";
-import { formatInteger, formatPercent, formatUsd } from "../../base/format.ts";
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
+import { formatInteger, formatPercent, formatUsd } from "../../base/text/format.ts";
 import { Card, Figures, Notice, Segments } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";

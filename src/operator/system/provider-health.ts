@@ -1,6 +1,6 @@
 // The state of each provider, for the providers page.
 
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import type { Reader } from "../../store/db.ts";
 import {

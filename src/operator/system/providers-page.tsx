@@ -8,7 +8,7 @@ import {
   formatMilliseconds,
   formatPercent,
   formatUsd,
-} from "../../base/format.ts";
+} from "../../base/text/format.ts";
 import { Card, Figures, Notice, Tag } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";

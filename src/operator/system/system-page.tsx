@@ -2,8 +2,8 @@
 // The state of this process: jobs, queues and settings.
 
 import type { Child } from "hono/jsx";
-import { formatInteger, formatMilliseconds, pluralize } from "../../base/format.ts";
 import type { JobRun } from "../../base/job-run.ts";
+import { formatInteger, formatMilliseconds, pluralize } from "../../base/text/format.ts";
 import { Card, Details, Figures, Notice, Tag } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import { RelativeTime } from "../../http/pages/components/time.tsx";

@@ -1,7 +1,7 @@
 // The state of this process, as the system page and the grants page show it.
 
 import type { JobRun } from "../../base/job-run.ts";
-import type { Nano } from "../../base/money.ts";
+import type { Nano } from "../../base/money/money.ts";
 
 export interface SystemState {
   /** Names and values, without secrets. */

@@ -1,6 +1,6 @@
 // The events of a background response that runs in another process, or has ended: read from the store.
 
-import type { DerivedKey } from "../../base/encryption.ts";
+import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { parseObject } from "../../base/json.ts";
 import type { Reader } from "../../store/db.ts";
 import { toResponseRecord } from "../api-record.ts";

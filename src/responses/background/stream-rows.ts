@@ -1,7 +1,7 @@
 // The events of streamed background responses in the store, so that every process can serve them, also after the end. A part
 // holds the events of some time, encrypted with the response's own key.
 
-import type { DerivedKey } from "../../base/encryption.ts";
+import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { integer, integerOrNull, type Reader, text, type Tx } from "../../store/db.ts";
 import { decryptEvents, type EncryptedResponse } from "../storage/encryption.ts";
 

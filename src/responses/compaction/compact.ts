@@ -1,7 +1,7 @@
 // Compacts a conversation: the provider does it where it can, otherwise its model writes a summary, which the reply returns
 // encrypted. The call is held, priced and settled like every other one.
 
-import type { DerivedKey } from "../../base/encryption.ts";
+import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";

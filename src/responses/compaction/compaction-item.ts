@@ -7,7 +7,7 @@ import {
   encrypt,
   type DerivedKey,
   type MasterSecret,
-} from "../../base/encryption.ts";
+} from "../../base/crypto/encryption.ts";
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 

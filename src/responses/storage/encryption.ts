@@ -10,7 +10,7 @@ import {
   encrypt,
   encryptBytes,
   type MasterSecret,
-} from "../../base/encryption.ts";
+} from "../../base/crypto/encryption.ts";
 
 const DATA_KEY_BYTES = 32;
 /** Far below the 2^32 random nonces that NIST SP 800-38D allows for a key. */

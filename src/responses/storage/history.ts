@@ -1,7 +1,7 @@
 // Reads the history that a request refers to: the chain of `previous_response_id` and the stored items referenced in its
 // input, both limited to the caller's account.
 
-import type { DerivedKey } from "../../base/encryption.ts";
+import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { Fault, invalid, type NextStep } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Reader } from "../../store/db.ts";

@@ -2,7 +2,7 @@
 // by expiry, so expired rows are not found before they are deleted.
 
 import type { JsonObject } from "../../base/json.ts";
-import { toNano, usdText } from "../../base/money.ts";
+import { toNano, usdText } from "../../base/money/money.ts";
 import {
   bytesOrNull,
   enumValue,

@@ -3,7 +3,7 @@
 
 import { minIdAt } from "../../base/id.ts";
 import type { Log } from "../../base/log.ts";
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import { type Db, type Reader, text, integer } from "../../store/db.ts";
 import { toUsageRecord, type UsageRecord } from "../usage.ts";

@@ -1,7 +1,7 @@
 // The table charge_hour: what calls were charged per hour, over all accounts, from promotional and paid credit, and what could
 // not be charged. For the operator's report. Kept by the roll-up job from what batches queued with their records.
 
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { integer, type Reader, type Row, text, textOrNull, type Tx } from "../../store/db.ts";
 
 export interface Charges {

@@ -1,7 +1,7 @@
 // The table provider_hour: what each model of a provider delivered per hour to all accounts, on the gateway's own provider
 // accounts. Written by the roll-up job, so it lags by seconds. Small, so that public pages can read it.
 
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, type Row, text, type Tx, type Value } from "../../store/db.ts";
 import type { FailureCount } from "../provider-failures.ts";

@@ -1,7 +1,7 @@
 // Reads sums of usage. SQLite answers on the main thread, so every statement reads a short range, with a pause between
 // two of them for other requests.
 
-import { toNano } from "../../base/money.ts";
+import { toNano } from "../../base/money/money.ts";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
 import { bucketOf, type LocalDays, localDaysOf, type TimeBuckets } from "../time-buckets.ts";

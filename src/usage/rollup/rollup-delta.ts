@@ -3,7 +3,7 @@
 // whatever the number of accounts.
 
 import { newId } from "../../base/id.ts";
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, toNano } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import type { Column, Tx } from "../../store/db.ts";
 import { listPriceOf } from "../list-price.ts";

@@ -1,6 +1,6 @@
 // Compares the hourly sums of charges with the transfers, and computes them anew. Both read every transfer.
 
-import { usdText } from "../../base/money.ts";
+import { usdText } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import type { Reader, Tx } from "../../store/db.ts";
 import { type ChargesAt, readChargeHours, toCharges } from "./charge-hours.ts";

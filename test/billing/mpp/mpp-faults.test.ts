@@ -10,8 +10,8 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
-import { secret } from "../../../src/base/secret.ts";
 import { cancelOpenCheckout } from "../../../src/billing/billing-deps.ts";
 import { createChallenger } from "../../../src/billing/mpp/challenge.ts";
 import { createEvmMethod } from "../../../src/billing/mpp/evm-method.ts";

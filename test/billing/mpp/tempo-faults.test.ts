@@ -11,8 +11,8 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
-import { secret } from "../../../src/base/secret.ts";
 import { createChallenger } from "../../../src/billing/mpp/challenge.ts";
 import { createMppProtocol } from "../../../src/billing/mpp/mpp-protocol.ts";
 import type { Payable, ProtocolResult } from "../../../src/billing/payments/payment-protocol.ts";

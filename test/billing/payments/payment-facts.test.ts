@@ -10,7 +10,7 @@ import {
   test,
 } from "bun:test";
 import { array, assert, integer, nat, property, record } from "fast-check";
-import { MAX_NANO } from "../../../src/base/money.ts";
+import { MAX_NANO } from "../../../src/base/money/money.ts";
 import {
   feeOf,
   nanoOfCents,

@@ -10,7 +10,7 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
-import { windowEnd } from "../../../src/base/spend-window.ts";
+import { windowEnd } from "../../../src/base/money/spend-window.ts";
 import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
 import { cancelOpenCheckout, beginPayment } from "../../../src/billing/billing-deps.ts";
 import { createInvoice, findInvoice } from "../../../src/billing/invoices/invoices.ts";

@@ -3,8 +3,8 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { decodePaymentResponseHeader } from "@x402/fetch";
+import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
-import { secret } from "../../../src/base/secret.ts";
 import { updateAgentPayment } from "../../../src/billing/payments/agent-payment-rows.ts";
 import type { Payable } from "../../../src/billing/payments/payment-protocol.ts";
 import { createChainClient } from "../../../src/billing/x402/chain-client.ts";

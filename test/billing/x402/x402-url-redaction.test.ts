@@ -1,8 +1,8 @@
 // URLs of nodes and facilitators can contain an API key, so no error or log contains them.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { secret } from "../../../src/base/crypto/secret.ts";
 import { describeError } from "../../../src/base/log.ts";
-import { secret } from "../../../src/base/secret.ts";
 import { createChainClient } from "../../../src/billing/x402/chain-client.ts";
 import { createFacilitatorClient } from "../../../src/billing/x402/facilitator-client.ts";
 import { checkX402 } from "../../../src/commands/doctor/check-agent-payments.ts";

@@ -1,8 +1,8 @@
 // A call through all stages with a fake ledger and a fake HTTP client: what happens to its hold when a stage fails.
 
 import { describe, expect, test } from "bun:test";
+import { secret } from "../../../src/base/crypto/secret.ts";
 import { createLog } from "../../../src/base/log.ts";
-import { secret } from "../../../src/base/secret.ts";
 import type { Send } from "../../../src/http-client/client.ts";
 import { fromFetchResponse } from "../../../src/http-client/reply.ts";
 import { createInference, type Inference } from "../../../src/inference/inference.ts";

@@ -1,7 +1,7 @@
 // Idempotency keys of model calls after a failure of the store and after the end of a process.
 
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { secret } from "../../../src/base/secret.ts";
+import { secret } from "../../../src/base/crypto/secret.ts";
 import {
   createIdempotency,
   type IdempotentResponse,

@@ -1,7 +1,7 @@
 // The cost that a provider states is what is charged.
 
 import { describe, expect, test } from "bun:test";
-import type { Usage } from "../../../src/base/usage-meters.ts";
+import type { Usage } from "../../../src/base/money/usage-meters.ts";
 import { chargeFor, estimatedUsage } from "../../../src/inference/metering/charge.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { builtInModels, type Catalog, catalogOf, findModel } from "../../../src/models/catalog.ts";

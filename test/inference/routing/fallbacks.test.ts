@@ -2,7 +2,7 @@
 // charged at its own price, and the usage record lists every attempt.
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { nanoFromUsd } from "../../../src/base/money.ts";
+import { nanoFromUsd } from "../../../src/base/money/money.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {

@@ -1,7 +1,7 @@
 // What must be removed from the errors of providers, and what must stay readable.
 
 import { describe, expect, test } from "bun:test";
-import { secret } from "../../../src/base/secret.ts";
+import { secret } from "../../../src/base/crypto/secret.ts";
 import type { Credential } from "../../../src/inference/providers/credentials.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { redact } from "../../../src/inference/upstream/redact.ts";

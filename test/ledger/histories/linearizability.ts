@@ -1,6 +1,6 @@
 // Linearizability check: finds an order of concurrent operations that explains the observed replies and rows.
 
-import { toNano } from "../../../src/base/money.ts";
+import { toNano } from "../../../src/base/money/money.ts";
 import { type Db, type Row, text, integer } from "../../../src/store/db.ts";
 import { type HistoryPlan, KEYS } from "./generators.ts";
 import {

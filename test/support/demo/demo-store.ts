@@ -3,7 +3,7 @@
 
 import { renameAccount } from "../../../src/accounts/accounts.ts";
 import { createLog } from "../../../src/base/log.ts";
-import { dayStart, monthStart } from "../../../src/base/spend-window.ts";
+import { dayStart, monthStart } from "../../../src/base/money/spend-window.ts";
 import { DAY_MS } from "../../../src/base/time.ts";
 import { createInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";

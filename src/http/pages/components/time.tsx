@@ -2,7 +2,7 @@
 // Times in the time zone of the person who reads the page.
 
 import { type Child, createContext, useContext } from "hono/jsx";
-import { formatClock, formatDateTime } from "../../../base/format.ts";
+import { formatClock, formatDateTime } from "../../../base/text/format.ts";
 
 const TimeZone = createContext("UTC");
 

@@ -1,7 +1,6 @@
 // The errors of a hold that the ledger refused: what is missing, and how the caller can get it.
 
 import { CLAIM_STEP, Fault, type NextStep } from "../../../base/fault.ts";
-import { formatUsd } from "../../../base/format.ts";
 import {
   type Nano,
   NANO_PER_CREDIT,
@@ -9,7 +8,8 @@ import {
   creditsOf,
   maxNano,
   usdText,
-} from "../../../base/money.ts";
+} from "../../../base/money/money.ts";
+import { formatUsd } from "../../../base/text/format.ts";
 import type { BudgetState } from "../../../ledger/budget-rules.ts";
 import type { HoldOutcome } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";

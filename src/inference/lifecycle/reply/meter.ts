@@ -1,7 +1,7 @@
 // Prices what a call has used: by the provider's usage; by an estimate of its input and what was relayed if the client left
 // before the usage came; at nothing if the provider failed without it.
 
-import type { Usage } from "../../../base/usage-meters.ts";
+import type { Usage } from "../../../base/money/usage-meters.ts";
 import { limitsOf } from "../../../models/catalog.ts";
 import {
   chargeFor,

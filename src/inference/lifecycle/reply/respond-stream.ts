@@ -3,7 +3,7 @@
 
 import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts";
 import { Fault } from "../../../base/fault.ts";
-import { usdText } from "../../../base/money.ts";
+import { usdText } from "../../../base/money/money.ts";
 import { createSseParser } from "../../../base/streams/sse.ts";
 import type { Lease } from "../../../ledger/lease.ts";
 import { hasInputTokens } from "../../metering/charge.ts";

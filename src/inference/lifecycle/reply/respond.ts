@@ -1,6 +1,6 @@
 // Turns a provider's reply into the response: a whole reply at once, a stream as it arrives.
 
-import { usdText } from "../../../base/money.ts";
+import { usdText } from "../../../base/money/money.ts";
 import type { StickyRouting } from "../../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../../upstream/read-reply.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";

@@ -2,7 +2,7 @@
 
 import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 import { memoize } from "../../../base/memoize.ts";
-import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
+import type { FeeMeter, TokenMeter, Usage } from "../../../base/money/usage-meters.ts";
 import type { ScanPlan } from "./event-scanner.ts";
 import { addFee, readFeeCounts, type Fees } from "./fee-counts.ts";
 import {

@@ -1,7 +1,7 @@
 // Usage on the converse wire (AWS Bedrock). Input excludes cached tokens; a stream reports usage in its last frame.
 
 import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
-import type { Usage } from "../../../base/usage-meters.ts";
+import type { Usage } from "../../../base/money/usage-meters.ts";
 import { readFeeCounts } from "./fee-counts.ts";
 import {
   valueAt,

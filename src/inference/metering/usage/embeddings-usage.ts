@@ -1,7 +1,7 @@
 // Usage of embeddings: input only.
 
 import { objectIn } from "../../../base/json.ts";
-import type { Usage } from "../../../base/usage-meters.ts";
+import type { Usage } from "../../../base/money/usage-meters.ts";
 import {
   valueAt,
   readCount,

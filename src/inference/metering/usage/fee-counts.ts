@@ -1,7 +1,7 @@
 // Reads counts of charged tool uses from a usage object. The field names differ by provider, so one table serves all.
 
 import { lookUp } from "../../../base/look-up.ts";
-import type { FeeMeter } from "../../../base/usage-meters.ts";
+import type { FeeMeter } from "../../../base/money/usage-meters.ts";
 import { readCount, ownMember, type ReadNotes } from "./read-numbers.ts";
 
 export type Fees = Partial<Record<FeeMeter, number>>;

@@ -2,7 +2,7 @@
 // prompt's, and every chunk of a stream has a usage object of which only the last counts.
 
 import { arrayIn, indexIn, objectIn, type JsonObject } from "../../../base/json.ts";
-import type { TokenMeter, Usage } from "../../../base/usage-meters.ts";
+import type { TokenMeter, Usage } from "../../../base/money/usage-meters.ts";
 import type { Fees } from "./fee-counts.ts";
 import {
   valueAt,

@@ -2,7 +2,7 @@
 // by field, and a reply may consist of several iterations, each priced separately.
 
 import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
-import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
+import type { FeeMeter, TokenMeter, Usage } from "../../../base/money/usage-meters.ts";
 import type { ScanPlan } from "./event-scanner.ts";
 import { addFee, readFeeCounts } from "./fee-counts.ts";
 import {

@@ -1,7 +1,7 @@
 // Defensive readers for the usage numbers of providers: every value is validated, and none of them throws.
 
 import { objectIn } from "../../../base/json.ts";
-import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
+import type { FeeMeter, TokenMeter, Usage } from "../../../base/money/usage-meters.ts";
 
 const MAX_COUNT = 1_000_000_000;
 const MAX_STATED_USD = 1_000_000;

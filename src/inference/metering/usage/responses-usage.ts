@@ -2,7 +2,7 @@
 // appear as output items.
 
 import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
-import type { Usage } from "../../../base/usage-meters.ts";
+import type { Usage } from "../../../base/money/usage-meters.ts";
 import type { ScanPlan } from "./event-scanner.ts";
 import { addFee, readFeeCounts, type Fees } from "./fee-counts.ts";
 import {

@@ -1,8 +1,8 @@
 // The stream meter shared by all wires. It takes one event at a time and keeps counts and names, never the text.
 
 import { objectIn, type JsonObject, parseJson } from "../../../base/json.ts";
+import type { FeeMeter, Usage } from "../../../base/money/usage-meters.ts";
 import { readSse, type SseEvent } from "../../../base/streams/sse.ts";
-import type { FeeMeter, Usage } from "../../../base/usage-meters.ts";
 import {
   createEventScanner,
   needsParse,

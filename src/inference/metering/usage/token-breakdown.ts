@@ -1,6 +1,6 @@
 // OpenAI and compatible providers report a total and its parts. These functions convert them to disjoint meters.
 
-import type { TokenMeter } from "../../../base/usage-meters.ts";
+import type { TokenMeter } from "../../../base/money/usage-meters.ts";
 import { clampToWhole, type ReadNotes } from "./read-numbers.ts";
 
 type Tokens = Partial<Record<TokenMeter, number>>;

@@ -1,7 +1,7 @@
 // Reads usage from a provider's reply or stream, on every wire.
 
 import { parseJson } from "../../../base/json.ts";
-import type { Usage } from "../../../base/usage-meters.ts";
+import type { Usage } from "../../../base/money/usage-meters.ts";
 import { createChatStreamMeter, usageOfChat } from "./chat-usage.ts";
 import { createConverseStreamMeter, usageOfConverse } from "./converse-usage.ts";
 import { usageOfEmbeddings } from "./embeddings-usage.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import type { Usage } from "../../../../src/base/money/usage-meters.ts";
 import { createSseParser } from "../../../../src/base/streams/sse.ts";
-import type { Usage } from "../../../../src/base/usage-meters.ts";
 import {
   readEvent,
   usageSoFar,

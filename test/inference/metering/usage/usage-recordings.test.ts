@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import type { Usage } from "../../../../src/base/money/usage-meters.ts";
 import { createSseParser } from "../../../../src/base/streams/sse.ts";
-import type { Usage } from "../../../../src/base/usage-meters.ts";
 import {
   isReplyComplete,
   readEvent,

@@ -1,5 +1,5 @@
 import type { JsonObject } from "../../../../base/json.ts";
-import type { Usage } from "../../../../base/usage-meters.ts";
+import type { Usage } from "../../../../base/money/usage-meters.ts";
 import type { UsageReport } from "../../../canonical/reply.ts";
 
 /** In this API cached tokens are part of the prompt tokens, and reasoning tokens part of the completion tokens. */

@@ -8,7 +8,7 @@ import {
   stringIn,
   parseJson,
 } from "../../../../base/json.ts";
-import type { Usage } from "../../../../base/usage-meters.ts";
+import type { Usage } from "../../../../base/money/usage-meters.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
 import type { CanonicalEvent } from "../../../canonical/events.ts";
 import type { Finish } from "../../../canonical/reply.ts";

@@ -1,5 +1,5 @@
 import type { JsonObject } from "../../../../base/json.ts";
-import type { TokenMeter, Usage } from "../../../../base/usage-meters.ts";
+import type { TokenMeter, Usage } from "../../../../base/money/usage-meters.ts";
 import type { UsageReport } from "../../../canonical/reply.ts";
 
 const SERVICE_TIERS: ReadonlySet<unknown> = new Set(["standard", "priority", "batch"]);

@@ -11,7 +11,7 @@ import {
   toLimitWindow,
   weekStart,
   windowEnd,
-} from "../../src/base/spend-window.ts";
+} from "../../../src/base/money/spend-window.ts";
 
 const at = (text: string): number => Date.parse(text);
 const iso = (time: number): string => new Date(time).toISOString();

@@ -7,15 +7,15 @@ import {
   fingerprint,
   fingerprints,
   reencrypt,
-} from "../../src/base/encryption.ts";
-import { createLog } from "../../src/base/log.ts";
+} from "../../../src/base/crypto/encryption.ts";
 import {
   toBase62,
   randomBase62,
   randomDigits,
   timingSafeEqualText,
   secret,
-} from "../../src/base/secret.ts";
+} from "../../../src/base/crypto/secret.ts";
+import { createLog } from "../../../src/base/log.ts";
 
 const CANARY = "canary-9f3a";
 

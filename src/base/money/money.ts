@@ -1,7 +1,7 @@
 // Amounts are bigint nano-USD, so that floats cannot be mixed in by accident. Prices are pico-USD per token, the same
 // integer as micro-USD per million tokens.
 
-import { memoize } from "./memoize.ts";
+import { memoize } from "../memoize.ts";
 
 export type Nano = bigint;
 export type Pico = bigint;

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createAbort, toAbortSignal } from "../../src/base/abort.ts";
+import { createAbort, toAbortSignal } from "../../../src/base/async/abort.ts";
 
 test("calls listeners once and in order, and skips removed ones", () => {
   const { signal, abort } = createAbort();

@@ -1,8 +1,8 @@
 // Money, time and numbers as pages show them.
 
-import { memoize } from "./memoize.ts";
-import { NANO_PER_USD, type Nano, usdText } from "./money.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "./time.ts";
+import { memoize } from "../memoize.ts";
+import { NANO_PER_USD, type Nano, usdText } from "../money/money.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../time.ts";
 
 const NANO_PER_CENT = NANO_PER_USD / 100n;
 const NANO_PER_MICRO_USD = NANO_PER_USD / 1_000_000n;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { onAborted, startDeadline } from "../../src/base/deadline.ts";
-import { MINUTE_MS } from "../../src/base/time.ts";
-import { eventually } from "../support/eventually.ts";
+import { onAborted, startDeadline } from "../../../src/base/async/deadline.ts";
+import { MINUTE_MS } from "../../../src/base/time.ts";
+import { eventually } from "../../support/eventually.ts";
 
 /** Resolves after every deadline that has passed by now has run. */
 async function nextTick(): Promise<void> {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { closestName } from "../../src/base/suggest.ts";
+import { closestName } from "../../../src/base/text/suggest.ts";
 
 const NAMES = ["limit", "cursor", "group_by", "from", "to", "model"];
 

@@ -11,8 +11,8 @@ import {
   formatUsdExact,
   formatUsdShort,
   pluralize,
-} from "../../src/base/format.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../src/base/time.ts";
+} from "../../../src/base/text/format.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/base/time.ts";
 
 describe("formatUsd", () => {
   test.each([

@@ -1,8 +1,8 @@
 // Calendar windows (UTC) of limits and budgets. Spend is totaled for every window at once, so that changing the window
 // of a limit needs no history.
 
+import { DAY_MS } from "../time.ts";
 import type { Nano } from "./money.ts";
-import { DAY_MS } from "./time.ts";
 
 export const LIMIT_WINDOWS = ["day", "week", "month"] as const;
 export type LimitWindow = (typeof LIMIT_WINDOWS)[number];

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { assert, constantFrom, nat, oneof, property, string, tuple } from "fast-check";
-import { emailError, foldEmail } from "../../src/base/email.ts";
+import { emailError, foldEmail } from "../../../src/base/text/email.ts";
 
 const OPERATOR = "ops@example.com";
 

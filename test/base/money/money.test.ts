@@ -10,7 +10,7 @@ import {
   usdOf,
   usdText,
   usdTextOfPico,
-} from "../../src/base/money.ts";
+} from "../../../src/base/money/money.ts";
 
 const amount = fc.bigInt({ min: -MAX_NANO, max: MAX_NANO });
 const nonNegativeAmount = fc.bigInt({ min: 0n, max: MAX_NANO });
