@@ -187,6 +187,14 @@ describe("catalog", () => {
     expect(limitsOf(model("sim/embed")).output).toBe(0);
   });
 
+  test("Gemini 4 has the limits and abilities of its generation", () => {
+    const { contextLength, maxOutputTokens, inputModalities, supported } =
+      model("google/gemini-4-argon");
+    expect([contextLength, maxOutputTokens]).toEqual([1_048_576, 65_536]);
+    expect(inputModalities).toContain("video");
+    expect(supported).toEqual(expect.arrayContaining(["tools", "reasoning", "web_search"]));
+  });
+
   test("each model lists the wires of its provider", () => {
     expect(model("openai/gpt-5.4").wires).toEqual(["chat", "responses"]);
     expect(model("openai/gpt-5.4-pro").wires).toEqual(["responses"]);

@@ -263,10 +263,11 @@ describe("price", () => {
     expect(price(call(), sonar).cost).toBe(12_000_000n);
   });
 
-  test("charges a grounded prompt once on Gemini 2.5, and each query on Gemini 3", () => {
+  test("charges a grounded prompt once on Gemini 2.5, and each query since Gemini 3", () => {
     const searches: Usage = { tokens: {}, fees: { grounding: 3 } };
     expect(price(searches, card("google/gemini-2.5-flash")).cost).toBe(35_000_000n);
     expect(price(searches, card("google/gemini-3.5-flash")).cost).toBe(42_000_000n);
+    expect(price(searches, card("google/gemini-4-argon")).cost).toBe(42_000_000n);
   });
 
   test("bills fractions of a second of audio", () => {

@@ -4,7 +4,8 @@
 import { describe, expect, test } from "bun:test";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { cardAt } from "../../src/models/price-card.ts";
-import type { PriceCard } from "../../src/models/price.ts";
+import type { PriceCard, Rates } from "../../src/models/price.ts";
+import { ONE } from "../../src/models/ratio.ts";
 
 const NOW = Date.parse("2026-11-23");
 const PICOS_PER_USD_OF_A_MILLION = 1e6;
@@ -22,6 +23,12 @@ function card(id: string): PriceCard {
     true,
   ]);
   return dated;
+}
+
+/** The rates of each prompt length. */
+function ratesOf(id: string): readonly Rates[] {
+  const { base, tiers } = card(id);
+  return [base, ...tiers.map(({ rates }) => rates)];
 }
 
 const PRICES: readonly (readonly [id: string, input: number, cacheRead: number, output: number])[] =
@@ -89,6 +96,19 @@ describe("the price of", () => {
         Number(anthropic.base[meter]),
       ]);
   });
+});
+
+test("OpenAI's cache writes that are kept for 12 hours cost twice those of 30 minutes", () => {
+  for (const name of ["gpt-5.6-terra", "gpt-6-luna", "gpt-6.1-sol", "gpt-6.1-terra", "gpt-6.2-sol"])
+    for (const { cache_write_5m: short = 0n, cache_write_1h: long } of ratesOf(`openai/${name}`))
+      expect([name, long]).toEqual([name, 2n * short]);
+  // Its cache writes cost no more than other input.
+  for (const rates of ratesOf("openai/gpt-5.5")) expect(rates.cache_write_1h).toBeUndefined();
+});
+
+test("priority costs 1.8 times at Gemini 4", () => {
+  const { num, den } = card("google/gemini-4-argon").serviceTiers["priority"] ?? ONE;
+  expect(Number(num) / Number(den)).toBe(1.8);
 });
 
 test("each model has the source of its price and the day it was checked", () => {

@@ -4,7 +4,9 @@
 export const TOKEN_METERS = [
   "input",
   "cache_read",
+  /** Kept for five minutes, or for 30 at OpenAI. */
   "cache_write_5m",
+  /** Kept for an hour, or for 12 at OpenAI. */
   "cache_write_1h",
   "input_audio",
   "cache_read_audio",

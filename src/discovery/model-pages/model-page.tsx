@@ -27,7 +27,7 @@ const PER_TOKEN: Readonly<Record<string, string>> = {
   completion: "Output",
   input_cache_read: "Cached input",
   input_cache_write: "Cache write",
-  input_cache_write_1h: "Cache write, one hour",
+  input_cache_write_1h: "Cache write, one hour (12 at OpenAI)",
   internal_reasoning: "Reasoning",
   audio: "Audio input",
   audio_output: "Audio output",

@@ -52,13 +52,9 @@ const PICO_PER_NANO = 1_000n;
 /** Prices reported usage by the cost that the provider states, otherwise by the card of the model that answered. */
 export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
   const { catalog, model, estimate, held, at, durationMs } = context;
-  const { toolTerms } = estimate;
   const resolved = cardFor(catalog, model, usage.model, at);
   if (resolved === undefined) throw new Error(`${model.id} was called without a price`);
-  const billed =
-    toolTerms === undefined
-      ? usage
-      : { ...usage, fees: billedFees(usage.fees, toolTerms, durationMs) };
+  const billed = billedUsage(usage, estimate, durationMs);
   const priced: PricedUsage = price(
     billed,
     resolved.card,
@@ -85,6 +81,18 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
     cost: isUsageImplausible ? minNano(priced.cost, held) : priced.cost,
     exact: !isUsageImplausible,
     missingPrices,
+  };
+}
+
+/** The usage as the request decides how it is billed. */
+function billedUsage(usage: Usage, estimate: CostEstimate, durationMs: number): Usage {
+  const { toolTerms, hasLongCacheWrites } = estimate;
+  if (toolTerms === undefined && !hasLongCacheWrites) return usage;
+  const { cache_write_5m: written = 0, ...tokens } = usage.tokens;
+  return {
+    ...usage,
+    ...(toolTerms !== undefined && { fees: billedFees(usage.fees, toolTerms, durationMs) }),
+    ...(hasLongCacheWrites && written > 0 && { tokens: { ...tokens, cache_write_1h: written } }),
   };
 }
 

@@ -58,6 +58,8 @@ export interface CostEstimate {
   readonly advisorCost: Nano;
   /** How the tool fees in the reply are billed; undefined if as the reply counts them. */
   readonly toolTerms: ToolTerms | undefined;
+  /** All cache writes of the call are kept for longer, at a higher price, which the reply does not say. */
+  readonly hasLongCacheWrites: boolean;
   readonly amount: Nano;
   /** The smallest useful hold; only if the caller set no output limit. */
   readonly minimum: Nano | undefined;
@@ -123,9 +125,16 @@ export function estimateCost(
     plausible: plausibleUsage({ inputTokens, outputTokens, toolTokens }, limits),
     advisorCost,
     toolTerms: terms,
+    hasLongCacheWrites: hasLongCacheWrites(request, model),
     amount: costAt(outputTokens),
     minimum: isOutputOpen ? costAt(floor) : undefined,
   };
+}
+
+// Of OpenAI's APIs, only Responses reports how long it keeps what it wrote.
+function hasLongCacheWrites({ api, json }: ParsedRequest, { provider }: Model): boolean {
+  const options = json["prompt_cache_options"];
+  return provider === "openai" && api === "chat" && isObject(options) && options["ttl"] === "12h";
 }
 
 function billableRequest(

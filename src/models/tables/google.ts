@@ -49,7 +49,7 @@ export const GOOGLE_FACTS: readonly FactRule[] = [
   },
   {
     providers: GOOGLE_HOSTS,
-    match: /^gemini-(2\.5|3)(?!.*image)/,
+    match: /^gemini-(2\.5|3|4)(?!.*image)/,
     context: 1_048_576,
     maxOutput: 65_536,
     input: ALL_MODALITIES,
@@ -82,9 +82,9 @@ export const GOOGLE_PRICE_RULES: readonly PriceRule[] = [
   },
   {
     providers: GOOGLE_HOSTS,
-    match: /^gemini-3\.[78]/,
+    match: /^gemini-(3\.[78]|4)/,
     serviceTiers: { priority: "1.8" },
     source: PRICING_URL,
-    checked: CHECKED_ON,
+    checked: "2026-11-23",
   },
 ];

@@ -155,6 +155,7 @@ export const OPENAI_FACTS: readonly FactRule[] = [
       [/^gpt-6-astra$/, "2026-09-03"],
       [/^gpt-6-(sol|luna)$/, "2026-09-22"],
       [/^gpt-6\.1-sol$/, "2026-09-29"],
+      [/^gpt-6\.1-terra$/, "2026-10-26"],
     ] as const
   ).map(([match, released]) => ({
     providers: OPENAI,
@@ -267,6 +268,14 @@ export const OPENAI_PRICE_RULES: readonly PriceRule[] = [
     cacheWrite5m: "1.25",
     source: PRICING_URL,
     checked: CHECKED_ON,
+  },
+  // Kept for 12 hours instead of 30 minutes.
+  {
+    providers: ["openai"],
+    match: /^gpt-5\.6|^gpt-6/,
+    cacheWrite1h: "2.5",
+    source: `${MODELS_URL}/gpt-6.1-terra`,
+    checked: "2026-11-23",
   },
 ];
 

@@ -166,9 +166,9 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
     providers: GOOGLE_HOSTS,
     name: /^(google_search|google_maps)$/,
     title: "Grounding with Google Search or Maps, from Gemini 3",
-    fee: { meter: "grounding", models: /^gemini-3/, usd: "0.014", unit: "search query" },
+    fee: { meter: "grounding", models: /^gemini-[34]/, usd: "0.014", unit: "search query" },
     source: GOOGLE_PRICING,
-    checked: CHECKED_ON,
+    checked: TOOLS_CHECKED_ON,
   },
   {
     providers: XAI,

@@ -38,6 +38,7 @@ const TERMINAL_EVENTS = [
 // Audio in base64.
 const AUDIO_EVENTS = ["response.audio.delta", "response.output_audio.delta"];
 const CONTAINERS_MAX = 64;
+const LONG_WRITES_PATH: Path = ["cache_write_tokens_details", "ttl_12h_tokens"];
 const COUNT_PATHS: readonly Path[] = [["input_tokens"], ["output_tokens"], ["total_tokens"]];
 
 /** Fees counted from the output items. */
@@ -125,6 +126,7 @@ function buildResponsesUsage(body: unknown, itemFees: Fees): Usage | undefined {
           total: input,
           cached: readCount(notes, ownMember(details, "cached_tokens")),
           written: readCount(notes, ownMember(details, "cache_write_tokens")),
+          writtenLong: readCount(notes, valueAt(details, LONG_WRITES_PATH)),
           audio: readCount(notes, ownMember(details, "audio_tokens")),
           image: readCount(notes, ownMember(details, "image_tokens")),
         }),

@@ -10,6 +10,8 @@ export interface InputBreakdown {
   readonly total: number;
   readonly cached: number;
   readonly written?: number;
+  /** What of `written` is kept for longer, at a higher price. */
+  readonly writtenLong?: number;
   readonly audio?: number;
   readonly image?: number;
   /** Cached part of the audio, if reported. */
@@ -23,6 +25,7 @@ export interface InputBreakdown {
 export function splitInput(notes: ReadNotes, breakdown: InputBreakdown): Tokens {
   const cached = clampToWhole(notes, breakdown.cached, breakdown.total);
   const written = clampToWhole(notes, breakdown.written ?? 0, breakdown.total - cached);
+  const writtenLong = clampToWhole(notes, breakdown.writtenLong ?? 0, written);
   const uncached = breakdown.total - cached - written;
   const audio = clampToWhole(notes, breakdown.audio ?? 0, breakdown.total);
   const audioBeyondUncached = Math.max(0, audio - uncached);
@@ -39,7 +42,8 @@ export function splitInput(notes: ReadNotes, breakdown: InputBreakdown): Tokens 
     input_image: uncachedImage,
     cache_read: cached - cachedAudio,
     cache_read_audio: cachedAudio,
-    cache_write_5m: written,
+    cache_write_5m: written - writtenLong,
+    cache_write_1h: writtenLong,
   };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { usageSoFar } from "../../../../src/inference/metering/usage/stream-meter.ts";
 import { usageOf } from "../../../../src/inference/metering/usage/usage.ts";
-import { feesOf, meterOfEvents } from "./usage-harness.ts";
+import { feesOf, meterOfEvents, tokensOf } from "./usage-harness.ts";
 
 describe("usage on the responses wire", () => {
   const usage = {
@@ -33,6 +33,18 @@ describe("usage on the responses wire", () => {
       end === "failed",
       6,
     ]);
+  });
+
+  test("tells what OpenAI keeps in its cache for 12 hours", () => {
+    const details = { ttl_12h_tokens: 20, ttl_30m_tokens: 10 };
+    const input = { ...usage.input_tokens_details, cache_write_tokens_details: details };
+    expect(
+      tokensOf("responses", { usage: { ...usage, input_tokens_details: input } }),
+    ).toMatchObject({ input: 10, cache_write_5m: 10, cache_write_1h: 20 });
+    const tooMany = { ...input, cache_write_tokens_details: { ttl_12h_tokens: 31 } };
+    expect(
+      tokensOf("responses", { usage: { ...usage, input_tokens_details: tooMany } }),
+    ).toMatchObject({ input: 10, cache_write_1h: 30 });
   });
 
   const output = [
