@@ -10,7 +10,9 @@ import { createSdkClients } from "./support/sdk-clients.ts";
 let harness: Harness;
 
 beforeAll(async () => {
-  const gateway = await startGateway({ providers: ["deepseek", "zai", "moonshot", "openai"] });
+  const gateway = await startGateway({
+    providers: ["deepseek", "zai", "moonshot", "openai", "anthropic", "bedrock"],
+  });
   const account = await registerAccount(gateway);
   await grantCredits(gateway, account, 1_000n * USD);
   const stop = () => gateway.stop();
@@ -200,6 +202,47 @@ for (const api of APIS) {
     });
   });
 }
+
+// Claude supports schemas, but no recursive ones, and its newest models cannot be forced to call a tool.
+describe.each([
+  "anthropic/claude-opus-5-5",
+  "anthropic/claude-sonnet-5-5",
+  "bedrock/global.anthropic.claude-opus-5-5",
+])("a schema that %s does not take", (model) => {
+  const node = {
+    type: "object",
+    properties: { city: { type: "string" }, next: { $ref: "#/$defs/node" } },
+    required: ["city"],
+    additionalProperties: false,
+  };
+  const recursive = { ...node, $defs: { node } };
+
+  for (const api of ["chat", "responses"] as const)
+    test(`becomes an instruction on ${api}`, async () => {
+      const client = createSdkClients(harness)[api];
+      for (const method of ["complete", "stream"] as const) {
+        const reply = await client[method]({ model, text: "weather", schema: recursive });
+        expect(JSON.parse(reply.text)).toMatchObject({ city: expect.any(String) });
+        expect([reply.finish, reply.calls]).toEqual(["stop", []]);
+      }
+      const sent = await lastSentBody();
+      expect(JSON.stringify(sent["system"])).toContain("without a code block");
+      expect([sent["tools"], sent["output_config"], sent["toolConfig"]]).toEqual([
+        undefined,
+        undefined,
+        undefined,
+      ]);
+      const body = requestBody(api, model, true);
+      const strict = JSON.parse(
+        JSON.stringify(body).replaceAll(JSON.stringify(CITY), JSON.stringify(recursive)),
+      ) as Json;
+      const { status, headers } = await callApi(harness, api, strict);
+      expect([status, headers.get("x-postern-dropped")]).toEqual([
+        200,
+        api === "chat" ? "response_format.json_schema.strict" : "text.format.strict",
+      ]);
+    });
+});
 
 describe("a model with JSON schema support", () => {
   test("gets the request passed through on its own API", async () => {

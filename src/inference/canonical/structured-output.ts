@@ -83,7 +83,7 @@ export function addSchemaInstruction(
 ): CanonicalRequest {
   addStrictnessLoss(output, losses);
   const text = [
-    "Answer only with JSON, without any other text, that is valid against this JSON Schema:",
+    "Answer only with JSON, without any other text and without a code block, that is valid against this JSON Schema:",
     JSON.stringify(output.schema),
     ...(output.description === undefined ? [] : [`Description: ${output.description}`]),
   ].join("\n");

@@ -1,10 +1,15 @@
-// The JSON schema of a reply's output for Claude, on Anthropic's API and on Bedrock: in the model's own field, or by a tool.
+// The JSON schema of a reply's output for Claude, on Anthropic's API and on Bedrock: in the model's own field, by a
+// tool, or in the instructions.
 
 import type { JsonObject } from "../../base/json.ts";
 import type { Loss } from "../canonical/loss.ts";
 import { CLAUDE_SCHEMA } from "../canonical/reduced-schema.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
-import { emulateByTool, reduceOutput } from "../canonical/structured-output.ts";
+import {
+  addSchemaInstruction,
+  emulateByTool,
+  reduceOutput,
+} from "../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../canonical/wire.ts";
 
 interface ClaudeOutput {
@@ -12,6 +17,8 @@ interface ClaudeOutput {
   readonly schema?: JsonObject | undefined;
   /** For a model without that field. */
   readonly emulation?: SchemaEmulation | undefined;
+  /** The request, with instructions about its output if the model needs them. */
+  readonly request: CanonicalRequest;
 }
 
 export function writeClaudeOutput(
@@ -20,10 +27,13 @@ export function writeClaudeOutput(
   losses: Loss[],
 ): ClaudeOutput {
   const { output } = request;
-  if (output?.type !== "json_schema") return {};
+  if (output?.type !== "json_schema") return { request };
   const schema =
     abilities?.jsonSchema === false
       ? undefined
       : reduceOutput(output, request, CLAUDE_SCHEMA, losses);
-  return schema === undefined ? { emulation: emulateByTool(request, output, losses) } : { schema };
+  if (schema !== undefined) return { request, schema };
+  return abilities?.forcedTools === false
+    ? { request: addSchemaInstruction(request, output, losses) }
+    : { request, emulation: emulateByTool(request, output, losses) };
 }

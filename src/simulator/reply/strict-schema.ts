@@ -62,12 +62,35 @@ function openAiProblem(schema: unknown, path: readonly string[]): string | undef
 
 function claudeError({ tools, responseFormat }: NormalizedRequest): string | undefined {
   for (const [index, { schema, isStrict }] of tools.entries()) {
-    const problem = isStrict === true ? claudeProblem(schema) : undefined;
+    const problem = isStrict === true ? claudeSchemaProblem(schema) : undefined;
     if (problem !== undefined) return `tools.${index}.custom: ${problem}`;
   }
   if (responseFormat.kind !== "schema") return undefined;
-  const problem = claudeProblem(responseFormat.schema);
+  const problem = claudeSchemaProblem(responseFormat.schema);
   return problem === undefined ? undefined : `output_config.format.schema: ${problem}`;
+}
+
+function claudeSchemaProblem(schema: unknown): string | undefined {
+  const definitions = isObject(schema) ? (schema["$defs"] ?? schema["definitions"]) : undefined;
+  const circle = isObject(definitions)
+    ? firstOf(Object.keys(definitions), (name) => circularReference(definitions, [name]))
+    : undefined;
+  return circle === undefined
+    ? claudeProblem(schema)
+    : `Circular reference detected in schema definitions: ${circle.join(" -> ")}. Self-referencing or mutually-referencing definitions are not supported.`;
+}
+
+/** The definitions from the first of `path` back to it. */
+function circularReference(
+  definitions: JsonObject,
+  path: readonly string[],
+): readonly string[] | undefined {
+  const text = JSON.stringify(definitions[path.at(-1) ?? ""]) ?? "";
+  const names = [...text.matchAll(/"\$ref":"#\/(?:\$defs|definitions)\/([^"]+)"/g)];
+  return firstOf(names, ([, name = ""]) => {
+    if (name === path[0]) return [...path, name];
+    return path.includes(name) ? undefined : circularReference(definitions, [...path, name]);
+  });
 }
 
 const CLAUDE_UNSUPPORTED: Readonly<Record<string, readonly string[]>> = {

@@ -13,6 +13,14 @@ const CLOSED = {
 };
 const OPEN = { type: "object", properties: CITY, required: ["city"] };
 const OPTIONAL = { ...CLOSED, required: [] };
+const RECURSIVE = {
+  ...CLOSED,
+  properties: { city: { $ref: "#/$defs/city" } },
+  $defs: {
+    city: { ...CLOSED, properties: { city: { $ref: "#/$defs/town" } } },
+    town: { anyOf: [{ type: "string" }, { $ref: "#/$defs/city" }] },
+  },
+};
 const NESTED = { ...CLOSED, properties: { city: OPEN } };
 
 type Body = Readonly<Record<string, unknown>>;
@@ -142,6 +150,10 @@ describe.each(CLAUDE_CASES)("Claude's rules on $name", ({ path, models, withTool
     [
       "For 'integer' type, properties maximum, minimum are not supported",
       { ...CLOSED, properties: { city: { type: "integer", minimum: 1, maximum: 7 } } },
+    ],
+    [
+      "Circular reference detected in schema definitions: city -> town -> city. Self-referencing or mutually-referencing definitions are not supported.",
+      RECURSIVE,
     ],
   ])("refuses with %j", async (message, schema) => {
     const tool = await errorText(path(strict), withTool(strict, schema, true));

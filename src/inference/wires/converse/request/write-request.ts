@@ -38,9 +38,9 @@ const TOLERATED_FIELDS: readonly (readonly [RequestField, string])[] = [
 export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
   addUnsupportedLosses(original, losses);
-  const request =
+  const adapted =
     original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
-  const { schema, emulation } = writeClaudeOutput(request, target, losses);
+  const { request, schema, emulation } = writeClaudeOutput(adapted, target, losses);
   const native: JsonObject = takeNativeFields(request.native, "converse", "", losses) ?? {};
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens;
   const isToolRequired = requiresToolCall(effectiveToolChoice(request, emulation));

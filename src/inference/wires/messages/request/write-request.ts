@@ -48,10 +48,10 @@ const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
 export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
   addUnsupportedLosses(original, losses);
-  const request =
+  const adapted =
     original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
+  const { request, schema, emulation } = writeClaudeOutput(adapted, target, losses);
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? FALLBACK_MAX_TOKENS;
-  const { schema, emulation } = writeClaudeOutput(request, target, losses);
   const choice = effectiveToolChoice(request, emulation);
   const tools = writeTools(request, target, emulation, losses);
   const { thinking, effort } = writeThinking(
