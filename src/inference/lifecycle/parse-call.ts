@@ -11,24 +11,17 @@ export interface ParseDeps {
 export type ResolveStatefulCall = (
   request: ParsedRequest,
   input: CallInput,
-) => ResolvedCall | Promise<ResolvedCall>;
+) => StatefulCall | Response | undefined | Promise<StatefulCall | Response | undefined>;
 
-type ResolvedCall = StatefulCall | Response | undefined;
-
-/** A call that continues a stored response is parsed again with all earlier turns. Most calls need no promise. */
-export function parseCall(
+/** A call that continues a stored response is parsed again with all earlier turns. */
+export async function parseCall(
   { resolveStatefulCall }: ParseDeps,
   input: CallInput,
-): ParsedCall | Response | Promise<ParsedCall | Response> {
+): Promise<ParsedCall | Response> {
   const { statefulCall: prepared } = input;
   if (prepared !== undefined) return { input, request: prepared.request, statefulCall: prepared };
   const request = parseRequest(input.api, input.text);
-  const toParsedCall = (statefulCall: ResolvedCall): ParsedCall | Response =>
-    statefulCall instanceof Response
-      ? statefulCall
-      : { input, request: statefulCall?.request ?? request, statefulCall };
-  const statefulCall = resolveStatefulCall?.(request, input);
-  return statefulCall instanceof Promise
-    ? statefulCall.then(toParsedCall)
-    : toParsedCall(statefulCall);
+  const statefulCall = await resolveStatefulCall?.(request, input);
+  if (statefulCall instanceof Response) return statefulCall;
+  return { input, request: statefulCall?.request ?? request, statefulCall };
 }

@@ -39,6 +39,14 @@ const MAX_CHOICES = 128;
 const MAX_OUTPUT_TOKENS = 100_000_000;
 const MODEL_NAME_MAX_LENGTH = 256;
 
+/** Providers differ in which of the two of chat they follow, so the greater one bounds the cost. */
+const OUTPUT_LIMIT_FIELDS: Readonly<Record<Api, readonly string[]>> = {
+  chat: ["max_completion_tokens", "max_tokens"],
+  responses: ["max_output_tokens"],
+  messages: ["max_tokens"],
+  embeddings: [],
+};
+
 /** A token count needs no output limit. */
 export function parseRequest(
   api: Api,
@@ -54,10 +62,15 @@ export function parseRequest(
   rejectTooMany(json);
   const bounds = toolBounds(json);
   const gatewayFields = gatewayFieldsOf(api, json);
-  validateContent(api, json);
   const model = readModel(json);
-  const outputMax = purpose === "count" ? undefined : readOutputMax(api, json);
-  const choices = api === "chat" ? (readCount(json, "n", MAX_CHOICES) ?? 1) : 1;
+  validateContent(api, json);
+  const limitFields = purpose === "count" ? [] : OUTPUT_LIMIT_FIELDS[api];
+  const limits = limitFields.flatMap(
+    (field) => optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS) ?? [],
+  );
+  if (api === "messages" && purpose === "call" && limits.length === 0)
+    throw invalid("max_tokens", "`max_tokens` is required on POST /v1/messages.");
+  const choices = api === "chat" ? (optionalInteger(json["n"], "n", 1, MAX_CHOICES) ?? 1) : 1;
   if (api === "responses") optionalBoolean(json["background"], "background");
   const isStream = api !== "embeddings" && optionalBoolean(json["stream"], "stream") === true;
   const options = json["stream_options"];
@@ -71,7 +84,7 @@ export function parseRequest(
     model,
     stream: isStream,
     wantsUsage: isObject(options) && options["include_usage"] === true,
-    outputMax,
+    outputMax: api === "embeddings" ? 0 : maxOf(limits),
     choices,
     serviceTier: optionalString(json["service_tier"], "service_tier"),
     speed: optionalString(json["speed"], "speed"),
@@ -125,29 +138,6 @@ function validateContent(api: Api, json: JsonObject): void {
     throw invalid("input", "`input` is required.");
 }
 
-function readOutputMax(api: Api, json: JsonObject): number | undefined {
-  switch (api) {
-    case "chat": {
-      // Providers differ in which of the two they follow, so the greater one bounds the cost.
-      const limit = readCount(json, "max_completion_tokens", MAX_OUTPUT_TOKENS);
-      const legacyLimit = readCount(json, "max_tokens", MAX_OUTPUT_TOKENS);
-      return limit === undefined || legacyLimit === undefined
-        ? (limit ?? legacyLimit)
-        : Math.max(limit, legacyLimit);
-    }
-    case "responses":
-      return readCount(json, "max_output_tokens", MAX_OUTPUT_TOKENS);
-    case "messages": {
-      const limit = readCount(json, "max_tokens", MAX_OUTPUT_TOKENS);
-      if (limit === undefined)
-        throw invalid("max_tokens", "`max_tokens` is required on POST /v1/messages.");
-      return limit;
-    }
-    case "embeddings":
-      return 0;
-  }
-}
-
-function readCount(json: JsonObject, field: string, max: number): number | undefined {
-  return optionalInteger(json[field], field, 1, max);
+function maxOf(numbers: readonly number[]): number | undefined {
+  return numbers.length === 0 ? undefined : Math.max(...numbers);
 }
