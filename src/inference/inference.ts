@@ -14,7 +14,7 @@ import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold/hold-lifeti
 import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
 import { createTokenCounts } from "./lifecycle/key-policy.ts";
-import type { ResolveStatefulCall } from "./lifecycle/parse-call.ts";
+import type { PrepareCall } from "./lifecycle/parse-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
 import type { Timeouts } from "./lifecycle/timeouts.ts";
 import { createProviderAccounts, type ProviderAccounts } from "./providers/credentials.ts";
@@ -47,7 +47,7 @@ export interface InferenceDeps {
   readonly isSignInDisabled: boolean;
   readonly freezeOf?: HoldDeps["freezeOf"];
   readonly findProviderKey: FindProviderKey;
-  readonly resolveStatefulCall?: ResolveStatefulCall;
+  readonly prepareCall?: PrepareCall;
   readonly onSettled?: SettleDeps["onSettled"];
 }
 
@@ -107,7 +107,7 @@ export function createInference(deps: InferenceDeps): Inference {
     lastAttemptStartMs: lastAttemptStartMs(timeouts),
     abandonedCalls,
     tokenCounts,
-    parse: { resolveStatefulCall: deps.resolveStatefulCall },
+    parse: { prepareCall: deps.prepareCall },
     route,
     hold: holdDepsOf(deps),
     plan: { pseudonymOf: deps.pseudonymOf, shutdownSignals },

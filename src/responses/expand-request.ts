@@ -5,7 +5,6 @@ import { Fault } from "../base/fault.ts";
 import type { JsonObject } from "../base/json.ts";
 import { withMembers } from "../inference/request/json-edit.ts";
 import { type ParsedRequest, parseRequest } from "../inference/request/parse-request.ts";
-import type { TransportPlan } from "../inference/translate/transport-plan.ts";
 
 const EXPANDED_MAX_BYTES = 32 * 1_048_576;
 
@@ -64,16 +63,6 @@ function tooLarge(): Fault {
   });
 }
 
-/** Creates the plan with paths of the caller's request instead of the expanded one. */
-export function withCallerPaths(createPlan: () => TransportPlan, pastItems: number): TransportPlan {
-  try {
-    const plan = createPlan();
-    return { ...plan, dropped: plan.dropped.map((path) => toCallerPath(path, pastItems)) };
-  } catch (error) {
-    throw error instanceof Fault ? toCallerFault(error, pastItems) : error;
-  }
-}
-
 /** The fault with paths of the caller's request. */
 export function toCallerFault(fault: Fault, pastItems: number): Fault {
   const { message, param } = fault.options;
@@ -90,7 +79,7 @@ export function toCallerFault(fault: Fault, pastItems: number): Fault {
 }
 
 // With five history items, `input[7].content` is the caller's `input[2].content`.
-function toCallerPath(path: string, pastItems: number): string {
+export function toCallerPath(path: string, pastItems: number): string {
   const match = /^input\[(\d+)\](.*)$/s.exec(path);
   if (match === null) return path;
   const index = Number(match[1]) - pastItems;

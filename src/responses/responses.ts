@@ -12,6 +12,7 @@ import {
   strictestStorage,
 } from "../base/response-storage.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
+import type { PrepareCall } from "../inference/lifecycle/parse-call.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import type { Db, Tx } from "../store/db.ts";
 import type { StoredResponseView } from "./api-record.ts";
@@ -19,7 +20,7 @@ import { type Background, type BackgroundDeps, createBackground } from "./backgr
 import { createEventStreams } from "./background/event-streams.ts";
 import { storedEvents } from "./background/stored-events.ts";
 import { isStreamed } from "./background/stream-rows.ts";
-import { compact } from "./compaction/compact.ts";
+import { compact, type CompactDeps } from "./compaction/compact.ts";
 import {
   deriveCompactionKey,
   isSealedCompaction,
@@ -50,10 +51,7 @@ const SWEEP_BATCH = 200;
 
 export interface Responses {
   /** Prepares a call that stores or continues responses; undefined for every other call. */
-  readonly prepareCall: (
-    request: ParsedRequest,
-    input: CallInput,
-  ) => Promise<StatefulResult> | StatefulCall | undefined;
+  readonly prepareCall: PrepareCall;
   /** Summarizes a conversation into an encrypted item. */
   readonly compact: (input: CallInput) => Promise<Response>;
   readonly find: (accountId: string, id: string, now: number) => Promise<StoredResponseView>;
@@ -93,11 +91,11 @@ export function createResponses(deps: ResponsesDeps): Responses {
   const kek = deriveKek(deps.master);
   const envelopes = createEnvelopes(kek);
   const compactionKey = deriveCompactionKey(deps.master);
-  const compactDeps = {
+  const compactDeps: CompactDeps = {
     key: compactionKey,
     infer: deps.infer,
-    prepareCall: (request: ParsedRequest, input: CallInput) => prepareCall(calls, request, input),
-    readPastItems: ({ caller: { accountId }, now }: CallInput, previousId: string) =>
+    prepareCall: (request, input) => prepareCall(calls, request, input),
+    readPastItems: ({ caller: { accountId }, now }, previousId) =>
       readPastItems({ reader: db, kek, accountId, now }, previousId),
   };
   const streams = createEventStreams();

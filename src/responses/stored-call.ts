@@ -15,7 +15,7 @@ import {
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import type { Candidate } from "../inference/routing/candidates.ts";
 import { abilitiesOf } from "../inference/translate/abilities.ts";
-import { withCallerPaths, toCallerFault, expandRequest, rawItemsOf } from "./expand-request.ts";
+import { toCallerFault, toCallerPath, expandRequest, rawItemsOf } from "./expand-request.ts";
 import {
   itemIds,
   itemsForCandidate,
@@ -97,19 +97,26 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     const fault = faultOf(expanded, options);
     return fault && toCallerFault(fault, history?.items.length ?? 0);
   };
-  const planFor: StatefulCall["planFor"] = (candidate, createPlan) => {
+  const requestFor: StatefulCall["requestFor"] = (candidate) => {
     origin = originOf(candidate);
-    const rewritten = requestFor(candidate, { options, expanded, members });
-    const plan = withCallerPaths(
-      () => createPlan(rewritten.sent, rewritten.members),
-      rewritten.pastItems,
-    );
-    const withDropped = { ...plan, dropped: [...rewritten.dropped, ...plan.dropped] };
-    return withReplyOverrides(withDropped, overrides, captured);
+    const { pastItems, dropped, ...sent } = requestForCandidate(candidate, {
+      options,
+      expanded,
+      members,
+    });
+    return {
+      ...sent,
+      adaptPlan: (plan) => {
+        const paths = plan.dropped.map((path) => toCallerPath(path, pastItems));
+        const withDropped = { ...plan, dropped: [...dropped, ...paths] };
+        return withReplyOverrides(withDropped, overrides, captured);
+      },
+      toCallerFault: (fault) => toCallerFault(fault, pastItems),
+    };
   };
   return {
     id,
-    call: { request: expanded, sharedCredentialsFault, planFor, storeReply },
+    call: { request: expanded, sharedCredentialsFault, requestFor, storeReply },
     captured,
     requestJson: request.json,
     createdAt: input.now,
@@ -193,36 +200,36 @@ function memberEdits({
   };
 }
 
-interface RewriteContext {
+interface CandidateContext {
   readonly options: StoredCallOptions;
   readonly expanded: ParsedRequest;
   readonly members: MemberEdits;
 }
 
-interface RewrittenRequest {
-  readonly sent: ParsedRequest;
+interface RequestForCandidate {
+  readonly request: ParsedRequest;
   readonly members: MemberEdits;
   readonly pastItems: number;
   readonly dropped: readonly string[];
 }
 
 // On the Responses wire the text is passed through, so it must suit the provider; on another wire it is translated.
-function requestFor(
+function requestForCandidate(
   candidate: Candidate,
-  { options, expanded, members }: RewriteContext,
-): RewrittenRequest {
+  { options, expanded, members }: CandidateContext,
+): RequestForCandidate {
   const { request, history, resolvedItems, shouldStore } = options;
   const past = history?.items ?? [];
   if (candidate.wires[0] !== "responses")
-    return { sent: expanded, members: {}, pastItems: past.length, dropped: [] };
+    return { request: expanded, members: {}, pastItems: past.length, dropped: [] };
   const kept = itemsForCandidate(candidate, past);
-  const sent = expandRequest(request, {
+  const rewritten = expandRequest(request, {
     historyItems: kept,
     ownItems: resolvedItems === undefined ? undefined : itemsForCandidate(candidate, resolvedItems),
     members,
   });
   return {
-    sent,
+    request: rewritten,
     members:
       shouldStore && candidate.credential.provider.supportsStore
         ? statelessMembers(candidate, request)

@@ -83,7 +83,7 @@ export function createModelCalls(
     isSignInDisabled,
     freezeOf: (accountId) => findFreeze(db, accountId),
     findProviderKey: (caller, providerId) => providerKeys.findNewestKey(caller, providerId, now()),
-    resolveStatefulCall: (request, input) => responses.prepareCall(request, input),
+    prepareCall: (request, input) => responses.prepareCall(request, input),
     onSettled: (record, { request, input }) => {
       metrics.recordCall(record);
       telemetry?.recordCall({ record, requestedModel: request.model }, input.headers);

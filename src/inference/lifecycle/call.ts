@@ -40,18 +40,23 @@ export interface StatefulCall {
   readonly request: ParsedRequest;
   /** Why it cannot be sent on the gateway's credentials; its paths are those of the caller's own request. */
   readonly sharedCredentialsFault: () => Fault | undefined;
-  readonly planFor: (candidate: Candidate, createPlan: CreatePlan) => TransportPlan;
+  readonly requestFor: (candidate: Candidate) => CandidateRequest;
   /** Called after the first hold, before anything is sent. */
   readonly onHeld?: () => Promise<void>;
   /** The complete response, to be written with the charge; undefined if there is nothing to write. */
   readonly storeReply: () => ResponseWrite | undefined;
 }
 
-/** `members` are set in the text that is passed through, without parsing it again. */
-export type CreatePlan = (
-  request: ParsedRequest,
-  members?: Readonly<Record<string, string | undefined>>,
-) => TransportPlan;
+/** A stateful call's request to one candidate. */
+export interface CandidateRequest {
+  readonly request: ParsedRequest;
+  /** Set in the text that is passed through, without parsing it again. */
+  readonly members?: Readonly<Record<string, string | undefined>>;
+  /** Changes the plan for `request`: what the caller sees of it, and what is stored. */
+  readonly adaptPlan?: (plan: TransportPlan) => TransportPlan;
+  /** Changes the paths of a fault from those of `request` to those of the caller's own request. */
+  readonly toCallerFault?: (fault: Fault) => Fault;
+}
 
 /** A response to be stored. The settlements of a batch write theirs together. */
 export interface ResponseWrite {

@@ -4,24 +4,27 @@ import { parseRequest, type ParsedRequest } from "../request/parse-request.ts";
 import type { CallInput, ParsedCall, StatefulCall } from "./call.ts";
 
 export interface ParseDeps {
-  /** Resolves references to stored responses. A call that runs in the background gets its response here. */
-  readonly resolveStatefulCall?: ResolveStatefulCall | undefined;
+  readonly prepareCall?: PrepareCall | undefined;
 }
 
-export type ResolveStatefulCall = (
+/**
+ * Opens the stored responses and sealed summaries that a request refers to; undefined for a request that neither stores nor
+ * continues a response. For a call that runs in the background, the response is here.
+ */
+export type PrepareCall = (
   request: ParsedRequest,
   input: CallInput,
-) => StatefulCall | Response | undefined | Promise<StatefulCall | Response | undefined>;
+) => StatefulCall | undefined | Promise<StatefulCall | Response | undefined>;
 
 /** A call that continues a stored response is parsed again with all earlier turns. */
 export async function parseCall(
-  { resolveStatefulCall }: ParseDeps,
+  { prepareCall }: ParseDeps,
   input: CallInput,
 ): Promise<ParsedCall | Response> {
   const { statefulCall: prepared } = input;
   if (prepared !== undefined) return { input, request: prepared.request, statefulCall: prepared };
   const request = parseRequest(input.api, input.text);
-  const statefulCall = await resolveStatefulCall?.(request, input);
+  const statefulCall = await prepareCall?.(request, input);
   if (statefulCall instanceof Response) return statefulCall;
   return { input, request: statefulCall?.request ?? request, statefulCall };
 }

@@ -7,7 +7,7 @@ import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import { isStrict } from "../translate/losses.ts";
 import { planFor } from "../translate/plan.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
-import type { CreatePlan, HeldCall, Hold, OpenCall } from "./call.ts";
+import type { CandidateRequest, HeldCall, Hold, OpenCall } from "./call.ts";
 import { cancelSignalOf } from "./reply/client-disconnect.ts";
 
 export interface PlanDeps {
@@ -26,20 +26,21 @@ export function planCall(
   const outputMax = candidate.credential.byok
     ? undefined
     : clampedOutputLimit(estimate, hold.amount, request.choices);
-  const createPlan: CreatePlan = (sent, members) =>
-    planFor({
-      request: sent,
+  let sent: CandidateRequest = { request };
+  try {
+    if (statefulCall !== undefined) sent = statefulCall.requestFor(candidate);
+    const plan = planFor({
+      request: sent.request,
       candidate,
       requestId: input.requestId,
       now: input.now,
-      isStrict: isStrict(sent.json, input.headers),
-      adjustments: { pseudonym: () => pseudonymOf(input.caller.accountId), outputMax, members },
+      isStrict: isStrict(sent.request.json, input.headers),
+      adjustments: {
+        pseudonym: () => pseudonymOf(input.caller.accountId),
+        outputMax,
+        members: sent.members,
+      },
     });
-  try {
-    const plan =
-      statefulCall === undefined
-        ? createPlan(request)
-        : statefulCall.planFor(candidate, createPlan);
     return {
       input,
       request,
@@ -52,11 +53,11 @@ export function planCall(
       estimate,
       hold,
       outputMax,
-      plan,
+      plan: sent.adaptPlan?.(plan) ?? plan,
     };
   } catch (error) {
-    if (error instanceof Fault) return error;
-    throw error;
+    if (!(error instanceof Fault)) throw error;
+    return sent.toCallerFault?.(error) ?? error;
   }
 }
 

@@ -7,9 +7,10 @@ import { newId } from "../../base/id.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import type { CallInput } from "../../inference/lifecycle/call.ts";
+import type { PrepareCall } from "../../inference/lifecycle/parse-call.ts";
 import { outputItems, publicItems } from "../items.ts";
 import { sealSummary } from "./compaction-item.ts";
-import { isNativeReply, nativeCall, type PrepareCall } from "./native-compaction.ts";
+import { isNativeReply, nativeCall } from "./native-compaction.ts";
 
 /** Older user messages than these are only in the summary. */
 const USER_MESSAGES_MAX_CHARACTERS = 80_000;

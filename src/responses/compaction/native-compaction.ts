@@ -3,15 +3,10 @@
 
 import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 import type { CallInput, StatefulCall } from "../../inference/lifecycle/call.ts";
+import type { PrepareCall } from "../../inference/lifecycle/parse-call.ts";
 import { sharedCredentialsFault } from "../../inference/lifecycle/shared-credentials.ts";
-import { parseRequest, type ParsedRequest } from "../../inference/request/parse-request.ts";
+import { parseRequest } from "../../inference/request/parse-request.ts";
 import type { TransportPlan } from "../../inference/translate/transport-plan.ts";
-
-/** Opens stored responses and sealed summaries that the request refers to. */
-export type PrepareCall = (
-  request: ParsedRequest,
-  input: CallInput,
-) => Promise<StatefulCall | Response | undefined> | StatefulCall | undefined;
 
 /** The fields of the endpoint that the gateway's own request can have. */
 const NATIVE_FIELDS = [
@@ -22,24 +17,31 @@ const NATIVE_FIELDS = [
 ] as const;
 
 /** The call for a summary, whose candidates compact natively if they can. */
-export async function nativeCall(prepare: PrepareCall, input: CallInput): Promise<StatefulCall> {
+export async function nativeCall(
+  prepareCall: PrepareCall,
+  input: CallInput,
+): Promise<StatefulCall> {
   const request = parseRequest("responses", input.text);
-  const prepared = await prepare(request, input);
+  const prepared = await prepareCall(request, input);
   if (prepared instanceof Response) throw new Error("a compaction runs in the background");
-  const call = prepared ?? {
+  const call: StatefulCall = prepared ?? {
     request,
     sharedCredentialsFault: () => sharedCredentialsFault(request),
-    planFor: (_candidate, createPlan) => createPlan(request),
+    requestFor: () => ({ request }),
     storeReply: () => undefined,
   };
   return {
     ...call,
-    planFor: (candidate, createPlan) => {
-      const plan = call.planFor(candidate, createPlan);
-      const { compactsResponses } = candidate.credential.provider;
-      return compactsResponses === true && plan.wire === "responses" && !plan.isTranslated
-        ? nativePlan(plan)
-        : plan;
+    requestFor: (candidate) => {
+      const sent = call.requestFor(candidate);
+      if (candidate.credential.provider.compactsResponses !== true) return sent;
+      return {
+        ...sent,
+        adaptPlan: (original) => {
+          const plan = sent.adaptPlan?.(original) ?? original;
+          return plan.wire === "responses" && !plan.isTranslated ? nativePlan(plan) : plan;
+        },
+      };
     },
   };
 }
