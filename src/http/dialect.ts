@@ -11,7 +11,7 @@ const GOOGLE_PATHS =
 
 /** Calls with a wrong base URL, such as `/v1/v1/messages`. */
 function isAnthropicCall(path: string, headers: Headers): boolean {
-  return /\/messages(?:\/count_tokens)?\/?$/.test(path) || headers.has("anthropic-version");
+  return /\/messages?(?:\/count_tokens)?\/?$/.test(path) || headers.has("anthropic-version");
 }
 
 export function dialectOf(path: string, headers: Headers): ErrorDialect {

@@ -13,14 +13,37 @@ const FOREIGN_ROOT =
 
 export type MatchRoute = (method: string, path: string) => RouteMatch;
 
+interface Endpoints {
+  readonly routes: readonly Route[];
+  readonly match: MatchRoute;
+  /** The fault of an endpoint that the providers have and the gateway does not. */
+  readonly unsupported: (path: string) => Fault | undefined;
+}
+
 /** The 404 of a path without a route, with the nearest endpoint if there is one. */
-export function notFoundFault(
-  method: string,
-  path: string,
-  { routes, match }: { readonly routes: readonly Route[]; readonly match: MatchRoute },
-): Fault {
-  const nearest = path.length > PATH_MAX_CHARACTERS ? undefined : nearestPath(path, routes, match);
-  if (nearest === undefined) return new Fault("not_found", "no route");
+export function notFoundFault(method: string, path: string, endpoints: Endpoints): Fault {
+  const unknown = new Fault("not_found", "no route");
+  if (path.length > PATH_MAX_CHARACTERS) return unknown;
+  const { match, routes, unsupported } = endpoints;
+  const known = (candidate: string): boolean => match("GET", candidate).kind !== "none";
+  const plain = path.replaceAll(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
+  const repaired = withoutForeignRoots(plain).flatMap((rest) =>
+    // `/models` is a page, so `/v1beta/models` is first taken for `/v1/models`.
+    rest === plain ? [rest, `/v1${rest}`] : [`/v1${rest}`, rest],
+  );
+  const found = repaired.find((candidate) => candidate !== path && known(candidate));
+  if (found !== undefined) return nearestFault(method, path, found, match);
+  for (const candidate of repaired) {
+    const fault = unsupported(candidate);
+    if (fault !== undefined) return fault;
+  }
+  const nearest =
+    similarPath(plain, repaired, routes) ??
+    repaired.flatMap((candidate) => leadingParts(candidate)).find((part) => known(part));
+  return nearest === undefined ? unknown : nearestFault(method, path, nearest, match);
+}
+
+function nearestFault(method: string, path: string, nearest: string, match: MatchRoute): Fault {
   // The caller's own method where the endpoint has it.
   const meant = [method, ...METHODS].find((one) => match(one, nearest).kind === "route");
   const step = METHODS.find((one) => one === meant) ?? "GET";
@@ -32,20 +55,25 @@ export function notFoundFault(
   });
 }
 
-function nearestPath(
-  path: string,
+/** An endpoint with a few other letters, or one that the path is the start of. */
+function similarPath(
+  plain: string,
+  repaired: readonly string[],
   routes: readonly Route[],
-  match: MatchRoute,
 ): string | undefined {
-  const known = (candidate: string): boolean => match("GET", candidate).kind !== "none";
-  const plain = path.replaceAll(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
-  const repaired = withoutForeignRoots(plain).flatMap((rest) => [rest, `/v1${rest}`]);
-  const found = [plain, ...repaired].find((candidate) => candidate !== path && known(candidate));
-  if (found !== undefined) return found;
   const paths = routes.flatMap((route) =>
     route.dialect === "page" || route.path.includes("{") ? [] : [route.path],
   );
-  return plain.length < 2 ? undefined : closestName(plain, paths);
+  const closest = plain.length < 2 ? undefined : closestName(plain, paths);
+  if (closest !== undefined) return closest;
+  const starts = repaired.filter((candidate) => /^\/v1\/./.test(candidate));
+  return paths.find((one) => starts.some((start) => one.startsWith(`${start}/`)));
+}
+
+/** The path without its last parts: a base URL that is a whole endpoint doubles it. */
+function leadingParts(path: string): readonly string[] {
+  const end = path.lastIndexOf("/");
+  return end <= 0 ? [] : [path.slice(0, end), ...leadingParts(path.slice(0, end))];
 }
 
 /** The path, and what remains of it as each leading foreign part is removed. */

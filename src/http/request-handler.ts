@@ -144,11 +144,12 @@ async function handleRequest(handler: HandlerContext, context: RequestContext): 
   const { request, path } = context;
   validateTarget(request, path, context.query);
   if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflightResponse(request);
+  const unsupported = (one: string): Fault | undefined => deps.unsupportedEndpointFault?.(one);
   const found = requireRoute(
     request,
     match(request.method, path),
-    () => deps.unsupportedEndpointFault?.(path),
-    () => notFoundFault(request.method, path, { routes: deps.routes, match }),
+    () => unsupported(path),
+    () => notFoundFault(request.method, path, { routes: deps.routes, match, unsupported }),
   );
   const { route } = found;
   context.route = route;

@@ -39,6 +39,12 @@ const NEAREST: readonly (readonly [method: string, path: string, nearest: string
   ["GET", "/v1/models/", "GET /v1/models"],
   ["GET", "/v1/chat/completion", "POST /v1/chat/completions"],
   ["GET", "/v1/acount", "GET /v1/account"],
+  // A base URL that is a whole endpoint, or lacks its end.
+  ["POST", "/v1/chat/completions/chat/completions", "POST /v1/chat/completions"],
+  ["POST", "/v1/chat/completions/v1/chat/completions", "POST /v1/chat/completions"],
+  ["POST", "/v1/chat", "POST /v1/chat/completions"],
+  ["POST", "/v2/chat", "POST /v1/chat/completions"],
+  ["POST", "/mcp/sse", "POST /mcp"],
 ];
 
 describe("a path without a route", () => {
@@ -54,7 +60,8 @@ describe("a path without a route", () => {
     });
 
   test("has Anthropic's error form for Anthropic's clients", async () => {
-    for (const path of ["/v1/v1/messages", "/messages", "/anthropic/v1/messages"]) {
+    const paths = ["/v1/v1/messages", "/messages", "/anthropic/v1/messages", "/v1/message"];
+    for (const path of [...paths, "/v1/messages/v1/messages"]) {
       const { status, body, headers } = await send("POST", path);
       expect([status, body["type"]]).toEqual([404, "error"]);
       expect(JSON.stringify(body)).toContain("Did you mean POST /v1/messages?");
@@ -77,6 +84,11 @@ describe("a path without a route", () => {
         message: expect.stringContaining("/v1/chat/completions"),
       });
     }
+    const other = await send("POST", "/v1beta/interactions");
+    expect(other.body["error"]).toMatchObject({ status: "NOT_FOUND" });
+    expect(JSON.stringify(other.body)).toContain("/v1/chat/completions");
+    const list = await send("GET", "/v1beta/models");
+    expect(JSON.stringify(list.body)).toContain("Did you mean GET /v1/models?");
     const embed = await send("POST", "/v1beta/models/gemini-embedding:embedContent");
     expect(JSON.stringify(embed.body)).toContain("/v1/embeddings");
   });
@@ -84,6 +96,14 @@ describe("a path without a route", () => {
   test("names the alternative to an API that the gateway does not have", async () => {
     for (const [path, alternative] of [
       ["/v1/rerank", "POST /v1/embeddings"],
+      ["/v1/responses/responses", "POST /v1/responses"],
+      ["/rerank", "POST /v1/embeddings"],
+      ["/v2/rerank", "POST /v1/embeddings"],
+      ["/completions", "POST /v1/chat/completions"],
+      ["/openai/v1/audio/speech", "POST /v1/chat/completions"],
+      ["/api/v1/credits", "GET /v1/account"],
+      ["/api/v1/key", "GET /v1/account"],
+      ["/v1/organization/usage/completions", "GET /v1/usage"],
       ["/api/chat", "base URL"],
       ["/model/anthropic.claude/converse", "/v1/messages"],
     ] as const)

@@ -51,6 +51,12 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     },
   },
   {
+    pattern: pathPattern("responses/(?:v1/)?responses"),
+    reason: "the client's base URL contains the endpoint",
+    alternative: "Use POST /v1/responses.",
+    next: RESPONSES_STEP,
+  },
+  {
     pattern: pathPattern("messages/batches"),
     reason: "it has no batches",
     alternative: "Send the requests one by one to POST /v1/messages.",
@@ -107,6 +113,18 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: EMBEDDINGS_STEP,
   },
   {
+    pattern: pathPattern("credits|key|auth/key|balance|dashboard/billing"),
+    reason: "it reports balances on another endpoint",
+    alternative: "Use GET /v1/account.",
+    next: { method: "GET", url: "/v1/account", why: "Get the account with its balance." },
+  },
+  {
+    pattern: pathPattern("organization/(?:usage|costs)"),
+    reason: "it reports usage on another endpoint",
+    alternative: "Use GET /v1/usage.",
+    next: { method: "GET", url: "/v1/usage", why: "Get the usage of a period." },
+  },
+  {
     pattern: pathPattern("engines"),
     reason: "it has no engines",
     alternative: "Name the model in the body of POST /v1/chat/completions.",
@@ -119,7 +137,8 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: EMBEDDINGS_STEP,
   },
   {
-    pattern: /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/[^/]+:\w+$/,
+    pattern:
+      /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/[^/]+:\w+$|^\/v1(?:alpha|beta1?)\/(?:interactions|cachedContents|files|batches|tunedModels)/,
     reason: "it does not have Google's API",
     alternative:
       "Call Gemini with POST /v1/chat/completions, /v1/responses or /v1/messages, and the model `google/<name>` in the body.",
