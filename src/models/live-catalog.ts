@@ -3,6 +3,7 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { utcDay } from "../base/time.ts";
+import { blankModel } from "./blank-model.ts";
 import { builtInModels, catalogOf, OPERATOR_SOURCE, wiresOf } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { parsePriceTable, PRICE_TABLE } from "./list-prices.ts";
@@ -171,30 +172,4 @@ function wiresFor(model: Model, file: ModelsFile): readonly Wire[] {
     file.providers.find(({ id }) => id === model.provider)?.wires ??
     wiresOf(model.provider, model.name)
   );
-}
-
-function blankModel(id: string): Model {
-  const slash = id.indexOf("/");
-  const name = id.slice(slash + 1);
-  return {
-    id,
-    provider: id.slice(0, slash),
-    name,
-    title: name,
-    kind: "chat",
-    created: 0,
-    contextLength: null,
-    maxOutputTokens: null,
-    inputModalities: ["text"],
-    outputModalities: ["text"],
-    supported: [],
-    wires: [],
-    aliases: [],
-    spellings: [],
-    prices: [],
-    source: OPERATOR_SOURCE,
-    checked: "1970-01-01",
-    retired: false,
-    simulated: false,
-  };
 }

@@ -6,7 +6,7 @@ import type { OperatorProvider } from "../../models/models-file.ts";
 import type { Authorizer } from "./authorize.ts";
 import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
 import type { ProviderSetting } from "./provider-setting.ts";
-import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
+import { defineProvider, type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
 
 /** How to call a provider: where it is, and on whose account. */
 export interface Credential {
@@ -130,25 +130,16 @@ function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps)
   const paths: typeof WIRE_PATHS = baseUrl.endsWith("/v1")
     ? { ...WIRE_PATHS, messages: MESSAGES_PATHS_WITHOUT_VERSION }
     : WIRE_PATHS;
-  const provider: Provider = {
+  const provider = defineProvider({
     id: declared.id,
     name: declared.id,
     envPrefix: "",
     baseUrl: declared.base_url,
     paths: Object.assign({}, ...declared.wires.map((wire) => paths[wire] ?? {})),
     auth: declared.wires.every((wire) => wire === "messages") ? "x-api-key" : "bearer",
-    headers: {},
     stopsBillingOnAbort: declared.stops_billing_on_abort,
-    needsUsageOption: true,
-    endUserField: null,
-    outputLimitField: "max_tokens",
-    acceptsMaxCompletionTokens: false,
-    supportsStore: false,
-    endsStreamByClosing: false,
-    outputLimitCoversReasoning: true,
-    isLocal: false,
     imageTokensMax: 50_000,
-  };
+  });
   const apiKey = rawKey === undefined ? undefined : secret(rawKey);
   const allowsUnknown = deps.allowUnknownFields.has(declared.id);
   const isReady = declared.api_key_env === undefined || apiKey !== undefined;

@@ -5,6 +5,7 @@ import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Caller } from "../../http/route.ts";
 import { nameInRegion } from "../../models/bedrock-profiles.ts";
+import { blankModel } from "../../models/blank-model.ts";
 import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
 import { datedCard } from "../../models/price-card.ts";
 import type { Credential, ProviderAccount } from "../providers/credentials.ts";
@@ -248,25 +249,11 @@ export function localModel(id: string, deps: CandidateDeps): ResolvedModel | und
   const name = id.slice(slash + 1);
   if (name === "" || deps.accountAt(provider)?.provider.isLocal !== true) return undefined;
   const model: Model = {
-    id,
-    provider,
-    name,
-    title: name,
-    kind: "chat",
-    created: 0,
-    contextLength: null,
-    maxOutputTokens: null,
-    inputModalities: ["text"],
-    outputModalities: ["text"],
-    supported: [],
+    ...blankModel(id),
     wires: ["chat", "embeddings"],
-    aliases: [],
-    spellings: [],
     prices: [FREE_CARD],
     source: "a local server, free unless the operator sets a price",
     checked: "",
-    retired: false,
-    simulated: false,
   };
   return { model, upstreamName: name };
 }

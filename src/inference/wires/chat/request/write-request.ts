@@ -15,6 +15,7 @@ import {
   writeOpenaiFields,
   writeRandomness,
 } from "../../openai-parameters.ts";
+import { firstStops } from "../../stop-sequences.ts";
 import { writeResponseFormat } from "./write-response-format.ts";
 import { writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
@@ -61,18 +62,10 @@ function writeSampling(
   effort: Effort | undefined,
   losses: Loss[],
 ): JsonObject {
-  const { topK, stop } = request;
+  const { topK } = request;
   const openai = target.abilities?.openaiFields !== false;
   if (openai && topK !== undefined)
     addFieldLoss(losses, request, "topK", "This provider does not support `top_k`.");
-  const stops = openai ? stop?.slice(0, STOPS_MAX) : stop;
-  if (stops?.length !== stop?.length)
-    addFieldLoss(
-      losses,
-      request,
-      "stop",
-      `This provider accepts at most ${STOPS_MAX} stop sequences.`,
-    );
   return {
     ...writeRandomness(request, target, effort, losses),
     top_k: openai ? undefined : topK,
@@ -82,7 +75,7 @@ function writeSampling(
     logit_bias: request.logitBias,
     logprobs: request.logprobs,
     top_logprobs: request.topLogprobs,
-    stop: stops,
+    stop: openai ? firstStops(request, STOPS_MAX, losses) : request.stop,
     n: request.n,
   };
 }

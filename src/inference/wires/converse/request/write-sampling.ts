@@ -3,6 +3,7 @@ import { addFieldLoss, type Loss } from "../../../canonical/loss.ts";
 import type { CanonicalRequest } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { clampTemperature, dropSecondSampling } from "../../claude-sampling.ts";
+import { nonBlankStops } from "../../stop-sequences.ts";
 import { familyOf } from "./model-family.ts";
 
 const TOP_P_MIN_THINKING = 0.95;
@@ -49,22 +50,10 @@ export function writeSampling(
         target,
         losses,
       ),
-      stopSequences: writeStops(request, losses),
+      stopSequences: nonBlankStops(request, losses),
     },
     additionalFields: topK === undefined ? undefined : writeTopK(topK, request, target, losses),
   };
-}
-
-function writeStops(request: CanonicalRequest, losses: Loss[]): readonly string[] | undefined {
-  const kept = request.stop?.filter((stop) => stop.trim() !== "");
-  if (kept?.length !== request.stop?.length)
-    addFieldLoss(
-      losses,
-      request,
-      "stop",
-      "This provider rejects stop sequences that contain only whitespace.",
-    );
-  return kept === undefined || kept.length === 0 ? undefined : kept;
 }
 
 function writeTopK(

@@ -8,6 +8,7 @@ import {
   reduceOutput,
 } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { firstStops } from "../../stop-sequences.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 import { operationPath } from "./operation-path.ts";
 import { writeThinking } from "./write-thinking.ts";
@@ -83,22 +84,13 @@ function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
 }
 
 function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
-  const { stop } = request;
-  const stops = stop?.slice(0, STOPS_MAX);
-  if (stops?.length !== stop?.length)
-    addFieldLoss(
-      losses,
-      request,
-      "stop",
-      `This provider accepts at most ${STOPS_MAX} stop sequences.`,
-    );
   return {
     maxOutputTokens: request.maxOutputTokens,
     ...writeRandomness(request, target, losses),
     seed: request.seed,
     frequencyPenalty: request.frequencyPenalty,
     presencePenalty: request.presencePenalty,
-    stopSequences: stops,
+    stopSequences: firstStops(request, STOPS_MAX, losses),
     candidateCount: request.n,
     ...(request.logprobs === true || (request.topLogprobs ?? 0) > 0
       ? { responseLogprobs: true, logprobs: request.topLogprobs || undefined }

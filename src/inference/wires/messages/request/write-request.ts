@@ -16,6 +16,7 @@ import { addJsonInstruction, outputToolDefinition } from "../../../canonical/str
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { clampTemperature, dropSecondSampling } from "../../claude-sampling.ts";
 import { writeClaudeOutput } from "../../claude-schema.ts";
+import { nonBlankStops } from "../../stop-sequences.ts";
 import {
   addNativeChoiceLoss,
   allowedTools,
@@ -80,7 +81,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
       thinking !== undefined && thinking["type"] !== "disabled",
       losses,
     ),
-    stop_sequences: writeStops(request, losses),
+    stop_sequences: nonBlankStops(request, losses),
     stream: request.stream,
     service_tier: writeTier(request, losses),
     metadata: mergeObjects(native["metadata"], writeUser(request, losses)),
@@ -142,18 +143,6 @@ function writeSampling(
     ),
     top_k: writeIf(canSample && !thinks, "topK", topK),
   };
-}
-
-function writeStops(request: CanonicalRequest, losses: Loss[]): readonly string[] | undefined {
-  const kept = request.stop?.filter((one) => one.trim() !== "");
-  if (kept?.length !== request.stop?.length)
-    addFieldLoss(
-      losses,
-      request,
-      "stop",
-      "This provider rejects stop sequences that contain only whitespace.",
-    );
-  return kept === undefined || kept.length === 0 ? undefined : kept;
 }
 
 function writeTools(
