@@ -4,7 +4,7 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
-import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
+import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { PAGE_ROUTE } from "../http/pages/page-route.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { toFault } from "../http/response.ts";
@@ -135,7 +135,7 @@ function signedOutRoute(): Route {
     path: "/signout",
     id: "signedOut",
     summary: "Show the sign-out page",
-    run: ({ caller }) => pageResponse(200, signedOutPage(caller)),
+    run: ({ caller }) => pageResponse(signedOutPage(caller)),
   });
 }
 
@@ -148,9 +148,7 @@ function keptFormRoute({ keptForms }: PeopleRouteDeps): Route {
     summary: "Show a form that was sent after the session ended",
     run: ({ caller, headers, now }) => {
       const form = keptForms.find(headers.get("cookie"), now);
-      return form === undefined
-        ? redirect("/console", [])
-        : pageResponse(200, keptFormPage(caller, form));
+      return form === undefined ? redirect("/console") : pageResponse(keptFormPage(caller, form));
     },
   });
 }
@@ -164,7 +162,7 @@ function sessionsRoute({ db }: PeopleRouteDeps): Route {
     summary: "List sessions",
     run: async ({ caller, now }) => {
       const list = await listSessions(db, caller.personId, now);
-      return pageResponse(200, sessionsPage(caller, list));
+      return pageResponse(sessionsPage(caller, list));
     },
   });
 }
@@ -192,7 +190,7 @@ function endSessionRoute({ db, sessions, onSessionsEnded }: PeopleRouteDeps): Ro
       });
       return body.session === sessionId
         ? redirect("/signout", [sessions.clearCookie()])
-        : redirect(SESSIONS_PATH, []);
+        : redirect(SESSIONS_PATH);
     },
   });
 }
@@ -207,25 +205,6 @@ function requireSignIn(signIn: SignIn | undefined): SignIn {
 /** Shows errors that the user can fix; rethrows server errors, which are logged. */
 function signInFailed(fault: Fault, returnTo: string, cookies: readonly string[]): Response {
   if (fault.status >= 500) throw fault;
-  return pageResponse(fault.status, signInFailedPage(fault.publicMessage, returnTo), cookies);
-}
-
-function pageResponse(
-  status: number,
-  layout: Parameters<typeof renderPage>[0],
-  cookies: readonly string[] = [],
-): Response {
-  const headers = new Headers({ ...pageHeaders(), "cache-control": "no-store" });
-  for (const cookie of cookies) headers.append("set-cookie", cookie);
-  return new Response(renderPage(layout), { status, headers });
-}
-
-function redirect(location: string, cookies: readonly string[]): Response {
-  const headers = new Headers({
-    location,
-    "cache-control": "no-store",
-    "referrer-policy": "no-referrer",
-  });
-  for (const cookie of cookies) headers.append("set-cookie", cookie);
-  return new Response(null, { status: 303, headers });
+  const { status, publicMessage } = fault;
+  return pageResponse(signInFailedPage(publicMessage, returnTo), { status, cookies });
 }

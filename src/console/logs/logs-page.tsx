@@ -15,7 +15,7 @@ import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
-import { FilterForm, hasFilter, pageWith, RangeLinks } from "../usage/filter-form.tsx";
+import { FilterForm, hasFilter, pageWith, PeriodActions } from "../usage/filter-form.tsx";
 import type { KeyNames } from "../usage/read-usage.ts";
 import type { LogQuery, Period } from "../usage/usage-query.ts";
 
@@ -51,14 +51,7 @@ export function logsPage(props: LogsPageProps): PageLayout {
     workspace,
     user,
     page: "/logs",
-    actions: (
-      <>
-        <RangeLinks path={path} query={query} period={period} />
-        <a class="button secondary" href={pageWith(`${path}.csv`, query, {})}>
-          Export CSV
-        </a>
-      </>
-    ),
+    actions: <PeriodActions path={path} query={query} period={period} />,
     main: (
       <>
         <LogFilters {...props} path={path} />

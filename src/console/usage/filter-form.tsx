@@ -41,6 +41,18 @@ export function RangeLinks({ path, query, period }: FilterProps): Child {
   );
 }
 
+/** Links to the periods, and to what the page shows as CSV. */
+export function PeriodActions({ path, query, period }: FilterProps): Child {
+  return (
+    <>
+      <RangeLinks path={path} query={query} period={period} />
+      <a class="button secondary" href={pageWith(`${path}.csv`, query, {})}>
+        Export CSV
+      </a>
+    </>
+  );
+}
+
 /** The usage of one day. */
 export function dayLink(path: string, query: Query): (day: string) => string {
   return (day) => pageWith(path, query, { range: undefined, from: day, to: day });

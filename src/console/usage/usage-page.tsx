@@ -24,7 +24,7 @@ import { cacheHitShare, type UsageSum } from "../../usage/usage-stats.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { type SnippetSettings, CallSnippets } from "./call-snippets.tsx";
-import { dayLink, FilterForm, pageWith, RangeLinks, TimeZoneLink } from "./filter-form.tsx";
+import { dayLink, FilterForm, pageWith, PeriodActions, TimeZoneLink } from "./filter-form.tsx";
 import type { KeyNames, UsageView } from "./read-usage.ts";
 import { SpendChart } from "./spend-chart.tsx";
 import { type Period, periodText, type UsageQuery } from "./usage-query.ts";
@@ -59,14 +59,7 @@ export function usagePage(props: UsagePageProps): PageLayout {
     workspace,
     user,
     page: "/usage",
-    actions: (
-      <>
-        <RangeLinks path={path} query={query} period={period} />
-        <a class="button secondary" href={pageWith(`${path}.csv`, query, {})}>
-          Export CSV
-        </a>
-      </>
-    ),
+    actions: <PeriodActions path={path} query={query} period={period} />,
     main: (
       <>
         <FilterForm path={path} query={query} options={view.options} keyNames={view.keyNames} />
