@@ -1,7 +1,7 @@
 // `npm run build`: a single executable without dependencies.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,6 +9,7 @@ import path from "node:path";
 import { z } from "zod";
 import packageJson from "../../package.json" with { type: "json" };
 import { skipUnless } from "../support/skip.ts";
+import { listeningUrl } from "./run-postern.ts";
 
 const ROOT = path.resolve(import.meta.dir, "../..");
 const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-executable-"));
@@ -154,16 +155,4 @@ function build(...args: readonly string[]): void {
   const script = path.join(ROOT, "bin", "build.js");
   const { status, stderr } = spawnSync("node", [script, ...args], { encoding: "utf8" });
   if (status !== 0) throw new Error(stderr);
-}
-
-function listeningUrl(child: ChildProcess): Promise<string> {
-  let output = "";
-  return new Promise((resolve, reject) => {
-    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
-      output += chunk;
-      const port = /"port":(\d+)/.exec(output)?.[1];
-      if (port !== undefined) resolve(`http://127.0.0.1:${port}`);
-    });
-    child.on("exit", (code) => reject(new Error(`it ended with ${code}: ${output}`)));
-  });
 }

@@ -1,13 +1,14 @@
 // The npm package: packed, installed into an empty folder, and started, as a stranger does.
 
 import { afterAll, describe, expect, test } from "bun:test";
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { skipUnless } from "../support/skip.ts";
+import { listeningUrl } from "./run-postern.ts";
 
 const ROOT = path.resolve(import.meta.dir, "../..");
 const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-package-"));
@@ -138,16 +139,4 @@ async function post(
   expect(response.ok).toBe(true);
   const json: unknown = await response.json();
   return Object.fromEntries(Object.entries(json ?? {}));
-}
-
-function listeningUrl(child: ChildProcess): Promise<string> {
-  let output = "";
-  return new Promise((resolve, reject) => {
-    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
-      output += chunk;
-      const port = /"port":(\d+)/.exec(output)?.[1];
-      if (port !== undefined) resolve(`http://127.0.0.1:${port}`);
-    });
-    child.on("exit", (code) => reject(new Error(`it ended with ${code}: ${output}`)));
-  });
 }

@@ -113,3 +113,16 @@ function startProcess(args: readonly string[], settings: Settings, cwd: string) 
   );
   return { child, ended: exited, output: () => text.stdout };
 }
+
+/** The URL of a gateway that logs JSON to its output. */
+export function listeningUrl(child: ChildProcess): Promise<string> {
+  let output = "";
+  return new Promise((resolve, reject) => {
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      output += chunk;
+      const port = /"port":(\d+)/.exec(output)?.[1];
+      if (port !== undefined) resolve(`http://127.0.0.1:${port}`);
+    });
+    child.on("exit", (code) => reject(new Error(`it ended with ${code}: ${output}`)));
+  });
+}

@@ -13,6 +13,18 @@ import type { Db, Tx } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 
+/** Written by the ledger, with the keys and records of its operations. */
+export const LEDGER_TABLES = [
+  "wallet",
+  "spender",
+  "api_key",
+  "hold",
+  "swept_hold",
+  "transfer",
+  "process",
+  "usage_record",
+] as const;
+
 export function usageRecord(
   fields: Pick<UsageRecord, "id" | "accountId" | "keyId" | "cost" | "createdAt"> &
     Partial<UsageRecord>,

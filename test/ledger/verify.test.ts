@@ -13,23 +13,12 @@ import { setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
-import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
+import { LEDGER_TABLES, openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
-const TABLES = [
-  "account",
-  "wallet",
-  "spender",
-  "api_key",
-  "hold",
-  "swept_hold",
-  "transfer",
-  "process",
-  "usage_record",
-  "usage_pending",
-];
+const TABLES = ["account", ...LEDGER_TABLES, "usage_pending"];
 const TRANSFER =
   "insert into transfer (id, account_id, from_account, to_account, amount, kind, ref, at) values";
 

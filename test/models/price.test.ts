@@ -58,16 +58,18 @@ function anyFactorName(table: object): fc.Arbitrary<string | undefined> {
   return fc.constantFrom(undefined, "standard", "default", ...Object.keys(table));
 }
 
-const anyCall = anyCard.chain((card) =>
-  fc.record({
+function callFields(card: PriceCard) {
+  return {
     card: fc.constant(card),
     tokens: anyTokens,
     fees: anyFees,
     serviceTier: anyFactorName({ ...card.serviceTiers, ...card.requestFees }),
     speed: anyFactorName(card.speeds),
     region: anyFactorName(card.regions),
-  }),
-);
+  };
+}
+
+const anyCall = anyCard.chain((card) => fc.record(callFields(card)));
 
 function usageOfCall(call: {
   tokens: Usage["tokens"];
@@ -370,12 +372,7 @@ describe("priceUpperBound", () => {
   test("property: no usage within the bounds costs more than the upper bound, on every card", () => {
     const within = (card: PriceCard) =>
       fc.record({
-        card: fc.constant(card),
-        tokens: anyTokens,
-        fees: anyFees,
-        serviceTier: anyFactorName({ ...card.serviceTiers, ...card.requestFees }),
-        speed: anyFactorName(card.speeds),
-        region: anyFactorName(card.regions),
+        ...callFields(card),
         slack: fc.nat({ max: 100_000 }),
         isRegionKnown: fc.boolean(),
       });

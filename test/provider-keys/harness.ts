@@ -9,17 +9,11 @@ import { createKeyCheck } from "../../src/provider-keys/key-check.ts";
 import { createProviderKeys, type ProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { providerKeyRoutes } from "../../src/provider-keys/routes.ts";
 import type { Db } from "../../src/store/db.ts";
+import { type ApiResponse, callRoutes } from "../support/call-routes.ts";
 import type { FakeProvider } from "./fake-provider.ts";
 
 export const MASTER = secret("a master secret that only tests know, forty-three");
 export const START_MS = 1_790_000_000_000;
-
-export interface ApiResponse {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-  readonly body: Readonly<Record<string, unknown>>;
-}
 
 export interface ProviderKeysHarness {
   readonly providerKeys: ProviderKeys;
@@ -72,28 +66,8 @@ export async function openProviderKeysHarness(
     clientIpOf: (peer) => peer,
     isDraining: () => false,
   });
-  const call: ProviderKeysHarness["call"] = async (
-    caller,
-    method,
-    path,
-    { body, headers } = {},
-  ) => {
-    const request = new Request(`http://127.0.0.1:8787${path}`, {
-      method,
-      headers: {
-        ...(caller === "" ? {} : { authorization: `Bearer ${caller}` }),
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const response = await handle(request, {
-      address: () => "127.0.0.1",
-      disableIdleTimeout: () => {},
-    });
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
-  };
+  const call: ProviderKeysHarness["call"] = (caller, method, path, { body, headers } = {}) =>
+    callRoutes(handle, { caller, method, path, body, headers });
   return { providerKeys, logLines, clock, call };
 }
 

@@ -20,18 +20,12 @@ import type { ResolveHost } from "../../src/webhooks/endpoint.ts";
 import { webhookRoutes } from "../../src/webhooks/routes.ts";
 import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
 import { openAccount } from "../ledger/fixtures.ts";
+import { type ApiResponse, callRoutes } from "../support/call-routes.ts";
 
 export const MASTER = secret("a master secret that only tests know, forty-three");
 export const START_MS = Date.parse("2026-11-21T09:30:00Z");
 export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
-
-interface ApiResponse {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-  readonly body: Readonly<Record<string, unknown>>;
-}
 
 export interface Harness {
   readonly db: Db;
@@ -177,24 +171,10 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     });
   const defaultWorker = newWorker();
   const idempotencyHeader: Harness["idempotency"] = { key: undefined };
-  const call: Harness["call"] = async (who, method, path, body) => {
-    const request = new Request(`http://127.0.0.1:8787${path}`, {
-      method,
-      headers: {
-        ...(who === "" ? {} : { authorization: `Bearer ${who}` }),
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(idempotencyHeader.key === undefined
-          ? {}
-          : { "idempotency-key": idempotencyHeader.key }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const response = await handle(request, {
-      address: () => "127.0.0.1",
-      disableIdleTimeout: () => {},
-    });
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
+  const call: Harness["call"] = (caller, method, path, body) => {
+    const { key } = idempotencyHeader;
+    const headers = key === undefined ? undefined : { "idempotency-key": key };
+    return callRoutes(handle, { caller, method, path, body, headers });
   };
   return {
     db,

@@ -7,7 +7,7 @@ import { deposit, heartbeat } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
-import { openAccount, usageRecord } from "../fixtures.ts";
+import { LEDGER_TABLES, openAccount, usageRecord } from "../fixtures.ts";
 import { startFaultyProcess, type FaultyProcess } from "./faulty-process.ts";
 import {
   type AdminPlan,
@@ -486,15 +486,5 @@ async function finishRun(run: HistoryRun): Promise<void> {
 }
 
 async function deleteAllRows(tx: Tx): Promise<void> {
-  for (const table of [
-    "wallet",
-    "spender",
-    "api_key",
-    "hold",
-    "swept_hold",
-    "transfer",
-    "process",
-    "usage_record",
-  ])
-    await tx.run(`delete from ${table}`);
+  for (const table of LEDGER_TABLES) await tx.run(`delete from ${table}`);
 }
