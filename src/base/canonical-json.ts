@@ -1,4 +1,4 @@
-// JSON with sorted keys, in base64url, as HTTP headers of the Payment scheme have it.
+// JSON with sorted keys in base64url, the encoding of the Payment scheme's HTTP headers.
 
 import { isObject } from "./json.ts";
 

@@ -1,5 +1,5 @@
 // Sends the queued emails by SMTP, at least once each: a crash after the server accepted a message sends it again with the
-// same Message-ID. An email that is not accepted within a day fails, because its news is old by then.
+// same Message-ID. An email that is not accepted within a day fails, because it is out of date by then.
 
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";

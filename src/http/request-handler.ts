@@ -86,7 +86,7 @@ export function createRequestHandler(
   };
 }
 
-/** Ends what the request counts against. */
+/** Stops counting the request against the limits of open requests and of bytes. */
 function releaseRequest(
   { deps, bodyQuota }: Pick<HandlerContext, "deps" | "bodyQuota">,
   { leaveOpenCalls, isAdmitted, quotaCaller, quotaBytes }: RequestContext,
@@ -247,7 +247,7 @@ function requireRoute(
   if (fault !== undefined) throw fault;
   if (found.kind === "none") throw unknownPathFault();
   const allow = found.allow.join(", ");
-  // Codex continues over HTTP after this status alone: it repeats an upgrade that was rejected with another one.
+  // Codex continues over HTTP only after this status; after any other it repeats the upgrade.
   if (request.headers.get("upgrade")?.toLowerCase() === "websocket")
     throw new Fault("method_not_allowed", "WebSockets are not supported", {
       status: 426,

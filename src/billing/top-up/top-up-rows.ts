@@ -49,6 +49,7 @@ export interface TopUp {
   /** Why it failed. */
   readonly reason: string | null;
   readonly createdAt: number;
+  /** When it is reconciled with the processor next; null once its outcome is final. */
   readonly dueAt: number | null;
   readonly endedAt: number | null;
 }

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { isObject, stringIn } from "../../base/json.ts";
 
-/** The challenge with a number, whose SHA-256 begins with the zero bits that the challenge names first. */
+/** Appends a number to the challenge, such that the SHA-256 begins with as many zero bits as the challenge's first part says. */
 export function solveProof(challenge: string): string {
   const bits = Number(challenge.split(".", 1)[0]);
   for (let number = 0; ; number++) {

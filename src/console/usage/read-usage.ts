@@ -88,7 +88,7 @@ export function keyName({ name, last4 }: Pick<Key, "name" | "last4">): string {
   return name ?? `Unnamed key …${last4}`;
 }
 
-/** A comparison up to a full hour can be read from the hourly sums. */
+/** The end of a period that is compared with the one before: both are then sums of whole hours. */
 export function endOfHour(now: number): number {
   return now - (now % HOUR_MS) + HOUR_MS;
 }

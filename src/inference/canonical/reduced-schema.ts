@@ -37,7 +37,7 @@ export interface ReducedSchema {
   readonly isChanged: boolean;
 }
 
-/** Undefined if the provider cannot take the schema: it is recursive, or an object of it has any names. */
+/** Undefined if the provider cannot take the schema: it is recursive, or has an object with arbitrary property names. */
 export function reduceSchema(schema: JsonObject, rules: SchemaRules): ReducedSchema | undefined {
   if (rules.rejectsRecursion === true && isRecursive(schema)) return undefined;
   const state: ReduceState = { rules, isChanged: false, isUsable: true };

@@ -33,7 +33,7 @@ export function emulateByTool(
   return { outputTool };
 }
 
-/** The schema in the provider's part of JSON Schema; undefined if it has to be emulated by a tool. Changes are listed as losses. */
+/** The schema in the part of JSON Schema that the provider supports; undefined if it has to be emulated by a tool. Changes are listed as losses. */
 export function reduceOutput(
   output: SchemaFormat,
   request: CanonicalRequest,
@@ -110,8 +110,8 @@ export function addInstruction(request: CanonicalRequest, text: string): Canonic
 }
 
 /**
- * The `strict` flag for a provider that has one. Messages always enforces the schema and has no flag (`strictPath` is set):
- * it is strict if the schema allows it, otherwise enforcement is a tolerated loss, as for a strict schema that OpenAI refuses.
+ * The `strict` flag for a provider that has one. `strictPath` is set for a schema of the Messages API, which has no flag and
+ * always enforces, and for a strict schema that OpenAI refuses: it is sent as strict if it can be, and is a tolerated loss otherwise.
  */
 export function strictFlag(
   output: SchemaFormat,

@@ -1,4 +1,4 @@
-// A limit of the calls that a key leaves before their end: each costs the provider more than the gateway can always know.
+// Limits how many running calls a key disconnects from: the gateway cannot always know what such a call costs at the provider.
 
 import { Fault } from "../../base/fault.ts";
 import { createRateLimiter, type RateLimiter } from "../../http/guards/rate-limiter.ts";

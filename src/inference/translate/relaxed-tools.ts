@@ -1,5 +1,5 @@
-// Strict tools that OpenAI rejects on its own API: the schemas of other chat providers may be open. `strict` is a hint, so a
-// call which changes only `model` is answered.
+// Strict tools that OpenAI rejects on its own API: the schemas of other chat providers may be open. `strict` is a hint, so it
+// is left out for a caller that changes only `model`.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";

@@ -121,8 +121,8 @@ function retryAfterOptions(
     return {
       headers: { ...headers, "retry-after": String(Math.max(1, Math.ceil(statedSeconds))) },
     };
-  const isPromised = code === "rate_limited" || code === "overloaded";
-  return isPromised ? { headers, retryAfterSeconds: WAIT_DEFAULT_SECONDS } : { headers };
+  const isTemporary = code === "rate_limited" || code === "overloaded";
+  return isTemporary ? { headers, retryAfterSeconds: WAIT_DEFAULT_SECONDS } : { headers };
 }
 
 /** For errors without a message, where the default message would speak of the gateway. */

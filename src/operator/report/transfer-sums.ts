@@ -1,4 +1,4 @@
-// Sums of all transfers by hour, sides and kind. Usage comes from the hourly sums of charges; other transfers are few, and are
+// Sums of all transfers by hour, ledger accounts and kind. Usage comes from the hourly sums of charges; other transfers are few, and are
 // read by account. So the time grows with accounts and payments, and not with calls.
 
 import { type Nano, toNano } from "../../base/money/money.ts";
@@ -31,7 +31,7 @@ export interface TransferSum {
 /** Read by one statement on SQLite, which runs it on the main thread. */
 const ACCOUNTS_PER_STATEMENT = 500;
 const COLUMNS = "account_id, id, from_account, to_account, amount, kind, at";
-/** The ids of calls begin the ids of their transfers. */
+/** All transfers but those of calls: the id of such a transfer begins with the call's. */
 const BESIDE_CALLS = [
   { sql: "id < ?", params: [FIRST_CALL_ID] },
   { sql: "id > ?", params: [LAST_CALL_ID] },

@@ -108,7 +108,7 @@ const RULES = `## Rules
   schema, so \`strict\` is listed as dropped.
 - **Parts of JSON Schema**: Claude and Gemini take fewer keywords. Others, such as \`maxLength\`, move into the description of their
   schema, and objects get \`additionalProperties: false\` for Claude; the schema is then listed as dropped (\`….schema\`). A schema
-  that is recursive, or has an object with any names, becomes a required tool call for Claude, and an instruction for Claude models
+  that is recursive, or has an object with arbitrary property names, becomes a required tool call for Claude, and an instruction for Claude models
   that cannot be forced to call a tool. On the Messages API it is sent as it is.
 - **Strict tools**: Claude's take the same keywords as its schemas, so theirs are changed in the same way. OpenAI's need closed
   objects with only required properties; another tool is sent without \`strict\`, also on OpenAI's own Chat Completions.

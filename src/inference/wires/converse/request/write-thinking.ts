@@ -52,7 +52,7 @@ export function writeThinking(
   if (familyOf(target) === "claude") return writeClaudeThinking(options, control);
   const field = effortFieldOf(target);
   if (field === undefined || (off && field.isOffByDefault === true)) return undefined;
-  // "Think" without an effort is what the others do anyway.
+  // A request to think without an effort changes nothing at a model that thinks by default.
   const unset = field.isOffByDefault === true ? clampEffort("medium", field.efforts) : undefined;
   const effort = clampedEffort(options, field.efforts) ?? unset;
   return effort === undefined ? undefined : field.write(effort);
