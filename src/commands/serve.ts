@@ -77,6 +77,8 @@ async function serveWith(
   });
   const listener = await listenOrClose(config, server, isWorker);
   const ownListener = listenAlone(config, server, worker);
+  const listeners = ownListener === undefined ? [listener] : [listener, ownListener];
+  server.limitConnections(listeners.map(({ port }) => port));
   const drain = async (): Promise<void> => {
     server.startDraining();
     await drainRequests(server, listener, config.drainSeconds);
@@ -107,7 +109,7 @@ async function serveWith(
   const code = await exit.promise;
   server.endCalls();
   await requestsEnd(listener, performance.now() + LAST_RESPONSES_MS);
-  await Promise.all([listener.stop(true), ownListener?.stop(true)]);
+  await Promise.all(listeners.map(({ stop }) => stop(true)));
   if (await resolvesWithin(server.close(), SETTLE_SECONDS)) {
     log.info("stopped", { code });
     return code;

@@ -30,6 +30,7 @@ import {
   type OidcConfig,
   oidcConfigFrom,
 } from "./identity.ts";
+import { LIMIT_ENVIRONMENT, LIMIT_SETTINGS } from "./limits.ts";
 import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
 import { MODEL_ENVIRONMENT, MODEL_SETTINGS, type ModelConfig, modelConfigFrom } from "./models.ts";
 import * as operator from "./operator.ts";
@@ -80,6 +81,8 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
     readonly proofOfWorkBits: number;
     readonly requestsPerMinute: number;
     readonly openCallsPerKey: number;
+    /** Undefined for a share of the descriptors; 0 for no limit. */
+    readonly connectionsPerNetwork: number | undefined;
     readonly claimsPerHour: number;
     readonly claimBonusPerDay: Nano;
   };
@@ -169,14 +172,7 @@ export const SETTINGS: Readonly<
     description: "Accounts that one network may create per hour; 0 for no limit.",
   },
   ...GRANT_SETTINGS,
-  POSTERN_REQUESTS_PER_MINUTE: {
-    defaultValue: "600; 0 in development",
-    description: "Requests per key and minute; 0 for no limit.",
-  },
-  POSTERN_OPEN_CALLS_PER_KEY: {
-    defaultValue: "100; 0 in development",
-    description: "Concurrent model calls per key; 0 for no limit.",
-  },
+  ...LIMIT_SETTINGS,
   ...RESPONSE_STORAGE_SETTINGS,
   POSTERN_LOG_LEVEL: { defaultValue: "info", description: "`debug`, `info`, `warn` or `error`." },
   POSTERN_LOG_FORM: {
@@ -247,8 +243,7 @@ const EnvironmentSchema = z.object({
     ),
   POSTERN_ACCOUNTS_PER_HOUR: integer(0, 1_000_000).optional(),
   ...GRANT_ENVIRONMENT,
-  POSTERN_REQUESTS_PER_MINUTE: integer(0, 10_000_000).optional(),
-  POSTERN_OPEN_CALLS_PER_KEY: integer(0, 1_000_000).optional(),
+  ...LIMIT_ENVIRONMENT,
   ...RESPONSE_STORAGE_ENVIRONMENT,
   POSTERN_LOG_LEVEL: z
     .enum(["debug", "info", "warn", "error"], { error: "must be debug, info, warn or error" })
@@ -327,8 +322,6 @@ function buildConfig(
 ): Omit<Config, "readKeyVariable" | "hasOutboundProxy"> {
   const baseUrl = env.POSTERN_BASE_URL ?? `http://127.0.0.1:${env.POSTERN_PORT}`;
   const development = isLoopbackHost(new URL(baseUrl).hostname);
-  const outsideDevelopment = <T>(configured: T | undefined, fallback: T, inDevelopment: T): T =>
-    configured ?? (development ? inDevelopment : fallback);
   return {
     host: env.POSTERN_HOST,
     port: env.POSTERN_PORT,
@@ -351,20 +344,7 @@ function buildConfig(
     ...processes.processConfigFrom(env, `${hostName}:${env.POSTERN_PORT}`),
     ...modelConfigFrom(env),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,
-    limits: {
-      accountsPerHour: outsideDevelopment(env.POSTERN_ACCOUNTS_PER_HOUR, 20, 0),
-      grantPerDay: outsideDevelopment(env.POSTERN_GRANT_USD_PER_DAY, 5_000_000_000n, 0n),
-      whenGrantsExhausted: env.POSTERN_GRANT_EXHAUSTED,
-      proofOfWorkBits: env.POSTERN_PROOF_OF_WORK_BITS,
-      requestsPerMinute: outsideDevelopment(env.POSTERN_REQUESTS_PER_MINUTE, 600, 0),
-      openCallsPerKey: outsideDevelopment(env.POSTERN_OPEN_CALLS_PER_KEY, 100, 0),
-      claimsPerHour: outsideDevelopment(env.POSTERN_CLAIMS_PER_HOUR, 20, 0),
-      claimBonusPerDay: outsideDevelopment(
-        env.POSTERN_CLAIM_BONUS_USD_PER_DAY,
-        25_000_000_000n,
-        0n,
-      ),
-    },
+    limits: limitsFrom(env, development),
     responseStorage: {
       mode: env.POSTERN_STORE_RESPONSES,
       retentionDays: env.POSTERN_RESPONSE_RETENTION_DAYS,
@@ -376,17 +356,36 @@ function buildConfig(
     ...(env.POSTERN_METRICS_TOKEN === undefined
       ? {}
       : { metricsToken: secret(env.POSTERN_METRICS_TOKEN) }),
-    shutdownDelaySeconds: outsideDevelopment(env.POSTERN_SHUTDOWN_DELAY_SECONDS, 5, 0),
+    shutdownDelaySeconds: env.POSTERN_SHUTDOWN_DELAY_SECONDS ?? (development ? 0 : 5),
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     billing: billingConfigFrom(env),
     operators: env.POSTERN_OPERATORS,
     alerts: operator.alertConfigFrom(env),
-    verifyLedgerHours: outsideDevelopment(env.POSTERN_VERIFY_LEDGER_HOURS, 24, 0),
+    verifyLedgerHours: env.POSTERN_VERIFY_LEDGER_HOURS ?? (development ? 0 : 24),
     ...email.emailConfigFrom(env),
     ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),
     verifiedAgents: env.POSTERN_VERIFIED_AGENTS,
     ...agentPaymentConfigFrom(env),
     ...parseTelemetryConfig(env),
     providers,
+  };
+}
+
+function limitsFrom(
+  env: z.infer<typeof EnvironmentSchema>,
+  development: boolean,
+): Config["limits"] {
+  const outsideDevelopment = <T>(configured: T | undefined, fallback: T, inDevelopment: T): T =>
+    configured ?? (development ? inDevelopment : fallback);
+  return {
+    accountsPerHour: outsideDevelopment(env.POSTERN_ACCOUNTS_PER_HOUR, 20, 0),
+    grantPerDay: outsideDevelopment(env.POSTERN_GRANT_USD_PER_DAY, 5_000_000_000n, 0n),
+    whenGrantsExhausted: env.POSTERN_GRANT_EXHAUSTED,
+    proofOfWorkBits: env.POSTERN_PROOF_OF_WORK_BITS,
+    requestsPerMinute: outsideDevelopment(env.POSTERN_REQUESTS_PER_MINUTE, 600, 0),
+    openCallsPerKey: outsideDevelopment(env.POSTERN_OPEN_CALLS_PER_KEY, 100, 0),
+    connectionsPerNetwork: env.POSTERN_CONNECTIONS_PER_NETWORK ?? (development ? 0 : undefined),
+    claimsPerHour: outsideDevelopment(env.POSTERN_CLAIMS_PER_HOUR, 20, 0),
+    claimBonusPerDay: outsideDevelopment(env.POSTERN_CLAIM_BONUS_USD_PER_DAY, 25_000_000_000n, 0n),
   };
 }

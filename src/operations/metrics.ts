@@ -15,6 +15,8 @@ export interface MetricsDeps {
   readonly ledgerQueueDepth: () => number;
   readonly openCircuits: () => number;
   readonly requestBodyBytes: () => number;
+  /** Absent where connections are not limited. */
+  readonly connections?: (() => { readonly open: number; readonly closed: number }) | undefined;
   /** Spans sent to and dropped before the OTLP collector; absent without one. */
   readonly spanCounts?: (() => { readonly sent: number; readonly dropped: number }) | undefined;
 }
@@ -35,7 +37,8 @@ interface RouteStats {
 }
 
 export function createMetrics(deps: MetricsDeps): Metrics {
-  const { version, ledgerQueueDepth, openCircuits, requestBodyBytes, spanCounts } = deps;
+  const { version, ledgerQueueDepth, openCircuits, requestBodyBytes, connections, spanCounts } =
+    deps;
   const routes = new Map<string, RouteStats>();
   const calls = createCallMetrics();
   return {
@@ -83,6 +86,7 @@ export function createMetrics(deps: MetricsDeps): Metrics {
           "Bytes of request bodies in memory; above 512 MiB the gateway refuses requests.",
           [{ value: requestBodyBytes() }],
         ),
+        ...(connections === undefined ? [] : connectionFamilies(connections())),
         ...(spanCounts === undefined ? [] : [spanFamily(spanCounts())]),
         renderFamily("process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", [
           { value: process.memoryUsage.rss() },
@@ -96,6 +100,26 @@ export function createMetrics(deps: MetricsDeps): Metrics {
       ].join("\n");
     },
   };
+}
+
+function connectionFamilies({
+  open,
+  closed,
+}: {
+  readonly open: number;
+  readonly closed: number;
+}): readonly string[] {
+  return [
+    renderFamily("postern_connections", "gauge", "Open TCP connections of clients.", [
+      { value: open },
+    ]),
+    renderFamily(
+      "postern_connections_closed_total",
+      "counter",
+      "Connections closed because their network had too many.",
+      [{ value: closed }],
+    ),
+  ];
 }
 
 function spanFamily({

@@ -32,6 +32,7 @@ import { findDurabilityRisks } from "../store/durability.ts";
 import { migrate } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
 import { writeCallRecords } from "./call-records.ts";
+import { type ConnectionGuard, createConnectionGuard } from "./connection-guard.ts";
 import type { ServerOptions } from "./server-options.ts";
 
 export interface Core {
@@ -44,6 +45,8 @@ export interface Core {
   readonly keys: Keys;
   readonly catalog: LiveCatalog;
   readonly bodyQuota: BodyQuota;
+  /** Undefined where connections are not limited. */
+  readonly connectionGuard: ConnectionGuard | undefined;
 }
 
 /** Releases what an earlier run of this process left open before anything else is created. */
@@ -82,8 +85,18 @@ export async function openCore(
   const identity = { db, process: config.processName, epoch, now };
   const lease = createLease(identity);
   const reconcileHolds = createHoldReconciler({ ...identity, ledger, ownHolds });
-  const bodyQuota = createBodyQuota();
-  return { db, master, idempotency, ledger, lease, reconcileHolds, keys, catalog, bodyQuota };
+  return {
+    db,
+    master,
+    idempotency,
+    ledger,
+    lease,
+    reconcileHolds,
+    keys,
+    catalog,
+    bodyQuota: createBodyQuota(),
+    connectionGuard: createConnectionGuard(config, log),
+  };
 }
 
 const KEPT_REPLY_LENGTH_MAX = 8_000;

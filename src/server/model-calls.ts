@@ -34,7 +34,7 @@ export interface ModelCalls {
 export function createModelCalls(
   config: Config,
   options: ServerOptions,
-  { db, master, ledger, lease, catalog, idempotency, bodyQuota }: Core,
+  { db, master, ledger, lease, catalog, idempotency, bodyQuota, connectionGuard }: Core,
   isSignInDisabled: boolean,
 ): ModelCalls {
   const { log, now, version } = options;
@@ -58,6 +58,7 @@ export function createModelCalls(
     ledgerQueueDepth: ledger.queueDepth,
     openCircuits: () => inference.openCircuits().length,
     requestBodyBytes: bodyQuota.totalBytes,
+    connections: connectionGuard?.counts,
     spanCounts: telemetry?.counts,
   });
   const inference = createInference({

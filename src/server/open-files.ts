@@ -8,9 +8,23 @@ export function findOpenFiles(): OpenFiles | undefined {
   try {
     const limits = readFileSync("/proc/self/limits", "utf8");
     const max = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? "unlimited");
-    const count = (): number => readdirSync("/proc/self/fd").length;
-    return Number.isSafeInteger(max) && count() > 0 ? { max, count } : undefined;
+    if (!Number.isSafeInteger(max) || countFiles() === 0) return undefined;
+    return {
+      max,
+      count: () => {
+        try {
+          return countFiles();
+        } catch {
+          // Without a free descriptor the folder cannot be read.
+          return max;
+        }
+      },
+    };
   } catch {
     return undefined;
   }
+}
+
+function countFiles(): number {
+  return readdirSync("/proc/self/fd").length;
 }

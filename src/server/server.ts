@@ -35,6 +35,8 @@ export interface Server {
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
   /** Lines for a person to read at the start. */
   readonly notes: readonly string[];
+  /** Limits the connections to these ports per network, where that is on. */
+  readonly limitConnections: (ports: readonly number[]) => void;
   /** `/readyz` answers 503 and connections are closed after a response, while requests are still served. */
   readonly startLeaving: () => void;
   /** Refuses new work. */
@@ -78,6 +80,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
     routes,
     handle,
     notes: startupNotes(config),
+    limitConnections: (ports) => services.core.connectionGuard?.start(ports),
     startLeaving: () => {
       phase = "leaving";
     },

@@ -10,6 +10,7 @@ export async function shutdown(services: Services, stopJobs: () => Promise<void>
   try {
     await drain(services, stopJobs);
   } finally {
+    services.core.connectionGuard?.stop();
     await services.core.db.close();
   }
 }

@@ -16,6 +16,7 @@ const RUNTIME_FILES = new Set([
   "src/http/listen.ts",
   "src/http/response-stream.ts",
   "src/http-client/socket.ts",
+  "src/server/tcp-sockets.ts",
   "src/store/postgres-pool.ts",
   "src/store/postgres.ts",
   "src/store/sqlite.ts",

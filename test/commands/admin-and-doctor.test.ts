@@ -249,6 +249,26 @@ describe("postern doctor", () => {
     expect(stdout).toContain("2 problems to fix.");
   });
 
+  test("reports the limits of connections outside development", async () => {
+    const stdoutWith = async (env: Readonly<Record<string, string>>): Promise<string> =>
+      (
+        await runInProcess(["doctor"], {
+          ...settings,
+          POSTERN_BASE_URL: "https://gateway.example.com",
+          POSTERN_SECRET: "a secret of at least 32 characters",
+          ...env,
+        })
+      ).stdout;
+    expect(await stdoutWith({ POSTERN_CONNECTIONS_PER_NETWORK: "5" })).toContain(
+      process.platform === "linux"
+        ? "ok    connections at most 5 of an IPv4 address or IPv6 /64, 10 of a /24 or /48"
+        : "warn  connections connections per network are not limited",
+    );
+    expect(await stdoutWith({ POSTERN_CONNECTIONS_PER_NETWORK: "0" })).toContain(
+      "note  connections connections per network are not limited",
+    );
+  });
+
   test("reports an unreachable store without its password", async () => {
     const { code, stdout, stderr } = await runInProcess(["doctor"], {
       ...settings,

@@ -27,7 +27,10 @@ export interface RawConnection {
 
 const TIMEOUT_MS = 10_000;
 
-export async function openRawConnection(gateway: Pick<Gateway, "url">): Promise<RawConnection> {
+export async function openRawConnection(
+  gateway: Pick<Gateway, "url">,
+  localAddress?: string,
+): Promise<RawConnection> {
   const { hostname, port } = new URL(gateway.url);
   const started = performance.now();
   const chunks: string[] = [];
@@ -37,7 +40,11 @@ export async function openRawConnection(gateway: Pick<Gateway, "url">): Promise<
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
-  const socket = connect(Number(port), hostname);
+  const socket = connect({
+    port: Number(port),
+    host: hostname.replace(/^\[(.*)\]$/, "$1"),
+    ...(localAddress === undefined ? {} : { localAddress }),
+  });
   socket.setNoDelay(true);
   socket.on("data", (chunk) => {
     chunks.push(chunk.toString("latin1"));

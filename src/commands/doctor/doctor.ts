@@ -3,6 +3,7 @@
 import type { Config } from "../../config/config.ts";
 import { type Command, EXIT_FAILURE, type CliEnv } from "../command.ts";
 import { checkTempo, checkX402 } from "./check-agent-payments.ts";
+import { checkConnections } from "./check-connections.ts";
 import { checkModels } from "./check-models.ts";
 import { checkProviders } from "./check-providers.ts";
 import { checkSignIn } from "./check-sign-in.ts";
@@ -53,6 +54,7 @@ async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[
   ]);
   return [
     ...checkSettings(config),
+    ...checkConnections(config),
     ...store,
     ...providers,
     ...checkModels(config, cli.now()),

@@ -5,15 +5,7 @@ import { BlockList, isIP } from "node:net";
 export function createClientIpResolver(
   trustedProxies: readonly string[],
 ): (peer: string, forwarded: string | null) => string {
-  const trusted = new BlockList();
-  for (const entry of trustedProxies) {
-    const [network = "", bits] = entry.split("/");
-    const family = isIP(network) === 6 ? "ipv6" : "ipv4";
-    if (bits === undefined) trusted.addAddress(network, family);
-    else trusted.addSubnet(network, Number(bits), family);
-  }
-  const isTrusted = (address: string): boolean =>
-    isIP(address) !== 0 && trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
+  const isTrusted = createProxyCheck(trustedProxies);
   return (peer, forwarded) => {
     let address = normalizeIp(peer);
     const hops = (forwarded ?? "").split(",").map((hop) => normalizeIp(hop.trim()));
@@ -25,6 +17,19 @@ export function createClientIpResolver(
     }
     return address;
   };
+}
+
+/** Whether an address is one of the trusted proxies. */
+export function createProxyCheck(trustedProxies: readonly string[]): (address: string) => boolean {
+  const trusted = new BlockList();
+  for (const entry of trustedProxies) {
+    const [network = "", bits] = entry.split("/");
+    const family = isIP(network) === 6 ? "ipv6" : "ipv4";
+    if (bits === undefined) trusted.addAddress(network, family);
+    else trusted.addSubnet(network, Number(bits), family);
+  }
+  return (address) =>
+    isIP(address) !== 0 && trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
 }
 
 /** The networks that an address is rate-limited by: /32 and /24 for IPv4, /64 and /48 for IPv6. */
