@@ -106,45 +106,67 @@ function sumOf(tokens: Readonly<Partial<Record<TokenMeter, number>>>): number {
 
 // ---- Costs that providers reported
 
-/** A minimal reply on the call's wire with the call's model, time and usage. */
-function oracleCases(): readonly Case[] {
-  return recordedCosts().flatMap((call, index) => {
+/** Minimal replies on the call's wire with the call's model, time and usage: a whole one and a stream. */
+function oracleCases(calls: readonly RecordedCost[]): readonly Case[] {
+  return calls.flatMap((call, index) => {
     if (index % SAMPLE_EVERY !== 0) return [];
     const wire = call.endpoint === "openai.chat" ? "chat" : "responses";
     const model = modelOf(call.provider, wire, call.request_model);
     if (model === undefined) return [];
     const head = { id: "r_1", created: 1_700_000_000, model: call.response_models[0] };
+    const message = { role: "assistant", content: "hi" };
+    const choice = { index: 0, finish_reason: "stop" };
+    const chunk = { ...head, object: "chat.completion.chunk" };
+    const response = { ...head, object: "response", output: [], usage: call.usage };
     const body =
       wire === "chat"
         ? {
             ...head,
             object: "chat.completion",
-            choices: [
-              { index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" },
-            ],
+            choices: [{ ...choice, message }],
             usage: call.usage,
           }
-        : { ...head, object: "response", status: "completed", output: [], usage: call.usage };
+        : { ...response, status: "completed" };
+    const events =
+      wire === "chat"
+        ? [
+            { ...chunk, choices: [{ ...choice, delta: message }] },
+            { ...chunk, choices: [], usage: call.usage },
+          ]
+        : [
+            { type: "response.created", response: { ...response, status: "in_progress" } },
+            { type: "response.completed", response: body },
+          ];
+    const replies = [
+      { stream: false, text: JSON.stringify(body) },
+      { stream: true, text: sseText(wire, events) },
+    ];
     const usage = usageOf(wire, body, call.provider);
     const at = call.created === null ? NOW : call.created * 1_000;
     const found = findModel(CATALOG, model)?.model;
     const card = found && cardFor(CATALOG, found, call.response_models[0], at);
     return usage === undefined || card === undefined
       ? []
-      : [
-          {
-            name: call.path,
-            wire,
-            model,
-            at,
-            nanos: expectedCharge(Number(price(usage, card.card).cost), call.provider_cost_usd),
-            stream: false,
-            reply: encoder.encode(JSON.stringify(body)),
-            input: sumOf(usage.tokens),
-            call,
-          },
-        ];
+      : replies.map(({ stream, text }) => ({
+          name: `${call.path}${stream ? ", streamed" : ""}`,
+          wire,
+          model,
+          at,
+          nanos: expectedCharge(Number(price(usage, card.card).cost), call.provider_cost_usd),
+          stream,
+          reply: encoder.encode(text),
+          input: sumOf(usage.tokens),
+          call,
+        }));
   });
+}
+
+function sseText(wire: "chat" | "responses", events: readonly Json[]): string {
+  const lines = events.map((event) => {
+    const name = wire === "chat" ? "" : `event: ${String(event["type"])}\n`;
+    return `${name}data: ${JSON.stringify(event)}\n\n`;
+  });
+  return wire === "chat" ? `${lines.join("")}data: [DONE]\n\n` : lines.join("");
 }
 
 /** The cost that the provider states, unless it is 0 or differs from the list price by rounding alone. */
@@ -275,10 +297,48 @@ test.skipIf(skipWithoutRecordings("costs through translation"))(
   120_000,
 );
 
+test("the stated cost of a server tool is charged over every API, streamed or not", async () => {
+  const sample = { path: "sample", created: null, provider_cost_usd: 0.0160614 };
+  const openrouter: RecordedCost = {
+    ...sample,
+    provider: "openrouter",
+    endpoint: "openai.chat",
+    request_model: "openai/gpt-4o-mini",
+    response_models: ["openai/gpt-4o-mini"],
+    // 0.0001764 USD for the tokens; the rest is the fee of a PDF or an advisor.
+    usage: { prompt_tokens: 900, completion_tokens: 69, total_tokens: 969, cost: 0.0160614 },
+  };
+  const xai: RecordedCost = {
+    ...sample,
+    provider: "xai",
+    endpoint: "openai.responses",
+    request_model: "grok-4-0709",
+    response_models: ["grok-4-0709"],
+    usage: {
+      input_tokens: 900,
+      output_tokens: 69,
+      total_tokens: 969,
+      cost_in_usd_ticks: 160_614_000,
+    },
+  };
+  for (const [wire, call] of [
+    ["chat", openrouter],
+    ["responses", xai],
+  ] as const) {
+    const charges = await chargesOn(wire, oracleCases([call]));
+    expect(charges.map(({ testCase, nanos }) => [testCase.stream, nanos])).toEqual(
+      [false, true].map((stream) => [
+        stream,
+        Object.fromEntries(APIS.map((api) => [api, 16_061_400])),
+      ]),
+    );
+  }
+}, 120_000);
+
 test.skipIf(skipWithoutRecordedCosts())(
   "a reply costs what its provider stated, over every API (requires ../shared)",
   async () => {
-    const cases = oracleCases();
+    const cases = oracleCases(recordedCosts());
     const problems: string[] = [];
     const counts = new Map<string, number>();
     for (const wire of ["chat", "responses"] as const) {

@@ -229,7 +229,7 @@ interface ModelQuirk {
 
 const MODEL_QUIRKS: readonly ModelQuirk[] = [
   {
-    model: /^(openai|azure)\/.*-search-preview/,
+    model: /^(openai|azure|openrouter\/openai)\/.*-search-preview/,
     searches: 1,
     searchMeter: "web_search_preview",
     toolTokens: 8_000,
@@ -241,11 +241,18 @@ const MODEL_QUIRKS: readonly ModelQuirk[] = [
     toolTokens: 8_000,
   },
   {
-    model: /^perplexity\/.*deep-research/,
+    model: /^(openrouter\/)?perplexity\/.*deep-research/,
     searches: 50,
     searchMeter: "web_search",
     toolTokens: UNBOUNDED_TOOL_TOKENS,
     hasUnboundedReasoning: true,
+  },
+  // OpenRouter adds the search that OpenAI requires in the request.
+  {
+    model: /^openrouter\/openai\/.*deep-research/,
+    searches: 50,
+    searchMeter: "web_search",
+    toolTokens: UNBOUNDED_TOOL_TOKENS,
   },
 ];
 

@@ -227,6 +227,42 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
     source: PERPLEXITY,
     checked: CHECKED_ON,
   },
+  // OpenRouter states what a call costs, which is charged. These fees only bound it.
+  {
+    providers: ["openrouter"],
+    match: /^perplexity\/sonar(-reasoning)?(-pro)?$/,
+    requestFees: { low: "0.006", medium: "0.01", high: "0.014" },
+    source: PERPLEXITY,
+    checked: "2026-11-23",
+  },
+  {
+    providers: ["openrouter"],
+    match: /^perplexity\/sonar-pro-search$/,
+    fees: { request: "0.018" },
+    source: "https://openrouter.ai/perplexity/sonar-pro-search",
+    checked: "2026-11-23",
+  },
+  {
+    providers: ["openrouter"],
+    match: /^openai\/gpt-4o(-mini)?-search-preview$/,
+    fees: { web_search_preview: "0.035" },
+    source: "https://openrouter.ai/openai/gpt-4o-search-preview",
+    checked: "2026-11-23",
+  },
+  {
+    providers: ["openrouter"],
+    match: /^openai\/o\d.*-deep-research$/,
+    fees: { web_search: "0.01" },
+    source: "https://openrouter.ai/openai/o4-mini-deep-research",
+    checked: "2026-11-23",
+  },
+  {
+    providers: ["openrouter"],
+    match: /^perplexity\/sonar-deep-research$/,
+    fees: { web_search: "0.005" },
+    source: "https://openrouter.ai/perplexity/sonar-deep-research",
+    checked: "2026-11-23",
+  },
   // OpenRouter sells Gemini's audio at Google's price, which the published table lacks.
   {
     providers: ["openrouter"],

@@ -3,7 +3,10 @@
 import { describe, expect, test } from "bun:test";
 import type { Usage } from "../../../src/base/money/usage-meters.ts";
 import { chargeFor, estimatedUsage } from "../../../src/inference/metering/charge.ts";
+import { estimateCost } from "../../../src/inference/metering/cost-estimate.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { parseRequest } from "../../../src/inference/request/parse-request.ts";
 import { builtInModels, type Catalog, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { mergeModels } from "../../../src/models/live-catalog.ts";
 import { parseModelsFile } from "../../../src/models/models-file.ts";
@@ -90,5 +93,35 @@ describe("a stated cost", () => {
     expect(stated(reply({ cost_details: { upstream_inference_cost: 0.2 } }))).toBeCloseTo(0.21);
     expect(stated(reply({}))).toBeUndefined();
     expect(stated(reply({ is_byok: false }))).toBe(0.01);
+  });
+});
+
+describe("the hold of a model that searches in every call covers", () => {
+  const openrouter = PROVIDERS.find(({ id }) => id === "openrouter");
+  if (openrouter === undefined) throw new Error("no provider");
+  const held = (name: string): number => {
+    const model = findModel(catalog, `openrouter/${name}`)?.model;
+    if (model === undefined) throw new Error(`no model ${name}`);
+    const body = { model: model.id, messages: [{ role: "user", content: "hi" }], max_tokens: 16 };
+    const request = parseRequest("chat", JSON.stringify(body));
+    const { amount } = estimateCost(request, model, openrouter, { catalog, now: NOW, byok: false });
+    return Number(amount) / 1e9;
+  };
+
+  // What OpenRouter's pages list for a request, or for 30 searches of a deep research.
+  test.each([
+    ["perplexity/sonar", 0.012],
+    ["perplexity/sonar-pro", 0.014],
+    ["perplexity/sonar-reasoning-pro", 0.014],
+    ["perplexity/sonar-pro-search", 0.018],
+    ["openai/gpt-4o-search-preview", 0.035],
+    ["perplexity/sonar-deep-research", 0.15],
+    ["openai/o4-mini-deep-research", 0.3],
+  ])("the fee of %s", (name, usd) => {
+    expect(held(name)).toBeGreaterThanOrEqual(usd);
+  });
+
+  test("no fee of other models", () => {
+    expect(held("openai/gpt-4o-mini")).toBeLessThan(0.001);
   });
 });
