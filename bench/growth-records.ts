@@ -2,9 +2,8 @@
 
 import { newId } from "../src/base/id.ts";
 import { DAY_MS } from "../src/base/time.ts";
-import { hourCharges } from "../src/ledger/hour-charges.ts";
+import { sumByHour } from "../src/ledger/call-charges.ts";
 import { deposit } from "../src/ledger/ledger.ts";
-import { insertTransfers, type Transfer } from "../src/ledger/rows.ts";
 import { type Db, integer, type Tx } from "../src/store/db.ts";
 import { insertUsage } from "../src/usage/insert-usage.ts";
 import { rollUpUsage } from "../src/usage/rollup/roll-up.ts";
@@ -106,18 +105,13 @@ function recordAt(
 }
 
 async function insertCharged(tx: Tx, records: readonly UsageRecord[]): Promise<void> {
-  const transfers = records.map(({ id, accountId, cost, createdAt }): Transfer => ({
-    id: `${id}.promo`,
-    accountId,
-    from: `${accountId}:promo`,
-    to: "system:usage_revenue",
-    amount: cost,
-    kind: "usage",
-    ref: id,
-    at: createdAt,
+  const calls = records.map(({ cost, createdAt: at }) => ({
+    promo: cost,
+    paid: 0n,
+    overrun: 0n,
+    at,
   }));
-  await insertUsage(tx, records, hourCharges(transfers));
-  await insertTransfers(tx, transfers);
+  await insertUsage(tx, records, { calls, hours: sumByHour(calls) });
 }
 
 async function charge(tx: Tx, accountId: string, keyId: string, cost: bigint): Promise<void> {
@@ -129,8 +123,8 @@ async function charge(tx: Tx, accountId: string, keyId: string, cost: bigint): P
 async function setWindows(tx: Tx, accountId: string, keyId: string): Promise<void> {
   for (const window of ["day", "week", "month"])
     await tx.run(
-      `update spender set ${window}_spent = (select coalesce(sum(amount), 0) from transfer
-         where account_id = ? and kind = 'usage' and at >= spender.${window}_start) where key_id = ?`,
+      `update spender set ${window}_spent = (select coalesce(sum(promo_nano), 0) from usage_record
+         where account_id = ? and charged_at >= spender.${window}_start) where key_id = ?`,
       [accountId, keyId],
     );
 }

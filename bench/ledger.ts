@@ -1,7 +1,8 @@
 // Benchmarks the ledger: holds, settlements and usage records per second on both stores, on disk and with durable commits.
-// Run it with `node bin/bun.js bench/ledger.ts`.
+// Also prints the CPU of PostgreSQL's processes and, on SQLite, the pages written, with those of checkpoints; both on Linux only.
+// Run it with `node bin/bun.js bench/ledger.ts [--accounts 1,1000] [--callers 1,32,1000] [--store sqlite] [--draw zipf]`.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
@@ -25,8 +26,15 @@ const { values: args } = parseArgs({
     accounts: { type: "string", default: "1,1000" },
     callers: { type: "string", default: "1,32,1000" },
     store: { type: "string" },
+    /** `uniform`: all accounts are equally busy. `zipf`: the one of rank n has 1/n of the calls of the first. */
+    draw: { type: "string", default: "uniform" },
+    /** Measures so many calls, after as many others, and not a time: pages written depend on the size of the indexes. */
+    calls: { type: "string" },
   },
 });
+const CALLS = args.calls === undefined ? Number.POSITIVE_INFINITY : Number(args.calls);
+const PAGE_BYTES = 4_096;
+const MICROS_PER_CLOCK_TICK = 10_000;
 const CALLERS = args.callers.split(",").map(Number);
 const ACCOUNTS = args.accounts.split(",").map(Number);
 const ACCOUNTS_PER_TRANSACTION = 1_000;
@@ -36,12 +44,16 @@ interface BenchResult {
   readonly calls: number;
   readonly seconds: number;
   readonly cpuMicros: number;
+  readonly serverCpuMicros: number | undefined;
+  readonly pages: number | undefined;
   readonly latencies: readonly number[];
 }
 
 const verifications: string[] = [];
-console.log("| store | accounts | callers | calls/s | CPU µs/call | p50 ms | p99 ms |");
-console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+console.log(
+  "| store | accounts | callers | calls/s | CPU µs/call | PostgreSQL µs/call | pages/call | p50 ms | p99 ms |",
+);
+console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
 for (const kind of ["sqlite", "postgres"] as const) {
   if (args.store !== undefined && args.store !== kind) continue;
   const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
@@ -52,8 +64,9 @@ for (const kind of ["sqlite", "postgres"] as const) {
   const epoch = await startEpoch(db, "bench", Date.now());
   for (const accounts of ACCOUNTS) {
     const owners = await openAccounts(db, accounts);
+    const draw = createDraw(owners);
     for (const callers of CALLERS) {
-      const load = { db, holdBuffer, epoch, owners, callers };
+      const load = { db, holdBuffer, epoch, draw, callers };
       await measure({ ...load, forMs: WARM_UP_MS });
       printRow(kind, accounts, callers, await measure({ ...load, forMs: MEASURE_MS }));
     }
@@ -77,19 +90,70 @@ async function openAccounts(db: Db, count: number): Promise<readonly string[]> {
   const owners = Array.from({ length: count }, () => newId("acct", now));
   for (let from = 0; from < count; from += ACCOUNTS_PER_TRANSACTION)
     await db.write(async (tx) => {
-      for (const owner of owners.slice(from, from + ACCOUNTS_PER_TRANSACTION)) {
+      const open = async (owner: string): Promise<void> => {
         await openAccount(tx, owner, [`${owner}.k`], now);
         await deposit(tx, promoDeposit(`start.${owner}`, owner, INITIAL_BALANCE, now));
-      }
+      };
+      await Promise.all(owners.slice(from, from + ACCOUNTS_PER_TRANSACTION).map(open));
     });
   return owners;
+}
+
+/** Neighbors in the order of creation share pages of the tables, so busy accounts must not be neighbors. */
+function createDraw(owners: readonly string[]): () => string {
+  const pick = (index: number): string => owners[index] ?? "";
+  if (args.draw === "uniform") return () => pick(Math.floor(Math.random() * owners.length));
+  const shuffled = owners.toSorted(() => Math.random() - 0.5);
+  let total = 0;
+  const sums = Float64Array.from(shuffled, (_, index) => (total += 1 / (index + 1)));
+  return () => {
+    const target = Math.random() * total;
+    let [low, high] = [0, sums.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((sums[middle] ?? 0) < target) low = middle + 1;
+      else high = middle;
+    }
+    return shuffled[low] ?? "";
+  };
+}
+
+/** Of the server and of all its processes. */
+async function serverCpu(db: Db): Promise<number> {
+  if (db.kind === "sqlite") return 0;
+  const row = await db.get("select pg_backend_pid() as pid");
+  const stats = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(statOf);
+  const server = stats.find(({ pid }) => pid === row?.["pid"])?.parent;
+  return stats
+    .filter(({ parent }) => parent === server)
+    .reduce((sum, { ticks }) => sum + ticks * MICROS_PER_CLOCK_TICK, 0);
+}
+
+function statOf(pid: string): { pid: number; parent: number; ticks: number } {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // After the name, which may contain spaces: state, parent, … and as the 12th and 13th field the times.
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const ticks = Number(fields[11]) + Number(fields[12]);
+    return { pid: Number(pid), parent: Number(fields[1]), ticks };
+  } catch {
+    // It ended meanwhile.
+    return { pid: Number(pid), parent: 0, ticks: 0 };
+  }
+}
+
+function writtenBytes(): number {
+  const io = readFileSync("/proc/self/io", "utf8");
+  return Number(/^wchar: (\d+)$/m.exec(io)?.[1]);
 }
 
 interface BenchRun {
   readonly db: Db;
   readonly holdBuffer: BufferedDb | undefined;
   readonly epoch: number;
-  readonly owners: readonly string[];
+  readonly draw: () => string;
   readonly callers: number;
   readonly forMs: number;
 }
@@ -98,7 +162,7 @@ async function measure({
   db,
   holdBuffer,
   epoch,
-  owners,
+  draw,
   callers,
   forMs,
 }: BenchRun): Promise<BenchResult> {
@@ -111,11 +175,17 @@ async function measure({
   });
   const latencies: number[] = [];
   const started = performance.now();
+  const isMeasurable = process.platform === "linux";
+  const serverBefore = isMeasurable ? await serverCpu(db) : 0;
+  const writtenBefore = isMeasurable ? writtenBytes() : 0;
   const cpu = process.cpuUsage();
-  const runCaller = async (callerIndex: number): Promise<void> => {
-    for (let callIndex = callerIndex; performance.now() - started < forMs; callIndex += callers) {
-      // Neighbors in the order of creation share pages of the tables.
-      const accountId = owners[Math.floor(Math.random() * owners.length)] ?? "";
+  let begun = 0;
+  const runCaller = async (): Promise<void> => {
+    while (
+      CALLS === Number.POSITIVE_INFINITY ? performance.now() - started < forMs : begun < CALLS
+    ) {
+      begun += 1;
+      const accountId = draw();
       const keyId = `${accountId}.k`;
       const now = Date.now();
       const id = newId("req", now);
@@ -128,12 +198,19 @@ async function measure({
       latencies.push(performance.now() - began);
     }
   };
-  await Promise.all(Array.from({ length: callers }, (_, callerIndex) => runCaller(callerIndex)));
+  await Promise.all(Array.from({ length: callers }, runCaller));
+  const seconds = (performance.now() - started) / 1_000;
   const { user, system } = process.cpuUsage(cpu);
   return {
     calls: latencies.length,
-    seconds: (performance.now() - started) / 1_000,
+    seconds,
     cpuMicros: user + system,
+    serverCpuMicros:
+      isMeasurable && db.kind === "postgres" ? (await serverCpu(db)) - serverBefore : undefined,
+    pages:
+      isMeasurable && db.kind === "sqlite"
+        ? (writtenBytes() - writtenBefore) / PAGE_BYTES
+        : undefined,
     latencies,
   };
 }
@@ -143,12 +220,16 @@ function printRow(kind: string, accounts: number, callers: number, result: Bench
   const percentile = (share: number): string =>
     (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(2);
   const whole = (value: number): string => Math.round(value).toLocaleString("en");
+  const perCall = (value: number | undefined): string =>
+    value === undefined ? "" : (value / result.calls).toFixed(1);
   const columns = [
     kind,
     accounts,
     callers,
     whole(result.calls / result.seconds),
-    whole(result.cpuMicros / result.calls),
+    (result.cpuMicros / result.calls).toFixed(1),
+    perCall(result.serverCpuMicros),
+    perCall(result.pages),
     percentile(0.5),
     percentile(0.99),
   ];

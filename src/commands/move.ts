@@ -168,9 +168,9 @@ async function sumMoney(db: Db): Promise<string> {
   const wallets = await db.get(
     "select cast(coalesce(sum(promo + paid), 0) as text) as balances, cast(coalesce(sum(held), 0) as text) as held, cast(coalesce(sum(owed), 0) as text) as owed from wallet",
   );
-  const transfers = await db.get(
-    "select cast(coalesce(sum(amount), 0) as text) as amount from transfer",
-  );
+  const transfers = await db.get(`select cast(
+      (select coalesce(sum(amount), 0) from transfer)
+      + (select coalesce(sum(promo_nano + paid_nano + overrun_nano), 0) from usage_record) as text) as amount`);
   if (wallets === undefined || transfers === undefined) throw new Error("a sum returned no row");
   return `balances ${text(wallets, "balances")}, held ${text(wallets, "held")}, owed ${text(wallets, "owed")}, transferred ${text(transfers, "amount")} nano-dollars`;
 }

@@ -2,7 +2,8 @@
 
 import { toNano } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
-import { integer, type Reader, text, textOrNull } from "../store/db.ts";
+import { integer, type Reader, type Row, text, textOrNull } from "../store/db.ts";
+import { callTransfers, readChargedCall } from "./call-charges.ts";
 import type { Transfer } from "./rows.ts";
 
 export interface TransferPage {
@@ -13,18 +14,64 @@ export interface TransferPage {
 
 export type ListedTransfer = Omit<Transfer, "memo"> & { readonly memo: string | null };
 
-/** By id, because transfers have no index by time. */
-export async function listTransfers(
+/** Cursors of the rows of the table `transfer`, after those of calls. */
+const ROWS = "rows:";
+
+/**
+ * First the transfers of calls, and then all others: so a call whose record is archived meanwhile is not left out. A page
+ * may have more than `limit` transfers.
+ */
+export function listTransfers(
   reader: Reader,
   accountId: string,
-  { limit, cursor }: PageRequest,
+  { limit, cursor = "" }: PageRequest,
+): Promise<TransferPage> {
+  return cursor.startsWith(ROWS)
+    ? listRows(reader, accountId, { limit, after: cursor.slice(ROWS.length) })
+    : listCalls(reader, accountId, { limit, after: cursor });
+}
+
+interface Position {
+  readonly limit: number;
+  readonly after: string;
+}
+
+async function listCalls(
+  reader: Reader,
+  accountId: string,
+  { limit, after }: Position,
+): Promise<TransferPage> {
+  const calls = await reader.all(
+    `select id, account_id, promo_nano, paid_nano, overrun_nano, charged_at from usage_record
+     where account_id = ? and id > ? order by id limit ?`,
+    [accountId, after, limit],
+  );
+  const transfers = calls
+    .flatMap((row) => readChargedCall(row) ?? [])
+    .flatMap(callTransfers)
+    .map((transfer): ListedTransfer => Object.assign(transfer, { memo: null }));
+  const last = calls.length < limit ? undefined : calls.at(-1);
+  return { transfers, next: last === undefined ? ROWS : text(last, "id") };
+}
+
+/** By id, because transfers have no index by time. */
+async function listRows(
+  reader: Reader,
+  accountId: string,
+  { limit, after }: Position,
 ): Promise<TransferPage> {
   const rows = await reader.all(
     `select id, from_account, to_account, cast(amount as text) as amount, kind, ref, at, memo from transfer
      where account_id = ? and id > ? order by id limit ?`,
-    [accountId, cursor ?? "", limit],
+    [accountId, after, limit],
   );
-  const transfers = rows.map((row): ListedTransfer => ({
+  const transfers = rows.map((row) => toTransfer(row, accountId));
+  const last = rows.length < limit ? undefined : rows.at(-1);
+  return { transfers, next: last && `${ROWS}${text(last, "id")}` };
+}
+
+function toTransfer(row: Row, accountId: string): ListedTransfer {
+  return {
     id: text(row, "id"),
     accountId,
     from: text(row, "from_account"),
@@ -34,6 +81,5 @@ export async function listTransfers(
     ref: text(row, "ref"),
     at: integer(row, "at"),
     memo: textOrNull(row, "memo"),
-  }));
-  return { transfers, next: transfers.length < limit ? undefined : transfers.at(-1)?.id };
+  };
 }

@@ -4,12 +4,11 @@ import { Fault } from "../base/fault.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import type { Tx } from "../store/db.ts";
-import { insertUsage } from "../usage/insert-usage.ts";
-import type { ChargesAt } from "../usage/rollup/charge-hours.ts";
+import { type BatchCharges, insertUsage } from "../usage/insert-usage.ts";
 
 interface CallRecords {
   readonly records: readonly SettledCall[];
-  readonly charges: readonly ChargesAt[];
+  readonly charges: BatchCharges;
 }
 
 /**

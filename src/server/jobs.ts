@@ -14,6 +14,7 @@ import {
   deleteExpiredResponses,
   releaseAbandonedKeys,
 } from "../idempotency/idempotency.ts";
+import { keepCallTransfers } from "../ledger/call-charges.ts";
 import type { Lease } from "../ledger/lease.ts";
 import { createSweeper } from "../ledger/sweep.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
@@ -46,7 +47,10 @@ export function createJobs(
   const archiveJob =
     ({ days, folder }: UsageRetention) =>
     () =>
-      archiveUsage({ db, log, folder, retentionDays: days }, now());
+      archiveUsage(
+        { db, log, folder, retentionDays: days, keepTransfers: keepCallTransfers },
+        now(),
+      );
   const writeOpenCircuits = createCircuitWriter({
     db,
     process: processName,

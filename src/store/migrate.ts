@@ -37,6 +37,7 @@ import personTimeZone from "./migrations/0031-person-time-zone.sql" with { type:
 import ledgerCheckpoint from "./migrations/0032-ledger-checkpoint.sql" with { type: "text" };
 import chargeHours from "./migrations/0033-charge-hours.sql" with { type: "text" };
 import binaryResponses from "./migrations/0034-binary-responses.sql" with { type: "text" };
+import callCharges from "./migrations/0035-call-charges.sql" with { type: "text" };
 
 /** Rebuilds tables: the statements of a store run in one transaction, because half of them cannot be repeated. */
 interface Rebuild {
@@ -79,6 +80,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = 
   ["0032-ledger-checkpoint", ledgerCheckpoint],
   ["0033-charge-hours", chargeHours],
   ["0034-binary-responses", binaryResponses],
+  ["0035-call-charges", callCharges],
 ];
 /** Names that older versions recorded, and their names today. */
 const RENAMED: ReadonlyMap<string, string> = new Map([

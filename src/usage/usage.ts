@@ -16,6 +16,7 @@ import {
   integerOrNull,
 } from "../store/db.ts";
 import { parseStoredLabels, storedLabels } from "./labels.ts";
+import type { ChargesAt } from "./rollup/charge-hours.ts";
 
 export const USAGE_APIS = ["chat", "responses", "messages", "embeddings"] as const;
 export type UsageApi = (typeof USAGE_APIS)[number];
@@ -105,6 +106,10 @@ export const USAGE_COLUMNS: readonly Column[] = [
   "first_token_ms:bigint",
   "labels:text",
   "detail:text",
+  "promo_nano:bigint",
+  "paid_nano:bigint",
+  "overrun_nano:bigint",
+  "charged_at:bigint",
 ];
 
 export async function findUsage(
@@ -133,7 +138,8 @@ export async function getUsage(
   });
 }
 
-export function toUsageValues(record: UsageRecord): readonly Value[] {
+/** Without `charges`, the call's transfers are rows of their own. */
+export function toUsageValues(record: UsageRecord, charges?: ChargesAt): readonly Value[] {
   return [
     record.id,
     record.accountId,
@@ -163,6 +169,10 @@ export function toUsageValues(record: UsageRecord): readonly Value[] {
       dropped: record.dropped,
       traceId: record.traceId,
     }),
+    charges?.promo ?? null,
+    charges?.paid ?? null,
+    charges?.overrun ?? null,
+    charges?.at ?? null,
   ];
 }
 

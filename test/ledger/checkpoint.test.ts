@@ -3,6 +3,7 @@
 import { beforeEach, expect, setDefaultTimeout, test, afterEach } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
+import { keepCallTransfers } from "../../src/ledger/call-charges.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
 import { verifyFromCheckpoint, verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { integer } from "../../src/store/db.ts";
@@ -116,8 +117,8 @@ describeEachStore((kind) => {
         /cost does not match its transfers/,
       ],
       [
-        `update transfer set amount = 91 where ref = '${id}'`,
-        `update transfer set amount = 90 where ref = '${id}'`,
+        `update usage_record set promo_nano = 91 where id = '${id}'`,
+        `update usage_record set promo_nano = 90 where id = '${id}'`,
         /balance does not match/,
       ],
     ] as const) {
@@ -133,7 +134,7 @@ describeEachStore((kind) => {
   test("leaves a changed old call to --full", async () => {
     const id = await call("a", "a1", NOW);
     await problemsAt(NOW + DAY_MS);
-    await tamper(`update transfer set amount = 91 where ref = '${id}'`);
+    await tamper(`update usage_record set promo_nano = 91 where id = '${id}'`);
     expect(await problemsAt(NOW + 2 * DAY_MS)).toEqual([]);
     expect((await problemsAt(NOW + 2 * DAY_MS, true)).join("\n")).toMatch(/balance does not match/);
   });
@@ -147,6 +148,7 @@ describeEachStore((kind) => {
     const [a1] = await checkpoints();
     expect(a1).toMatchObject({ key_id: "a1", promo: "180" });
     await store.db.write(async (tx) => {
+      await keepCallTransfers(tx, await tx.all("select * from usage_record where id = ?", [old]));
       await tx.run("delete from usage_record where id = ?", [old]);
       await tx.run("insert into usage_archive values ('a', 'a1', 1, 90, 90, ?, ?)", [NOW, old]);
     });

@@ -11,7 +11,7 @@ import { type Db, text, integer } from "../../src/store/db.ts";
 import { eventually } from "../support/eventually.ts";
 import { startScript } from "../support/script-process.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
-import { openAccount, promoDeposit } from "./fixtures.ts";
+import { ALL_TRANSFERS, openAccount, promoDeposit } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
@@ -93,7 +93,7 @@ async function thresholdEvents(db: Db): Promise<readonly string[]> {
 async function charges(db: Db): Promise<Map<string, string>> {
   const sumsByRecord = new Map<string, { charged: bigint; overrun: bigint }>();
   for (const row of await db.all(
-    "select ref, from_account, amount from transfer where kind = 'usage'",
+    `select ref, from_account, amount from ${ALL_TRANSFERS} where kind = 'usage'`,
   )) {
     const sums = sumsByRecord.get(text(row, "ref")) ?? { charged: 0n, overrun: 0n };
     sums[text(row, "from_account").startsWith("system:") ? "overrun" : "charged"] += toNano(

@@ -65,6 +65,19 @@ export function promoDeposit(id: string, accountId: string, amount: bigint, now:
   };
 }
 
+/** All transfers as a table expression: rows, and those that are columns of usage records. */
+export const ALL_TRANSFERS = `(
+  select account_id, id, from_account, to_account, amount, kind, ref, at from transfer
+  union all
+  select account_id, id || '.promo', account_id || ':promo', 'system:usage_revenue', promo_nano, 'usage', id, charged_at
+  from usage_record where promo_nano > 0
+  union all
+  select account_id, id || '.paid', account_id || ':paid', 'system:usage_revenue', paid_nano, 'usage', id, charged_at
+  from usage_record where paid_nano > 0
+  union all
+  select account_id, id || '.overrun', 'system:overrun_expense', 'system:usage_revenue', overrun_nano, 'usage', id, charged_at
+  from usage_record where overrun_nano > 0) as transfer`;
+
 /** Creates a wallet with keys that have no limit. */
 export async function openAccount(
   tx: Tx,

@@ -22,6 +22,11 @@ const TABLES = ["account", ...LEDGER_TABLES, "usage_pending"];
 const TRANSFER =
   "insert into transfer (id, account_id, from_account, to_account, amount, kind, ref, at) values";
 
+const RECORD_COLUMNS =
+  "key_id, created_at, day, model, provider, api, stream, outcome, status, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_nano, byok, exact, latency_ms, detail, promo_nano, paid_nano, overrun_nano, charged_at";
+const USAGE_OF_B = `insert into usage_record (id, account_id, ${RECORD_COLUMNS})
+  select id, 'b', ${RECORD_COLUMNS} from usage_record where id = 'done'`;
+
 const CORRUPTIONS: readonly (readonly [corruption: string, sql: string, problem: RegExp])[] = [
   [
     "a changed bucket",
@@ -136,12 +141,47 @@ const CORRUPTIONS: readonly (readonly [corruption: string, sql: string, problem:
   [
     "a usage record under another account",
     "update usage_record set account_id = 'b' where id = 'done'",
-    /cost does not match its transfers/,
+    /belongs neither to a wallet nor to the system: account b:promo/,
+  ],
+  [
+    "a deleted usage record",
+    "delete from usage_record where id = 'done'",
+    /balance does not match its transfers/,
+  ],
+  [
+    "a usage record that was charged from another bucket",
+    "update usage_record set promo_nano = promo_nano - 1, paid_nano = paid_nano + 1 where id = 'done'",
+    /balance does not match its transfers: account_id a, promo 0, promo_transfers 1/,
+  ],
+  [
+    "a usage record with a lower charge than its cost",
+    "update usage_record set overrun_nano = overrun_nano - 1 where id = 'over'",
+    /cost does not match its transfers: id over, account_id a, cost 900, byok 0, transfers 899/,
+  ],
+  [
+    "a usage record with a negative charge",
+    "update usage_record set promo_nano = -1 where id = 'done'",
+    /transfer has no positive amount/,
+  ],
+  [
+    "a usage record without its charge",
+    "update usage_record set promo_nano = null, paid_nano = null, overrun_nano = null, charged_at = null where id = 'done'",
+    /cost does not match its transfers: id done, account_id a, cost 600, byok 0, transfers 0/,
+  ],
+  [
+    "a usage record that was charged a second time by a transfer",
+    `${TRANSFER} ('done.promo', 'a', 'a:promo', 'system:usage_revenue', 5, 'usage', 'done', 1)`,
+    /cost does not match its transfers: id done, account_id a, cost 600, byok 0, transfers 605/,
   ],
   [
     "usage without a usage record",
-    "delete from usage_record where id = 'done'",
+    `${TRANSFER} ('gone.promo', 'a', 'a:promo', 'system:usage_revenue', 5, 'usage', 'gone', 1)`,
     /usage transfer has no usage record/,
+  ],
+  [
+    "one usage record id in two accounts",
+    USAGE_OF_B,
+    /transfer id is used by several accounts: id done, accounts 2/,
   ],
   [
     "a second starting grant",

@@ -24,7 +24,7 @@ import type { Db } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
-import { usageRecord } from "../ledger/fixtures.ts";
+import { ALL_TRANSFERS, usageRecord } from "../ledger/fixtures.ts";
 import { openStore, type StoreKind, type TestStore } from "../support/stores/stores.ts";
 
 setDefaultTimeout(120_000);
@@ -412,7 +412,7 @@ async function purchase(
 
 async function readTransfers(db: Db): Promise<readonly TransferRow[]> {
   const rows = await db.all(
-    "select account_id, id, from_account, to_account, kind, cast(amount as text) as amount, at from transfer",
+    `select account_id, id, from_account, to_account, kind, cast(amount as text) as amount, at from ${ALL_TRANSFERS}`,
   );
   return rows.map((row) => ({
     accountId: String(row["account_id"]),

@@ -2,6 +2,7 @@
 
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, integer, type Reader, type Row, text, type Values } from "../../src/store/db.ts";
+import { ALL_TRANSFERS } from "../ledger/fixtures.ts";
 import { INVOICE_CENTS, nanoOf, type Observations, PEOPLE, wasLost } from "./clients.ts";
 
 type Query = (sql: string, params?: Values) => readonly Row[];
@@ -14,7 +15,7 @@ export function checkBalances(query: Query): readonly string[] {
         when to_account in (wallet.account_id || ':promo', wallet.account_id || ':paid') then amount else 0 end), 0)
       - coalesce(sum(case
         when from_account in (wallet.account_id || ':promo', wallet.account_id || ':paid') then amount else 0 end), 0)
-      from transfer where transfer.account_id = wallet.account_id)`);
+      from ${ALL_TRANSFERS} where transfer.account_id = wallet.account_id)`);
   return rows.map(
     (row) => `${text(row, "account_id")}: the wallet is not the sum of its transfers and holds`,
   );
@@ -45,7 +46,7 @@ export function checkWaiting({ waiting }: Observations, withLost: boolean): read
 function checkCalls(query: Query, { served }: Observations): readonly string[] {
   const paid = new Map<string, bigint>();
   for (const row of query(
-    "select ref, from_account, cast(amount as text) as amount from transfer where kind = 'usage'",
+    `select ref, from_account, cast(amount as text) as amount from ${ALL_TRANSFERS} where kind = 'usage'`,
   )) {
     const isOverrun = text(row, "from_account").startsWith("system:");
     const sum = paid.get(text(row, "ref")) ?? 0n;

@@ -26,7 +26,7 @@ const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
   "src/accounts/member-keys.ts spender by key_id": "locks keys by their unique ids",
   "src/operator/report/balance-differences.ts wallet": "sums over all accounts",
   "src/operator/system/grant-figures.ts wallet": "counts over all accounts",
-  "src/usage/rollup/verify-charges.ts transfer": "sums over all accounts",
+  "src/usage/rollup/verify-charges.ts usage_record": "sums over all accounts",
   "src/commands/move.ts wallet": "sums over all accounts",
   "src/commands/move.ts transfer": "sums over all accounts",
 };

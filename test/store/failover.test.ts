@@ -13,7 +13,7 @@ import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { CLIENTS } from "../chaos/clients.ts";
 import { randomFor } from "../fuzz/random.ts";
-import { openAccount, promoDeposit, usageRecord } from "../ledger/fixtures.ts";
+import { ALL_TRANSFERS, openAccount, promoDeposit, usageRecord } from "../ledger/fixtures.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import {
@@ -126,7 +126,7 @@ async function expectExactLedger(db: Db, { completed, hung }: Load): Promise<voi
   const recorded = new Set(rows.map((row) => text(row, "id")));
   expect(completed.filter((id) => !recorded.has(id))).toEqual([]);
   const doubled = await db.all(
-    "select ref from transfer where kind = 'usage' group by ref having count(*) > 1",
+    `select ref from ${ALL_TRANSFERS} where kind = 'usage' group by ref having count(*) > 1`,
   );
   expect(doubled).toEqual([]);
   expect((await verifyLedger(db)).problems).toEqual([]);

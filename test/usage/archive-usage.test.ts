@@ -7,6 +7,7 @@ import { gunzipSync } from "node:zlib";
 import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
 import { DAY_MS } from "../../src/base/time.ts";
+import { keepCallTransfers } from "../../src/ledger/call-charges.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import type { Tx } from "../../src/store/db.ts";
@@ -41,7 +42,13 @@ describeEachStore((kind, open) => {
         now: () => NOW,
         write: (line) => lines.push(line),
       });
-      deps = { db: store.db, log, folder, retentionDays: RETENTION_DAYS };
+      deps = {
+        db: store.db,
+        log,
+        folder,
+        retentionDays: RETENTION_DAYS,
+        keepTransfers: keepCallTransfers,
+      };
       await store.db.write(async (tx) => {
         await openAccount(tx, "acct_a", ["k1", "k2"], OLD);
         await openAccount(tx, "acct_b", ["kb"], OLD);

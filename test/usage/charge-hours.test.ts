@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readFileSync } from "node:fs";
 import { newId } from "../../src/base/id.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
-import { hourCharges } from "../../src/ledger/hour-charges.ts";
+import { sumByHour } from "../../src/ledger/call-charges.ts";
+import type { ChargeSplit } from "../../src/ledger/decide.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { insertTransfers, type Transfer } from "../../src/ledger/rows.ts";
 import { findBalanceDifferences } from "../../src/operator/report/balance-differences.ts";
@@ -36,7 +37,7 @@ describe.each(STORE_KINDS)("hourly charges on %s", (kind) => {
     const { db } = store;
     const random = seededRandom(SEED);
     for (let batch = 0; batch < BATCHES; batch++) {
-      await insertBatch(db, randomTransfers(random));
+      await insertBatch(db, randomTransfers(random), randomCharges(random));
       if (random(8) === 0) await Promise.all([rollUpUsage(db), rollUpUsage(db)]);
       if (random(8) === 0) expect(await db.snapshot(findChargeDifferences)).toEqual([]);
     }
@@ -50,6 +51,9 @@ describe.each(STORE_KINDS)("hourly charges on %s", (kind) => {
     const { db } = store;
     const sql = readFileSync("src/store/migrations/0033-charge-hours.sql", "utf8");
     const fill = sql.slice(sql.indexOf("insert into")).replace(";", "");
+    // When this migration was written, all transfers were rows.
+    await db.write((tx) => tx.run("delete from usage_record"));
+    await db.write(rebuildChargeHours);
     const before = await db.snapshot(readChargeHours);
     await db.write((tx) => tx.run("delete from charge_hour"));
     await db.write((tx) => tx.run(fill));
@@ -101,11 +105,40 @@ describe.each(STORE_KINDS)("hourly charges on %s", (kind) => {
   });
 });
 
-function insertBatch(db: Db, transfers: readonly Transfer[]): Promise<void> {
+/** Charges of older versions are rows of the table transfer, others are columns of usage records. */
+function insertBatch(
+  db: Db,
+  transfers: readonly Transfer[],
+  calls: readonly ChargeSplit[] = [],
+): Promise<void> {
+  const records = calls.map(({ promo, paid, overrun, at }) => {
+    const cost = promo + paid + overrun;
+    const owner = { accountId: "acct_a", keyId: "k" };
+    return usageRecord({ ...owner, id: newId("req", at), cost, createdAt: at });
+  });
+  const rows = transfers
+    .filter(({ kind }) => kind === "usage")
+    .map(({ from, amount, at }) => ({
+      promo: from.endsWith(":promo") ? amount : 0n,
+      paid: from.endsWith(":paid") ? amount : 0n,
+      overrun: from.startsWith("system:") ? amount : 0n,
+      at,
+    }));
   return db.write(async (tx) => {
     await insertTransfers(tx, transfers);
-    await insertUsage(tx, [], hourCharges(transfers));
+    await insertUsage(tx, records, { calls, hours: sumByHour([...calls, ...rows]) });
   });
+}
+
+function randomCharges(random: RandomInt): readonly ChargeSplit[] {
+  const batchAt = START + random(20) * HOUR_MS + random(HOUR_MS);
+  const amount = (): bigint => (random(2) === 0 ? 0n : BigInt(1 + random(1_000_000)));
+  return Array.from({ length: random(6) }, () => ({
+    promo: amount(),
+    paid: amount(),
+    overrun: amount(),
+    at: batchAt + (random(3) === 0 ? random(2 * HOUR_MS) : random(5)),
+  }));
 }
 
 function usage(accountId: string, bucket: string, { amount, at }: Pick<Transfer, "amount" | "at">) {

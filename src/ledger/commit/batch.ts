@@ -1,6 +1,5 @@
 // Applies a batch of holds and settlements in one transaction: lock the rows, decide in memory, write the outcome.
 
-import type { Nano } from "../../base/money/money.ts";
 import type { Tx } from "../../store/db.ts";
 import {
   type ThresholdCrossing,
@@ -9,6 +8,12 @@ import {
   type OnBalanceThresholds,
 } from "../balance-thresholds.ts";
 import { type BudgetThresholdCrossing, crossedBudgetThresholds } from "../budget-rules.ts";
+import {
+  type BatchCharges,
+  type ChargedCall,
+  insertCallTransfers,
+  sumByHour,
+} from "../call-charges.ts";
 import {
   type ChargeSplit,
   decideHold,
@@ -19,17 +24,12 @@ import {
   type SettleOutcome,
   type SettleRequest,
 } from "../decide.ts";
-import { type HourCharges, hourCharges } from "../hour-charges.ts";
 import { crossedKeyAlerts, type KeyAlert, type OnKeyAlerts } from "../key-alerts.ts";
 import {
-  bucketAccount,
   insertHolds,
-  insertTransfers,
   type BufferedKeySpend,
   type BufferedWallet,
   type NewHold,
-  SYSTEM_ACCOUNTS,
-  type Transfer,
   updateKeySpends,
   updateWallets,
 } from "../rows.ts";
@@ -40,11 +40,11 @@ export type LedgerOperation<UsageRecord> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
   | { readonly kind: "settle"; readonly request: SettleRequest<UsageRecord> };
 
-/** Writes usage records, and what all calls of the batch were charged, in the transaction of the charges. */
+/** Writes usage records with what their calls were charged, in the transaction of the charges. */
 export type WriteRecords<UsageRecord> = (
   tx: Tx,
   records: readonly UsageRecord[],
-  charges: readonly HourCharges[],
+  charges: BatchCharges,
 ) => Promise<void>;
 
 export interface BatchContext<UsageRecord> {
@@ -61,8 +61,11 @@ interface PendingWrites<UsageRecord> {
   readonly deletedHolds: string[];
   readonly settledBuffered: string[];
   readonly deletedSweptHolds: string[];
-  readonly transfers: Transfer[];
   readonly records: UsageRecord[];
+  /** In the order of `records`. */
+  readonly recordCharges: ChargeSplit[];
+  /** Calls without a record. */
+  readonly chargedCalls: ChargedCall[];
   readonly balanceCrossings: ThresholdCrossing[];
   readonly budgetCrossings: BudgetThresholdCrossing[];
   readonly keyAlerts: KeyAlert[];
@@ -83,8 +86,9 @@ export async function applyBatch<UsageRecord>(
     deletedHolds: [],
     settledBuffered: [],
     deletedSweptHolds: [],
-    transfers: [],
     records: [],
+    recordCharges: [],
+    chargedCalls: [],
     balanceCrossings: [],
     budgetCrossings: [],
     keyAlerts: [],
@@ -160,8 +164,12 @@ function applySettle<UsageRecord>(
   } else {
     releaseHold(hold, rows, writes, { wallet, keySpend });
   }
-  addUsageTransfers(writes.transfers, request, charge);
-  if (request.record !== undefined) writes.records.push(request.record);
+  if (request.record === undefined) {
+    writes.chargedCalls.push({ id: request.id, accountId: request.accountId, charge });
+  } else {
+    writes.records.push(request.record);
+    writes.recordCharges.push(charge);
+  }
   markTouched(writes, request, wallet, keySpend);
   return {
     status: "settled",
@@ -201,30 +209,6 @@ function markTouched<UsageRecord>(
   writes.touchedKeySpends.set(request.keyId, keySpend);
 }
 
-function addUsageTransfers(
-  transfers: Transfer[],
-  request: Pick<SettleRequest<unknown>, "id" | "accountId">,
-  { promo, paid, overrun, at }: ChargeSplit,
-): void {
-  const { id, accountId } = request;
-  const add = (name: string, from: string, amount: Nano): void => {
-    const to = SYSTEM_ACCOUNTS.usageRevenue;
-    transfers.push({
-      id: `${id}.${name}`,
-      accountId,
-      from,
-      to,
-      amount,
-      kind: "usage",
-      ref: id,
-      at,
-    });
-  };
-  if (promo > 0n) add("promo", bucketAccount(accountId, "promo"), promo);
-  if (paid > 0n) add("paid", bucketAccount(accountId, "paid"), paid);
-  if (overrun > 0n) add("overrun", SYSTEM_ACCOUNTS.overrunExpense, overrun);
-}
-
 async function writeAll<UsageRecord>(
   tx: Tx,
   writes: PendingWrites<UsageRecord>,
@@ -242,9 +226,11 @@ async function writeAll<UsageRecord>(
   if (writes.deletedHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.deletedHolds));
   if (writes.deletedSweptHolds.length > 0)
     work.push(tx.deleteMany("swept_hold", "id", writes.deletedSweptHolds));
-  if (writes.transfers.length > 0) work.push(insertTransfers(tx, writes.transfers));
-  if (writes.records.length > 0 || writes.transfers.length > 0)
-    work.push(context.writeRecords(tx, writes.records, hourCharges(writes.transfers)));
+  const { records, recordCharges, chargedCalls } = writes;
+  if (chargedCalls.length > 0) work.push(insertCallTransfers(tx, chargedCalls));
+  const hours = sumByHour([...recordCharges, ...chargedCalls.map(({ charge }) => charge)]);
+  if (records.length > 0 || hours.length > 0)
+    work.push(context.writeRecords(tx, records, { calls: recordCharges, hours }));
   if (writes.balanceCrossings.length > 0 && context.onBalanceThresholds !== undefined)
     work.push(context.onBalanceThresholds(tx, writes.balanceCrossings));
   if (writes.budgetCrossings.length > 0 && context.onBudgetThresholds !== undefined)

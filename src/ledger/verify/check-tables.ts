@@ -15,7 +15,8 @@ export interface CheckScope {
 const TABLE =
   /\b(from|join) (transfer|usage_record|usage_archive|wallet|hold|swept_hold|spender|payment|invoice|top_up|account)\b/g;
 const TRANSFER_COLUMNS = "account_id, id, from_account, to_account, amount, kind, ref, at";
-const RECORD_COLUMNS = "account_id, id, key_id, cost_nano, byok";
+const RECORD_COLUMNS =
+  "account_id, id, key_id, cost_nano, byok, promo_nano, paid_nano, overrun_nano, charged_at";
 
 /** Replaces each table of a check by its rows in this scope. */
 export function restrictCheck(sql: string, kind: Reader["kind"], scope: CheckScope): SqlPart {
@@ -70,13 +71,14 @@ function laterParts(
   ].map((ids) => perAccount(kind, source, ids));
 }
 
+/** Archived calls are summed by account: as transfers that refer to the last one, which needs no record. */
 function laterTransfers(kind: Reader["kind"], range: AccountRange, position: string): SqlPart {
   const source = { table: "transfer", columns: TRANSFER_COLUMNS, range };
   const checkpoints = checkpointsOf(range, position);
   const summed = (amount: string, from: string): SqlPart => ({
-    sql: `select account_id, 'checkpoint.${amount}.' || key_id as id, ${from} as from_account,
-      '${SYSTEM_ACCOUNTS.usageRevenue}' as to_account, ${amount} as amount, 'usage' as kind, ${REF} as ref, 0 as at
-      from ${checkpoints.sql} as effective where ${amount} <> 0`,
+    sql: `select account_id, 'checkpoint.${amount}' as id, ${from} as from_account,
+      '${SYSTEM_ACCOUNTS.usageRevenue}' as to_account, ${amount} as amount, 'usage' as kind, ${LAST_ARCHIVED} as ref, 0 as at
+      from ${checkpoints.sql} as effective where key_id = '' and ${amount} <> 0`,
     params: checkpoints.params,
   });
   return unionAll([
@@ -87,10 +89,8 @@ function laterTransfers(kind: Reader["kind"], range: AccountRange, position: str
   ]);
 }
 
-/** Calls without a key were archived. Their sums refer to the last archived one, which needs no record. */
-const REF = `case when key_id = '' then coalesce(
-    (select max(archive.through_id) from usage_archive archive where archive.account_id = effective.account_id), 'checkpoint.')
-  else 'checkpoint.' || key_id end`;
+const LAST_ARCHIVED = `coalesce(
+    (select max(archive.through_id) from usage_archive archive where archive.account_id = effective.account_id), 'checkpoint.')`;
 
 function laterRecords(kind: Reader["kind"], range: AccountRange, position: string): SqlPart {
   const source = { table: "usage_record", columns: RECORD_COLUMNS, range };
@@ -98,8 +98,8 @@ function laterRecords(kind: Reader["kind"], range: AccountRange, position: strin
   return unionAll([
     ...laterParts(kind, source, position),
     {
-      sql: `select account_id, 'checkpoint.' || key_id as id, key_id, promo_nano + paid_nano + overrun_nano as cost_nano, 0 as byok
-        from ${checkpoints.sql} as effective where key_id <> ''`,
+      sql: `select account_id, 'checkpoint.' || key_id as id, key_id, promo_nano + paid_nano + overrun_nano as cost_nano, 0 as byok,
+          promo_nano, paid_nano, overrun_nano, 0 as charged_at from ${checkpoints.sql} as effective where key_id <> ''`,
       params: checkpoints.params,
     },
   ]);

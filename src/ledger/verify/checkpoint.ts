@@ -8,7 +8,7 @@ import { maxId } from "../../base/pagination.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { type Column, type Db, type Reader, text } from "../../store/db.ts";
 import { SYSTEM_ACCOUNTS } from "../rows.ts";
-import { type AccountRange, rangeCondition } from "./account-range.ts";
+import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 
 /** Holds expire sooner, so a later settlement of an older call is rare. The accounts where one is found are read in full. */
 export const SETTLED_AFTER_MS = 2 * HOUR_MS;
@@ -64,22 +64,26 @@ export function checkpointsOf(
   };
 }
 
-/** Sums the usage among these transfers by key. */
+/** Sums by key what calls were charged: by transfers that are rows, and by usage records with columns for them. */
 export async function sumUsage(
   reader: Reader,
-  transfers: { readonly sql: string; readonly params: readonly string[] },
+  { transfers, records }: { readonly transfers: SqlPart; readonly records: SqlPart },
 ): Promise<readonly CheckpointRow[]> {
-  const part = (condition: string, name: string): string =>
-    `cast(sum(case when ${condition} then moved.amount else 0 end) as text) as ${name}`;
+  const part = (condition: string): string => `case when ${condition} then moved.amount else 0 end`;
   const rows = await reader.all(
-    `select moved.account_id, coalesce(usage_record.key_id, '') as key_id,
-       ${part("moved.from_account = moved.account_id || ':promo'", "promo")},
-       ${part("moved.from_account = moved.account_id || ':paid'", "paid")},
-       ${part(`moved.from_account = '${SYSTEM_ACCOUNTS.overrunExpense}'`, "overrun")}
-     from ${transfers.sql} as moved
-     left join usage_record on usage_record.account_id = moved.account_id and usage_record.id = moved.ref
-     where moved.kind = 'usage' group by 1, 2`,
-    transfers.params,
+    `select account_id, key_id, cast(sum(promo) as text) as promo, cast(sum(paid) as text) as paid,
+       cast(sum(overrun) as text) as overrun
+     from (
+       select account_id, key_id, promo_nano as promo, paid_nano as paid, overrun_nano as overrun
+       from ${records.sql} as charged where charged_at is not null
+       union all
+       select moved.account_id, coalesce(usage_record.key_id, ''), ${part("moved.from_account = moved.account_id || ':promo'")},
+         ${part("moved.from_account = moved.account_id || ':paid'")}, ${part(`moved.from_account = '${SYSTEM_ACCOUNTS.overrunExpense}'`)}
+       from ${transfers.sql} as moved
+       left join usage_record on usage_record.account_id = moved.account_id and usage_record.id = moved.ref
+       where moved.kind = 'usage'
+     ) as charge group by account_id, key_id`,
+    [...records.params, ...transfers.params],
   );
   return rows.map(toCheckpointRow);
 }

@@ -12,15 +12,27 @@ export interface Check {
   readonly isFullOnly?: true;
 }
 
-/** The balance of every ledger account. */
-const SUMS_CTE = `moved as (
+/** The balance of every ledger account. The transfers of most calls are columns of their usage records. */
+const SUMS_CTE = `charged as (
+    select account_id, sum(promo_nano) as promo, sum(paid_nano) as paid, sum(overrun_nano) as overrun
+    from usage_record where charged_at is not null group by account_id
+  ),
+  moved as (
     select to_account as account, amount from transfer
     union all
     select from_account as account, -amount as amount from transfer
+    union all
+    select account_id || ':promo' as account, -promo as amount from charged
+    union all
+    select account_id || ':paid' as account, -paid as amount from charged
+    union all
+    select '${SYSTEM_ACCOUNTS.overrunExpense}' as account, -overrun as amount from charged
+    union all
+    select '${SYSTEM_ACCOUNTS.usageRevenue}' as account, promo + paid + overrun as amount from charged
   ),
   sums as (select account, sum(amount) as total from moved group by account)`;
 
-/** By usage record: all usage transfers, and the part that was charged to the account. */
+/** By usage record: usage transfers that are rows, and the part of them that was charged to the account. */
 const USAGE_CTE = `usage_sums as (
     select account_id, ref, sum(amount) as total,
       sum(case when from_account = '${SYSTEM_ACCOUNTS.overrunExpense}' then 0 else amount end) as charged
@@ -28,6 +40,9 @@ const USAGE_CTE = `usage_sums as (
   )`;
 const JOIN_USAGE_RECORD =
   "usage_record.account_id = usage_sums.account_id and usage_record.id = usage_sums.ref";
+const TRANSFERRED =
+  "coalesce(usage_sums.total, 0) + coalesce(promo_nano + paid_nano + overrun_nano, 0)";
+const CHARGED = "coalesce(usage_sums.charged, 0) + coalesce(promo_nano + paid_nano, 0)";
 
 /** By account: debts and written-off debts. By payment: what passed a clearing account. */
 const RECEIVABLE_CTE = `debts as (
@@ -49,7 +64,7 @@ const NANO_PER_CENT = 10_000_000;
 /** Usage that was charged to the account; an overrun counts in no window. */
 const IS_PAID_USAGE = `transfer.kind = 'usage' and transfer.from_account <> '${SYSTEM_ACCOUNTS.overrunExpense}'`;
 const since = (start: string): string =>
-  `sum(case when transfer.at >= ${start} then transfer.amount else 0 end)`;
+  `sum(case when paid_usage.at >= ${start} then paid_usage.amount else 0 end)`;
 const HAS_BUDGET = "(wallet.day_budget is not null or wallet.month_budget is not null)";
 
 export const CHECKS: readonly Check[] = [
@@ -79,7 +94,10 @@ export const CHECKS: readonly Check[] = [
   {
     problem: "a transfer has no positive amount, or the same account on both sides",
     sql: `select id, cast(amount as text) as amount, from_account, to_account from transfer
-      where amount <= 0 or from_account = to_account`,
+      where amount <= 0 or from_account = to_account
+      union all
+      select id, cast(promo_nano + paid_nano + overrun_nano as text), account_id, '${SYSTEM_ACCOUNTS.usageRevenue}'
+      from usage_record where promo_nano < 0 or paid_nano < 0 or overrun_nano < 0`,
   },
   {
     problem: "a transfer changes the wallet of another account",
@@ -90,7 +108,9 @@ export const CHECKS: readonly Check[] = [
   {
     problem: "a transfer id is used by several accounts",
     isGlobal: true,
-    sql: `select id, cast(count(*) as text) as accounts from transfer group by id having count(*) > 1`,
+    sql: `select id, cast(count(*) as text) as accounts from transfer group by id having count(*) > 1
+      union all
+      select id, cast(count(*) as text) from usage_record where charged_at is not null group by id having count(*) > 1`,
   },
   {
     problem: "a wallet is negative or holds more than its balance",
@@ -126,8 +146,8 @@ export const CHECKS: readonly Check[] = [
   {
     problem: "a key's spend does not match its charged usage",
     sql: `with ${USAGE_CTE}, spent as (
-        select usage_record.key_id, sum(usage_sums.charged) as total
-        from usage_sums join usage_record on ${JOIN_USAGE_RECORD} group by usage_record.key_id
+        select usage_record.key_id, sum(${CHARGED}) as total
+        from usage_record left join usage_sums on ${JOIN_USAGE_RECORD} group by usage_record.key_id
       )
       select spender.key_id, cast(spender.total_spent as text) as total_spent, cast(coalesce(spent.total, 0) as text) as charged,
         cast(coalesce(usage_archive.charged_nano, 0) as text) as archived
@@ -145,13 +165,17 @@ export const CHECKS: readonly Check[] = [
   {
     problem: "a key's spend in a window does not match the usage charged since its start",
     isFullOnly: true,
-    sql: `with spent as (
-        select spender.key_id, ${since("spender.day_start")} as day, ${since("spender.week_start")} as week,
-          ${since("spender.month_start")} as month
+    sql: `with paid_usage as (
+        select usage_record.key_id, transfer.at, transfer.amount
         from transfer
         join usage_record on usage_record.account_id = transfer.account_id and usage_record.id = transfer.ref
-        join spender on spender.key_id = usage_record.key_id
-        where ${IS_PAID_USAGE} group by spender.key_id
+        where ${IS_PAID_USAGE}
+        union all
+        select key_id, charged_at as at, promo_nano + paid_nano as amount from usage_record where charged_at is not null
+      ), spent as (
+        select spender.key_id, ${since("spender.day_start")} as day, ${since("spender.week_start")} as week,
+          ${since("spender.month_start")} as month
+        from paid_usage join spender on spender.key_id = paid_usage.key_id group by spender.key_id
       )
       select spender.key_id, cast(spender.day_spent as text) as day, cast(coalesce(spent.day, 0) as text) as day_charged,
         cast(spender.week_spent as text) as week, cast(coalesce(spent.week, 0) as text) as week_charged,
@@ -165,10 +189,14 @@ export const CHECKS: readonly Check[] = [
   {
     problem: "a budget's spend does not match the usage charged since its window started",
     isFullOnly: true,
-    sql: `with spent as (
+    sql: `with paid_usage as (
+        select account_id, at, amount from transfer where ${IS_PAID_USAGE}
+        union all
+        select account_id, charged_at as at, promo_nano + paid_nano as amount from usage_record where charged_at is not null
+      ), spent as (
         select wallet.account_id, ${since("wallet.day_start")} as day, ${since("wallet.month_start")} as month
-        from wallet join transfer on transfer.account_id = wallet.account_id
-        where ${HAS_BUDGET} and ${IS_PAID_USAGE} group by wallet.account_id
+        from wallet join paid_usage on paid_usage.account_id = wallet.account_id
+        where ${HAS_BUDGET} group by wallet.account_id
       )
       select wallet.account_id, cast(wallet.day_spent as text) as day, cast(coalesce(spent.day, 0) as text) as day_charged,
         cast(wallet.month_spent as text) as month, cast(coalesce(spent.month, 0) as text) as month_charged
@@ -186,9 +214,9 @@ export const CHECKS: readonly Check[] = [
     problem: "a usage record's cost does not match its transfers",
     sql: `with ${USAGE_CTE}
       select usage_record.id, usage_record.account_id, cast(usage_record.cost_nano as text) as cost,
-        cast(usage_record.byok as text) as byok, cast(coalesce(usage_sums.total, 0) as text) as transfers
+        cast(usage_record.byok as text) as byok, cast(${TRANSFERRED} as text) as transfers
       from usage_record left join usage_sums on ${JOIN_USAGE_RECORD}
-      where coalesce(usage_sums.total, 0) <> case when usage_record.byok = 0 then usage_record.cost_nano else 0 end`,
+      where ${TRANSFERRED} <> case when usage_record.byok = 0 then usage_record.cost_nano else 0 end`,
   },
   {
     problem: "a usage transfer has no usage record",

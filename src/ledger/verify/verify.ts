@@ -2,7 +2,7 @@
 // snapshot, so it can run during live traffic.
 
 import { type Db, type Reader, integer } from "../../store/db.ts";
-import { type AccountRange, accountRanges, ALL_ACCOUNTS } from "./account-range.ts";
+import { type AccountRange, accountRanges, ALL_ACCOUNTS, type SqlPart } from "./account-range.ts";
 import { type CheckScope, perAccount, restrictCheck } from "./check-tables.ts";
 import {
   addToCheckpoints,
@@ -117,10 +117,18 @@ async function sumRange(
   { range, position }: CheckScope,
   { known, next }: { readonly known: string | undefined; readonly next: string },
 ): Promise<readonly CheckpointRow[]> {
-  const columns = "account_id, from_account, amount, kind, ref";
   const ids = { sql: "id >= ? and id < ?", params: [position ?? FIRST_CALL_ID, next] };
-  const { sql, params } = perAccount(reader.kind, { table: "transfer", columns, range }, ids);
-  const added = await sumUsage(reader, { sql: `(${sql})`, params });
+  const rowsOf = (table: string, columns: string): SqlPart => {
+    const { sql, params } = perAccount(reader.kind, { table, columns, range }, ids);
+    return { sql: `(${sql})`, params };
+  };
+  const added = await sumUsage(reader, {
+    transfers: rowsOf("transfer", "account_id, from_account, amount, kind, ref"),
+    records: rowsOf(
+      "usage_record",
+      "account_id, key_id, promo_nano, paid_nano, overrun_nano, charged_at",
+    ),
+  });
   const before = known === undefined ? [] : await readCheckpoints(reader, range, known);
   return position === undefined
     ? replaceCheckpoints(before, added)
@@ -153,8 +161,8 @@ async function* rangesOf(reader: Reader, position?: string): AsyncGenerator<Acco
 
 /** Of transfers and usage records, those after the position. */
 async function countRows(reader: Reader, position?: string): Promise<Verification["checked"]> {
-  const count = async (table: string, where = "true"): Promise<number> => {
-    const counting = `select count(*) as count from ${table} where ${where}`;
+  const count = async (table: string, where = "true", counted = "count(*)"): Promise<number> => {
+    const counting = `select cast(coalesce(${counted}, 0) as bigint) as count from ${table} where ${where}`;
     const scope = { range: ALL_ACCOUNTS, position };
     const { sql, params } = restrictCheck(counting, reader.kind, scope);
     const row = await reader.get(sql, params);
@@ -164,10 +172,18 @@ async function countRows(reader: Reader, position?: string): Promise<Verificatio
     wallets: await count("wallet"),
     keys: await count("spender"),
     holds: await count("hold"),
-    transfers: await count("transfer", "id not like 'checkpoint.%'"),
-    usageRecords: await count("usage_record", "id not like 'checkpoint.%'"),
+    transfers:
+      (await count("transfer", SINGLE)) +
+      (await count("usage_record", SINGLE, `sum(${CALL_TRANSFERS.join(" + ")})`)),
+    usageRecords: await count("usage_record", SINGLE),
   };
 }
+
+/** No sums of a checkpoint. */
+const SINGLE = "id not like 'checkpoint.%'";
+const CALL_TRANSFERS = ["promo_nano", "paid_nano", "overrun_nano"].map(
+  (column) => `case when ${column} > 0 then 1 else 0 end`,
+);
 
 async function runChecks(
   reader: Reader,

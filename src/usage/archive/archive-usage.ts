@@ -5,7 +5,7 @@ import { minIdAt } from "../../base/id.ts";
 import type { Log } from "../../base/log.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
-import { type Db, type Reader, text, integer } from "../../store/db.ts";
+import { type Db, integer, type Reader, type Row, text, type Tx } from "../../store/db.ts";
 import { toUsageRecord, type UsageRecord } from "../usage.ts";
 import { appendToArchive } from "./archive-file.ts";
 
@@ -17,6 +17,8 @@ export interface ArchiveDeps {
   readonly log: Log;
   readonly folder: string;
   readonly retentionDays: number;
+  /** Inserts the transfers that are columns of these records. */
+  readonly keepTransfers: (tx: Tx, records: readonly Row[]) => Promise<void>;
 }
 
 /** What the ledger charged for a call. */
@@ -64,7 +66,7 @@ async function* accountsWithUsage(reader: Reader, before: string): AsyncGenerato
 }
 
 async function archiveSome(
-  { db, log, folder }: ArchiveDeps,
+  { db, log, folder, keepTransfers }: ArchiveDeps,
   accountId: string,
   before: string,
 ): Promise<number> {
@@ -92,6 +94,7 @@ async function archiveSome(
     );
     if (deleted !== records.length)
       throw new Error("another process archived the same usage records");
+    await keepTransfers(tx, rows);
     for (const sum of sumsByKey(records, charges))
       await tx.run(
         `insert into usage_archive (account_id, key_id, calls, cost_nano, charged_nano, last_at, through_id)
@@ -114,10 +117,14 @@ async function readCharges(
 ): Promise<ReadonlyMap<string, Charge>> {
   // The ids of a call's transfers begin with its own.
   const rows = await reader.all(
-    `select ref, cast(sum(amount) as text) as total, max(at) as at,
-       cast(sum(case when from_account like 'system:%' then 0 else amount end) as text) as charged
-     from transfer where account_id = ? and id >= ? and id <= ? and kind = 'usage' group by ref`,
-    [accountId, firstId, `${lastId}.z`],
+    `select ref, cast(sum(total) as text) as total, max(at) as at, cast(sum(charged) as text) as charged from (
+       select id as ref, promo_nano + paid_nano + overrun_nano as total, charged_at as at, promo_nano + paid_nano as charged
+       from usage_record where account_id = ? and id >= ? and id <= ? and charged_at is not null
+       union all
+       select ref, amount, at, case when from_account like 'system:%' then 0 else amount end
+       from transfer where account_id = ? and id >= ? and id <= ? and kind = 'usage') as charge
+     group by ref`,
+    [accountId, firstId, lastId, accountId, firstId, `${lastId}.z`],
   );
   return new Map(
     rows.map((row) => [

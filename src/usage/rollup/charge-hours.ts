@@ -10,7 +10,7 @@ export interface Charges {
   readonly overrun: Nano;
 }
 
-/** `at` is the start of the hour. */
+/** What a call was charged at that time, or all calls in the hour that starts at that time. */
 export interface ChargesAt extends Charges {
   readonly at: number;
 }

@@ -5,10 +5,16 @@ import { HOUR_MS } from "../../base/time.ts";
 import type { Reader, Tx } from "../../store/db.ts";
 import { type ChargesAt, readChargeHours, toCharges } from "./charge-hours.ts";
 
-const part = (condition: string): string => `sum(case when ${condition} then amount else 0 end)`;
-const BY_HOUR = `select at - at % ${HOUR_MS} as at, ${part("from_account like '%:promo'")} as promo,
-    ${part("from_account like '%:paid'")} as paid, ${part("from_account = 'system:overrun_expense'")} as overrun
-  from transfer where kind = 'usage' group by 1`;
+const part = (condition: string): string => `case when ${condition} then amount else 0 end`;
+/** Of calls with columns for their charges, and of calls with rows for them. */
+const CHARGES = `select charged_at as at, promo_nano as promo, paid_nano as paid, overrun_nano as overrun
+    from usage_record where promo_nano + paid_nano + overrun_nano > 0
+  union all
+  select at, ${part("from_account like '%:promo'")}, ${part("from_account like '%:paid'")},
+    ${part("from_account = 'system:overrun_expense'")}
+    from transfer where kind = 'usage'`;
+const BY_HOUR = `select at - at % ${HOUR_MS} as at, sum(promo) as promo, sum(paid) as paid, sum(overrun) as overrun
+  from (${CHARGES}) as charge group by 1`;
 
 /** One message for each hour whose sums are wrong. The reader must be a snapshot. */
 export async function findChargeDifferences(reader: Reader): Promise<readonly string[]> {

@@ -1,6 +1,7 @@
 // The system clock is set forward while a stream runs, such as after a machine was suspended.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { ALL_TRANSFERS } from "../../ledger/fixtures.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { describeEachStore } from "../../support/stores/stores.ts";
 
@@ -36,7 +37,7 @@ describeEachStore((kind) => {
     const record = await db.get("select outcome, cost_nano from usage_record");
     expect(record?.["outcome"]).toBe("completed");
     const charged = await db.get(
-      "select cast(sum(amount) as text) as sum from transfer where kind = 'usage'",
+      `select cast(sum(amount) as text) as sum from ${ALL_TRANSFERS} where kind = 'usage'`,
     );
     expect(BigInt(String(charged?.["sum"]))).toBe(BigInt(String(record?.["cost_nano"])));
     expect(BigInt(String(record?.["cost_nano"]))).toBeGreaterThan(0n);

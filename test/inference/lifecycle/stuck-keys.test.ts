@@ -12,7 +12,13 @@ import { createLedger, deposit, startEpoch } from "../../../src/ledger/ledger.ts
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { writeCallRecords } from "../../../src/server/call-records.ts";
 import { type Db, UNAVAILABLE } from "../../../src/store/db.ts";
-import { openAccount, promoDeposit, startLedger, usageRecord } from "../../ledger/fixtures.ts";
+import {
+  ALL_TRANSFERS,
+  openAccount,
+  promoDeposit,
+  startLedger,
+  usageRecord,
+} from "../../ledger/fixtures.ts";
 import { eventually } from "../../support/eventually.ts";
 import { describeEachStore, openStore } from "../../support/stores/stores.ts";
 
@@ -76,7 +82,7 @@ describeEachStore((kind, open) => {
       const record = { usage, idempotent: { call: call("req_1"), reply } };
       const settled = ledger.settle({ ...owner, cost: 50n, now, record });
       expect(await settled.catch((error: unknown) => String(error))).toContain("was taken over");
-      expect(await db.all("select id from transfer where kind = 'usage'")).toEqual([]);
+      expect(await db.all(`select id from ${ALL_TRANSFERS} where kind = 'usage'`)).toEqual([]);
       expect(await ledger.settle({ ...owner, cost: 0n, now })).toMatchObject({ late: true });
       await close();
     });

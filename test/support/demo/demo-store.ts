@@ -7,8 +7,7 @@ import { dayStart, monthStart } from "../../../src/base/money/spend-window.ts";
 import { DAY_MS } from "../../../src/base/time.ts";
 import { createInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
-import { hourCharges } from "../../../src/ledger/hour-charges.ts";
-import { bucketAccount, insertTransfers, SYSTEM_ACCOUNTS } from "../../../src/ledger/rows.ts";
+import { sumByHour } from "../../../src/ledger/call-charges.ts";
 import { insertUsage } from "../../../src/usage/insert-usage.ts";
 import { rollUpUsage } from "../../../src/usage/rollup/roll-up.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";
@@ -122,20 +121,13 @@ async function insertCalls(gateway: Gateway, records: readonly UsageRecord[]): P
   for (let start = 0; start < records.length; start += RECORDS_PER_BATCH) {
     const batch = records.slice(start, start + RECORDS_PER_BATCH);
     await db.write(async (tx) => {
-      const transfers = batch
-        .filter(({ cost }) => cost > 0n)
-        .map((record) => ({
-          id: `usage.${record.id}`,
-          accountId: record.accountId,
-          from: bucketAccount(record.accountId, "paid"),
-          to: SYSTEM_ACCOUNTS.usageRevenue,
-          amount: record.cost,
-          kind: "usage",
-          ref: record.id,
-          at: record.createdAt,
-        }));
-      await insertUsage(tx, batch, hourCharges(transfers));
-      await insertTransfers(tx, transfers);
+      const calls = batch.map(({ cost, createdAt: at }) => ({
+        promo: 0n,
+        paid: cost,
+        overrun: 0n,
+        at,
+      }));
+      await insertUsage(tx, batch, { calls, hours: sumByHour(calls) });
       const total = batch.reduce((sum, { cost }) => sum + cost, 0n);
       const [first] = batch;
       if (first !== undefined)
