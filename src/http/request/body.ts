@@ -52,8 +52,8 @@ export function readBody(request: Request, options: BodyOptions): Promise<Uint8A
     throw invalid("content-length", "Send the `content-length` header once, as a decimal number.");
   if (contentLength !== null && Number(contentLength) > limitBytes) throw tooLarge(limitBytes);
   const timeoutMs = timeoutOf(options);
-  if (request.body === null) return Promise.resolve(new Uint8Array());
   const knownLength = contentLength === null ? undefined : Number(contentLength);
+  if (knownLength === 0) return Promise.resolve(new Uint8Array());
   // Reading a body at once takes half the CPU of reading a stream, but hides how much has arrived. So a small body counts
   // with its announced length, and any other as it arrives: announcing a large body must not use up a quota.
   if (knownLength !== undefined && knownLength <= COUNTED_AT_ONCE_BYTES) {
@@ -61,6 +61,8 @@ export function readBody(request: Request, options: BodyOptions): Promise<Uint8A
     onStart();
     return withTimeout(request.bytes(), timeoutMs, { onTimeout: NOTHING, onEnd });
   }
+  // Read only here: the first access to `body` creates a stream, which costs as much as reading a small body.
+  if (request.body === null) return Promise.resolve(new Uint8Array());
   onStart();
   let isLate = false;
   const reading = readCounted(request.body, limitBytes, (bytes) => {
