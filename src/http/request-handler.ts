@@ -24,6 +24,7 @@ import { type InputLocation, parseWithSchema } from "./request/validate.ts";
 import {
   CORS_HEADERS,
   faultResponse,
+  hasCommonHeaders,
   jsonResponse,
   preflightResponse,
   toFault,
@@ -72,7 +73,7 @@ export function createRequestHandler(
     if (response.status >= 400 && context.holdCountedKeyId !== undefined)
       deps.refusalLimiter?.count(context.holdCountedKeyId, deps.now());
     // Model calls set these headers when they create the response: adding them here costs more than routing.
-    if (!response.headers.has("x-request-id")) setCommonHeaders(response.headers, context);
+    if (!hasCommonHeaders(response)) setCommonHeaders(response.headers, context);
     const isScarce =
       deps.descriptors?.isScarce(now) === true && response.status !== SWITCHING_PROTOCOLS;
     if (isScarce || deps.isLeaving?.() === true) response.headers.set("connection", "close");
@@ -157,7 +158,8 @@ async function handleRequest(handler: HandlerContext, context: RequestContext): 
     throw new Fault("overloaded", "draining", { retryAfterSeconds: DRAINING_RETRY_SECONDS });
   if (route.recheckedByHold === true || route.isLongRunning === true)
     context.peer.disableIdleTimeout();
-  const caller = await authenticateRequest(deps, context, route);
+  const authenticated = authenticateRequest(deps, context, route);
+  const caller = authenticated instanceof Promise ? await authenticated : authenticated;
   if (route.auth === "session" && caller === undefined) {
     // The `form-action` policy of our pages blocks redirecting a form to the identity provider.
     if (route.method !== "GET") return await keepSentForm(handler, context, route);

@@ -14,6 +14,18 @@ export const CORS_HEADERS = {
   "access-control-expose-headers": "*",
 } as const;
 
+const withCommonHeaders = new WeakSet<Response>();
+
+/** Remembers that a response has the headers that every response gets. Reading its headers to find out costs far more. */
+export function markCommonHeaders(response: Response): Response {
+  withCommonHeaders.add(response);
+  return response;
+}
+
+export function hasCommonHeaders(response: Response): boolean {
+  return withCommonHeaders.has(response) || response.headers.has("x-request-id");
+}
+
 export interface ErrorContext {
   readonly dialect: ErrorDialect;
   readonly requestId: string;

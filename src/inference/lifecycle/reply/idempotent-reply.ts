@@ -11,18 +11,16 @@ const HEADER_LINE_START = `{"${GATEWAY_HEADER_PREFIX}`;
 
 type ReplyHeaders = Readonly<Record<string, string>>;
 
-export function toStoredReply(headers: ReplyHeaders, body: string): StoredReply {
+export function toStoredReply(headers: Headers, body: string): StoredReply {
   if (body.length > STORED_REPLY_MAX_BYTES) return TOO_LARGE_REPLY;
-  const gatewayHeaders = Object.entries(headers).filter(([name]) =>
-    name.startsWith(GATEWAY_HEADER_PREFIX),
-  );
+  const gatewayHeaders = [...headers].filter(([name]) => name.startsWith(GATEWAY_HEADER_PREFIX));
   return { status: 200, body: `${JSON.stringify(Object.fromEntries(gatewayHeaders))}\n${body}` };
 }
 
 /** Records a stream. Beyond the limit nothing is kept, and a repetition fails instead of running the request again. */
 export function createReplyRecorder(): {
   readonly record: (bytes: Uint8Array) => void;
-  readonly reply: (headers: ReplyHeaders) => StoredReply;
+  readonly reply: (headers: Headers) => StoredReply;
 } {
   const chunks: Uint8Array[] = [];
   let size = 0;

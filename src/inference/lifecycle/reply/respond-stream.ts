@@ -5,6 +5,7 @@ import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts
 import { Fault } from "../../../base/fault.ts";
 import { usdText } from "../../../base/money/money.ts";
 import { createSseParser } from "../../../base/streams/sse.ts";
+import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
 import { hasInputTokens } from "../../metering/charge.ts";
 import { usageSoFar } from "../../metering/usage/stream-meter.ts";
@@ -85,19 +86,20 @@ export function respondStream(
     },
     ...(recorder === undefined ? {} : { record: recorder.record }),
   });
-  return new Response(stream, { headers });
+  return markCommonHeaders(new Response(stream, { headers }));
 }
 
 function streamHeaders(
   call: HeldCall,
   { headers: providerHeaders, contentType }: UpstreamReply & { readonly kind: "stream" },
-): Record<string, string> {
+): Headers {
   const headers = responseHeaders(call, providerHeaders);
-  headers["content-type"] = call.plan.isTranslated
-    ? "text/event-stream; charset=utf-8"
-    : contentType;
-  headers["cache-control"] = "no-store";
-  headers["x-accel-buffering"] = "no";
+  headers.set(
+    "content-type",
+    call.plan.isTranslated ? "text/event-stream; charset=utf-8" : contentType,
+  );
+  headers.set("cache-control", "no-store");
+  headers.set("x-accel-buffering", "no");
   return headers;
 }
 

@@ -1,6 +1,7 @@
 // Turns a provider's reply into the response: a whole reply at once, a stream as it arrives.
 
 import { usdText } from "../../../base/money/money.ts";
+import { markCommonHeaders } from "../../../http/response.ts";
 import type { StickyRouting } from "../../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../../upstream/read-reply.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
@@ -35,7 +36,7 @@ export async function respond(
   }
   const { isUncovered } = await settle(deps.settle, call, metered);
   if (isUncovered) throw suspendedFault();
-  return new Response(text, { headers });
+  return markCommonHeaders(new Response(text, { headers }));
 }
 
 /** Of a reply that the caller does not get, because its hold was lost. */
@@ -44,7 +45,7 @@ const UNSERVED: MeteredReply = { ...NOTHING_BILLED, outcome: "shut_down", status
 interface WholeReply {
   readonly metered: MeteredReply;
   readonly text: string;
-  readonly headers: Record<string, string>;
+  readonly headers: Headers;
 }
 
 function meterWholeReply(
@@ -58,8 +59,8 @@ function meterWholeReply(
   const costUsd = usdText(billed.cost);
   const { text, dropped } = plan.writeReply(reply, usage, costUsd);
   const headers = responseHeaders(call, reply.headers, dropped);
-  headers["content-type"] = "application/json";
-  headers["x-postern-cost-usd"] = costUsd;
+  headers.set("content-type", "application/json");
+  headers.set("x-postern-cost-usd", costUsd);
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
   const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
   const metered = { ...billed, outcome, status: 200, stored, replyLosses: dropped } as const;

@@ -1,5 +1,6 @@
 // The headers of a model call's response: the gateway's own, and those of the provider that are of use to the caller.
 
+import { memoize } from "../../../base/memoize.ts";
 import { CORS_HEADERS } from "../../../http/response.ts";
 import type { HeldCall } from "../call.ts";
 
@@ -8,26 +9,42 @@ const DROPPED_HEADER_MAX_LENGTH = 4_000;
 /** A field of the caller's own may have a name of any length. */
 const PATH_MAX_LENGTH = 500;
 
-/** `replyLosses`: what of the reply the caller's API cannot express. All at once, since setting headers one by one is slow. */
+/** `replyLosses`: what of the reply the caller's API cannot express. */
 export function responseHeaders(
   { input, candidate, plan, outputMax }: HeldCall,
   providerHeaders: Readonly<Record<string, string>>,
   replyLosses: readonly string[] = [],
-): Record<string, string> {
-  const headers: Record<string, string> = {
-    ...CORS_HEADERS,
-    "x-request-id": input.requestId,
-    "x-postern-provider": candidate.credential.provider.id,
-    "x-postern-model": candidate.model.id,
-    "x-postern-byok": candidate.credential.byok ? "true" : "false",
-  };
+): Headers {
+  const { credential, model } = candidate;
+  const headersOfModel = credential.byok ? byokHeaders : sharedHeaders;
+  // Copying `Headers` costs a fifth of creating them from an object.
+  const headers = new Headers(headersOfModel(credential.provider.id)(model.id));
+  headers.set("x-request-id", input.requestId);
   // Anthropic's SDKs read the id from this header.
-  if (input.api === "messages") headers["request-id"] = input.requestId;
-  for (const name in providerHeaders) headers[name] = providerHeaders[name] ?? "";
+  if (input.api === "messages") headers.set("request-id", input.requestId);
+  for (const name in providerHeaders) headers.set(name, providerHeaders[name] ?? "");
   if (plan.dropped.length + replyLosses.length > 0)
-    headers["x-postern-dropped"] = joinPaths([...plan.dropped, ...replyLosses]);
-  if (outputMax !== undefined) headers["x-postern-max-tokens"] = String(outputMax);
+    headers.set("x-postern-dropped", joinPaths([...plan.dropped, ...replyLosses]));
+  if (outputMax !== undefined) headers.set("x-postern-max-tokens", String(outputMax));
   return headers;
+}
+
+const sharedHeaders = memoizeHeaders("false");
+const byokHeaders = memoizeHeaders("true");
+
+/** The headers that all replies of a model have in common. */
+function memoizeHeaders(byok: string): (providerId: string) => (modelId: string) => Headers {
+  return memoize((providerId) =>
+    memoize(
+      (modelId) =>
+        new Headers({
+          ...CORS_HEADERS,
+          "x-postern-provider": providerId,
+          "x-postern-model": modelId,
+          "x-postern-byok": byok,
+        }),
+    ),
+  );
 }
 
 // Every message of a long conversation may have lost the same field.
