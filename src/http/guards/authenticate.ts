@@ -6,16 +6,22 @@ import { readApiKey } from "../request/api-key-header.ts";
 import type { AuthenticatedKey, Caller, Route, SessionUser } from "../route.ts";
 import { LIMITED_KEY_SCOPES, SCOPES } from "../scopes.ts";
 
+type Authenticated = Caller | SessionUser | undefined;
+
 /** The API key's account or the session's user; undefined if the route requires neither and none was sent. */
-export async function authenticateRequest(
+export function authenticateRequest(
   deps: RequestHandlerDeps,
   context: RequestContext,
   route: Route,
-): Promise<Caller | SessionUser | undefined> {
+): Authenticated | Promise<Authenticated> {
   if (route.auth === "none") return undefined;
-  if (route.auth === "key")
-    return enforceRateLimit(deps, context, route, await authenticateKey(deps, context, route));
-  return await deps.findSessionUser?.(context.request.headers.get("cookie"), context.now);
+  if (route.auth !== "key")
+    return deps.findSessionUser?.(context.request.headers.get("cookie"), context.now);
+  const key = authenticateKey(deps, context, route);
+  // The keys of most calls are cached, and need no promise.
+  return key instanceof Promise
+    ? key.then((found) => enforceRateLimit(deps, context, route, found))
+    : enforceRateLimit(deps, context, route, key);
 }
 
 function authenticateKey(

@@ -42,9 +42,11 @@ export interface InferDeps {
 export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
   rejectIfOftenAbandoned(deps.abandonedCalls, input);
   deps.tokenCounts.rejectIfExceeded(input.caller, input.now);
-  const parsed = await parseCall(deps.parse, input);
+  const parsing = parseCall(deps.parse, input);
+  const parsed = parsing instanceof Promise ? await parsing : parsing;
   if (parsed instanceof Response) return parsed;
-  const routed = await routeCall(deps.route, parsed);
+  const routing = routeCall(deps.route, parsed);
+  const routed = routing instanceof Promise ? await routing : routing;
   const candidates = priceCandidates(routed);
   const call: OpenCall = { ...routed, candidates, attempts: [], untrack: deps.trackCall() };
   let fault: Fault;

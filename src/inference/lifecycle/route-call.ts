@@ -7,20 +7,24 @@ import type { ParsedCall, RoutedCall } from "./call.ts";
 import { allowedCandidates } from "./key-policy.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
-export async function routeCall(
+/** Most calls need no promise. */
+export function routeCall(
   deps: RoutingDeps,
   { input, request, statefulCall }: ParsedCall,
-): Promise<RoutedCall> {
+): RoutedCall | Promise<RoutedCall> {
   const catalog = deps.catalog.current();
   const pricedAt = input.now;
-  const found = await findCandidates(request, input.api, input.caller, deps);
-  const sharedFault =
-    statefulCall === undefined
-      ? sharedCredentialsFault(request)
-      : statefulCall.sharedCredentialsFault();
-  const usable = usableCandidates(found, sharedFault);
-  const candidates = allowedCandidates(usable, input.caller, pricedAt);
-  return { input, request, statefulCall, catalog, pricedAt, candidates };
+  const toRoutedCall = (found: Candidates): RoutedCall => {
+    const sharedFault =
+      statefulCall === undefined
+        ? sharedCredentialsFault(request)
+        : statefulCall.sharedCredentialsFault();
+    const usable = usableCandidates(found, sharedFault);
+    const candidates = allowedCandidates(usable, input.caller, pricedAt);
+    return { input, request, statefulCall, catalog, pricedAt, candidates };
+  };
+  const found = findCandidates(request, input.api, input.caller, deps);
+  return found instanceof Promise ? found.then(toRoutedCall) : toRoutedCall(found);
 }
 
 /** If a request must not use the gateway's credentials, only the caller's own provider keys are left. */

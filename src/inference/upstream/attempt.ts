@@ -85,10 +85,13 @@ export async function attemptCandidate(
         const fault = previousFault ?? circuitOpenFault(candidate, waitMs);
         return { ok: false, fault, isClientGone: false };
       }
-      const result = await attemptOnce(candidate, request, abort, deps).catch((error: unknown) => {
+      let result: AttemptResult;
+      try {
+        result = await attemptOnce(candidate, request, abort, deps);
+      } catch (error) {
         breaker.releaseProbe(circuit, accountId);
         throw error;
-      });
+      }
       const status = result.ok ? 200 : result.status;
       const ms = Math.max(0, deps.now() - startedAt);
       const attempted = { provider: credential.provider.id, model: model.id, status, ms };
