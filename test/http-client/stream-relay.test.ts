@@ -74,6 +74,7 @@ function openRelay(options: RelayOptions = {}) {
     now: () => now,
     drainMs: () => drainMs,
     shutdownSignals: { drained: { aborted: false }, forced: { aborted: false } },
+    leaseTerm: () => 1,
     confirmHold: () => true,
     settle: async (outcome) => {
       settled.push(outcome);

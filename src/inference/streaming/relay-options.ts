@@ -51,6 +51,8 @@ export interface RelayOptions {
   /** How long the stream is still read, for the provider's usage, after the client disconnected in the middle of a reply. */
   readonly drainMs: () => number;
   readonly shutdownSignals: ShutdownSignals;
+  /** While it stays the same, a hold that was confirmed is still held. */
+  readonly leaseTerm: () => number;
   /** Whether the call's credits are still held. */
   readonly confirmHold: () => true | Promise<boolean>;
   /** Called once, when the stream ends. `isWhole`: the provider's reply is complete. */

@@ -40,6 +40,8 @@ interface RelayState {
   isBackpressured: boolean;
   hasClientLeft: boolean;
   hasEnded: boolean;
+  /** The term of the lease in which the hold was last confirmed. */
+  heldTerm: number | undefined;
   /** What arrived while it was uncertain whether the call's credits are still held. */
   unconfirmed: Uint8Array[] | undefined;
   /** Set if the body ended meanwhile: whether it came to its end. */
@@ -58,6 +60,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     isBackpressured: false,
     hasClientLeft: false,
     hasEnded: false,
+    heldTerm: undefined,
     unconfirmed: undefined,
     unconfirmedEnd: undefined,
     stopTimer: () => {},
@@ -75,7 +78,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
 
 // The headers are sent with the first bytes. If the provider's are late, a keep-alive goes first.
 function start(options: RelayOptions, state: RelayState): void {
-  if (options.first === undefined) send(options, state, options.pipeline.transform.keepAlive);
+  if (options.first === undefined) sendKeepAlive(options, state);
   else relayIfHeld(options, state, options.first);
   if (state.hasEnded) return;
   pipeTo(options.body, {
@@ -109,8 +112,14 @@ function relayIfHeld(options: RelayOptions, state: RelayState, chunk: Uint8Array
     state.unconfirmed.push(chunk);
     return;
   }
+  // Compared here because `confirmHold` reads the whole call, which costs more than the rest of this function.
+  const term = options.leaseTerm();
+  if (state.heldTerm === term) return relay(options, state, chunk);
   const isHeld = options.confirmHold();
-  if (isHeld === true) return relay(options, state, chunk);
+  if (isHeld === true) {
+    state.heldTerm = term;
+    return relay(options, state, chunk);
+  }
   state.unconfirmed = [chunk];
   updateFlow(options, state);
   const onConfirmed = (isConfirmed: boolean): void => {
@@ -153,13 +162,17 @@ function forward(options: RelayOptions, state: RelayState, chunk: Uint8Array | u
   }
   if (bytes === undefined) return true;
   options.record?.(bytes);
-  send(options, state, bytes);
+  send(options, state, bytes, state.lastReceivedAt);
   return true;
 }
 
-function send(options: RelayOptions, state: RelayState, bytes: Uint8Array): void {
+function sendKeepAlive(options: RelayOptions, state: RelayState): void {
+  send(options, state, options.pipeline.transform.keepAlive, options.now());
+}
+
+function send(options: RelayOptions, state: RelayState, bytes: Uint8Array, now: number): void {
   if (state.sink === undefined || state.hasClientLeft) return;
-  if (!state.isBackpressured) state.lastSentAt = options.now();
+  if (!state.isBackpressured) state.lastSentAt = now;
   const drained = state.sink.write(bytes);
   if (drained === undefined || state.isBackpressured) return;
   state.isBackpressured = true;
@@ -267,8 +280,7 @@ function onTick(options: RelayOptions, state: RelayState, at: number): void {
     state.sink?.abort();
   } else if (options.shutdownSignals.drained.aborted) finish(options, state, "shut_down");
   else if (isOver || at - state.lastReceivedAt > idleMs) finish(options, state, "timed_out");
-  else if (at - state.lastSentAt >= KEEP_ALIVE_MS)
-    send(options, state, options.pipeline.transform.keepAlive);
+  else if (at - state.lastSentAt >= KEEP_ALIVE_MS) sendKeepAlive(options, state);
 }
 
 /** Reads on for the provider's usage, within limits. Returns whether the stream has closed. */

@@ -73,6 +73,7 @@ export function respondStream(
     now: deps.monotonicNow,
     drainMs: () => drainMsFor(call, hasInputTokens(usageSoFar(meter))),
     shutdownSignals: deps.shutdownSignals,
+    leaseTerm: deps.lease.term,
     confirmHold: () => confirmHold(deps.lease, call),
     settle: (outcome, isWhole) => {
       const billed = chargeStream(call, meter, { outcome, endedAt: deps.now() });
