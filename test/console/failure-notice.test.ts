@@ -17,7 +17,7 @@ describe("the cause of a failed call", () => {
     ["upstream_error", [400], "rejected the request as invalid. The error of the response names"],
     ["upstream_error", [0], "could not be reached"],
     ["upstream_error", [500], "openai failed with status 500. Retry later."],
-    ["upstream_error", [529, 200], "openai broke the reply off after it had begun."],
+    ["upstream_error", [529, 200], "openai ended the reply before it was complete."],
     ["upstream_error", [], "openai was not called."],
     ["upstream_timeout", [0], "openai did not answer in time."],
     ["shut_down", [200], "The gateway shut down"],

@@ -98,7 +98,7 @@ function refusalOf(error: unknown): TokenChargeResult {
   return {
     state: "refused",
     reason:
-      "Stripe does not take this shared payment token: it may have expired, have been used, or be limited to another seller or a smaller amount",
+      "Stripe does not accept this shared payment token: it may have expired, have been used, or be limited to another seller or a smaller amount",
     cause: error,
   };
 }

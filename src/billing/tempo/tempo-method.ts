@@ -122,7 +122,7 @@ function transactionIn(payload: unknown): TempoTransaction {
   if (transaction !== undefined) return transaction;
   throw invalid(
     "authorization",
-    'The credential\'s payload must be `{"type":"transaction","signature":"0x76…"}`: a signed Tempo transaction that this gateway sends. Transfers that the payer has sent itself (`"type":"hash"`) are not taken.',
+    'The credential\'s payload must be `{"type":"transaction","signature":"0x76…"}`: a signed Tempo transaction that this gateway sends. Transfers that the payer has sent itself (`"type":"hash"`) are not accepted.',
   );
 }
 

@@ -69,7 +69,7 @@ export function failureCause(
     return `${provider} did not answer in time. Retry, stream the reply, or ask for fewer tokens.`;
   if (last === undefined) return `${provider} was not called.`;
   const { status } = last;
-  if (status >= 200 && status < 400) return `${provider} broke the reply off after it had begun.`;
+  if (status >= 200 && status < 400) return `${provider} ended the reply before it was complete.`;
   const isOwnAccount = !call.byok && KEY_STATUSES.has(status);
   const cause = isOwnAccount
     ? "rejected the account of this gateway. Tell its operator"

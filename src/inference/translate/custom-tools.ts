@@ -46,7 +46,11 @@ function toFunction(tool: CustomTool, losses: Loss[]): Tool {
   const { format, ...rest } = tool;
   const path = `${tool.path ?? `tools.${tool.name}`}.format`;
   if (format !== undefined)
-    addHintLoss(losses, path, "This provider has no grammars for tools; the description has it.");
+    addHintLoss(
+      losses,
+      path,
+      "This provider does not support grammars of tools; the grammar is in the description.",
+    );
   const description =
     format &&
     `Must match this ${format.syntax === "lark" ? "Lark grammar" : "regular expression"}: ${format.definition}`;

@@ -67,7 +67,7 @@ export function writeClaudeSchema(
   }
   if (reduced.isChanged) {
     const reason =
-      "This provider's strict tools take only a part of JSON Schema; the description has the rest.";
+      "This provider's strict tools support only a part of JSON Schema; other keywords are in the description.";
     addToleratedLoss(losses, `${path}.schema`, reason);
   }
   return { schema: reduced.schema, strict };

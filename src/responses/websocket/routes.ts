@@ -42,7 +42,7 @@ function upgradeRequired(): Fault {
   return new Fault("method_not_allowed", "not a WebSocket handshake", {
     status: 426,
     message:
-      "GET /v1/responses opens a WebSocket. Send the handshake of one, or POST requests over HTTP. GET /v1/responses/{id} retrieves a response.",
+      "GET /v1/responses opens a WebSocket. Send a WebSocket handshake, or send POST requests over HTTP. GET /v1/responses/{id} retrieves a response.",
     headers: { upgrade: "websocket", connection: "Upgrade" },
   });
 }

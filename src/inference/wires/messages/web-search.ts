@@ -63,7 +63,11 @@ export const messagesSearch: SearchRequestForm = {
     const { allowedDomains, blockedDomains, maxUses, isRequired } = search;
     addSearchHintLoss(losses, search.contextSize);
     if (allowedDomains !== undefined)
-      addSearchLoss(losses, blockedDomains, "This provider takes allowed or blocked domains.");
+      addSearchLoss(
+        losses,
+        blockedDomains,
+        "This provider does not accept allowed and blocked domains together.",
+      );
     const sent = withTool(request, "messages", NAME, {
       type: TOOL_TYPE,
       name: NAME,

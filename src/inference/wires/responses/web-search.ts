@@ -58,7 +58,7 @@ export const responsesSearch: SearchRequestForm = {
     const { allowedDomains, blockedDomains, maxUses, contextSize, isRequired } = search;
     const isXai = provider === "xai";
     if (isXai) for (const one of [search.location, contextSize]) addSearchHintLoss(losses, one);
-    else addSearchLoss(losses, blockedDomains, "This provider takes only allowed domains.");
+    else addSearchLoss(losses, blockedDomains, "This provider does not support blocked domains.");
     const filters = {
       allowed_domains: allowedDomains?.value,
       excluded_domains: isXai ? blockedDomains?.value : undefined,
