@@ -26,6 +26,11 @@ export function numberIn(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
+/** Whether a field is set: null counts as absent. */
+export function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
 /** An array index below `limit`, or undefined. */
 export function indexIn(value: unknown, limit: number): number | undefined {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < limit

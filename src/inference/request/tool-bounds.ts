@@ -1,7 +1,7 @@
 // Upper bounds for tools that the provider runs: how many uses it can charge for, and how many tokens they add to the input.
 // Some tools have a field that limits them; for the others a fixed number is held, and the provider's usage decides the charge.
 
-import { isObject, type JsonObject, stringIn } from "../../base/json.ts";
+import { isObject, isSet, type JsonObject, stringIn } from "../../base/json.ts";
 import type { FeeMeter } from "../../base/money/usage-meters.ts";
 
 /** For a tool without a limit in the request. */
@@ -137,7 +137,7 @@ function advisorsOf({ tools }: JsonObject): readonly Advisor[] {
 
 // Chat Completions enable search by a top-level option.
 function hasSearchOption(json: JsonObject): boolean {
-  return isGiven(json["web_search_options"]) || isGiven(json["search_parameters"]);
+  return isSet(json["web_search_options"]) || isSet(json["search_parameters"]);
 }
 
 // MCP servers that the provider calls, compaction, which reads everything again, and reasoning modes of several passes.
@@ -145,14 +145,14 @@ function hasUnboundedTools({ mcp_servers, context_management, reasoning }: JsonO
   return (
     (Array.isArray(mcp_servers) && mcp_servers.length > 0) ||
     hasCompaction(context_management) ||
-    (isObject(reasoning) && isGiven(reasoning["mode"]) && reasoning["mode"] !== "standard")
+    (isObject(reasoning) && isSet(reasoning["mode"]) && reasoning["mode"] !== "standard")
   );
 }
 
 // Agents clear old reasoning and results in every call; that only shortens the prompt.
 function hasCompaction(management: unknown): boolean {
   const edits = isObject(management) ? management["edits"] : management;
-  if (!Array.isArray(edits)) return isGiven(edits);
+  if (!Array.isArray(edits)) return isSet(edits);
   return !edits.every(
     (edit: unknown) =>
       isObject(edit) && typeof edit["type"] === "string" && edit["type"].startsWith("clear_"),
@@ -222,10 +222,6 @@ function maxUses(
 
 function add(fees: Partial<Record<FeeMeter, number>>, fee: FeeMeter, count: number): void {
   fees[fee] = (fees[fee] ?? 0) + count;
-}
-
-function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }
 
 function isCount(value: unknown): value is number {

@@ -33,7 +33,7 @@ function inObject(object: JsonObject, position: Position): FoundReference | unde
   const { members } = position;
   for (const key in object) {
     const value = object[key];
-    if (isNothing(value)) continue;
+    if (isNullOrNumber(value)) continue;
     const known = members?.get(key);
     const isKnown = members === undefined || known !== undefined;
     const rule = known === undefined ? fieldRule(key) : known;
@@ -51,7 +51,7 @@ function inObject(object: JsonObject, position: Position): FoundReference | unde
   return undefined;
 }
 
-function isNothing(value: unknown): value is null | undefined | number {
+function isNullOrNumber(value: unknown): value is null | undefined | number {
   return value === null || value === undefined || typeof value === "number";
 }
 

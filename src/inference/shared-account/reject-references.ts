@@ -54,7 +54,7 @@ function inCanonical(
   for (const [index, tool] of tools.entries()) {
     if (tool.type !== "native" || tool.wire !== destination.wire) continue;
     const found = findReference(tool.value, destination, "tools");
-    if (found !== undefined) return below(tool.path ?? `tools[${index}]`, found);
+    if (found !== undefined) return atPath(tool.path ?? `tools[${index}]`, found);
   }
   return inNative(native, { path: "", parent: "" }, destination);
 }
@@ -74,7 +74,7 @@ function inParts(
 function inPart(part: Part, path: string, destination: Destination): FoundReference | undefined {
   if (part.type === "native")
     return part.wire === destination.wire
-      ? below(path, findReference(part.value, destination, "content"))
+      ? atPath(path, findReference(part.value, destination, "content"))
       : undefined;
   if ("source" in part && !isInlineOrPublic(part.source, destination))
     return { path, alternative: SEND_SOURCE };
@@ -109,10 +109,10 @@ function inNative(
   destination: Destination,
 ): FoundReference | undefined {
   return native?.wire === destination.wire
-    ? below(path, findReference(native.fields, destination, parent))
+    ? atPath(path, findReference(native.fields, destination, parent))
     : undefined;
 }
 
-function below(path: string, found: FoundReference | undefined): FoundReference | undefined {
+function atPath(path: string, found: FoundReference | undefined): FoundReference | undefined {
   return found === undefined || path === "" ? found : { ...found, path: `${path}.${found.path}` };
 }

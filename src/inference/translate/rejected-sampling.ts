@@ -1,7 +1,6 @@
 // Sampling parameters that a model rejects even on its own API, so that a call which changes only `model` is answered.
 
-import type { JsonObject } from "../../base/json.ts";
-import { isObject } from "../../base/json.ts";
+import { isObject, isSet, type JsonObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
 import { EFFORTS } from "../canonical/request.ts";
 import type { Abilities } from "../canonical/wire.ts";
@@ -46,8 +45,4 @@ function takesSampling(
 
 function effortIn(reasoning: unknown): unknown {
   return isObject(reasoning) ? reasoning["effort"] : undefined;
-}
-
-function isSet(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }

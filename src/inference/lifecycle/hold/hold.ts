@@ -114,7 +114,9 @@ async function placeHold(
     expiresAt: now + deps.lifetimeMs,
     // A second hold is not a second call.
     rateLimit: isFirst ? rateLimitOf(caller.policy, deps.rateLimit) : undefined,
-    openCallsMax: isFirst ? lower(caller.policy?.concurrentCalls, deps.openCallsMax) : undefined,
+    openCallsMax: isFirst
+      ? lowerLimit(caller.policy?.concurrentCalls, deps.openCallsMax)
+      : undefined,
   };
   // A hold of zero does not look at the wallet, where the ledger would see the freeze.
   if (estimate.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
@@ -147,7 +149,7 @@ function rateLimitOf(
     : { intervalMs, burst: Math.max(1, Math.floor(perMinute / BURSTS_PER_MINUTE)) };
 }
 
-function lower(left: number | undefined, right: number | undefined): number | undefined {
+function lowerLimit(left: number | undefined, right: number | undefined): number | undefined {
   return left === undefined || right === undefined ? (left ?? right) : Math.min(left, right);
 }
 
