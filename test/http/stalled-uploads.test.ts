@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
+import { readBody } from "../../src/http/request/body.ts";
 import { createUploadLimit } from "../../src/http/request/upload-limit.ts";
 import { call } from "../spec/api-client.ts";
 import { eventually } from "../support/eventually.ts";
@@ -14,6 +15,8 @@ const SENT_BYTES = 60_000;
 const BODY_BYTES = 1_000_000;
 /** 1,024 uploads of 60 KB, and twice as much for the sockets and strings of both sides. */
 const MEMORY_GROWTH_MAX_MIB = 256;
+const CHUNKS = 100_000;
+const HEAP_PER_BYTE_MAX = 20;
 const TEST_MS = 60_000;
 const TIMEOUT_MS = 30_000;
 
@@ -79,6 +82,39 @@ function openUpload(key: string, part: string): Socket {
   );
   return socket;
 }
+
+test("a body of single bytes takes little more memory than its bytes", async () => {
+  const sent = Promise.withResolvers<void>();
+  const measured = Promise.withResolvers<void>();
+  let left = CHUNKS;
+  const body = new ReadableStream<Uint8Array>({
+    pull: async (controller) => {
+      if (left-- > 0) return controller.enqueue(Uint8Array.of(left % 10));
+      sent.resolve();
+      await measured.promise;
+      controller.close();
+    },
+  });
+  const request = new Request("http://x", { method: "POST", body });
+  Bun.gc(true);
+  const before = process.memoryUsage().heapUsed;
+  let counted = 0;
+  const reading = readBody(request, {
+    limitBytes: 2 * CHUNKS,
+    isStranger: false,
+    onGrowth: (bytes) => {
+      counted = bytes;
+    },
+  });
+  await sent.promise;
+  Bun.gc(true);
+  expect(counted).toBe(CHUNKS);
+  expect((process.memoryUsage().heapUsed - before) / CHUNKS).toBeLessThan(HEAP_PER_BYTE_MAX);
+  measured.resolve();
+  const bytes = await reading;
+  expect(bytes).toHaveLength(CHUNKS);
+  expect([...bytes.subarray(-11)]).toEqual([0, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+});
 
 test("a stranger gets less time for a body than a caller with a key", async () => {
   const socket = connect(Number(new URL(gateway.url).port), "127.0.0.1");

@@ -10,6 +10,9 @@ const JSON_DEPTH_MAX = 64;
 const JSON_VALUES_MAX = 500_000;
 const FORM_FIELDS_MAX = 64;
 
+/** A chunk takes 80 bytes besides its content, which do not count: so many are joined, in case they are of single bytes. */
+const CHUNKS_JOINED = 512;
+
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 
 export const BODY_LIMIT_DEFAULT_BYTES = SMALL_BODY_BYTES;
@@ -95,18 +98,23 @@ async function readCounted(
   limitBytes: number,
   onGrowth: (bytes: number) => void,
 ): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
+  const joined: Uint8Array[] = [];
+  let chunks: Uint8Array[] = [];
   let size = 0;
   // Half the CPU of `for await`.
   const reader = stream.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return Buffer.concat(chunks);
+      if (done) return Buffer.concat([...joined, ...chunks]);
       size += value.length;
       if (size > limitBytes) throw tooLarge(limitBytes);
       onGrowth(size);
       chunks.push(value);
+      if (chunks.length === CHUNKS_JOINED) {
+        joined.push(Buffer.concat(chunks));
+        chunks = [];
+      }
     }
   } catch (error) {
     reader.cancel().catch(() => {});
