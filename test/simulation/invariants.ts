@@ -7,7 +7,9 @@ import { INVOICE_CENTS, nanoOf, type Observations, PEOPLE, wasLost } from "./cli
 
 type Query = (sql: string, params?: Values) => readonly Row[];
 
-/** Cheap, because it runs after every commit. */
+/** The tables that `checkBalances` reads: it runs after every commit that wrote one of them. */
+export const BALANCE_TABLES: ReadonlySet<string> = new Set(["wallet", "hold", "transfer"]);
+
 export function checkBalances(query: Query): readonly string[] {
   const rows = query(`select account_id from wallet where held > promo + paid
     or held <> (select coalesce(sum(amount), 0) from hold where hold.account_id = wallet.account_id)

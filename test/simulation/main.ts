@@ -1,29 +1,71 @@
-// `npm run simulate -- --seeds N --from S`: runs seeds one after another and prints those that fail, with what was wrong.
+// `npm run simulate -- --seeds N --from S --jobs J`: runs seeds in J processes, one per core by default, and prints those that
+// fail, with what was wrong.
 
+import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { createSimulator } from "./simulate.ts";
 
-const { values } = parseArgs({
-  options: { seeds: { type: "string", default: "1000" }, from: { type: "string", default: "1" } },
-});
-const [count, from] = [Number(values.seeds), Number(values.from)];
-const simulator = await createSimulator();
-const started = performance.now();
-let failed = 0;
-let events = 0;
-for (let seed = from; seed < from + count; seed++) {
-  // A new turn of the event loop, because the simulation drains the promises of its own.
-  const result = await new Promise<ReturnType<typeof simulator.run>>((resolve) =>
-    setTimeout(() => resolve(simulator.run(seed))),
-  );
-  events += result.events;
-  if (result.problems.length === 0) continue;
-  failed += 1;
-  console.log(`seed ${seed} fails:`);
-  for (const problem of result.problems) console.log(`  ${problem}`);
+interface Sums {
+  readonly failed: number;
+  readonly events: number;
 }
-const minutes = (performance.now() - started) / 60_000;
-console.log(
-  `${count} seeds from ${from}, ${failed} fail; ${Math.round(count / minutes)} seeds and ${Math.round(events / minutes)} events a minute`,
-);
-process.exit(failed === 0 ? 0 : 1);
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: "string", default: "1000" },
+    from: { type: "string", default: "1" },
+    jobs: { type: "string", default: String(availableParallelism()) },
+    child: { type: "boolean", default: false },
+  },
+});
+const [count, from, jobs] = [Number(values.seeds), Number(values.from), Number(values.jobs)];
+if (!values.child) process.exit(await runJobs());
+process.send?.(await runSeeds());
+process.exit(0);
+
+/** Returns the exit status. */
+async function runJobs(): Promise<number> {
+  const started = performance.now();
+  const ends = Array.from({ length: jobs + 1 }, (_, job) => Math.floor((count * job) / jobs));
+  const all = await Promise.all(
+    ends.slice(1).map((end, job) => {
+      const first = ends[job] ?? 0;
+      return runJob(from + first, end - first);
+    }),
+  );
+  const minutes = (performance.now() - started) / 60_000;
+  const failed = all.reduce((sum, job) => sum + job.failed, 0);
+  const events = all.reduce((sum, job) => sum + job.events, 0);
+  console.log(
+    `${count} seeds from ${from} in ${jobs} processes, ${failed} fail; ${Math.round(count / minutes)} seeds and ${Math.round(events / minutes)} events a minute`,
+  );
+  return failed === 0 ? 0 : 1;
+}
+
+async function runJob(first: number, seeds: number): Promise<Sums> {
+  const result = Promise.withResolvers<Sums>();
+  const child = Bun.spawn(
+    [process.execPath, import.meta.path, "--child", "--seeds", `${seeds}`, "--from", `${first}`],
+    { stdout: "inherit", stderr: "inherit", ipc: (sums: Sums) => result.resolve(sums) },
+  );
+  void child.exited.then((status) => result.reject(new Error(`a job exited with ${status}`)));
+  return await result.promise;
+}
+
+async function runSeeds(): Promise<Sums> {
+  const simulator = await createSimulator();
+  let failed = 0;
+  let events = 0;
+  for (let seed = from; seed < from + count; seed++) {
+    // A new turn of the event loop, because the simulation drains the promises of its own.
+    const result = await new Promise<ReturnType<typeof simulator.run>>((resolve) =>
+      setTimeout(() => resolve(simulator.run(seed))),
+    );
+    events += result.events;
+    if (result.problems.length === 0) continue;
+    failed += 1;
+    console.log(`seed ${seed} fails:`);
+    for (const problem of result.problems) console.log(`  ${problem}`);
+  }
+  return { failed, events };
+}

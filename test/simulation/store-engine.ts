@@ -5,7 +5,7 @@ import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { Row, Values } from "../../src/store/db.ts";
 
 export interface EngineTransaction {
-  readonly log: { readonly sql: string; readonly params: Values }[];
+  readonly log: { readonly table: string; readonly sql: string; readonly params: Values }[];
   readonly locks: Set<string>;
   waitsFor: EngineTransaction | undefined;
   state: "open" | "failed" | "closed";
@@ -106,7 +106,7 @@ export function createStoreEngine(database: Database): StoreEngine {
           return { status: "blocked", owner };
         }
       written.add(table);
-      tx.log.push({ sql: returning, params });
+      tx.log.push({ table, sql: returning, params });
       return { status: "done", rows };
     },
     lock: (tx, { table, sql, params }, seen) => {

@@ -39,8 +39,8 @@ export interface StoreModel {
 export interface StoreModelDeps {
   readonly world: World;
   readonly engine: StoreEngine;
-  /** Called after each commit that wrote something. */
-  readonly onCommit: () => void;
+  /** Called after each commit that wrote something, with the tables that it wrote. */
+  readonly onCommit: (tables: ReadonlySet<string>) => void;
 }
 
 interface Session {
@@ -165,12 +165,12 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
           end(session, "closed");
           return reply(() => reject(retryable("could not serialize access")));
         }
-        const hasWritten = tx.log.length > 0;
+        const tables = new Set(tx.log.map(({ table }) => table));
         engine.commit(tx);
         sessions.delete(session);
         wake();
         world.trace(`commit ${actor.name} ${tx.log.length}`);
-        if (hasWritten) onCommit();
+        if (tables.size > 0) onCommit(tables);
         if (random.chance(faults.commitReplyLost))
           return reply(() => reject(unavailable("the connection was lost")));
         reply(resolve);
