@@ -195,19 +195,32 @@ async function keepSentForm(
 
 // Not `async`, as every call reads a body.
 function receiveBody(
+  handler: HandlerContext,
+  context: RequestContext,
+  route: Route,
+  caller: AnyRouteInput["caller"],
+): Promise<Uint8Array> {
+  const { deps } = handler;
+  const { holdCountedKeyId: keyId } = context;
+  if (keyId === undefined || caller === undefined || !("keyId" in caller))
+    return receiveAdmittedBody(handler, context, route, caller);
+  deps.openCalls?.rejectIfFull(keyId);
+  const admission = deps.overload?.admit(caller.accountId);
+  const receive = (): Promise<Uint8Array> => {
+    context.isAdmitted = true;
+    return receiveAdmittedBody(handler, context, route, caller);
+  };
+  return admission === undefined ? receive() : admission.then(receive);
+}
+
+function receiveAdmittedBody(
   { deps, bodyQuota, uploadLimit }: HandlerContext,
   context: RequestContext,
   route: Route,
   caller: AnyRouteInput["caller"],
 ): Promise<Uint8Array> {
-  const { request, holdCountedKeyId: keyId } = context;
-  if (keyId !== undefined && caller !== undefined && "keyId" in caller) {
-    deps.openCalls?.rejectIfFull(keyId);
-    deps.overload?.admit(caller.accountId);
-    context.isAdmitted = true;
-  }
   const quotaCaller = bodyQuotaCaller(deps, context, caller);
-  return readBody(request, {
+  return readBody(context.request, {
     limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
     isStranger: caller === undefined,
     timeouts: deps.bodyTimeouts,

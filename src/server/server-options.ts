@@ -1,6 +1,7 @@
 // Options of a server in addition to its settings: dependencies that tests and commands replace.
 
 import type { Log } from "../base/log.ts";
+import type { OverloadGuard } from "../http/guards/overload.ts";
 import type { Timeouts } from "../inference/lifecycle/timeouts.ts";
 import type { IdentitySettings } from "../people/sign-in.ts";
 import type { RunCommand } from "./ledger-verification.ts";
@@ -21,8 +22,8 @@ export interface ServerOptions {
   readonly abandonedCallsPerMinute?: number | undefined;
   /** For durations, which do not follow the wall clock. */
   readonly monotonicNow?: (() => number) | undefined;
-  /** False for tests, whose clients and providers use the same event loop. */
-  readonly shedsLoad?: boolean | undefined;
+  /** "off" for tests, whose clients and providers use the same event loop. */
+  readonly overload?: OverloadGuard | "off" | undefined;
   /** Shorter for tests. */
   readonly webSocketLifetimeMs?: number | undefined;
 }

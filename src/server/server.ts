@@ -97,7 +97,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
 
 function createHandler(
   { baseUrl, development, limits, trustedProxies }: Config,
-  { log, now, shedsLoad = true }: ServerOptions,
+  { log, now, overload = createOverloadGuard() }: ServerOptions,
   { core, modelCalls, sessions, keptForms }: Services,
   {
     routes,
@@ -125,7 +125,7 @@ function createHandler(
     bodyQuota,
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
     openCalls: openCallsFor(limits.openCallsPerKey),
-    overload: shedsLoad ? createOverloadGuard() : undefined,
+    overload: overload === "off" ? undefined : overload,
     ...(openFiles !== undefined && {
       descriptors: createDescriptorGuard(openFiles, (open) =>
         log.warn("file descriptors are scarce: responses close their connections", {

@@ -3,6 +3,7 @@
 import { rmSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
 import { type Config, readConfig } from "../../src/config/config.ts";
+import type { OverloadGuard } from "../../src/http/guards/overload.ts";
 import { listen } from "../../src/http/listen.ts";
 import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/lifecycle/timeouts.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
@@ -23,7 +24,7 @@ export interface GatewayOptions {
   readonly monotonicNow?: () => number;
   readonly webSocketLifetimeMs?: number;
   /** Off by default: the clients, the provider and the gateway share an event loop. */
-  readonly shedsLoad?: boolean;
+  readonly overload?: OverloadGuard;
   readonly now?: () => number;
   readonly requireKey?: string;
   /** `debug` by default. */
@@ -77,7 +78,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     monotonicNow: options.monotonicNow,
-    shedsLoad: options.shedsLoad ?? false,
+    overload: options.overload ?? "off",
     webSocketLifetimeMs: options.webSocketLifetimeMs,
   });
   const startedServer = server;

@@ -14,6 +14,8 @@ export type Admission = "new" | "owed";
 const BATCH_MAX = 500;
 const QUEUE_MAX = 20_000;
 const GATHER_TICKS_MAX = 3;
+/** In a busy process one tick brings enough operations for a batch, and another one would delay all of them. */
+const GATHER_MAX_MS = 2;
 const ATTEMPTS_MAX = 3;
 const PAUSE_MS = 50;
 const PAUSE_DOUBLINGS_MAX = 4;
@@ -64,14 +66,23 @@ export interface GroupCommitOptions<Operation> {
   readonly compensationFor?: (operation: Operation) => Operation | undefined;
   /** While rows are locked, only operations with the same key wait. */
   readonly lockKeyOf?: (operation: Operation) => string;
+  /** For tests. */
+  readonly monotonicNow?: () => number;
 }
+
+const DEFAULTS = {
+  compensationFor: () => undefined,
+  lockKeyOf: () => "",
+  monotonicNow: () => performance.now(),
+};
 
 /** `commit` must be idempotent: it may get an operation again whose first commit had no reply. */
 export function createGroupCommit<Operation, Outcome>(
   commit: Commit<Operation, Outcome>,
   pauseMs = PAUSE_MS,
-  { compensationFor = () => undefined, lockKeyOf = () => "" }: GroupCommitOptions<Operation> = {},
+  options: GroupCommitOptions<Operation> = {},
 ): GroupCommit<Operation, Outcome> {
+  const { compensationFor, lockKeyOf, monotonicNow } = { ...DEFAULTS, ...options };
   let queue: QueuedOperation<Operation, Outcome>[] = [];
   let running: Promise<void> | undefined;
   let unavailableFault: Fault | undefined;
@@ -119,7 +130,7 @@ export function createGroupCommit<Operation, Outcome>(
 
   const flushAll = async (): Promise<void> => {
     while (queue.length > 0) {
-      await waitForArrivals(() => queue.length);
+      await waitForArrivals(() => queue.length, monotonicNow);
       await commitWithRetries(queue.splice(0, lockBackoff.batchLimit(queue, BATCH_MAX)));
     }
     running = undefined;
@@ -145,10 +156,12 @@ export function createGroupCommit<Operation, Outcome>(
 
 // Waits for another tick while the queue grows, because operations share the cost of a commit; a single one does not
 // wait.
-async function waitForArrivals(size: () => number): Promise<void> {
+async function waitForArrivals(size: () => number, now: () => number): Promise<void> {
+  const startedAt = now();
   for (let tick = 0, before = 1; tick < GATHER_TICKS_MAX && size() > before; tick++) {
     before = size();
     await nextTick();
+    if (now() - startedAt > GATHER_MAX_MS) return;
   }
 }
 
@@ -158,7 +171,7 @@ function createOperationBackoff<Operation, Outcome>(
     pauseMs,
     compensationFor,
     lockKeyOf,
-  }: Required<GroupCommitOptions<Operation>> & { readonly pauseMs: number },
+  }: Required<Omit<GroupCommitOptions<Operation>, "monotonicNow">> & { readonly pauseMs: number },
   enqueue: (more: readonly QueuedOperation<Operation, Outcome>[]) => void,
 ): LockBackoff<QueuedOperation<Operation, Outcome>> {
   return createLockBackoff({
