@@ -108,6 +108,18 @@ describe("mergePrices", () => {
     ]);
   });
 
+  test("believes two lists against a higher price of a third", () => {
+    const found = merged({
+      genai: { input: "2", output: "10" },
+      litellm: { input_cost_per_token: 2, output_cost_per_token: 10 },
+      pi: { input: 3, output: 10 },
+    });
+    expect(found.tokens).toEqual({ input: "2", output: "10" });
+    expect(found.disagreements.map(({ price, reason }) => [price, reason])).toEqual([
+      [2, "Two lists agree."],
+    ]);
+  });
+
   test("takes the higher price if one list stands against another", () => {
     const found = merged({
       genai: { input: "2", output: "10" },
@@ -118,6 +130,48 @@ describe("mergePrices", () => {
       ["input", 2],
       ["output", 12],
     ]);
+  });
+
+  describe("a second name of a model", () => {
+    const entry = (input: number): Record<string, unknown> =>
+      liteLlmEntry({ input_cost_per_token: input, output_cost_per_token: 10 });
+    const mergedNames = (own: number, second: number) => {
+      const sources = sourcesOf("gpt-9", { genai: { input: "2", output: "10" } });
+      const [provider] = sources.genaiPrices as [{ models: [{ match: object }] }];
+      provider.models[0].match = { or_: [{ equals: "gpt-9" }, { equals: "gpt-9-0801" }] };
+      const liteLlm = { "gpt-9": entry(own), "gpt-9-0801": entry(second) };
+      const { table, disagreements } = mergePrices({ ...sources, liteLlm }, TODAY);
+      const rows = table.models.filter((model) => model.provider === "openai");
+      return {
+        rows: rows.map(({ name, aliases, pricing }) => [
+          name,
+          aliases,
+          pricing[0]?.tokens["input"],
+        ]),
+        disagreements: disagreements.map(({ id, price }) => [id, price]),
+      };
+    };
+
+    test("becomes a model if a list has a higher price for it", () => {
+      expect(mergedNames(2, 3)).toEqual({
+        rows: [
+          ["gpt-9", [], "2"],
+          ["gpt-9-0801", undefined, "3"],
+        ],
+        disagreements: [["openai/gpt-9-0801", 3]],
+      });
+    });
+
+    test("stays a name, and is listed, if the price of the model is believed", () => {
+      expect(mergedNames(2, 1)).toEqual({
+        rows: [["gpt-9", ["gpt-9-0801"], "2"]],
+        disagreements: [["openai/gpt-9-0801", 2]],
+      });
+    });
+
+    test("stays a name if a list has one price for both", () => {
+      expect(mergedNames(3, 3).rows).toEqual([["gpt-9", ["gpt-9-0801"], "3"]]);
+    });
   });
 
   test("leaves out a model with a price that no meter counts", () => {

@@ -1,11 +1,11 @@
-// Prices that were once wrong or missing, each as its provider publishes it, in US dollars per million tokens. If a provider
-// changes its price, change the row.
+// Prices that were once wrong or missing, each as its provider publishes it.
 
 import { describe, expect, test } from "bun:test";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { cardAt } from "../../src/models/price-card.ts";
 import type { PriceCard, Rates } from "../../src/models/price.ts";
 import { ONE } from "../../src/models/ratio.ts";
+import { REVIEWED } from "../support/prices/reviewed.ts";
 
 const NOW = Date.parse("2026-11-23");
 const PICOS_PER_USD_OF_A_MILLION = 1e6;
@@ -31,33 +31,8 @@ function ratesOf(id: string): readonly Rates[] {
   return [base, ...tiers.map(({ rates }) => rates)];
 }
 
-const PRICES: readonly (readonly [id: string, input: number, cacheRead: number, output: number])[] =
-  [
-    ["anthropic/claude-sonnet-5-5", 2, 0.1, 10],
-    ["zai/glm-5.3-flash", 0.15, 0.03, 0.5],
-    ["groq/openai/gpt-oss-safeguard-20b", 0.075, 0.0375, 0.3],
-    ["fireworks/kimi-k3-us", 4.5, 0.45, 22.5],
-    ["openai/gpt-6.1-sol", 2, 0.1, 10],
-    ["openai/gpt-6.1-terra", 1, 0.05, 5],
-    ["azure/gpt-6.1-terra", 1, 0.05, 5],
-    ["bedrock/us.openai.gpt-6.1-terra", 1.1, 0.055, 5.5],
-    ["google/gemini-4-argon", 2, 0.1, 10],
-    ["vertex/gemini-4-argon", 2, 0.1, 10],
-    ["google/gemini-flash-latest", 0.75, 0.075, 3.75],
-    ["google/gemini-flash-lite-latest", 0.3, 0.03, 2.5],
-    ["mistral/ministral-3b-latest", 0.1, 0.01, 0.1],
-    ["zai/glm-4.6", 0.6, 0.11, 2.2],
-    ["zai/glm-5.2", 1.4, 0.26, 4.4],
-    ["zai/glm-5.3", 1.4, 0.26, 4.4],
-    ["together/deepseek-ai/DeepSeek-V4.1-Flash", 0.3, 0.006, 1.2],
-    ["fireworks/deepseek-v4p1-flash", 0.3, 0.006, 1.2],
-    ["bedrock/global.anthropic.claude-sonnet-5-5", 2, 0.1, 10],
-    ["bedrock/us.anthropic.claude-sonnet-5-5", 2.2, 0.11, 11],
-    ["bedrock/us.moonshotai.kimi-k3", 3.3, 0.33, 16.5],
-  ];
-
 describe("the price of", () => {
-  test.each(PRICES)("%s", (id, input, cacheRead, output) => {
+  test.each(REVIEWED)("$id", ({ id, input, cacheRead, output }) => {
     const { base } = card(id);
     const usd = (picos: bigint | undefined) => Number(picos) / PICOS_PER_USD_OF_A_MILLION;
     expect([usd(base.input), usd(base.cache_read), usd(base.output)]).toEqual([

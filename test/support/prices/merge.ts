@@ -1,6 +1,7 @@
 // Merges the price lists: genai-prices has the history, tiers and names; the other lists confirm it, dispute it, or add what
 // it lacks.
 
+import { isDeepStrictEqual } from "node:util";
 import type { PriceRow, PriceTable } from "../../../src/models/list-prices.ts";
 import type { Decimal, Pricing } from "../../../src/models/price-card.ts";
 import { ADDITIONS, DECISIONS, HIGHER_REASON, MAJORITY_REASON, OUTDATED } from "./decisions.ts";
@@ -28,7 +29,18 @@ export function mergePrices(
   const quotes = quotesOf(sources, today);
   const disagreements: Disagreement[] = [];
   const rows = genaiPriceRows(sources.genaiPrices).map((row) => withProviderName(row, quotes));
-  const merged = rows.map((row) => mergeRow(row, quotes, today, disagreements));
+  const names = new Set(rows.map(({ provider, name }) => `${provider}/${name}`));
+  const merge = (row: PriceRow): PriceRow => mergeRow(row, quotes, today, disagreements);
+  const merged = rows.flatMap((row) => {
+    const own = merge(row);
+    const separate = aliasRows(own, quotes)
+      .filter(({ provider, name }) => !names.has(`${provider}/${name}`))
+      .map(merge)
+      .filter(({ pricing }) => !isDeepStrictEqual(pricing, own.pricing));
+    if (separate.length === 0) return [own];
+    const isAlias = (alias: string): boolean => separate.every(({ name }) => name !== alias);
+    return [{ ...own, aliases: own.aliases?.filter(isAlias) }, ...separate];
+  });
   const models = [...merged, ...addedRows(rows, quotes)];
   return {
     table: {
@@ -57,11 +69,14 @@ function mergeRow(
   const disputing = found.filter(
     (quote) => !confirming.includes(quote) && !OUTDATED.has(quote.source),
   );
+  const agreeingToday = confirming.filter(
+    (quote) => !OUTDATED.has(quote.source) && fits(quote, step),
+  );
   const changes = new Map<string, number>();
   for (const meter of new Set(disputing.flatMap((quote) => Object.keys(quote.rates)))) {
     const own = ratesOf(step)[meter];
     if (own === undefined) continue;
-    const disagreement = judge(row, meter, own, disputing);
+    const disagreement = judge(row, meter, own, [...agreeingToday, ...disputing]);
     if (disagreement === undefined) continue;
     disagreements.push(disagreement);
     if (!isSame(disagreement.price, own)) changes.set(meter, disagreement.price);
@@ -73,6 +88,24 @@ function mergeRow(
     pricing: row.pricing.map((pricing) => (pricing === step ? withRates(step, changes) : pricing)),
     sources: [...row.sources, ...agreeing, ...believed],
   };
+}
+
+/** The aliases for which a list has another price than for the model itself, as models of their own. */
+function aliasRows(row: PriceRow, quotes: Quotes): PriceRow[] {
+  // Bedrock's names share quotes, and OpenRouter's lists only bound a cost.
+  if (row.provider === "bedrock" || row.provider === "openrouter") return [];
+  const own = quotesFor({ ...row, aliases: [], spellings: [] }, quotes);
+  const { aliases = [], spellings: _, slug, ...shared } = row;
+  return aliases.flatMap((name) => {
+    const differs = (quotes.get(`${row.provider}/${name}`.toLowerCase()) ?? []).some(
+      ({ source, rates, isComplete }) =>
+        isComplete &&
+        !OUTDATED.has(source) &&
+        own.some((quote) => quote.source === source && !isDeepStrictEqual(quote.rates, rates)),
+    );
+    const shortName = slug === undefined ? {} : { slug: name.slice(name.lastIndexOf("/") + 1) };
+    return differs ? [{ ...shared, name, ...shortName, sources: ["genai-prices"] }] : [];
+  });
 }
 
 // genai-prices adds a version to every name on Bedrock, `claude-opus-4-8-v1:0`, but Bedrock does not accept it for all models.
@@ -92,9 +125,9 @@ function judge(
   row: PriceRow,
   meter: string,
   own: number,
-  disputing: readonly Quote[],
+  quotes: readonly Quote[],
 ): Disagreement | undefined {
-  const stated = disputing.flatMap(({ source, rates }) => {
+  const stated = quotes.flatMap(({ source, rates }) => {
     const price = rates[meter];
     return price === undefined ? [] : [[source, Number(decimal(price))] as const];
   });

@@ -12,15 +12,29 @@ import {
 import { comparePrices, differenceText } from "../../../src/models/price-differences.ts";
 import { ROOT } from "../source/source-files.ts";
 import { mergePrices, type Disagreement } from "./merge.ts";
+import { REVIEWED, REVIEWED_ON } from "./reviewed.ts";
 import { downloadSources } from "./sources.ts";
 
 const TABLE_FILE = path.join(ROOT, "src/models/tables/list-prices.jsonl");
 const DISAGREEMENTS_FILE = path.join(ROOT, "docs/price-disagreements.md");
 
-function disagreementsText(
-  found: readonly Disagreement[],
-  { checked, sources }: PriceTable,
-): string {
+/** The reviewed prices with the lists that have them. */
+function reviewedRows({ models }: PriceTable): readonly string[] {
+  return REVIEWED.map(({ id, input, cacheRead, output, page }) => {
+    const slash = id.indexOf("/");
+    const name = id.slice(slash + 1);
+    const found = models.find(
+      (row) =>
+        row.provider === id.slice(0, slash) &&
+        [row.name, row.slug, ...(row.aliases ?? []), ...(row.spellings ?? [])].includes(name),
+    );
+    const lists = found?.sources.join(", ") ?? "";
+    return `| \`${id}\` | ${input} | ${cacheRead} | ${output} | ${lists} | ${page ?? ""} |`;
+  });
+}
+
+function disagreementsText(found: readonly Disagreement[], table: PriceTable): string {
+  const { checked, sources } = table;
   const lists = Object.entries(sources).map(([name, version]) => `${name} ${version}`);
   const rows = found.map(({ id, meter, prices, price, reason }) => {
     const stated = Object.entries(prices).map(([source, amount]) => `${source} ${amount}`);
@@ -34,6 +48,14 @@ Written by \`npm run prices\` on ${checked} from ${lists.join(", ")}. Prices are
 | Model | Meter | Lists | Price used | Reason |
 | --- | --- | --- | --- | --- |
 ${rows.join("\n")}
+
+## Reviewed prices
+
+Prices that were once wrong or missing. A test compares them with the table. The pages of providers were read on ${REVIEWED_ON}.
+
+| Model | Input | Cache read | Output | Lists with this price | Page of the provider |
+| --- | --- | --- | --- | --- | --- |
+${reviewedRows(table).join("\n")}
 `;
 }
 
