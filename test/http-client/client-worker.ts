@@ -1,4 +1,5 @@
-// Sends a request per input line, in a process that trusts the CA certificates of its environment.
+// Sends a request per input line, in a process that trusts the CA certificates of its environment. Prints each chunk's size
+// and the result.
 
 import { createInterface } from "node:readline";
 import { nextChunk } from "../../src/http-client/body-stream.ts";
@@ -17,8 +18,10 @@ async function call(client: string, url: string, bodyBytes: number): Promise<str
     signal: AbortSignal.timeout(5_000),
   });
   const chunks: Uint8Array[] = [];
-  for (let chunk = await nextChunk(body); chunk !== undefined; chunk = await nextChunk(body))
+  for (let chunk = await nextChunk(body); chunk !== undefined; chunk = await nextChunk(body)) {
     chunks.push(chunk);
+    console.log(`chunk ${chunk.length}`);
+  }
   return `${status} ${Buffer.concat(chunks).toString()}`;
 }
 

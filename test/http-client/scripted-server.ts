@@ -100,20 +100,6 @@ export function chunk(body: string | Uint8Array): Buffer {
 export const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 export const LAST_CHUNK = "0\r\n\r\n";
 
-const STABLE_READS = 20;
-const POLL_MS = 10;
-
-/** Waits until a value no longer changes, and returns it. */
-export async function untilStable(read: () => number): Promise<number> {
-  let value = read();
-  for (let reads = 0; reads < STABLE_READS; reads++) {
-    await Bun.sleep(POLL_MS);
-    if (read() !== value) reads = 0;
-    value = read();
-  }
-  return value;
-}
-
 /** Moves `performance.now` forward until base/async/deadline.ts has run all deadlines of that time. */
 export async function advanceClock(ms: number): Promise<void> {
   const now = performance.now.bind(performance);

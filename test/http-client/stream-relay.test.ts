@@ -100,14 +100,35 @@ function openRelay(options: RelayOptions = {}) {
   };
 }
 
+interface Client extends RawConnection {
+  /** Disconnects and waits until the server has noticed. */
+  readonly disconnect: () => Promise<void>;
+}
+
 async function connectClient(relay: {
   readonly stream: ReadableStream<Uint8Array>;
-}): Promise<RawConnection> {
-  const listener = listen({ host: "127.0.0.1", port: 0 }, async () => new Response(relay.stream));
+}): Promise<Client> {
+  const gone = Promise.withResolvers<void>();
+  const listener = listen({ host: "127.0.0.1", port: 0 }, async ({ signal }) => {
+    signal.addEventListener("abort", () => setImmediate(gone.resolve));
+    return new Response(relay.stream);
+  });
   listeners.push(listener);
   const connection = await openRawConnection({ url: `http://127.0.0.1:${listener.port}` });
   connection.socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
-  return connection;
+  return {
+    ...connection,
+    disconnect: () => {
+      connection.socket.destroy();
+      return gone.promise;
+    },
+  };
+}
+
+/** Relays another stream to its end: by then, what was sent before has arrived. */
+async function relayAnotherStream(): Promise<void> {
+  const client = await connectClient(openRelay({ first: DELTA + LAST_DELTA + USAGE + DONE }));
+  expect((await client.until(/0\r\n\r\n$/)).text).toContain("[DONE]");
 }
 
 describe("a complete stream", () => {
@@ -120,8 +141,7 @@ describe("a complete stream", () => {
     relay.end(true);
     await client.until(/"usage"/);
     expect(relay.settled).toEqual(["completed"]);
-    // Time for the terminal event to be sent by mistake.
-    await Bun.sleep(30);
+    await relayAnotherStream();
     expect(client.output().text).not.toContain("[DONE]");
     settlement.resolve();
     expect((await client.until(/0\r\n\r\n$/)).text).toMatch(/\[DONE\]\n\n\r\n0\r\n\r\n$/);
@@ -246,8 +266,7 @@ describe("a client that disconnects", () => {
     relay.push(DELTA);
     relay.end(false);
     relay.tick(IDLE_MS + 1);
-    // Time for a second settlement by mistake.
-    await Bun.sleep(20);
+    await relayAnotherStream();
     expect(relay.settled).toEqual(["client_aborted"]);
     expect(relay.calls).toEqual(["cancel"]);
   });
@@ -259,9 +278,7 @@ describe("a client that disconnects", () => {
     relay.push(LAST_DELTA + USAGE + DONE);
     relay.end(true);
     await eventually(() => relay.settled.length > 0);
-    client.socket.destroy();
-    // Time for the server to notice.
-    await Bun.sleep(50);
+    await client.disconnect();
     settlement.resolve();
     await eventually(() => listeners[0]?.openRequests() === 0);
     expect(relay.settled).toEqual(["completed"]);
@@ -275,11 +292,10 @@ describe("a client that disconnects", () => {
         first: isPaused ? DELTA.repeat(300_000) : DELTA,
       });
       const client = await connectClient(relay);
+      await client.until(/hello/);
       if (isPaused) client.socket.pause();
       await eventually(() => !isPaused || relay.calls.length > 0);
-      client.socket.destroy();
-      // Time for the server to notice.
-      await Bun.sleep(50);
+      await client.disconnect();
       expect(relay.settled).toEqual([]);
       // The rest of the stream is read.
       expect(relay.calls.at(-1) ?? "resume").toBe("resume");
@@ -296,9 +312,7 @@ describe("a client that disconnects", () => {
       const relay = openRelay({ drainMs: 120_000 });
       const client = await connectClient(relay);
       await client.until(/hello/);
-      client.socket.destroy();
-      // Time for the server to notice.
-      await Bun.sleep(50);
+      await client.disconnect();
       expect(relay.settled).toEqual([]);
       const comment = `: ${"x".repeat(1_048_576)}\n\n`;
       if (isLong) for (let count = 0; count < 33; count++) relay.push(comment);

@@ -173,19 +173,18 @@ for (const [client, name] of [
   });
 
 describe("a TLS reply that ends with the connection", () => {
-  /** A proxy that resets the connection after the reply. */
-  const resettingProxy = (server: ScriptedServer): Promise<ScriptedServer> =>
+  /** A proxy that resets the connection after the client has the reply. */
+  const startResettingProxy = (server: ScriptedServer): Promise<ScriptedServer> =>
     startServer(({ socket }) => {
       const upstream = connect(server.port, "127.0.0.1");
       upstream.on("error", () => {});
       socket.on("data", (bytes: Buffer) => upstream.write(bytes));
       socket.on("close", () => upstream.destroy());
       upstream.on("data", (bytes: Buffer) => socket.write(bytes));
-      void eventually(() => server.requests.length === 1).then(async () => {
-        // Time for the client to receive the reply.
-        await Bun.sleep(50);
-        socket.resetAndDestroy();
-      });
+      const { length } = worker.lines;
+      const hasReply = (): boolean =>
+        worker.lines.slice(length).some((line) => line.startsWith("chunk"));
+      void eventually(hasReply).then(() => socket.resetAndDestroy());
     });
 
   test("is complete after a close_notify", async () => {
@@ -195,7 +194,7 @@ describe("a TLS reply that ends with the connection", () => {
 
   test("is truncated after a reset without close_notify", async () => {
     const { server } = await startPartialServer(() => {});
-    const proxy = await resettingProxy(server);
+    const proxy = await startResettingProxy(server);
     expect(await call("own", urlByName(proxy))).toBe("error Error: the reply was truncated");
   });
 

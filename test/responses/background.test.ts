@@ -129,8 +129,6 @@ for (const store of STORE_KINDS) {
         store: true,
       });
       await openStreams(gateway, true);
-      // Time for some output, so that there is usage to charge.
-      await Bun.sleep(200);
       for (let repetition = 0; repetition < 2; repetition++) {
         const response = await cancelResponse(gateway, ownAccount, id);
         expect([response.status, response.json["status"]]).toEqual([200, "cancelled"]);

@@ -5,6 +5,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, stepCountIs, tool } from "ai";
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import { z } from "zod";
+import { eventually } from "../support/eventually.ts";
 import type { Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { MODELS, openGateway, fundedAccount } from "./harness.ts";
@@ -74,16 +75,17 @@ for (const store of STORE_KINDS) {
     });
 
     test("polls and cancels background responses", async () => {
-      let response = await client.responses.create({
+      const { id, status } = await client.responses.create({
         model: "sim/echo",
         input: "[[sim: latency=200]] poll me",
         background: true,
         store: true,
       });
-      while (response.status === "queued" || response.status === "in_progress") {
-        await Bun.sleep(20);
-        response = await client.responses.retrieve(response.id);
-      }
+      expect(status).toBe("in_progress");
+      const response = await eventually(async () => {
+        const polled = await client.responses.retrieve(id);
+        return polled.status !== "in_progress" && polled;
+      });
       expect([response.status, response.output_text]).toEqual(["completed", "You said: poll me"]);
       const slow = await client.responses.create({
         model: "sim/echo",

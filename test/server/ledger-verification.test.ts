@@ -52,7 +52,7 @@ function createHarness(
     clock.now = now;
     await verification.run();
     // The result is written after the job.
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    await new Promise((resolve) => setImmediate(resolve));
   };
   return { verification, runAt, runs, logged, answer };
 }

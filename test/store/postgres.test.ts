@@ -191,10 +191,7 @@ describe("the store on PostgreSQL", () => {
         () => outcomes.push("fulfilled"),
         (error: unknown) => outcomes.push(String(error)),
       );
-    while (outcomes.length < slow.length) {
-      await other.write((tx) => tx.run(increment, ["k07"]));
-      await Bun.sleep(20);
-    }
+    while (outcomes.length < slow.length) await other.write((tx) => tx.run(increment, ["k07"]));
     expect(outcomes).toEqual(["fulfilled", "fulfilled"]);
     await other.close();
   });
@@ -276,8 +273,12 @@ describe("the store on PostgreSQL", () => {
     await patient.close();
     expect(await impatient.write((tx) => tx.run(increment, ["k01"]))).toBe(1);
     const altered = impatient.write((tx) => tx.run("alter table thing add column later text"));
-    // Three times the lock timeout.
-    await Bun.sleep(150);
+    // Three times the lock timeout, by the clock of the server.
+    await eventually(() =>
+      db.get(
+        "select pid from pg_stat_activity where query like 'alter table thing add column later%' and wait_event_type = 'Lock' and clock_timestamp() > query_start + interval '150 milliseconds'",
+      ),
+    );
     release.resolve();
     await Promise.all([other, altered]);
     await impatient.write((tx) => tx.run("alter table thing drop column later"));

@@ -78,7 +78,7 @@ describe("backup", () => {
           await tx.run("insert into pair (id, twin) values (?, ?)", [-id, id]);
         });
         state.written = id;
-        if (id % 20 === 0) await Bun.sleep(0);
+        if (id % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
       }
     })();
     await eventually(() => state.written >= 200);

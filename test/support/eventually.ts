@@ -7,6 +7,7 @@ export interface EventuallyOptions {
 
 const TIMEOUT_MS = 50_000;
 const POLL_MS = 5;
+const STABLE_READS = 40;
 /** Of the time waited so far: a check may cost a request or a query, so a long wait checks less often. */
 const POLL_SHARE = 0.05;
 
@@ -43,6 +44,17 @@ export async function eventuallyPasses(
     await assertions();
     return true;
   }, options);
+}
+
+/** Waits until a value no longer changes, and returns it. For what must stop, where no event follows. */
+export async function untilStable(read: () => number): Promise<number> {
+  let value = read();
+  for (let reads = 0; reads < STABLE_READS; reads++) {
+    await Bun.sleep(POLL_MS);
+    if (read() !== value) reads = 0;
+    value = read();
+  }
+  return value;
 }
 
 export function pauseBetweenChecks(waitedMs: number): Promise<void> {

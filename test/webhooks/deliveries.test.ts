@@ -248,13 +248,15 @@ describeEachStore((kind, open) => {
       await Promise.all(
         [1, 2, 3, 4].map((number) => harness.createWebhook(`${receiver.url}/${number}`)),
       );
-      // Long enough that the workers overlap.
+      const overlap = Promise.withResolvers<void>();
       receiver.respond = async () => {
-        await Bun.sleep(2);
+        await overlap.promise;
         return new Response("");
       };
       for (let round = 0; round < 10; round++) await emitLowBalance();
       const workers = [harness.newWorker(), harness.newWorker(), harness.newWorker()];
+      await Promise.all(workers.map((worker) => worker.tick()));
+      overlap.resolve();
       await Promise.all(workers.map((worker) => harness.deliver(worker)));
       for (const worker of workers) await harness.deliver(worker);
       const seen = receiver.received.map(

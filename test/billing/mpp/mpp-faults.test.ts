@@ -29,6 +29,7 @@ import type {
 } from "../../../src/billing/payments/payment-protocol.ts";
 import { pollX402, type X402Deps } from "../../../src/billing/x402/x402-payments.ts";
 import type { Db } from "../../../src/store/db.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../../support/stores/stores.ts";
@@ -206,20 +207,12 @@ describe.each(STORE_KINDS)("Machine Payments with faults on %s", (kind) => {
       },
     });
     void pay(crashing, buyer);
-    await deliverUntilCharged(buyer);
+    await eventually(async () => chargesOf(await rowOf(buyer)).length > 0);
     advanceTime(LEASE_MS);
     expect((await payToken(buyer)).kind).toBe("paid");
     expect(await balanceOf(buyer)).toBe(PAID_NANO);
     expect(chargesOf(await rowOf(buyer))).toHaveLength(1);
   });
-
-  async function deliverUntilCharged(buyer: Buyer): Promise<void> {
-    for (let tries = 0; tries < 1_000; tries++) {
-      if (chargesOf(await rowOf(buyer)).length > 0) return;
-      await Bun.sleep(5);
-    }
-    throw new Error("not charged");
-  }
 
   test("a lost reply is a 503, and the charge is repeated with its key", async () => {
     const buyer = await tokenBuyer();

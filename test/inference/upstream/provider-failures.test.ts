@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
+import { untilStable } from "../../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -230,10 +231,8 @@ describe("a provider's `retry-after`", () => {
 
   test("that is missing does not delay a retry", async () => {
     await start((_, count) => (count === 1 ? { status: 429, body: "{}" } : { body: OK }));
-    const started = performance.now();
+    // With the five seconds that callers get as a default, there would be no retry.
     expect((await chat()).status).toBe(200);
-    // The default that callers get is five seconds.
-    expect(performance.now() - started).toBeLessThan(4_000);
   });
 
   test("has a default where the error promises one, and the error names the provider", async () => {
@@ -619,7 +618,7 @@ describe("a chunked reply", () => {
     const event = new TextEncoder().encode(CHUNK.replace("word", "w".repeat(60_000)));
     let sent = 0;
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-      await Bun.sleep(0);
+      await new Promise((resolve) => setImmediate(resolve));
       sent += event.length;
       controller.enqueue(event);
     };
@@ -628,12 +627,7 @@ describe("a chunked reply", () => {
     await client.waitForText("www");
     client.pause();
     // All buffers on the way fill up; then nothing more is sent. A gateway that reads on exceeds the bytes that they hold.
-    for (let previous = -1; sent !== previous;) {
-      expect(sent).toBeLessThan(BUFFERED_BYTES_MAX);
-      previous = sent;
-      await Bun.sleep(400);
-    }
-    expect(sent).toBeLessThan(BUFFERED_BYTES_MAX);
+    expect(await untilStable(() => sent)).toBeLessThan(BUFFERED_BYTES_MAX);
     client.disconnect();
     await stop();
   }, 120_000);
