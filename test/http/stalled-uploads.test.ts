@@ -17,8 +17,9 @@ const BODY_BYTES = 1_000_000;
 const MEMORY_GROWTH_MAX_MIB = 256;
 const CHUNKS = 100_000;
 const HEAP_PER_BYTE_MAX = 20;
-const TEST_MS = 60_000;
-const TIMEOUT_MS = 30_000;
+const TEST_MS = 120_000;
+/** No upload of a caller with a key times out during a test. */
+const TIMEOUT_MS = TEST_MS;
 
 let gateway: Gateway;
 let accounts: readonly TestAccount[];
@@ -117,8 +118,12 @@ test("a body of single bytes takes little more memory than its bytes", async () 
 });
 
 test("a stranger gets less time for a body than a caller with a key", async () => {
+  const caller = openUpload(accounts[1]?.key ?? "", "x");
+  let callerReplies = 0;
+  caller.on("data", () => {
+    callerReplies += 1;
+  });
   const socket = connect(Number(new URL(gateway.url).port), "127.0.0.1");
-  const started = performance.now();
   const reply = await new Promise<string>((resolve) => {
     socket.once("data", (data) => resolve(data.toString()));
     socket.write(
@@ -127,7 +132,8 @@ test("a stranger gets less time for a body than a caller with a key", async () =
   });
   socket.destroy();
   expect(reply).toStartWith("HTTP/1.1 408");
-  expect(performance.now() - started).toBeLessThan(TIMEOUT_MS);
+  expect(callerReplies).toBe(0);
+  caller.destroy();
 });
 
 describe("the limit of uploads", () => {

@@ -12,11 +12,11 @@ import { scratchFolder } from "../support/scratch-folder.ts";
 import { startScript } from "../support/script-process.ts";
 
 // Starts other processes, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const STORE_PROCESS = path.join(import.meta.dirname, "store-process.ts");
 /** How long a write waits for the lock. */
-const WAIT_FOR_LOCK_MS = 5_000;
+const LOCK_WAIT_MS = 5_000;
 const inUse = /is in use by another Postern: stop it, or set POSTERN_DATA_DIR to another folder/;
 
 describe("the data folder", () => {
@@ -200,12 +200,15 @@ describe("a write lock of another connection", () => {
     await write();
     const other = new Database(path.join(folder, "postern.db"));
     other.run("begin immediate");
-    const first = write();
-    const others = [write(), write(), write()];
-    expect(await rejectionMessage(first)).toMatch(/locked/);
-    const firstFailedAt = performance.now();
-    for (const one of others) expect(await rejectionMessage(one)).toMatch(/locked/);
-    expect(performance.now() - firstFailedAt).toBeLessThan(WAIT_FOR_LOCK_MS);
+    const now = performance.now.bind(performance);
+    let time = 0;
+    performance.now = () => time;
+    const writes = [write(), write(), write(), write()];
+    // From here on the clock stands still: a write that waited from its turn on would never fail.
+    time = LOCK_WAIT_MS + 1;
+    const messages = await Promise.all(writes.map(rejectionMessage));
+    performance.now = now;
+    for (const message of messages) expect(message).toMatch(/locked/);
     other.run("rollback");
     other.close();
     await write();

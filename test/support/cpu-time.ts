@@ -1,0 +1,28 @@
+// The CPU time of this process, which a busy machine changes less than the elapsed time.
+
+import { expect } from "bun:test";
+
+/** Below this time, garbage collection and compilation decide. */
+const NOISE_MS = 200;
+const ROUNDS = 3;
+/** Of twice the size; 4 if the time is quadratic. */
+const RATIO_MAX = 3;
+
+/** Expects that twice the size takes about twice the CPU time. `work` runs several times. */
+export function expectLinearCpuTime(work: (size: number) => void, size: number): void {
+  const ms = leastCpuMs(() => work(size), NOISE_MS);
+  if (ms < NOISE_MS) return;
+  expect(ms / leastCpuMs(() => work(size / 2))).toBeLessThan(RATIO_MAX);
+}
+
+/** The least CPU time of the rounds, or of those up to the first below `enoughMs`. */
+function leastCpuMs(work: () => void, enoughMs = 0): number {
+  let least = Infinity;
+  for (let round = 0; round < ROUNDS && least >= enoughMs; round++) {
+    const start = process.cpuUsage();
+    work();
+    const { user, system } = process.cpuUsage(start);
+    least = Math.min(least, (user + system) / 1_000);
+  }
+  return least;
+}
