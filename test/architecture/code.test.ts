@@ -21,6 +21,8 @@ const VAGUE_NAMES =
 /** A type assertion: `as` before a type name, not the word in prose. */
 const CAST =
   /[\w)\]}"'`] as (?:[A-Z]\w*|unknown|string|number|boolean|bigint|object|never|readonly|keyof|typeof|\{ readonly|\(|\[)/;
+/** Conditions are awaited with `eventually`. */
+const FIXED_WAIT = /\b(?:Bun\.sleep|setTimeout)\(/;
 
 describe("code", () => {
   test(`a file has at most ${FILE_LINES_MAX} lines, and half of the files at most ${MEDIAN_LINES_MAX}`, () => {
@@ -56,6 +58,17 @@ describe("code", () => {
       ({ path: file }) => !file.startsWith("test/architecture/"),
     );
     expect(matchingLines(files, (line) => disables.test(line))).toEqual([]);
+  });
+
+  test("a comment above each fixed wait of a test says why it waits for no event", () => {
+    const waits = filesUnder("test", /\.test\.tsx?$/).flatMap(({ path: file, lines }) =>
+      lines.flatMap((line, index) =>
+        FIXED_WAIT.test(line) && !/^\s*(\/\/|\*\/)/.test(lines[index - 1] ?? "")
+          ? [`${file}:${index + 1} ${line.trim()}`]
+          : [],
+      ),
+    );
+    expect(waits).toEqual([]);
   });
 
   test("no file re-exports what another file exports", () => {

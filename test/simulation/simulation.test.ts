@@ -18,9 +18,9 @@ const TIMEOUT_MS = 60_000;
 const simulator = await createSimulator();
 const first = Date.now() % 1_000_000_000;
 
-// A new turn of the event loop, because the simulation runs the promises of its own to their end.
 function simulate(seed: number): Promise<SimulationResult> {
   return new Promise((resolve, reject) => {
+    // A new turn of the event loop, because the simulation runs the promises of its own to their end.
     setTimeout(() => {
       try {
         resolve(simulator.run(seed));

@@ -23,7 +23,7 @@ import {
   startPostgresCluster,
 } from "../support/stores/postgres-cluster.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const CALLERS = 10;
 const CALLS_BETWEEN_FAULTS = 80;
@@ -91,6 +91,7 @@ async function startLoad(cluster: PostgresCluster): Promise<Load> {
         key: accounts[caller % accounts.length]?.key ?? "",
       };
       const timer = Promise.withResolvers<"hung">();
+      // Only a call that hangs takes this long.
       const timeout = setTimeout(() => timer.resolve("hung"), HANG_MS);
       const id = await Promise.race([
         client?.(target, random).catch(() => undefined),

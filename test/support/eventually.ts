@@ -3,6 +3,8 @@
 
 export interface EventuallyOptions {
   readonly timeoutMs?: number;
+  /** The shortest time between two checks. */
+  readonly pollMs?: number;
 }
 
 const TIMEOUT_MS = 50_000;
@@ -18,7 +20,7 @@ export async function eventually<T extends object | string | number | bigint | t
   check: () => T | Falsy | Promise<T | Falsy>,
   options: EventuallyOptions = {},
 ): Promise<Exclude<T, Falsy>> {
-  const { timeoutMs = TIMEOUT_MS } = options;
+  const { timeoutMs = TIMEOUT_MS, pollMs = POLL_MS } = options;
   // Not performance.now, which some tests move forward.
   const started = Bun.nanoseconds();
   for (;;) {
@@ -31,7 +33,7 @@ export async function eventually<T extends object | string | number | bigint | t
         `not true within ${timeoutMs} ms, last result: ${Bun.inspect(error ?? value)}`,
         { cause: error },
       );
-    await pauseBetweenChecks(waitedMs);
+    await pauseBetweenChecks(waitedMs, pollMs);
   }
 }
 
@@ -57,8 +59,8 @@ export async function untilStable(read: () => number): Promise<number> {
   return value;
 }
 
-export function pauseBetweenChecks(waitedMs: number): Promise<void> {
-  return Bun.sleep(Math.max(POLL_MS, waitedMs * POLL_SHARE));
+export function pauseBetweenChecks(waitedMs: number, pollMs = POLL_MS): Promise<void> {
+  return Bun.sleep(Math.max(pollMs, waitedMs * POLL_SHARE));
 }
 
 async function evaluate<T>(check: () => T | Promise<T>): Promise<{ value?: T; error?: unknown }> {

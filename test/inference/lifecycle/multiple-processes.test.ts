@@ -167,6 +167,7 @@ for (const kind of STORE_KINDS) {
       // On a busy machine, the first replies take longer than the time to the kill.
       const completedBefore = completed.length;
       await eventually(() => completed.length > completedBefore + 1);
+      // The kill comes at a random moment.
       await Bun.sleep(Math.random() * 300);
       killing.abort();
       await gateway.kill();

@@ -6,6 +6,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { integer, type Row } from "../../../src/store/db.ts";
+import { eventually } from "../../support/eventually.ts";
 import {
   type Gateway,
   registerAccount,
@@ -147,12 +148,11 @@ async function newCall(gateway: Gateway): Promise<Call> {
 }
 
 async function recordOf(gateway: Gateway, { account }: Call): Promise<Row> {
-  // Hundreds of calls wait at once, so each looks seldom.
-  for (;;) {
-    const [record] = await usageRecordsOf(gateway.server.db, account.id);
-    if (record !== undefined) return record;
-    await Bun.sleep(5 * PACE_MS);
-  }
+  return await eventually(async () => (await usageRecordsOf(gateway.server.db, account.id))[0], {
+    timeoutMs: 120_000,
+    // Hundreds of calls wait at once, so each checks rarely.
+    pollMs: 5 * PACE_MS,
+  });
 }
 
 /** The price of the same call that is not abandoned; undefined if the provider cannot take this content. */
