@@ -16,7 +16,7 @@ import {
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { openStore, STORE_KINDS } from "../support/stores/stores.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const CALL = {
   model: "sim/echo",

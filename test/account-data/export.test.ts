@@ -17,7 +17,7 @@ import {
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
 const MANY_CALLS = 1_500;

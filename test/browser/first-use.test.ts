@@ -7,7 +7,7 @@ import { launchBrowser, openWindow } from "../support/browser/chromium.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 const TABS_MAX = 120;
 
 let gateway: Gateway;
@@ -59,7 +59,7 @@ describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (scree
       screen,
       scheme: "light",
     }));
-    page.setDefaultTimeout(30_000);
+    page.setDefaultTimeout(120_000);
     const [name = "", value = ""] = user.cookie.split("=");
     await page.context().addCookies([{ name, value, domain: "127.0.0.1", path: "/" }]);
   });

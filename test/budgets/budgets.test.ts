@@ -33,7 +33,7 @@ import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const NOON = Date.UTC(2026, 10, 29, 12);
 const MIDNIGHT = "2026-11-30T00:00:00.000Z";

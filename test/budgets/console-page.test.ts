@@ -25,7 +25,7 @@ import {
 } from "../support/gateway.ts";
 
 const SCREENSHOT_FOLDER = process.env["POSTERN_TEST_PICTURES"];
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 interface SignedInPerson {
   readonly personId: string;

@@ -76,7 +76,7 @@ describeEachStore((kind, open) => {
         }),
         { numRuns: kind === "sqlite" ? 150 : 60 },
       );
-    }, 60_000);
+    }, 120_000);
 
     test("hold for concurrent steps", async () => {
       await fc.assert(
@@ -92,7 +92,7 @@ describeEachStore((kind, open) => {
         ),
         { numRuns: kind === "sqlite" ? 80 : 50 },
       );
-    }, 60_000);
+    }, 120_000);
 
     test("two concurrent claims of one human grant one bonus", async () => {
       for (let round = 0; round < 10; round++) {

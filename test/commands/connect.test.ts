@@ -29,7 +29,7 @@ import { runInProcess } from "../support/run-command.ts";
 import { skipUnless } from "../support/skip.ts";
 import type { ExitResult } from "./run-postern.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let gateway: Gateway;
 beforeAll(async () => {

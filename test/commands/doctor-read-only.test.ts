@@ -9,7 +9,7 @@ import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { skipUnless } from "../support/skip.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const MAIN = path.resolve(import.meta.dir, "../../src/main.ts");
 const isRoot = process.getuid?.() === 0;

@@ -23,7 +23,7 @@ import { LAUNCHER } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 
 // Each client starts a process.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 let gateway: Gateway;
 beforeAll(async () => {

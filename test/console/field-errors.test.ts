@@ -8,7 +8,7 @@ import {
   type WorkspaceHarness,
 } from "./workspace-harness.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 let harness: WorkspaceHarness;
 let workspace: Workspace;
 let keyId: string;

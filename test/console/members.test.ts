@@ -11,7 +11,7 @@ import {
 import { launchBrowser } from "../support/browser/chromium.ts";
 import { startWorkspaceHarness, type WorkspaceHarness } from "./workspace-harness.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 let harness: WorkspaceHarness;
 beforeAll(async () => {
   harness = await startWorkspaceHarness();

@@ -21,7 +21,7 @@ import {
 } from "../support/gateway.ts";
 import { describeEachStore, type StoreKind } from "../support/stores/stores.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const GOOD_KEY = "sk-canary-0123456789abcdefghijklmnop-9fQz";

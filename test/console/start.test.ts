@@ -5,7 +5,7 @@ import { createUser, makeDeveloper, textOf, visitPage } from "../billing/console
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 const RAW_KEY = /pst-rt-[0-9A-Za-z]{49}/;
 const WORKSPACES_MAX = 20;
 

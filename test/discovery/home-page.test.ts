@@ -9,7 +9,7 @@ import { newestModels } from "../../src/discovery/home-models.tsx";
 import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 const execute = promisify(execFile);
 
 let gateway: Gateway;

@@ -28,7 +28,7 @@ import {
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { type ReceivedEmail, type SmtpReceiver, startSmtpReceiver } from "./smtp-receiver.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 for (const store of STORE_KINDS)
   describe(`emails on ${store}`, () => {

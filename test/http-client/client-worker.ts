@@ -15,7 +15,7 @@ async function call(client: string, url: string, bodyBytes: number): Promise<str
     url,
     headers: { authorization: "Bearer top-secret" },
     body: "x".repeat(bodyBytes),
-    signal: AbortSignal.timeout(5_000),
+    signal: AbortSignal.timeout(60_000),
   });
   const chunks: Uint8Array[] = [];
   for (let chunk = await nextChunk(body); chunk !== undefined; chunk = await nextChunk(body)) {

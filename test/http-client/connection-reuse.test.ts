@@ -372,7 +372,7 @@ describe("unsolicited bytes", () => {
   test("before the first request fail the call", async () => {
     const { send: clientSend } = createHttpClient();
     const server = await startServer(({ send }) => send("220 mail.example ready\r\n"));
-    const failed = clientSend(requestTo(server.url, { signal: AbortSignal.timeout(1_000) }));
+    const failed = clientSend(requestTo(server.url, { signal: AbortSignal.timeout(60_000) }));
     expect(await rejectionMessage(failed)).toMatch(/malformed reply|closed/);
     await eventually(() => server.openConnectionCount() === 0);
   });

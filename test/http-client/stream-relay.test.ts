@@ -367,7 +367,7 @@ describe("a client that stops reading", () => {
     expect(relay.settled).toEqual(["client_aborted"]);
     expect(relay.calls.at(-1)).toBe("cancel");
     client.socket.resume();
-    const { isClosed, text } = await client.whenClosed(2_000);
+    const { isClosed, text } = await client.whenClosed();
     expect(isClosed).toBe(true);
     expect(text).not.toMatch(/0\r\n\r\n$/);
     expect(listeners[0]?.openRequests()).toBe(0);
@@ -380,7 +380,7 @@ describe("a client that stops reading", () => {
     expect(relay.settled).toEqual(["client_aborted"]);
     expect(relay.calls).toEqual(["cancel"]);
     const client = await connectClient(relay);
-    expect((await client.whenClosed(2_000)).isClosed).toBe(true);
+    expect((await client.whenClosed()).isClosed).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
   });
 });

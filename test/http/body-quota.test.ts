@@ -10,7 +10,7 @@ import { startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 
 const MIB = 1_048_576;
 const BODY_BYTES = 3 * MIB;
-const BODY_TIMEOUT_MS = 10_000;
+const BODY_TIMEOUT_MS = 60_000;
 
 let gateway: Gateway;
 let accounts: readonly TestAccount[];

@@ -7,7 +7,7 @@ import { bodyOf, postCall } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 test("a key at its limit gets a 429 before it has sent its body, and others are served", async () => {
   const gate = startGatedSimulator();

@@ -25,7 +25,8 @@ export interface RawConnection {
   ) => Promise<SocketOutput>;
 }
 
-const TIMEOUT_MS = 10_000;
+/** Only a failure takes this long. */
+const TIMEOUT_MS = 60_000;
 
 export async function openRawConnection(
   gateway: Pick<Gateway, "url">,

@@ -15,7 +15,7 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** Noon of the second to last day of a month. */
 const NOW = Date.UTC(2026, 10, 29, 12);

@@ -12,7 +12,7 @@ import { describeEachStore, openStore, type TestStore } from "../support/stores/
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 

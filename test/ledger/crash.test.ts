@@ -14,7 +14,7 @@ import { describeEachStore } from "../support/stores/stores.ts";
 import { ALL_TRANSFERS, openAccount, promoDeposit } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
 const KILLS = 20;
@@ -74,7 +74,7 @@ describeEachStore((kind, open) => {
         `${kind}: ${seen.size} settlements seen, ${checked.usageRecords} recorded, ${orphans} holds released, ${((performance.now() - started) / 1_000).toFixed(1)} s`,
       );
       await close();
-    }, 60_000);
+    }, 120_000);
   });
 });
 

@@ -12,7 +12,7 @@ import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
 const PROCESSES = 3;

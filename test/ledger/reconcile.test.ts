@@ -11,7 +11,7 @@ import type { UsageRecord } from "../../src/usage/usage.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const START = Date.UTC(2026, 5, 1);
 const OWNER = { accountId: "acct_a", keyId: "key_a" };

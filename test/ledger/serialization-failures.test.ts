@@ -9,7 +9,7 @@ import type { UsageRecord } from "../../src/usage/usage.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const ACCOUNTS = ["s1", "s2", "s3"];
 const CALLS = 120;

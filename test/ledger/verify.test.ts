@@ -16,7 +16,7 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { LEDGER_TABLES, openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const TABLES = ["account", ...LEDGER_TABLES, "usage_pending"];
 const TRANSFER =

@@ -22,7 +22,7 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { ROOT } from "../support/source/source-files.ts";
 import { MODERN } from "./raw-mcp.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 interface TestClient {
   readonly listTools: () => Promise<{ tools: { name: string }[] }>;

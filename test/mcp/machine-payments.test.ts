@@ -26,7 +26,7 @@ import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-fa
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { postLegacy, postModern } from "./raw-mcp.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const CREDENTIAL = "org.paymentauth/credential";
 const RECEIPT = "org.paymentauth/receipt";

@@ -7,7 +7,7 @@ import { type Gateway, startGateway } from "../support/gateway.ts";
 import { skipUnless } from "../support/skip.ts";
 import { ROOT } from "../support/source/source-files.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** A Python that has the package `mcp`, such as that of a virtual environment. */
 const PYTHON = process.env["POSTERN_TEST_PYTHON"] ?? "python3";

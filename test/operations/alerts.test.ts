@@ -13,7 +13,7 @@ import { runInProcess } from "../support/run-command.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 import { openStore } from "../support/stores/stores.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 const SIGNING = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 const START = Date.UTC(2026, 10, 23);
 

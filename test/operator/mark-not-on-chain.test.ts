@@ -36,7 +36,7 @@ import {
 } from "./harness.ts";
 
 // The first of these tests starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** After this time, every signature of these tests has expired. */
 const EXPIRED_MS = 600_000;

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
 import { createHttpBrowser } from "../support/browser/http-browser.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const VERIFIER = "v".repeat(43);
 const CHALLENGE = createHash("sha256").update(VERIFIER).digest("base64url");

@@ -8,7 +8,7 @@ import { type FakeStripe, startFakeStripe } from "../support/fakes/stripe.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { CLIENT, type FakeIssuer, startFakeIssuer } from "./fake-oidc-issuer.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const FOREIGN = "https://evil.example";
 /** A proxy or a caller may send any of these. */

@@ -34,7 +34,7 @@ import {
 } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const SLOW_INPUT = "[[sim: tokens=400 chunks=400 pace=20]] slowly";
 

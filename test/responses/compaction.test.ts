@@ -20,7 +20,7 @@ import {
 } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const TOOL = { type: "function", name: "shell", parameters: { type: "object", properties: {} } };
 

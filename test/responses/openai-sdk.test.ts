@@ -11,7 +11,7 @@ import { STORE_KINDS } from "../support/stores/stores.ts";
 import { MODELS, openGateway, fundedAccount } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 for (const store of STORE_KINDS) {
   describe(`the openai package on ${store}`, () => {

@@ -23,7 +23,7 @@ import {
 } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const WEATHER_TOOL = {
   type: "function",

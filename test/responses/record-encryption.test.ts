@@ -15,7 +15,7 @@ import { findResponse, insertResponses } from "../../src/responses/storage/rows.
 import { describeEachStore } from "../support/stores/stores.ts";
 
 // The first test of a store starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const MASTER = secret("a master secret of the tests");
 const BINDING = { id: "resp_1", accountId: "acct_1" };

@@ -11,7 +11,7 @@ import { STORE_KINDS } from "../support/stores/stores.ts";
 import { call, createResponse, fundedAccount, getResponse, openGateway } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const PATH = "/v1/account/response_storage";
 

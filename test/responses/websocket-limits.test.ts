@@ -8,7 +8,7 @@ import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { call, fundedAccount, openGateway } from "./harness.ts";
 import { handshake, openSocket, type TestSocket } from "./websocket-client.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const MIB = 1_048_576;
 const GIB = 1_024 * MIB;

@@ -17,7 +17,7 @@ import { call, fundedAccount, openGateway } from "./harness.ts";
 import { handshake, openSocket } from "./websocket-client.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const MODEL = "sim/echo";
 

@@ -14,7 +14,7 @@ import { eventually } from "../support/eventually.ts";
 import { MAIN } from "../support/program.ts";
 import { describeEachStore, openStore } from "../support/stores/stores.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const START = Date.UTC(2027, 0, 10);
 const HOUR_MS = 3_600_000;

@@ -14,7 +14,7 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const COLUMNS: readonly Column[] = ["id:text", "body:text", "n:bigint"];
 const LARGEST = 2n ** 63n - 1n;

@@ -7,7 +7,7 @@ import { startScript } from "../support/script-process.ts";
 import { newStoreLocation, openStoreAt, openStore, STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const STORE_PROCESS = path.join(import.meta.dirname, "store-process.ts");
 

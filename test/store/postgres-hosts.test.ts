@@ -12,7 +12,7 @@ import { testPostgres } from "../support/stores/postgres.ts";
 import { startTransactionPooler } from "../support/transaction-pooler.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 async function withDb<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
   const db = openPostgres(url);

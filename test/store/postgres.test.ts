@@ -23,7 +23,7 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const KEYS = Array.from({ length: 50 }, (_, index) => `k${String(index).padStart(2, "0")}`);
 

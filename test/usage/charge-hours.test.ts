@@ -20,7 +20,7 @@ import {
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);

@@ -8,7 +8,7 @@ import { type Gateway, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 interface Created {
   readonly balance?: { readonly usd: number };

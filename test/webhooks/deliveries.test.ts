@@ -300,7 +300,7 @@ describeEachStore((kind, open) => {
       await emitLowBalance();
       const release = Promise.withResolvers<Response>();
       receiver.respond = () => release.promise;
-      const slow = harness.newWorker({ timeoutMs: 5_000 });
+      const slow = harness.newWorker({ timeoutMs: 60_000 });
       await slow.tick();
       await eventually(() => receiver.received.length);
       receiver.respond = () => new Response("second");

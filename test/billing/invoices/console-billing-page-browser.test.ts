@@ -17,7 +17,7 @@ import { type TestUser, createUser, makeOwner } from "../console-user.ts";
 import { api } from "../fixtures.ts";
 
 // The first start of a browser unpacks it.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
 const SCREENS = [

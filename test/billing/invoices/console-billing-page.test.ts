@@ -31,7 +31,7 @@ import {
 } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 for (const store of ["sqlite", "postgres"] as const)
   describe(`the billing page on ${store}`, () => {

@@ -24,7 +24,7 @@ import {
 } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const CREATE = ["POST", "/v1/billing/invoice"] as const;
 const HALF_DOLLAR = { POSTERN_INVOICE_MIN_USD: "0.50" };

@@ -12,7 +12,7 @@ import {
   readWallet,
 } from "../fixtures.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const OPERATOR = {
   POSTERN_OPERATOR_NAME: "Example Gateways Ltd",

@@ -11,7 +11,7 @@ import { STORE_KINDS } from "../../support/stores/stores.ts";
 import { expectLedgerValid } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(16_000);
+setDefaultTimeout(120_000);
 
 interface Step {
   readonly method: string;

@@ -36,7 +36,7 @@ import { alterCredential, challengesIn, createEvmClient, receiptIn } from "./cli
 import { CALL, type ErrorBody } from "./paid-call.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const TOP_UP_NANO = 95n * NANO_PER_CENT;
 

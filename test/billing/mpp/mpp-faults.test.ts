@@ -45,7 +45,7 @@ import { createX402Deps, fundedWallet } from "../x402/wallet.ts";
 import { createEvmClient, createStripeClient, type MppClient } from "./client.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const TOP_UP = { amountCents: 95 };
 const PAID_NANO = 95n * NANO_PER_CENT;

@@ -31,7 +31,7 @@ import { alterCredential, challengesIn, createStripeClient, receiptIn } from "./
 import { CALL, type ErrorBody } from "./paid-call.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const PAID_CENTS = 100;
 

@@ -34,7 +34,7 @@ import { expectLedgerValid, ledgerBalanceOf, NANO_PER_CENT, readWallet } from ".
 import { type BillingHarness, createBillingHarness, failAtWrite } from "../harness.ts";
 import { createTempoClient } from "./client.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const PAID_NANO = 95n * NANO_PER_CENT;
 const FUNDS = 200n;

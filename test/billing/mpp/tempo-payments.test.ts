@@ -38,7 +38,7 @@ import {
 import { alterCredential, challengesIn, createTempoClient, receiptIn } from "./client.ts";
 import { CALL, type ErrorBody } from "./paid-call.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const TOP_UP_NANO = 95n * NANO_PER_CENT;
 

@@ -18,7 +18,7 @@ import {
 } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const YEAR_MS = 365 * DAY_MS;
 

@@ -32,7 +32,7 @@ import {
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describe("two gateways on one PostgreSQL", () => {
   let stripe: FakeStripe;

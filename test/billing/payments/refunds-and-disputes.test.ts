@@ -26,7 +26,7 @@ import {
 } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describeEachStore((kind, open) => {
   describe(`refunds and disputes on ${kind}`, () => {

@@ -15,7 +15,7 @@ import { describeEachStore, type TestStore } from "../../support/stores/stores.t
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const TABLES = [
   "transfer",

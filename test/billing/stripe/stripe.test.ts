@@ -33,7 +33,7 @@ import {
 } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   let stripe: FakeStripe;

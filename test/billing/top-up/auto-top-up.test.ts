@@ -12,7 +12,7 @@ import { type TestUser, createUser, makeOwner, visitPage } from "../console-user
 import { api } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const PATH = "/v1/billing/auto-top-up";
 

@@ -25,7 +25,7 @@ import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { challengeIn, createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 /** After this time all signatures of these tests have expired. */
 const AFTER_EXPIRY_MS = 600_000;

@@ -57,7 +57,7 @@ import {
 } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const TOP_UP = { amountCents: 95 };
 const PAID_NANO = 95n * NANO_PER_CENT;

@@ -55,7 +55,7 @@ import {
 } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(30_000);
+setDefaultTimeout(120_000);
 
 const MODEL = "openai/gpt-5";
 /** Costs up to $0.60: more than the starting credit, less than one payment buys. */

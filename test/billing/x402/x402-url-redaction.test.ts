@@ -9,7 +9,7 @@ import { checkX402 } from "../../../src/commands/doctor/check-agent-payments.ts"
 import { readConfig } from "../../../src/config/config.ts";
 import { createPayment } from "./wallet.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const KEY = "an-api-key-in-the-url";
 

@@ -6,7 +6,7 @@ import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { describeEachStore } from "../../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 describeEachStore((kind) => {
   test(`a jump of two hours forward cuts no open stream, which is charged, on ${kind}`, async () => {

@@ -10,7 +10,7 @@ import { type GatedSimulator, startGatedSimulator } from "../support/gated-simul
 import { bodyOf, countOpenHolds, postCall, usageRecordsOf } from "../support/harness.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const SUSPENDED_MS = 40_000;
 

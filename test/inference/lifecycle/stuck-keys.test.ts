@@ -23,7 +23,7 @@ import { eventually } from "../../support/eventually.ts";
 import { describeEachStore, openStore } from "../../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const now = Date.now();
 const idempotency = createIdempotency(secret("the master secret of this test"));

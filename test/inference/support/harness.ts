@@ -143,7 +143,7 @@ export async function countOpenHolds(db: Db): Promise<number> {
 export async function waitUntil<T>(
   read: () => T | Promise<T>,
   isDone: (value: T) => boolean,
-  ms = 30_000,
+  ms = 60_000,
 ): Promise<T> {
   const started = Bun.nanoseconds();
   for (;;) {

@@ -11,7 +11,7 @@ import { runHistories } from "./run-histories.ts";
 import { emptyStatistics } from "./run-statistics.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const HISTORIES_PER_RUN = 20;
 /** Each run has its own seed; POSTERN_FULL=1 runs more. */
