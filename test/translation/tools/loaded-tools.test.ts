@@ -9,7 +9,7 @@ import {
   modelOn,
   startHarness,
   WIRES,
-} from "./support/harness.ts";
+} from "../support/harness.ts";
 
 const SCHEMA = { type: "object", properties: {}, additionalProperties: false };
 const LISTED = { type: "function", name: "listed", parameters: SCHEMA };

@@ -1,38 +1,38 @@
 // A recorded reply costs the same over all three APIs, and what its provider reported as the cost, at that day's prices.
 
 import { expect, test } from "bun:test";
-import type { TokenMeter } from "../../src/base/money/usage-meters.ts";
-import { readEvent, usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
-import { PROVIDERS } from "../../src/inference/providers/providers.ts";
-import { builtInModels, cardFor, catalogOf, findModel } from "../../src/models/catalog.ts";
-import { price } from "../../src/models/price.ts";
-import { integer } from "../../src/store/db.ts";
+import type { TokenMeter } from "../../../src/base/money/usage-meters.ts";
+import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
+import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { builtInModels, cardFor, catalogOf, findModel } from "../../../src/models/catalog.ts";
+import { price } from "../../../src/models/price.ts";
+import { integer } from "../../../src/store/db.ts";
 import {
   expectSettledLedger,
   grantCredits,
   PATHS,
   usageRecordOf,
   USD,
-} from "../inference/support/harness.ts";
-import { withModels } from "../inference/support/models-file.ts";
-import { registerAccount, startGateway } from "../support/gateway.ts";
+} from "../../inference/support/harness.ts";
+import { withModels } from "../../inference/support/models-file.ts";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   EQUAL,
   skipWithoutRecordedCosts,
   type RecordedCost,
   explainDifference,
   recordedCosts,
-} from "../support/recordings/recorded-costs.ts";
+} from "../../support/recordings/recorded-costs.ts";
 import {
   eventsOf,
   type Recording,
   recordings,
   replayBytes,
   skipWithoutRecordings,
-} from "../support/recordings/recordings.ts";
-import { sampleRecordings } from "../wires/sample-recordings.ts";
-import { type Api, APIS, type Json, type Wire, WIRES } from "./support/harness.ts";
+} from "../../support/recordings/recordings.ts";
+import { sampleRecordings } from "../../wires/sample-recordings.ts";
+import { type Api, APIS, type Json, type Wire, WIRES } from "../support/harness.ts";
 
 const NOW = Date.parse("2026-11-21");
 /** The tests call every n-th recording; all with POSTERN_FULL=1. */

@@ -2,8 +2,8 @@
 // so there the image follows in a user message.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { chatWire } from "../../src/inference/wires/chat/chat.ts";
-import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
+import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
+import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
 import {
   callApi,
   type Harness,
@@ -11,7 +11,7 @@ import {
   modelOn,
   startHarness,
   WIRES,
-} from "./support/harness.ts";
+} from "../support/harness.ts";
 
 const DATA =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg==";

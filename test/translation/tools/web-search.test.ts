@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type Anthropic from "@anthropic-ai/sdk";
-import { errorOf } from "../inference/support/harness.ts";
+import { errorOf } from "../../inference/support/harness.ts";
 import {
   anthropicFor,
   type Api,
@@ -14,14 +14,14 @@ import {
   openaiFor,
   startHarness,
   type Wire,
-} from "./support/harness.ts";
+} from "../support/harness.ts";
 import {
   SEARCH_QUERY,
   SEARCH_TEXT,
   SEARCH_URL,
   searchedReply,
   type SearchWire,
-} from "./support/searched-replies.ts";
+} from "../support/searched-replies.ts";
 
 let harness: Harness;
 beforeAll(async () => {

@@ -2,18 +2,18 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { skipWithoutRecordings } from "../support/recordings/recordings.ts";
-import { isAboutMeaning, REFUSED_FOR } from "./replay/refusals.ts";
-import { replayReplies } from "./replay/replay-replies.ts";
+import { skipWithoutRecordings } from "../../support/recordings/recordings.ts";
+import { type Api, type Harness, startHarness } from "../support/harness.ts";
+import { isAboutMeaning, REFUSED_FOR } from "./refusals.ts";
+import { replayReplies } from "./replay-replies.ts";
 import {
   type AcceptedRequest,
   acceptedRequests,
   replayRequests,
   TARGET_PROVIDERS,
   type TargetName,
-} from "./replay/replay-requests.ts";
-import { refusalCounts, replyReport, requestReport } from "./replay/report.ts";
-import { type Api, type Harness, startHarness } from "./support/harness.ts";
+} from "./replay-requests.ts";
+import { refusalCounts, replyReport, requestReport } from "./report.ts";
 
 /** Of all recorded requests, how many may be refused. Each of these asks for what the model does not have. */
 const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> = {

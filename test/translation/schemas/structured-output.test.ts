@@ -1,11 +1,11 @@
 // Structured output from models without JSON schema support, over every API including the provider's own.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { grantCredits, lastSimulatorRequest, USD } from "../inference/support/harness.ts";
-import { registerAccount, startGateway } from "../support/gateway.ts";
-import { checkExchanges } from "./support/check-exchanges.ts";
-import { type Api, APIS, callApi, type Json, type Harness } from "./support/harness.ts";
-import { createSdkClients } from "./support/sdk-clients.ts";
+import { grantCredits, lastSimulatorRequest, USD } from "../../inference/support/harness.ts";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
+import { checkExchanges } from "../support/check-exchanges.ts";
+import { type Api, APIS, callApi, type Json, type Harness } from "../support/harness.ts";
+import { createSdkClients } from "../support/sdk-clients.ts";
 
 let harness: Harness;
 

@@ -1,7 +1,7 @@
 // Anthropic's tools that the client runs are functions for models of other providers, and programs that call tools are left out.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { clientToolsAsFunctions } from "../../src/inference/wires/messages/client-tools.ts";
+import { clientToolsAsFunctions } from "../../../src/inference/wires/messages/client-tools.ts";
 import {
   callApi,
   type Harness,
@@ -9,7 +9,7 @@ import {
   minimalBody,
   startHarness,
   WIRES,
-} from "./support/harness.ts";
+} from "../support/harness.ts";
 
 let harness: Harness;
 beforeAll(async () => {

@@ -2,14 +2,14 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { converseWire } from "../../src/inference/wires/converse/converse.ts";
-import { recordings, skipWithoutRecordings } from "../support/recordings/recordings.ts";
-import { outboundRequests } from "../wires/gemini-converse/gemini-converse-arbitraries.ts";
+import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
+import { recordings, skipWithoutRecordings } from "../../support/recordings/recordings.ts";
+import { outboundRequests } from "../../wires/gemini-converse/gemini-converse-arbitraries.ts";
 import {
   validateConverseEvent,
   validateConverseReply,
   validateConverseRequest,
-} from "./support/converse-schema.ts";
+} from "../support/converse-schema.ts";
 
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
 const messages = [{ role: "user", content: [{ text: "hello" }] }];

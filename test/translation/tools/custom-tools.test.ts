@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import type { CanonicalEvent } from "../../src/inference/canonical/events.ts";
-import { readerWithCustomCalls } from "../../src/inference/translate/custom-tools.ts";
-import { sseEvents } from "../wires/stream-helpers.ts";
+import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
+import { readerWithCustomCalls } from "../../../src/inference/translate/custom-tools.ts";
+import { sseEvents } from "../../wires/stream-helpers.ts";
 import {
   callApi,
   type Harness,
@@ -12,7 +12,7 @@ import {
   modelOn,
   startHarness,
   WIRES,
-} from "./support/harness.ts";
+} from "../support/harness.ts";
 
 const GRAMMAR = { type: "grammar", syntax: "lark", definition: 'start: "a"+' } as const;
 const TOOL = { type: "custom", name: "write_note", description: "Writes a note.", format: GRAMMAR };

@@ -2,10 +2,10 @@
 // official client reads with what the wire reads. The wires' own reading is checked in test/wires.
 
 import { describe, expect, test } from "bun:test";
-import type { JsonObject } from "../../src/base/json.ts";
-import type { CanonicalReply, FinishReason } from "../../src/inference/canonical/reply.ts";
-import { usageOf } from "../../src/inference/metering/usage/usage.ts";
-import { OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
+import type { JsonObject } from "../../../src/base/json.ts";
+import type { CanonicalReply, FinishReason } from "../../../src/inference/canonical/reply.ts";
+import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
 import {
   eventsOf,
   type RecordedEvent,
@@ -13,10 +13,10 @@ import {
   recordings,
   replayBytes,
   skipWithoutRecordings,
-} from "../support/recordings/recordings.ts";
-import { sampleRecordings } from "../wires/sample-recordings.ts";
-import { collectReply, readEvents } from "../wires/stream-helpers.ts";
-import { checkExchanges } from "./support/check-exchanges.ts";
+} from "../../support/recordings/recordings.ts";
+import { sampleRecordings } from "../../wires/sample-recordings.ts";
+import { collectReply, readEvents } from "../../wires/stream-helpers.ts";
+import { checkExchanges } from "../support/check-exchanges.ts";
 import {
   type Api,
   APIS,
@@ -27,8 +27,8 @@ import {
   type Wire,
   WIRES,
   type Harness,
-} from "./support/harness.ts";
-import { type Prompt, createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
+} from "../support/harness.ts";
+import { type Prompt, createSdkClients, type NormalizedReply } from "../support/sdk-clients.ts";
 
 const decoder = new TextDecoder();
 /** The test replays every n-th recording; all with POSTERN_FULL=1. */

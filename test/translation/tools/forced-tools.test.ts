@@ -1,10 +1,10 @@
 // A forced tool call at a model that rejects it: the instructions ask for the call.
 
 import { describe, expect, test } from "bun:test";
-import type { Loss } from "../../src/inference/canonical/loss.ts";
-import type { CanonicalRequest, ToolChoice } from "../../src/inference/canonical/request.ts";
-import { adaptToolChoice, askForTools } from "../../src/inference/translate/forced-tools.ts";
-import { builtInModels } from "../../src/models/catalog.ts";
+import type { Loss } from "../../../src/inference/canonical/loss.ts";
+import type { CanonicalRequest, ToolChoice } from "../../../src/inference/canonical/request.ts";
+import { adaptToolChoice, askForTools } from "../../../src/inference/translate/forced-tools.ts";
+import { builtInModels } from "../../../src/models/catalog.ts";
 
 const REQUEST: CanonicalRequest = {
   model: "m",
