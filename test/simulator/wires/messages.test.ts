@@ -164,6 +164,18 @@ describe("Messages API", () => {
     ).toHaveLength(1);
   });
 
+  test.each(["summarized", "omitted"])("streams a signature after %s thinking", async (display) => {
+    const body = { ...helloBody, thinking: { type: "adaptive", display }, stream: true };
+    const events = eventData(await (await send("/v1/messages", body)).text());
+    const deltas = events.flatMap(({ index, delta }) => (index === 0 && delta ? [delta] : []));
+    expect(deltas.at(-1)).toEqual({
+      type: "signature_delta",
+      signature: expect.stringMatching(/^.{200}$/),
+    });
+    const shown = deltas.filter(({ type }) => type === "thinking_delta");
+    expect(shown.length > 0).toBe(display === "summarized");
+  });
+
   test("applies stop sequences and limits", async () => {
     expect(await reply("one STOP two", { stop_sequences: ["STOP"] })).toMatchObject({
       content: [{ text: "You said: one " }],
