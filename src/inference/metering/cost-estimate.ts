@@ -86,7 +86,7 @@ export function estimateCost(
     });
   if (!context.byok) rejectUnknownContainers(original);
   const searching = withBilledSearches(original, card);
-  const terms = toolTerms(searching, card);
+  const terms = toolTerms(searching, card, provider);
   const request = billableRequest(searching, card, terms);
   if (!context.byok) for (const possible of cards) rejectUnpriced(possible, request, model);
   const limits = limitsOf(model);

@@ -5,23 +5,27 @@ import { Fault } from "../../base/fault.ts";
 import type { Usage } from "../../base/money/usage-meters.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
+import type { Provider } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import {
   CONTAINER_GIGABYTES,
   DEFAULT_TOOL_CALLS,
   NO_FEES,
   type ToolBounds,
+  toolsOf,
 } from "../request/tool-bounds.ts";
 
-/** OpenAI's minimum per container. */
+/** OpenAI's minimum per container, and Anthropic's. */
 const CONTAINER_MINUTES_MIN = 5;
 /** Longer than any call. */
 const CONTAINER_MINUTES_MAX = 20;
 
 /** How the fees in a reply are billed; undefined if as the reply counts them. */
 export interface ToolTerms {
-  /** The memory of each container that the request creates. */
+  /** The memory of each container that the request creates; 0 for one without a fee. */
   readonly containers: readonly number[];
+  /** Containers are charged only if code ran in them, and there is one in a call. */
+  readonly chargesRuns: boolean;
   readonly hasSearchPreview: boolean;
 }
 
@@ -42,14 +46,30 @@ const SEARCH_METERS = ["web_search", "web_search_preview"] as const;
 /** Google's lists also price a search, but its replies count grounding. */
 const BILLED_METERS = ["grounding", "web_search"] as const;
 
-export function toolTerms(request: ParsedRequest, card: PriceCard): ToolTerms | undefined {
+export function toolTerms(
+  request: ParsedRequest,
+  card: PriceCard,
+  { id: provider }: Pick<Provider, "id">,
+): ToolTerms | undefined {
   const hasSearchPreview = request.fees.web_search_preview !== undefined;
   const hasContainers = request.containers.length > 0 && card.base.container_minute !== undefined;
   if (!hasSearchPreview && !hasContainers) return undefined;
-  const containers = hasContainers
-    ? request.containers.map(({ gigabytes }) => gigabytes ?? MAX_GIGABYTES)
-    : [];
-  return { containers, hasSearchPreview };
+  const chargesRuns = provider === "anthropic";
+  const requested = hasContainers ? request.containers : [];
+  const containers = chargesRuns
+    ? requested.slice(0, 1).map(() => (includesCode(request) ? 0 : 1))
+    : requested.map(({ gigabytes }) => gigabytes ?? MAX_GIGABYTES);
+  return { containers, chargesRuns, hasSearchPreview };
+}
+
+/** From this version on, Anthropic's searches and fetches include the code that the model runs. */
+const VERSION_WITH_CODE = "20260209";
+
+function includesCode({ json }: ParsedRequest): boolean {
+  return toolsOf(json).some(({ type }) => {
+    const version = /^web_(?:search|fetch)_(\d{8})$/.exec(String(type))?.[1];
+    return version !== undefined && version >= VERSION_WITH_CODE;
+  });
 }
 
 const MAX_GIGABYTES = Math.max(...CONTAINER_GIGABYTES.values());
@@ -75,21 +95,22 @@ export function heldFees(fees: ToolBounds["fees"], { containers }: ToolTerms): T
 /** The fees to charge for a call of this duration. */
 export function billedFees(
   fees: Usage["fees"],
-  { containers, hasSearchPreview }: ToolTerms,
+  { containers, chargesRuns, hasSearchPreview }: ToolTerms,
   durationMs: number,
 ): Usage["fees"] {
   const { code_execution: used = 0, web_search: searches, ...others } = fees;
   const isByMinute = containers.length > 0;
+  const isUsed = used > 0 || !chargesRuns;
   const minutes = Math.min(
     CONTAINER_MINUTES_MAX,
     Math.max(CONTAINER_MINUTES_MIN, Math.ceil(durationMs / MINUTE_MS)),
   );
   // More containers than tools: an expired one was replaced.
-  const more = Math.max(0, used - containers.length) * Math.max(0, ...containers);
+  const more = chargesRuns ? 0 : Math.max(0, used - containers.length) * Math.max(0, ...containers);
   return {
     ...others,
     ...(isByMinute
-      ? { container_minute: (sum(containers) + more) * minutes }
+      ? isUsed && { container_minute: (sum(containers) + more) * minutes }
       : used > 0 && { code_execution: used }),
     ...(searches !== undefined && {
       [hasSearchPreview ? "web_search_preview" : "web_search"]: searches,

@@ -59,7 +59,7 @@ export interface RequestedContainer {
   readonly gigabytes: number | undefined;
 }
 
-/** By `memory_limit`; without one, OpenAI creates a container of 1 GB. */
+/** By `memory_limit`; without one, OpenAI creates a container of 1 GB. Anthropic has one size, which counts as 1 GB. */
 export const CONTAINER_GIGABYTES: ReadonlyMap<unknown, number> = new Map([
   ["1g", 1],
   ["4g", 4],
@@ -200,7 +200,8 @@ export function feeOfTool(tool: JsonObject): FeeMeter | undefined {
 /** Whether the provider runs it in a container that outlives the call. */
 export function isCodeTool(tool: JsonObject): boolean {
   const { type } = tool;
-  return type === "code_interpreter" || (type === "shell" && isHosted(tool));
+  if (type === "shell") return isHosted(tool);
+  return typeof type === "string" && /^(code_interpreter$|code_execution_\d{8}$)/.test(type);
 }
 
 function isHosted({ environment }: JsonObject): boolean {

