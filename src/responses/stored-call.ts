@@ -9,6 +9,7 @@ import { DAY_MS } from "../base/time.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import {
   containersIn,
+  type ItemUse,
   keptContainerFault,
   sharedCredentialsFault as findSharedFault,
 } from "../inference/lifecycle/shared-credentials.ts";
@@ -93,8 +94,8 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     background: isBackground,
     canStore: (length) => inputText.length + length <= STORED_MAX_BYTES,
   };
-  const sharedCredentialsFault: StatefulCall["sharedCredentialsFault"] = () => {
-    const fault = faultOf(expanded, options);
+  const sharedCredentialsFault: StatefulCall["sharedCredentialsFault"] = (use) => {
+    const fault = faultOf(expanded, options, use);
     return fault && toCallerFault(fault, history?.items.length ?? 0);
   };
   const requestFor: StatefulCall["requestFor"] = (candidate) => {
@@ -170,8 +171,12 @@ function recordWriter(
   };
 }
 
-function faultOf(expanded: ParsedRequest, options: StoredCallOptions): Fault | undefined {
-  const fault = findSharedFault(expanded, replyContainers(options));
+function faultOf(
+  expanded: ParsedRequest,
+  options: StoredCallOptions,
+  use: Pick<ItemUse, "sendsCalls">,
+): Fault | undefined {
+  const fault = findSharedFault(expanded, { ...use, ownContainers: replyContainers(options) });
   return fault ?? (options.shouldStore ? keptContainerFault(expanded) : undefined);
 }
 

@@ -28,7 +28,7 @@ const WRITTEN_SECTION = "## What is refused\n";
 let harness: Harness;
 
 beforeAll(async () => {
-  harness = await startHarness({ sellsSearches: true });
+  harness = await startHarness({ sellsServerTools: true });
 });
 afterAll(async () => {
   await checkExchanges(harness, "every feature on every pair");

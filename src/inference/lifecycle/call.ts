@@ -14,6 +14,7 @@ import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
 import type { PricedCandidates } from "../routing/priced-candidates.ts";
 import type { TransportPlan } from "../translate/transport-plan.ts";
+import type { ItemUse } from "./shared-credentials.ts";
 
 /** The input that the endpoint passes in. */
 export interface CallInput {
@@ -39,7 +40,7 @@ export interface StatefulCall {
   /** The request with all earlier turns: this is what is priced, held for and sent. */
   readonly request: ParsedRequest;
   /** Why it cannot be sent on the gateway's credentials; its paths are those of the caller's own request. */
-  readonly sharedCredentialsFault: () => Fault | undefined;
+  readonly sharedCredentialsFault: (use: Pick<ItemUse, "sendsCalls">) => Fault | undefined;
   readonly requestFor: (candidate: Candidate) => CandidateRequest;
   /** Called after the first hold, before anything is sent. */
   readonly onHeld?: () => Promise<void>;

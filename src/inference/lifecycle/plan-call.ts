@@ -2,6 +2,7 @@
 
 import { Fault } from "../../base/fault.ts";
 import { clampedOutputLimit } from "../metering/cost-estimate.ts";
+import { withBeta } from "../request/forwarded-headers.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import { isStrict } from "../translate/losses.ts";
@@ -75,7 +76,7 @@ export function attemptRequestFor(
     body: plan.body,
     stream: request.stream,
     isTranslated: plan.isTranslated,
-    forwardedHeaders: input.forwardedHeaders,
+    forwardedHeaders: withBeta(input.forwardedHeaders, plan.beta),
     callerSignal: input.signal,
     // A stream that has begun learns from its own cancellation that the caller has left.
     cancelSignal: cancelSignalOf(input.signal, shutdownSignals, call),

@@ -5,7 +5,7 @@ import type { Candidates } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import type { ParsedCall, RoutedCall } from "./call.ts";
 import { allowedCandidates } from "./key-policy.ts";
-import { sharedCredentialsFault } from "./shared-credentials.ts";
+import { type ItemUse, sharedCredentialsFault } from "./shared-credentials.ts";
 
 /** Most calls need no promise. */
 export function routeCall(
@@ -14,12 +14,12 @@ export function routeCall(
 ): RoutedCall | Promise<RoutedCall> {
   const catalog = deps.catalog.current();
   const pricedAt = input.now;
+  const faultOf: SharedFault = (use) =>
+    statefulCall === undefined
+      ? sharedCredentialsFault(request, use)
+      : statefulCall.sharedCredentialsFault(use);
   const toRoutedCall = (found: Candidates): RoutedCall => {
-    const sharedFault =
-      statefulCall === undefined
-        ? sharedCredentialsFault(request)
-        : statefulCall.sharedCredentialsFault();
-    const usable = usableCandidates(found, sharedFault);
+    const usable = usableCandidates(found, faultOf);
     const candidates = allowedCandidates(usable, input.caller, pricedAt);
     return { input, request, statefulCall, catalog, pricedAt, candidates };
   };
@@ -27,10 +27,16 @@ export function routeCall(
   return found instanceof Promise ? found.then(toRoutedCall) : toRoutedCall(found);
 }
 
+type SharedFault = (use: Pick<ItemUse, "sendsCalls">) => Fault | undefined;
+
 /** If a request must not use the gateway's credentials, only the caller's own provider keys are left. */
-function usableCandidates(candidates: Candidates, sharedFault: Fault | undefined): Candidates {
+function usableCandidates(candidates: Candidates, faultOf: SharedFault): Candidates {
+  const sharedFault = faultOf({ sendsCalls: true });
   if (sharedFault === undefined) return candidates;
-  const [first, ...others] = candidates.filter(({ credential }) => credential.byok);
+  const translatable = faultOf({ sendsCalls: false }) === undefined;
+  const [first, ...others] = candidates.filter(
+    ({ credential, wires }) => credential.byok || (translatable && !wires.includes("responses")),
+  );
   if (first === undefined) throw sharedFault;
   return [first, ...others];
 }

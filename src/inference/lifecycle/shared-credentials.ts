@@ -10,6 +10,7 @@ import {
   storedReferenceFault,
   unboundedCostFault,
 } from "../shared-account/faults.ts";
+import { isForeignContainer } from "../shared-account/foreign-container.ts";
 import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
 
 const SEND_HISTORY_HINT = "Send the earlier turns of the conversation in the request";
@@ -17,10 +18,17 @@ const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or let this gateway store each
 
 const NO_CONTAINER_IDS: ReadonlySet<string> = new Set();
 
-/** Undefined for a request that may use the gateway's credentials. `ownContainers` are known to be the caller's. */
+export interface ItemUse {
+  /** The containers that are known to be the caller's. */
+  readonly ownContainers?: ReadonlySet<string>;
+  /** Whether the provider gets calls of tools in `input` as they are: a translation leaves out runs of code. */
+  readonly sendsCalls?: boolean;
+}
+
+/** Undefined for a request that may use the gateway's credentials. */
 export function sharedCredentialsFault(
   request: ParsedRequest,
-  ownContainers = NO_CONTAINER_IDS,
+  { ownContainers = NO_CONTAINER_IDS, sendsCalls = true }: ItemUse = {},
 ): Fault | undefined {
   const { json } = request;
   const reference =
@@ -30,7 +38,7 @@ export function sharedCredentialsFault(
     referenceInList(json["system"], "system") ??
     referenceInList(json["messages"], "messages") ??
     referenceInList(json["input"], "input") ??
-    containerReference(json, ownContainers);
+    (sendsCalls ? containerReference(json, ownContainers) : undefined);
   if (reference !== undefined) return storedReferenceFault(reference);
   const unbounded = unboundedUse(json);
   return unbounded && unboundedCostFault(unbounded);
@@ -178,7 +186,9 @@ function containerReference(
   const { input } = json;
   if (!Array.isArray(input) || !toolsOf(json).some(isCodeTool)) return undefined;
   for (const [index, item] of input.entries()) {
-    const foreign = containersIn(item).find(({ id }) => !ownContainers.has(id));
+    const foreign = containersIn(item).find(
+      ({ id }) => !ownContainers.has(id) && !isForeignContainer(id),
+    );
     if (foreign !== undefined)
       return {
         path: `input[${index}].${foreign.at}`,

@@ -31,3 +31,12 @@ export function readForwardedHeaders(headers: Headers): ForwardedHeaders {
   }
   return forwarded ?? NO_FORWARDED_HEADERS;
 }
+
+const BETA = "anthropic-beta";
+
+/** With one more beta of Anthropic's API, beside those that the caller asked for. */
+export function withBeta(headers: ForwardedHeaders, beta: string | undefined): ForwardedHeaders {
+  if (beta === undefined) return headers;
+  const asked = headers[BETA];
+  return { ...headers, [BETA]: asked === undefined ? beta : `${asked},${beta}` };
+}

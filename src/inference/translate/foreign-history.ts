@@ -1,10 +1,11 @@
-// Removes reasoning and web searches of other providers from a body that is passed on unchanged. This gateway sealed the
-// signatures and wrote the searches, so the provider would reject them, which would tie a conversation to one model.
+// Removes reasoning and tool calls of other providers from a body that is passed on unchanged. This gateway sealed the
+// signatures and wrote the calls, so the provider would reject them, which would tie a conversation to one model.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { isEncodedBlob } from "../canonical/reasoning.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import { isForeignSearch } from "../wires/messages/web-search.ts";
+import { isForeignCallBlock, isServerCallBlock } from "../wires/messages/server-calls.ts";
+import { isForeignRun } from "../wires/responses/server-calls.ts";
 
 export interface KeptHistory {
   /** The field without what is foreign, as JSON text; undefined if nothing was removed. */
@@ -14,8 +15,8 @@ export interface KeptHistory {
 }
 
 const UNCHANGED: KeptHistory = { dropped: [] };
-/** How they begin in JSON: a sealed signature, the empty one of a Gemini text, a search and a citation of its results. */
-const TRACES = /"pst1\.|"signature":\s*""|"srvtoolu_pst_|"encrypted_index":\s*""/;
+/** How they begin in JSON: a sealed signature, the empty one of a Gemini text, a call and a citation of its results. */
+const TRACES = /"pst1\.|"signature":\s*""|"(?:srvtoolu|mcptoolu|cntr)_pst_|"encrypted_index":\s*""/;
 
 export function dropForeignHistory({ api, text, json }: ParsedRequest): KeptHistory {
   if ((api !== "messages" && api !== "responses") || !TRACES.test(text)) return UNCHANGED;
@@ -63,11 +64,10 @@ function isForeign(part: JsonObject): boolean {
       return isEncodedBlob(part["data"]);
     case "reasoning":
       return isEncodedBlob(part["encrypted_content"]);
-    case "server_tool_use":
-    case "web_search_tool_result":
-      return isForeignSearch(part);
+    case "code_interpreter_call":
+      return isForeignRun(part);
     default:
-      return false;
+      return isServerCallBlock(part) && isForeignCallBlock(part);
   }
 }
 

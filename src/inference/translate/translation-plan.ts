@@ -22,8 +22,10 @@ import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
 import { clientToolsAsFunctions } from "../wires/messages/client-tools.ts";
+import { betaOf } from "../wires/messages/mcp.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../wires/wires.ts";
 import { abilitiesOf } from "./abilities.ts";
+import { withoutCompactions } from "./compactions.ts";
 import {
   customToolNames,
   customToolsAsFunctions,
@@ -35,16 +37,16 @@ import { askForTools } from "./forced-tools.ts";
 import { withAllToolsLoaded } from "./loaded-tools.ts";
 import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
+import {
+  readerWithTranslatedCalls,
+  type ServerToolTranslation,
+  translateServerTools,
+  withTranslatedCalls,
+} from "./server-tools.ts";
 import type { StreamingApi } from "./stream-transform.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
-import {
-  readerWithSearchCalls,
-  type SearchDirection,
-  translateSearch,
-  withSearchCalls,
-} from "./web-search.ts";
 
 export function translationPlan(input: PlanInput, api: StreamingApi): TransportPlan {
   const { credential, wires } = input.candidate;
@@ -108,8 +110,7 @@ interface WrittenTranslation {
   readonly written: WrittenRequest;
   /** The custom tools that are sent as functions. */
   readonly customTools: ReadonlySet<string>;
-  /** Set if the provider runs a web search whose calls are translated. */
-  readonly search: SearchDirection | undefined;
+  readonly createPartTranslation: ServerToolTranslation["createPartTranslation"];
 }
 
 function writeTranslation(
@@ -127,16 +128,18 @@ function writeTranslation(
     abilities,
   };
   const losses: Loss[] = [];
-  const searching = translateSearch(request, direction, target, losses);
-  const own = wire === "messages" ? searching.request : clientToolsAsFunctions(searching.request);
+  const readable = withoutCompactions(request, wire, losses);
+  const server = translateServerTools(readable, direction, target, losses);
+  const own = wire === "messages" ? server.request : clientToolsAsFunctions(server.request);
   const loaded = askForTools(withAllToolsLoaded(own, wire, losses), abilities, losses);
   const takesCustomTools = supportsCustomTools(wire, abilities);
   const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
   const written = outbound.writeRequest(sent, target);
   const allLosses = losses.length === 0 ? written.losses : [...losses, ...written.losses];
   const customTools = takesCustomTools ? NO_NAMES : customToolNames(loaded);
-  const search = searching.direction;
-  return { wire, outbound, written: { ...written, losses: allLosses }, customTools, search };
+  const { createPartTranslation } = server;
+  const complete = { ...written, losses: allLosses };
+  return { wire, outbound, written: complete, customTools, createPartTranslation };
 }
 
 const NO_NAMES: ReadonlySet<string> = new Set();
@@ -171,6 +174,7 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
     wire,
     path: written.path ?? requestPath(wire, input),
     body: requestBody(wire, candidate, written),
+    beta: wire === "messages" ? betaOf(written.body) : undefined,
     dropped,
     readUsage: (json) => usageOf(wire, json, origin.provider),
     writeReply: ({ json }, _usage, costUsd) =>
@@ -196,20 +200,22 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
 /** The provider's reply with calls in the form of the caller's tools. */
 function adaptReply(
   original: CanonicalReply,
-  { customTools, search }: Translation,
+  { customTools, createPartTranslation }: Translation,
   requestId: string,
 ): CanonicalReply {
   const reply = customTools.size > 0 ? withCustomCalls(original, customTools) : original;
-  return search === undefined ? reply : withSearchCalls(reply, search, requestId);
+  const translate = createPartTranslation?.(requestId);
+  return translate === undefined ? reply : withTranslatedCalls(reply, translate);
 }
 
 function adaptReader(
   original: WireStreamReader,
-  { customTools, search }: Translation,
+  { customTools, createPartTranslation }: Translation,
   requestId: string,
 ): WireStreamReader {
   const reader = customTools.size > 0 ? readerWithCustomCalls(original, customTools) : original;
-  return search === undefined ? reader : readerWithSearchCalls(reader, search, requestId);
+  const translate = createPartTranslation?.(requestId);
+  return translate === undefined ? reader : readerWithTranslatedCalls(reader, translate);
 }
 
 function requestBody(

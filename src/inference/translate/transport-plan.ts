@@ -14,6 +14,8 @@ export interface TransportPlan {
   /** The path below the provider's base URL, for a wire that names the model and the operation there. */
   readonly path: string | undefined;
   readonly body: string;
+  /** A beta of Anthropic's API that the translated request uses. */
+  readonly beta?: string | undefined;
   /** The request fields that were dropped, by path. */
   readonly dropped: readonly string[];
   readonly readUsage: (json: JsonObject) => Usage | undefined;

@@ -12,7 +12,7 @@ if (folder === undefined || !existsSync(path.join(folder, "manifest.jsonl"))) {
   console.error("Usage: npm run replay -- <folder with a manifest.jsonl>");
   process.exit(2);
 }
-const harness = await startHarness({ providers: TARGET_PROVIDERS, sellsSearches: true });
+const harness = await startHarness({ providers: TARGET_PROVIDERS, sellsServerTools: true });
 const requests = await replayRequests(harness, acceptedRequests(folder));
 console.log(requestReport(requests));
 console.log(`\n${replyReport(await replayReplies(harness, folder))}`);

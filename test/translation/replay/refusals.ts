@@ -20,8 +20,13 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
   [/The price of the tool .* is not known/, "A server tool without a price", "tools"],
   [/^400 tools\[\]\.model: The advisor model/, "An advisor model of another provider", "tools"],
   [
-    /always live|restrict a search|combine web search/,
+    /always live|restrict a search|restrict fetching|does not combine/,
     "A setting of a web search that the provider does not have",
+    "tools",
+  ],
+  [
+    /approval|bearer token|list of allowed tools|requires an https|network access/,
+    "A setting of an MCP server, or of code, that the provider does not have",
     "tools",
   ],
   [/^400 (?:web_search_options|mcp_servers|container):/, "A field for server tools", "tools"],
@@ -39,6 +44,19 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
   [/stored at another provider|file is stored/, "A file at another provider", "storage"],
 ];
 
+/** Whether the request names an object that is stored in the recorded account. */
+export function isAboutAccount(reason: string): boolean {
+  return subjectOf(reason) === "storage";
+}
+
+/** What the provider has, and the gateway refuses: a tool of its own API without a price, or beside functions. */
+const POSSIBLE = /does not combine/;
+
+/** Whether the API of the model's provider has nothing for it. `isOwnApi`: the request is in that API. */
+export function hasNoEquivalent(reason: string, isOwnApi: boolean): boolean {
+  return !isAboutAccount(reason) && !isOwnApi && !POSSIBLE.test(reason);
+}
+
 export const REFUSED_FOR: readonly string[] = [...new Set(MEANING.map(([, why]) => why))];
 
 export function isAboutMeaning(reason: string): boolean {
@@ -47,6 +65,9 @@ export function isAboutMeaning(reason: string): boolean {
 
 /** Not for a tool that a provider runs, for storage at a provider, or for a URL. */
 export function isAboutContent(reason: string): boolean {
-  const [, , subject = "content"] = MEANING.find(([pattern]) => pattern.test(reason)) ?? [];
-  return subject === "content";
+  return subjectOf(reason) === "content";
+}
+
+function subjectOf(reason: string): Subject {
+  return MEANING.find(([pattern]) => pattern.test(reason))?.[2] ?? "content";
 }

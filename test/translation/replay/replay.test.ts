@@ -26,30 +26,33 @@ const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> 
     "converse (claude-haiku-4-5)": 13,
   },
   responses: {
-    "chat (compatible server)": 22,
+    "chat (compatible server)": 21,
     "responses (openai/gpt-5.5)": 11,
-    "messages (anthropic/claude-sonnet-4-5)": 15,
-    "messages (anthropic/claude-opus-5-5)": 15,
-    "gemini (gemini-3.1-flash)": 15,
-    "converse (claude-haiku-4-5)": 26,
+    "messages (anthropic/claude-sonnet-4-5)": 10,
+    "messages (anthropic/claude-opus-5-5)": 10,
+    "gemini (gemini-3.1-flash)": 11,
+    "converse (claude-haiku-4-5)": 25,
   },
   messages: {
     "chat (compatible server)": 22,
-    "responses (openai/gpt-5.5)": 12,
-    "messages (anthropic/claude-sonnet-4-5)": 5,
-    "messages (anthropic/claude-opus-5-5)": 5,
-    "gemini (gemini-3.1-flash)": 15,
+    "responses (openai/gpt-5.5)": 8,
+    "messages (anthropic/claude-sonnet-4-5)": 3,
+    "messages (anthropic/claude-opus-5-5)": 3,
+    "gemini (gemini-3.1-flash)": 11,
     "converse (claude-haiku-4-5)": 21,
   },
 };
-/** The share that may be refused for anything but tools and storage of a provider, and URLs at Bedrock. */
-const CONTENT_SHARE_MAX = 0.02;
+/**
+ * The share that may be refused for anything but tools and storage of a provider and URLs at Bedrock, and the share that
+ * may be refused although the provider could do it.
+ */
+const SHARE_MAX = 0.02;
 const EQUAL_COSTS_SHARE_MIN = 0.97;
 
 let harness: Harness;
 
 beforeAll(async () => {
-  harness = await startHarness({ providers: TARGET_PROVIDERS, sellsSearches: true });
+  harness = await startHarness({ providers: TARGET_PROVIDERS, sellsServerTools: true });
 });
 afterAll(() => harness.stop());
 
@@ -64,7 +67,14 @@ test("counts refusals by their reason", async () => {
   expect(found?.answered).toBe(1);
   const [reason = ""] = found?.refusals.keys() ?? [];
   expect([reason.startsWith("400 n:"), isAboutMeaning(reason)]).toEqual([true, true]);
-  expect(found && refusalCounts(found)).toEqual({ total: 2, refused: 1, avoidable: 0, content: 1 });
+  expect(found && refusalCounts(found)).toEqual({
+    total: 2,
+    refused: 1,
+    avoidable: 0,
+    account: 0,
+    absent: 1,
+    content: 1,
+  });
   expect(isAboutMeaning("400 seed: This provider's API has no equivalent.")).toBe(false);
 });
 
@@ -81,11 +91,13 @@ describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(
       console.log(requestReport(results));
       for (const result of results) {
         const { api, target } = result;
-        const { total, refused, avoidable, content } = refusalCounts(result);
+        const { total, refused, avoidable, account, absent, content } = refusalCounts(result);
+        const possible = refused - account - absent;
         const ceiling = REFUSALS_MAX[api][target];
         expect([api, target, refused <= ceiling]).toEqual([api, target, true]);
         expect([api, target, avoidable]).toEqual([api, target, 0]);
-        expect([api, target, content / total < CONTENT_SHARE_MAX]).toEqual([api, target, true]);
+        expect([api, target, content / total < SHARE_MAX]).toEqual([api, target, true]);
+        expect([api, target, possible / total < SHARE_MAX]).toEqual([api, target, true]);
       }
     }, 120_000);
 

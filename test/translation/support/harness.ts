@@ -74,11 +74,11 @@ export const PRICES = {
   reasoning: 7_000n,
 } as const;
 
-/** Prices of a web search, where the provider runs one. */
-const SEARCH_FEES: Readonly<Partial<Record<Wire, Json>>> = {
-  responses: { web_search: "0.01" },
-  messages: { web_search: "0.01" },
-  gemini: { grounding: "0.014" },
+/** Prices of tools that the provider runs. */
+const TOOL_FEES: Readonly<Partial<Record<Wire, Json>>> = {
+  responses: { web_search: "0.01", container_minute: "0.0015" },
+  messages: { web_search: "0.01", web_fetch: "0", code_execution: "0" },
+  gemini: { grounding: "0.014", code_execution: "0", web_fetch: "0" },
 };
 
 /** The upstream model names, from which some wires derive abilities. */
@@ -101,8 +101,8 @@ const PROVIDER_PATHS: Readonly<Record<Wire, string>> = {
 export interface HarnessOptions {
   /** Further models of the models file. */
   readonly models?: readonly Json[];
-  /** The models have a price for web searches, where the provider's API has them. */
-  readonly sellsSearches?: boolean;
+  /** The models have prices for tools that their provider runs. */
+  readonly sellsServerTools?: boolean;
   /** Built-in providers, whose models the gateway's simulator answers for. */
   readonly providers?: readonly string[];
   /** The harness's providers get fields and tools that the gateway does not know. */
@@ -182,7 +182,7 @@ function wireOfPath(pathname: string): Wire | "count" {
   return pathname.includes("enerateContent") ? "gemini" : "converse";
 }
 
-function modelsFile(url: string, { models = [], sellsSearches }: HarnessOptions): Json {
+function modelsFile(url: string, { models = [], sellsServerTools }: HarnessOptions): Json {
   const tokens = Object.fromEntries(
     Object.entries(PRICES).map(([meter, nanos]) => [meter, String(Number(nanos) / 1_000)]),
   );
@@ -202,7 +202,7 @@ function modelsFile(url: string, { models = [], sellsSearches }: HarnessOptions)
         input_modalities: ["text", "image", "file"],
         supported: ["tools", "parallel_tools", "structured_output", "reasoning", "vision"],
         wires: [wire],
-        pricing: { tokens, fees: sellsSearches === true ? SEARCH_FEES[wire] : undefined },
+        pricing: { tokens, fees: sellsServerTools === true ? TOOL_FEES[wire] : undefined },
       })),
       ...WIRES.map((wire) => ({
         id: expensiveModelOn(wire),

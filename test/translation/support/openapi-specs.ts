@@ -38,20 +38,43 @@ export function loadSpecs(): OpenApiSpecs {
     request: {
       chat: openai("CreateChatCompletionRequest", "closed"),
       responses: withPreprocessing(withItemIds, openai("CreateResponse", "closed")),
-      messages: anthropic("CreateMessageParams", "closed"),
+      messages: betaOf(
+        anthropic("CreateMessageParams", "closed"),
+        anthropic("BetaCreateMessageParams", "closed"),
+      ),
       gemini: (value) => gemini("GenerateContentRequest", value),
       converse: validateConverseRequest,
     },
     reply: {
       chat: withPreprocessing(withoutPosternFields, openai("CreateChatCompletionResponse")),
       responses: withPreprocessing(withoutNulls, openai("Response")),
-      messages: withPreprocessing(withoutPosternFields, anthropic("Message")),
+      messages: withPreprocessing(
+        withoutPosternFields,
+        betaOf(anthropic("Message"), blocksOf(anthropic("BetaContentBlock"))),
+      ),
     },
     event: {
       chat: withPreprocessing(withoutNulls, openai("CreateChatCompletionStreamResponse")),
       responses: withPreprocessing(withoutNulls, openai("ResponseStreamEvent")),
-      messages: withPreprocessing(withoutPosternFields, anthropic("MessageStreamEvent")),
+      messages: withPreprocessing(
+        withoutPosternFields,
+        betaOf(anthropic("MessageStreamEvent"), anthropic("BetaMessageStreamEvent")),
+      ),
     },
+  };
+}
+
+/** MCP servers are a beta, with schemas of its own. */
+function betaOf(check: Validator, checkBeta: Validator): Validator {
+  const uses = /"mcp_(servers|tool_use|tool_result)"/;
+  return (value) => (uses.test(JSON.stringify(value)) ? checkBeta : check)(value);
+}
+
+/** Of a beta's message, only the blocks: its other fields are of other betas. */
+function blocksOf(check: Validator): Validator {
+  return (message) => {
+    const { content } = message as { readonly content: readonly unknown[] };
+    return content.flatMap((block) => check(block));
   };
 }
 

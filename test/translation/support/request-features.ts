@@ -525,13 +525,48 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
+    title: "code execution",
+    bodies: {
+      responses: { tools: [{ type: "code_interpreter", container: { type: "auto" } }] },
+      messages: { tools: [{ type: "code_execution_20250825", name: "code_execution" }] },
+    },
+  },
+  {
+    title: "MCP server",
+    bodies: {
+      responses: {
+        tools: [
+          {
+            type: "mcp",
+            server_label: "docs",
+            server_url: "https://mcp.example",
+            require_approval: "never",
+          },
+        ],
+      },
+      messages: {
+        mcp_servers: [{ type: "url", name: "docs", url: "https://mcp.example" }],
+        tools: [{ type: "mcp_toolset", mcp_server_name: "docs" }],
+      },
+    },
+  },
+  {
+    title: "fetching of pages",
+    bodies: { messages: { tools: [{ type: "web_fetch_20250910", name: "web_fetch" }] } },
+  },
+  {
     title: "tool that the client runs",
     bodies: { messages: { tools: [{ type: "bash_20250124", name: "bash" }] } },
   },
   {
-    title: "other server tool",
+    title: "MCP server whose calls need approval",
     bodies: {
       responses: { tools: [{ type: "mcp", server_label: "a", server_url: "https://a.example" }] },
+    },
+  },
+  {
+    title: "other server tool",
+    bodies: {
       messages: { tools: [{ type: "advisor_20260301", name: "advisor", model: "claude" }] },
     },
   },

@@ -25,7 +25,7 @@ import {
 
 let harness: Harness;
 beforeAll(async () => {
-  harness = await startHarness({ sellsSearches: true });
+  harness = await startHarness({ sellsServerTools: true });
 });
 afterEach(() => {
   harness.providerResponse = undefined;

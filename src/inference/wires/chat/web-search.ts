@@ -9,15 +9,17 @@ import { addFieldLoss } from "../../canonical/loss.ts";
 import type { CanonicalRequest } from "../../canonical/request.ts";
 import type { SearchReplyForm, SearchRequestForm, WebSearch } from "../../canonical/web-search.ts";
 import {
-  addSearchHintLoss,
-  addSearchLoss,
   otherSearchFields,
   readContextSize,
   readDomains,
   readLocation,
+} from "../search-settings.ts";
+import {
+  addSettingHintLoss,
+  addSettingLoss,
   withNativeField,
   withoutTool,
-} from "../search-settings.ts";
+} from "../server-tool-fields.ts";
 
 const OPTIONS = "web_search_options";
 const OPENROUTER_TOOL = "openrouter:web_search";
@@ -35,19 +37,19 @@ export const chatSearch: SearchRequestForm = {
     if (tool?.type === "native") {
       const path = `${tool.path ?? "tools"}.parameters`;
       const parameters = optionalObject(tool.value["parameters"], path) ?? {};
-      return { search: readParameters(parameters, path), rest: withoutTool(request, tool) };
+      return { tool: readParameters(parameters, path), rest: withoutTool(request, tool) };
     }
     const { native } = request;
     const value = native?.wire === "chat" ? native.fields[OPTIONS] : undefined;
     const options = optionalObject(value, OPTIONS);
-    return options && { search: readOptions(options), rest: withoutOptions(request) };
+    return options && { tool: readOptions(options), rest: withoutOptions(request) };
   },
-  write(request, search, { abilities }, losses) {
-    if (abilities?.webSearchOptions !== true) return undefined;
+  isOfferedBy: ({ abilities }) => abilities?.webSearchOptions === true,
+  write(request, search, _target, losses) {
     const { allowedDomains, blockedDomains, maxUses, contextSize, isRequired } = search;
     for (const one of [allowedDomains, blockedDomains])
-      addSearchLoss(losses, one, "This provider cannot restrict a search to domains.");
-    addSearchHintLoss(losses, maxUses);
+      addSettingLoss(losses, one, "This provider cannot restrict a search to domains.");
+    addSettingHintLoss(losses, maxUses);
     if (isRequired === true)
       addFieldLoss(losses, request, "toolChoice", "This provider cannot require a search.");
     const options = {

@@ -1,34 +1,23 @@
 // Grounding with Google Search: a tool without settings, and metadata of the reply.
 import { arrayIn, isObject, objectIn, stringIn } from "../../../base/json.ts";
-import { addFieldLoss, addLoss } from "../../canonical/loss.ts";
 import type {
   SearchReplyForm,
   SearchRequestForm,
   SearchSource,
 } from "../../canonical/web-search.ts";
-import { addSearchHintLoss, addSearchLoss, withTool } from "../search-settings.ts";
-import { isThirdGeneration } from "./request/model-generation.ts";
+import { addSettingHintLoss, addSettingLoss } from "../server-tool-fields.ts";
+import { withServerTool } from "./server-tools.ts";
 
 export const geminiSearch: SearchRequestForm = {
   write(request, search, target, losses) {
-    const { allowedDomains, blockedDomains, isRequired } = search;
+    const { allowedDomains, blockedDomains } = search;
     for (const one of [search.location, search.contextSize, search.maxUses])
-      addSearchHintLoss(losses, one);
+      addSettingHintLoss(losses, one);
     for (const one of [allowedDomains, blockedDomains])
-      addSearchLoss(losses, one, "This provider cannot restrict a search to domains.");
-    if (isRequired === true)
-      addFieldLoss(losses, request, "toolChoice", "This provider cannot require a search.");
-    // Gemini 3 can combine them if the client sends the provider's own parts back, which other APIs do not have.
-    if (request.tools !== undefined && request.tools.length > 0) {
-      addLoss(losses, search.path, "This provider does not combine web search with other tools.");
-      return request;
-    }
-    const isJson = request.output !== undefined && request.output.type !== "text";
-    if (isJson && !isThirdGeneration(target)) {
-      addLoss(losses, search.path, "This model does not combine web search with JSON output.");
-      return request;
-    }
-    return withTool(request, "gemini", "google_search", { googleSearch: {} });
+      addSettingLoss(losses, one, "This provider cannot restrict a search to domains.");
+    return withServerTool(request, { tool: search, title: "web search", target }, losses, {
+      googleSearch: {},
+    });
   },
 };
 

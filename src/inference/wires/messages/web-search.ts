@@ -7,22 +7,21 @@ import {
   stringIn,
   unknownFields,
 } from "../../../base/json.ts";
-import type { NativePart } from "../../canonical/parts.ts";
 import type {
   SearchReplyForm,
   SearchRequestForm,
   SearchSource,
 } from "../../canonical/web-search.ts";
+import { otherSearchFields, readDomains, readLocation, writeLocation } from "../search-settings.ts";
 import {
-  addSearchHintLoss,
-  addSearchLoss,
-  otherSearchFields,
-  readDomains,
-  readLocation,
+  addSettingHintLoss,
+  addSettingLoss,
+  findNativeTool,
+  isChosen,
   withTool,
   withoutTool,
-  writeLocation,
-} from "../search-settings.ts";
+} from "../server-tool-fields.ts";
+import { FOREIGN_USE, nativeBlock } from "./server-calls.ts";
 
 /** The version that every model takes; later ones run code to filter the results. */
 const TOOL_TYPE = "web_search_20250305";
@@ -34,20 +33,14 @@ const FIELDS: ReadonlySet<string> = new Set(
 
 export const messagesSearch: SearchRequestForm = {
   read(request) {
-    const tool = request.tools?.find(
-      (one) =>
-        one.type === "native" &&
-        one.wire === "messages" &&
-        /^web_search_\d{8}$/.test(String(one.value["type"])),
-    );
-    if (tool?.type !== "native") return undefined;
+    const tool = findNativeTool(request, "messages", /^web_search_\d{8}$/);
+    if (tool === undefined) return undefined;
     const { value, path = "tools" } = tool;
     const uses = optionalInteger(value["max_uses"], `${path}.max_uses`, 1, USES_MAX);
-    const { toolChoice } = request;
-    const isRequired = toolChoice?.type === "tool" && toolChoice.name === tool.name;
+    const isRequired = isChosen(request, tool);
     const rest = withoutTool(request, tool);
     return {
-      search: {
+      tool: {
         path,
         allowedDomains: readDomains(value["allowed_domains"], `${path}.allowed_domains`),
         blockedDomains: readDomains(value["blocked_domains"], `${path}.blocked_domains`),
@@ -61,9 +54,9 @@ export const messagesSearch: SearchRequestForm = {
   },
   write(request, search, _target, losses) {
     const { allowedDomains, blockedDomains, maxUses, isRequired } = search;
-    addSearchHintLoss(losses, search.contextSize);
+    addSettingHintLoss(losses, search.contextSize);
     if (allowedDomains !== undefined)
-      addSearchLoss(
+      addSettingLoss(
         losses,
         blockedDomains,
         "This provider does not accept allowed and blocked domains together.",
@@ -79,14 +72,6 @@ export const messagesSearch: SearchRequestForm = {
     return isRequired === true ? { ...sent, toolChoice: { type: "tool", name: NAME } } : sent;
   },
 };
-
-/** Marks searches of other providers, whose results Anthropic rejects because they are not encrypted. */
-const FOREIGN_ID_PREFIX = "srvtoolu_pst_";
-
-export function isForeignSearch(block: Readonly<Record<string, unknown>>): boolean {
-  const id = block["type"] === "server_tool_use" ? block["id"] : block["tool_use_id"];
-  return typeof id === "string" && id.startsWith(FOREIGN_ID_PREFIX);
-}
 
 export const messagesSearchReply: SearchReplyForm = {
   createReader() {
@@ -108,7 +93,7 @@ export const messagesSearchReply: SearchReplyForm = {
   },
   writeCall({ queries, sources }, id) {
     const caller = { type: "direct" };
-    const use = FOREIGN_ID_PREFIX + id;
+    const use = FOREIGN_USE + id;
     const results = sources.map(({ url, title }) => ({
       type: "web_search_result",
       url,
@@ -117,18 +102,14 @@ export const messagesSearchReply: SearchReplyForm = {
       page_age: null,
     }));
     return [
-      block({
+      nativeBlock({
         type: "server_tool_use",
         id: use,
         name: NAME,
         input: { query: queries.join("; ") },
         caller,
       }),
-      block({ type: "web_search_tool_result", tool_use_id: use, content: results, caller }),
+      nativeBlock({ type: "web_search_tool_result", tool_use_id: use, content: results, caller }),
     ];
   },
 };
-
-function block(value: NativePart["value"]): NativePart {
-  return { type: "native", wire: "messages", value };
-}

@@ -17,22 +17,28 @@ import type {
   WebSearch,
 } from "../../canonical/web-search.ts";
 import {
-  addSearchHintLoss,
-  addSearchLoss,
   otherSearchFields,
   readContextSize,
   readDomains,
   readLocation,
-  withNativeField,
-  withTool,
-  withoutTool,
   writeLocation,
 } from "../search-settings.ts";
+import {
+  addSettingHintLoss,
+  addSettingLoss,
+  findNativeTool,
+  isChosen,
+  withNativeField,
+  withTool,
+  withoutIncluded,
+  withoutNativeFields,
+  withoutTool,
+} from "../server-tool-fields.ts";
 
 const TYPE = /^web_search(_preview)?(_\d{4}_\d\d_\d\d)?$/;
 const LIMIT = "max_tool_calls";
 const LIMIT_MAX = 1_000_000;
-const INCLUDE_SOURCES = "web_search_call.action.sources";
+const SOURCES = "web_search_call.action.sources";
 const FIELDS: ReadonlySet<string> = new Set(
   "type filters search_context_size user_location".split(" "),
 );
@@ -40,25 +46,23 @@ const FILTERS: ReadonlySet<string> = new Set(["allowed_domains", "excluded_domai
 
 export const responsesSearch: SearchRequestForm = {
   read(request) {
-    const tool = request.tools?.find(
-      (one) =>
-        one.type === "native" && one.wire === "responses" && TYPE.test(String(one.value["type"])),
-    );
-    if (tool?.type !== "native") return undefined;
+    const tool = findNativeTool(request, "responses", TYPE);
+    if (tool === undefined) return undefined;
     const limit = readLimit(request);
     const maxUses = limit === undefined ? undefined : { value: limit, path: LIMIT };
     const isRequired = isChosen(request, tool);
-    const rest = withoutTool(withoutSettings(request), tool);
+    const settled = withoutIncluded(withoutNativeFields(request, "responses", [LIMIT]), SOURCES);
+    const rest = withoutTool(settled, tool);
     return {
-      search: { ...readTool(tool), isRequired, maxUses },
+      tool: { ...readTool(tool), isRequired, maxUses },
       rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
     };
   },
   write(request, search, { provider }, losses) {
     const { allowedDomains, blockedDomains, maxUses, contextSize, isRequired } = search;
     const isXai = provider === "xai";
-    if (isXai) for (const one of [search.location, contextSize]) addSearchHintLoss(losses, one);
-    else addSearchLoss(losses, blockedDomains, "This provider does not support blocked domains.");
+    if (isXai) for (const one of [search.location, contextSize]) addSettingHintLoss(losses, one);
+    else addSettingLoss(losses, blockedDomains, "This provider does not support blocked domains.");
     const filters = {
       allowed_domains: allowedDomains?.value,
       excluded_domains: isXai ? blockedDomains?.value : undefined,
@@ -98,28 +102,10 @@ function readTool({ value, path = "tools" }: NativeTool): WebSearch {
   };
 }
 
-// The limit counts the calls of all tools that the provider runs; a translated request has no other than the search.
+// The limit counts the calls of all tools that the provider runs. Of those, only a search takes a limit at other providers.
 function readLimit({ native }: CanonicalRequest): number | undefined {
   const value = native?.wire === "responses" ? native.fields[LIMIT] : undefined;
   return optionalInteger(value, LIMIT, 1, LIMIT_MAX);
-}
-
-/** Sources are written whether they are asked for or not. */
-function withoutSettings(request: CanonicalRequest): CanonicalRequest {
-  if (request.native?.wire !== "responses") return request;
-  const { [LIMIT]: _limit, include, ...fields } = request.native.fields;
-  const included = arrayIn(include).filter((one) => one !== INCLUDE_SOURCES);
-  const kept = included.length === 0 ? fields : { ...fields, include: included };
-  const native = { wire: "responses", fields: kept } as const;
-  return { ...request, native: Object.keys(kept).length === 0 ? undefined : native };
-}
-
-function isChosen({ toolChoice: choice }: CanonicalRequest, { value }: NativeTool): boolean {
-  return (
-    choice?.type === "native" &&
-    choice.wire === "responses" &&
-    choice.value["type"] === value["type"]
-  );
 }
 
 export const responsesSearchReply: SearchReplyForm = {

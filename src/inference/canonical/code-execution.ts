@@ -1,0 +1,20 @@
+// Code that the model writes and the provider runs in a container of its own, without the caller's files.
+import type {
+  ServerToolDefinition,
+  ServerToolReplyForm,
+  ServerToolRequestForm,
+} from "./server-tool.ts";
+
+export interface CodeRun {
+  readonly code: string;
+  readonly output: string;
+  /** What the code wrote to the error output, or why it did not run. */
+  readonly error: string;
+  readonly isFailed: boolean;
+}
+
+export type CodeRequestForm = ServerToolRequestForm<ServerToolDefinition>;
+export type CodeReplyForm = ServerToolReplyForm<CodeRun>;
+
+/** Begins the container's name of a run at another provider, for APIs that name one. OpenAI has no such container. */
+export const FOREIGN_CONTAINER = "cntr_pst_";
