@@ -185,7 +185,18 @@ export function toModelRecord(
   };
 }
 
+// Cards are immutable, and lists of all models are public: without this cache a list costs milliseconds of CPU.
+const pricings = new WeakMap<PriceCard, z.infer<typeof Pricing>>();
+
 function pricingOf(card: PriceCard): z.infer<typeof Pricing> {
+  const cached = pricings.get(card);
+  if (cached !== undefined) return cached;
+  const pricing = toPricing(card);
+  pricings.set(card, pricing);
+  return pricing;
+}
+
+function toPricing(card: PriceCard): z.infer<typeof Pricing> {
   const tiers = card.tiers.map((tier) => ({
     above_input_tokens: tier.aboveInputTokens,
     prices: usdPrices(tier.rates),

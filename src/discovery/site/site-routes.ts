@@ -10,7 +10,7 @@ import { prefersMarkdown } from "../accept.ts";
 import { agentLinks } from "../agents/catalogs.ts";
 import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
 import { searchIndex } from "./search-index.ts";
-import { findEntries } from "./search.ts";
+import { findEntries, type SearchEntry } from "./search.ts";
 import { siteHeaders } from "./site-frame.tsx";
 import { SITE_IMAGES } from "./site-images.ts";
 import { renderSitePage } from "./site-page.tsx";
@@ -95,6 +95,9 @@ function pageRoutes(findDocuments: (slug: string) => Promise<PageDocuments>): re
 
 function searchRoutes(getSite: () => Promise<Site>): readonly Route[] {
   let index: CachedDocument | undefined;
+  let cachedEntries: readonly SearchEntry[] | undefined;
+  // Reads the text of all pages.
+  const entriesOf = (site: Site): readonly SearchEntry[] => (cachedEntries ??= searchIndex(site));
   return [
     publicRoute({
       ...COMMON,
@@ -107,7 +110,7 @@ function searchRoutes(getSite: () => Promise<Site>): readonly Route[] {
       },
       faults: [],
       run: async ({ headers }) => {
-        index ??= cachedDocument(JSON.stringify(searchIndex(await getSite())), "application/json");
+        index ??= cachedDocument(JSON.stringify(entriesOf(await getSite())), "application/json");
         return respondWithDocument(index, headers);
       },
     }),
@@ -121,15 +124,14 @@ function searchRoutes(getSite: () => Promise<Site>): readonly Route[] {
       faults: ["invalid_request"],
       run: async ({ query, headers }) => {
         const site = await getSite();
-        const page = { slug: "search", markdown: resultsMarkdown(site, query.q ?? "") };
+        const page = { slug: "search", markdown: resultsMarkdown(entriesOf(site), query.q ?? "") };
         return respondWithDocument(htmlDocument(renderSitePage(site, page)), headers);
       },
     }),
   ];
 }
 
-function resultsMarkdown(site: Site, query: string): string {
-  const entries = searchIndex(site);
+function resultsMarkdown(entries: readonly SearchEntry[], query: string): string {
   const found = query.trim() === "" ? entries : findEntries(entries, query);
   const lines = found.map(({ title, url, section }) => `- [${title}](${url}) · ${section}`);
   const heading = query.trim() === "" ? "All pages" : `${found.length} results`;
