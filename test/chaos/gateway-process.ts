@@ -8,8 +8,8 @@ import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 
 export interface GatewayProcess {
   readonly url: string;
-  /** Kills the process and starts it again. */
-  readonly restart: (limits?: ProcessLimits) => Promise<void>;
+  /** Kills the process and starts it again, with the limits that are found in between. */
+  readonly restart: (findLimits?: () => ProcessLimits) => Promise<void>;
   /** Resolves when `/readyz` says that the store cannot be used. */
   readonly becomesUnready: () => Promise<void>;
   /** Drains it; resolves with its exit code. */
@@ -50,10 +50,10 @@ export async function startGatewayProcess(
   let running = await start();
   return {
     url,
-    restart: async (limits) => {
+    restart: async (findLimits) => {
       running.process.kill("SIGKILL");
       await running.exitCode;
-      running = await start(limits);
+      running = await start(findLimits?.());
     },
     becomesUnready: async () => {
       await eventually(async () => (await fetch(`${url}/readyz`)).status === 503);
