@@ -3,6 +3,7 @@
 // before it serves a call on its hold: the credits may have been spent by others.
 
 import { type Db, isUnavailable } from "../store/db.ts";
+import type { OpenHold } from "./decide.ts";
 import { heartbeat } from "./ledger.ts";
 
 /** Shorter than the silence after which a process counts as dead. */
@@ -17,7 +18,7 @@ export interface Lease {
   /** Writes a heartbeat; false if another process took the name. */
   readonly renew: () => Promise<boolean>;
   /** Whether the store still has the hold, under a renewed lease. */
-  readonly confirmHold: (id: string) => Promise<boolean>;
+  readonly confirmHold: (hold: Pick<OpenHold, "id" | "accountId">) => Promise<boolean>;
 }
 
 export interface LeaseDeps {
@@ -58,14 +59,14 @@ export function createLease(deps: LeaseDeps): Lease {
   return {
     term: () => (isShared && isExpired() ? 0 : currentTerm),
     renew: renewOnce,
-    confirmHold: async (id) => {
+    confirmHold: async ({ id, accountId }) => {
       if (!isShared) return true;
       for (let attempt = 0; attempt < RETRIES_MAX; attempt++) {
         try {
           if (!(await renewOnce())) return false;
           const row = await db.get(
-            "select id from hold where id = ? and process = ? and epoch = ?",
-            [id, process, epoch],
+            "select id from hold where id = ? and account_id = ? and process = ? and epoch = ?",
+            [id, accountId, process, epoch],
           );
           // The lease may have expired while the store was asked.
           if (!isExpired()) return row !== undefined;

@@ -212,7 +212,7 @@ async function runCall(
       await settle(0n, false);
       throw new Fault("upstream_error", "the provider failed");
     }
-    if (lease.term() !== leaseTerm && !(await lease.confirmHold(id))) {
+    if (lease.term() !== leaseTerm && !(await lease.confirmHold(owner))) {
       await settle(0n, false);
       throw new Fault("overloaded", "suspended");
     }

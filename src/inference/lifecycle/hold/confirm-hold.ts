@@ -11,7 +11,8 @@ export function confirmHold(
 ): true | Promise<boolean> {
   // A hold of zero reserves nothing that others could spend.
   if (hold.amount === 0n || hold.leaseTerm === lease.term()) return true;
-  return lease.confirmHold(input.requestId).then((isHeld) => {
+  const { requestId: id, caller } = input;
+  return lease.confirmHold({ id, accountId: caller.accountId }).then((isHeld) => {
     const term = isHeld ? lease.term() : 0;
     hold.leaseTerm = term;
     return term !== 0;
