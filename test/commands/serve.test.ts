@@ -4,7 +4,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { connect } from "node:net";
 import { isLoopbackHost } from "../../src/base/network/loopback.ts";
 import { eventually } from "../support/eventually.ts";
-import { createTempFolder, runPostern, startPostern, stopPostern, stopAll } from "./run-postern.ts";
+import {
+  createTempFolder,
+  type RunningProcess,
+  runPostern,
+  startPostern,
+  stopPostern,
+  stopAll,
+} from "./run-postern.ts";
 
 /** A start compared with a run of `--version`, which loads nothing: both are slower on a busy machine. */
 const STARTUP_RATIO_MAX = 6;
@@ -20,10 +27,59 @@ const tempFolder = createTempFolder();
 beforeAll(async () => {
   await runPostern(["migrate"], tempFolder.settings);
 });
-afterEach(stopAll);
 afterAll(tempFolder.remove);
 
+describe("a process that serves", () => {
+  let running: RunningProcess;
+  beforeAll(async () => {
+    running = await startPostern([], tempFolder.settings);
+  });
+  afterAll(stopAll);
+
+  const checkHealth = () =>
+    runPostern(["healthcheck"], {
+      ...tempFolder.settings,
+      POSTERN_PORT: new URL(running.url).port,
+    });
+
+  test("responds to postern healthcheck", async () => {
+    const { code, stdout } = await checkHealth();
+    expect([code, stdout]).toEqual([0, `${running.url}/healthz responded with 200\n`]);
+  });
+
+  test("keeps its data folder from another process", async () => {
+    const { code, stderr } = await runPostern(["serve"], tempFolder.settings);
+    expect(code).toBe(1);
+    expect(stderr).toContain("is in use by another Postern");
+    expect(stderr).not.toContain("    at ");
+    expect((await fetch(`${running.url}/readyz`)).status).toBe(200);
+  });
+
+  test("keeps its port from another process", async () => {
+    const other = createTempFolder();
+    const { port } = new URL(running.url);
+    const second = await startPostern(["serve"], { ...other.settings, POSTERN_PORT: port }).then(
+      () => "it listens on the same port",
+      (error: Error) => error.message,
+    );
+    expect(second).toMatch(/port \d+ of 127\.0\.0\.1 is in use/);
+    other.remove();
+  });
+
+  test("leaves nothing running when it is killed, and postern healthcheck fails", async () => {
+    running.process.kill("SIGKILL");
+    await running.exited;
+    expect(await fetch(running.url).then(String, () => "connection refused")).toBe(
+      "connection refused",
+    );
+    const { code, stderr } = await checkHealth();
+    expect([code, stderr]).toEqual([1, expect.stringContaining("does not respond")]);
+  });
+});
+
 describe("postern serve", () => {
+  afterEach(stopAll);
+
   test("responds soon after its start", async () => {
     let lowestRatio = Infinity;
     for (let start = 0; start < STARTS_MAX && lowestRatio >= STARTUP_RATIO_MAX; start++) {
@@ -41,19 +97,6 @@ describe("postern serve", () => {
       lowestRatio = Math.min(lowestRatio, ms / versionMs);
     }
     expect(lowestRatio).toBeLessThan(STARTUP_RATIO_MAX);
-  });
-
-  test("responds to postern healthcheck while it runs", async () => {
-    const running = await startPostern([], tempFolder.settings);
-    const settings = { ...tempFolder.settings, POSTERN_PORT: new URL(running.url).port };
-    const whileRunning = await runPostern(["healthcheck"], settings);
-    expect([whileRunning.code, whileRunning.stdout]).toEqual([
-      0,
-      `${running.url}/healthz responded with 200\n`,
-    ]);
-    await stopPostern(running);
-    const { code, stderr } = await runPostern(["healthcheck"], settings);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("does not respond")]);
   });
 
   test("drains on SIGTERM: /readyz says 503, new work is refused, open work finishes, exit code 0", async () => {
@@ -135,38 +178,6 @@ describe("postern serve", () => {
       return running.process.exitCode !== null;
     });
     expect((await running.exited).code).toBe(0);
-  });
-
-  test("leaves nothing running when the process that was started is killed", async () => {
-    const running = await startPostern(["serve"], tempFolder.settings);
-    running.process.kill("SIGKILL");
-    await running.exited;
-    expect(await fetch(running.url).then(String, () => "connection refused")).toBe(
-      "connection refused",
-    );
-  }, 120_000);
-
-  test("refuses a data folder that another process uses", async () => {
-    const running = await startPostern(["serve"], tempFolder.settings);
-    const { code, stderr } = await runPostern(["serve"], tempFolder.settings);
-    expect(code).toBe(1);
-    expect(stderr).toContain("is in use by another Postern");
-    expect(stderr).not.toContain("    at ");
-    expect((await fetch(`${running.url}/readyz`)).status).toBe(200);
-    await stopPostern(running);
-  });
-
-  test("refuses a port that is in use", async () => {
-    const running = await startPostern(["serve"], tempFolder.settings);
-    const other = createTempFolder();
-    const { port } = new URL(running.url);
-    const second = await startPostern(["serve"], { ...other.settings, POSTERN_PORT: port }).then(
-      () => "it listens on the same port",
-      (error: Error) => error.message,
-    );
-    expect(second).toMatch(/port \d+ of 127\.0\.0\.1 is in use/);
-    other.remove();
-    await stopPostern(running);
   });
 
   test("refuses a POSTERN_HOST that is not an address of this machine", async () => {
