@@ -11,6 +11,7 @@ import {
 import { readReport } from "../../../src/operator/report/report.ts";
 import { readTransferSums } from "../../../src/operator/report/transfer-sums.ts";
 import { migrate } from "../../../src/store/migrate.ts";
+import { ALL_TRANSFERS } from "../../ledger/fixtures.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import {
   NANO_PER_CENT,
@@ -322,7 +323,7 @@ describeEachStore((kind, open) => {
         `select cast(coalesce(sum(case when kind = 'usage' then amount else 0 end), 0) as text) as spent,
            cast(coalesce(sum(case when id like '%.beyond' then 0 when from_account = 'system:refund_expense' then amount
              when to_account = 'system:refund_expense' then -amount else 0 end), 0) as text) as borne
-         from transfer where account_id = ? and from_account not like '%:promo'`,
+         from ${ALL_TRANSFERS} where account_id = ? and from_account not like '%:promo'`,
         [accountId],
       );
       return { spent: BigInt(String(row?.["spent"])), borne: BigInt(String(row?.["borne"])) };
