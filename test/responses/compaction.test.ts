@@ -64,7 +64,16 @@ for (const store of STORE_KINDS) {
         const postern = { compaction: "summary" };
         const compacted = await compact({ model, ...REQUEST, postern });
         expect(compacted["object"]).toBe("response.compaction");
-        expect((compacted["usage"] as Json)["cost"]).toBeGreaterThan(0);
+        // The tokens of the call that wrote the summary, which it charges for.
+        const usage = compacted["usage"] as Json;
+        expect([usage["input_tokens"], usage["output_tokens"], usage["cost"]]).toEqual(
+          [0, 1, 2].map(() => expect.any(Number)),
+        );
+        expect(Number(usage["input_tokens"])).toBeGreaterThan(0);
+        expect(usage["total_tokens"]).toBe(
+          Number(usage["input_tokens"]) + Number(usage["output_tokens"]),
+        );
+        expect(usage["cost"]).toBeGreaterThan(0);
         const output = outputOf(compacted);
         expect(output.map(({ type }) => type)).toEqual(["message", "compaction"]);
         expect([output[0]?.["status"], Array.isArray(output[0]?.["content"])]).toEqual([

@@ -207,6 +207,14 @@ describe("parallel calls on Bedrock", () => {
   });
 });
 
+test("a safety identifier is the user of a Messages request, and is dropped beside another user", () => {
+  const written = (more: Json) =>
+    OUTBOUND_WIRES.messages.writeRequest(readChat({ safety_identifier: "u1", ...more }), CLAUDE);
+  expect(written({}).body["metadata"]).toEqual({ user_id: "u1" });
+  expect(written({ user: "u2" }).body["metadata"]).toEqual({ user_id: "u2" });
+  expect(written({ user: "u2" }).losses).toMatchObject([{ path: "safety_identifier", hint: true }]);
+});
+
 describe("arguments of several calls in one text", () => {
   const ARGUMENTS = `{"a":"}{"}{"b":[1,{"c":2}]} {"d":3}`;
   const SPLIT = [`{"a":"}{"}`, `{"b":[1,{"c":2}]}`, `{"d":3}`];

@@ -151,6 +151,19 @@ test.each([
   expect(provider.requests).toHaveLength(0);
 });
 
+test("refuses to generate images, whose price depends on another model", async () => {
+  await open();
+  const response = await send([{ type: "image_generation" }]);
+  expect([response.status, errorOf(await response.json())]).toEqual([
+    400,
+    expect.objectContaining({
+      param: "tools",
+      message: expect.stringContaining("The price of this `tools` is not known"),
+    }),
+  ]);
+  expect(provider.requests).toHaveLength(0);
+});
+
 test("refuses OpenAI's tools at Azure, whose prices differ", async () => {
   await open();
   const tools = ["web_search", "file_search", "code_interpreter", "mcp", "computer_use_preview"];
