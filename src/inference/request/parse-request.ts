@@ -64,14 +64,14 @@ export function parseRequest(
   const gatewayFields = gatewayFieldsOf(api, json);
   const model = readModel(json);
   validateContent(api, json);
-  const limitFields = purpose === "count" ? [] : OUTPUT_LIMIT_FIELDS[api];
-  const limits = limitFields.flatMap(
-    (field) => optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS) ?? [],
-  );
-  if (api === "messages" && purpose === "call" && limits.length === 0)
+  let outputMax: number | undefined;
+  for (const field of purpose === "count" ? [] : OUTPUT_LIMIT_FIELDS[api]) {
+    const limit = optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS);
+    if (limit !== undefined) outputMax = Math.max(outputMax ?? limit, limit);
+  }
+  if (api === "messages" && purpose === "call" && outputMax === undefined)
     throw invalid("max_tokens", "`max_tokens` is required on POST /v1/messages.");
   const choices = api === "chat" ? (optionalInteger(json["n"], "n", 1, MAX_CHOICES) ?? 1) : 1;
-  if (api === "responses") optionalBoolean(json["background"], "background");
   const isStream = api !== "embeddings" && optionalBoolean(json["stream"], "stream") === true;
   const options = json["stream_options"];
   return {
@@ -84,7 +84,7 @@ export function parseRequest(
     model,
     stream: isStream,
     wantsUsage: isObject(options) && options["include_usage"] === true,
-    outputMax: api === "embeddings" ? 0 : maxOf(limits),
+    outputMax: api === "embeddings" ? 0 : outputMax,
     choices,
     serviceTier: optionalString(json["service_tier"], "service_tier"),
     speed: optionalString(json["speed"], "speed"),
@@ -136,8 +136,5 @@ function validateContent(api: Api, json: JsonObject): void {
     throw invalid("input", "`input` must be a string or an array.");
   if (api === "responses" && input === undefined && json["prompt"] === undefined)
     throw invalid("input", "`input` is required.");
-}
-
-function maxOf(numbers: readonly number[]): number | undefined {
-  return numbers.length === 0 ? undefined : Math.max(...numbers);
+  if (api === "responses") optionalBoolean(json["background"], "background");
 }
