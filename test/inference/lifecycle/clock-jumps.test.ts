@@ -13,6 +13,7 @@ describeEachStore((kind) => {
     let offsetMs = 0;
     const jumping = await startGateway({ store: kind, now: () => Date.now() + offsetMs });
     const caller = await registerAccount(jumping);
+    // Limits of streams are checked once a second, so the stream takes longer than that.
     const response = await fetch(`${jumping.url}/v1/chat/completions`, {
       method: "POST",
       headers: caller.headers,
@@ -20,7 +21,7 @@ describeEachStore((kind) => {
         model: "sim/echo",
         stream: true,
         max_tokens: 60,
-        messages: [{ role: "user", content: "[[sim: tokens=40 pace=20]] hello" }],
+        messages: [{ role: "user", content: "[[sim: tokens=50 pace=50]] hello" }],
       }),
     });
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
