@@ -38,6 +38,7 @@ import ledgerCheckpoint from "./migrations/0032-ledger-checkpoint.sql" with { ty
 import chargeHours from "./migrations/0033-charge-hours.sql" with { type: "text" };
 import binaryResponses from "./migrations/0034-binary-responses.sql" with { type: "text" };
 import callCharges from "./migrations/0035-call-charges.sql" with { type: "text" };
+import largeRowsSqlite from "./migrations/0036-large-rows-sqlite.sql" with { type: "text" };
 
 /** Rebuilds tables: the statements of a store run in one transaction, because half of them cannot be repeated. */
 interface Rebuild {
@@ -81,6 +82,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = 
   ["0033-charge-hours", chargeHours],
   ["0034-binary-responses", binaryResponses],
   ["0035-call-charges", callCharges],
+  ["0036-large-rows", { sqlite: largeRowsSqlite, postgres: "" }],
 ];
 /** Names that older versions recorded, and their names today. */
 const RENAMED: ReadonlyMap<string, string> = new Map([
@@ -167,7 +169,8 @@ function assertKnownMigrations(applied: ReadonlySet<string>): void {
 }
 
 // `without rowid` stores SQLite rows in the tree of the primary key: one page to write per row instead of two. Tables to
-// which many accounts append are an exception (0029).
+// which many accounts append are an exception (0029). So are tables with large values (0036): to compare a key with that of a
+// row, SQLite reads the whole row from this tree.
 function toDialect(statement: string, kind: Db["kind"]): string {
   return kind === "sqlite" && statement.startsWith("create table")
     ? `${statement} without rowid`
