@@ -206,11 +206,20 @@ function receiveBody(
     return receiveAdmittedBody(handler, context, route, caller);
   deps.openCalls?.rejectIfFull(keyId);
   const admission = deps.overload?.admit(caller.accountId);
-  const receive = (): Promise<Uint8Array> => {
+  const receive = (signal?: AbortSignal): Promise<Uint8Array> => {
     context.isAdmitted = true;
+    if (signal?.aborted === true) throw leftQueue();
     return receiveAdmittedBody(handler, context, route, caller);
   };
-  return admission === undefined ? receive() : admission.then(receive);
+  if (admission === undefined) return receive();
+  // Read before the wait: a signal that is created after the client has left may never say so.
+  const { signal } = context.request;
+  return admission.then(() => receive(signal));
+}
+
+/** No client gets this fault. */
+function leftQueue(): Fault {
+  return new Fault("request_timeout", "the client left while its call was queued");
 }
 
 function receiveAdmittedBody(

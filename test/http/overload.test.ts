@@ -2,8 +2,13 @@
 
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
-import { createOverloadGuard, EVENT_LOOP } from "../../src/http/guards/overload.ts";
-import { bodyOf, postCall } from "../inference/support/harness.ts";
+import {
+  createOverloadGuard,
+  EVENT_LOOP,
+  type OverloadGuard,
+} from "../../src/http/guards/overload.ts";
+import { bodyOf, PATHS, postCall, usageRecordsOf } from "../inference/support/harness.ts";
+import { eventually } from "../support/eventually.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 
 type PerMs = Readonly<Record<string, number>>;
@@ -226,6 +231,36 @@ describe("a gateway with more calls than it can serve", () => {
     }
     await gateway.server.idle();
     expect(await gateway.server.db.all("select id from hold")).toEqual([]);
+    await gateway.stop();
+  });
+
+  test("does not run a call whose client has left the queue", async () => {
+    const admissions: (() => void)[] = [];
+    let finished = 0;
+    const overload: OverloadGuard = {
+      admit: () => new Promise((resolve) => admissions.push(resolve)),
+      finish: () => (finished += 1),
+    };
+    const gateway = await startGateway({ overload });
+    const account = await registerAccount(gateway);
+    const controllers = [new AbortController(), new AbortController()];
+    const calls = controllers.map(({ signal }) =>
+      gateway.server.handle(
+        new Request(gateway.url + PATHS.chat, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify(bodyOf("chat", "hello")),
+          signal,
+        }),
+        { address: () => "127.0.0.1", disableIdleTimeout: () => {} },
+      ),
+    );
+    await eventually(() => admissions.length === calls.length);
+    controllers[0]?.abort();
+    for (const admit of admissions) admit();
+    const statuses = (await Promise.all(calls)).map(({ status }) => status);
+    expect([statuses, finished]).toEqual([[408, 200], 2]);
+    expect(await usageRecordsOf(gateway.server.db, account.id)).toHaveLength(1);
     await gateway.stop();
   });
 });
