@@ -42,8 +42,7 @@ export interface InferDeps {
 export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
   rejectIfOftenAbandoned(deps.abandonedCalls, input);
   deps.tokenCounts.rejectIfExceeded(input.caller, input.now);
-  const parsing = parseCall(deps.parse, input);
-  const parsed = parsing instanceof Promise ? await parsing : parsing;
+  const parsed = await parseCall(deps.parse, input);
   if (parsed instanceof Response) return parsed;
   const routing = routeCall(deps.route, parsed);
   const routed = routing instanceof Promise ? await routing : routing;
