@@ -90,7 +90,7 @@ describe("mergePrices", () => {
     });
   });
 
-  test("believes two lists against one", () => {
+  test("takes the price of two lists against one", () => {
     const found = merged({
       genai: { input: "3", output: "10" },
       litellm: { input_cost_per_token: 2, output_cost_per_token: 10 },
@@ -108,7 +108,7 @@ describe("mergePrices", () => {
     ]);
   });
 
-  test("believes two lists against a higher price of a third", () => {
+  test("takes the price of two lists against a higher one of a third", () => {
     const found = merged({
       genai: { input: "2", output: "10" },
       litellm: { input_cost_per_token: 2, output_cost_per_token: 10 },
@@ -162,7 +162,7 @@ describe("mergePrices", () => {
       });
     });
 
-    test("stays a name, and is listed, if the price of the model is believed", () => {
+    test("stays a name, and is listed, if the price of the model is used", () => {
       expect(mergedNames(2, 1)).toEqual({
         rows: [["gpt-9", ["gpt-9-0801"], "2"]],
         disagreements: [["openai/gpt-9-0801", 2]],

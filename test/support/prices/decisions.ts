@@ -1,11 +1,11 @@
-// Whom to believe when price lists disagree, and which models to add that genai-prices lacks.
+// Which price list decides where they disagree, and which models to add that genai-prices lacks.
 
 import type { SourceName } from "./sources.ts";
 
 export interface Decision {
   readonly provider: string;
   readonly match: RegExp;
-  readonly believe: SourceName;
+  readonly source: SourceName;
   readonly reason: string;
 }
 
@@ -14,47 +14,47 @@ export const DECISIONS: readonly Decision[] = [
   {
     provider: "openrouter",
     match: /./,
-    believe: "genai-prices",
+    source: "genai-prices",
     reason:
       "OpenRouter's price depends on the host. The cost that its reply states is charged; the list only bounds it.",
   },
   {
     provider: "fireworks",
     match: /deepseek-v4-pro/,
-    believe: "genai-prices",
+    source: "genai-prices",
     reason: "LiteLLM lists Fireworks' price by parameter count; this model has a price of its own.",
   },
   {
     provider: "mistral",
     match: /^magistral-(small|medium)-latest$/,
-    believe: "litellm",
+    source: "litellm",
     reason: "The name now points to Mistral Small 4 and Mistral Medium 3.5, at their prices.",
   },
   {
     provider: "mistral",
     match: /^mistral-large-4$/,
-    believe: "genai-prices",
+    source: "genai-prices",
     reason:
       "Mistral's pricing page lists the lower price since 2026-10-29; LiteLLM has the one before.",
   },
   {
     provider: "mistral",
     match: /^mistral-medium-3-1$/,
-    believe: "genai-prices",
+    source: "genai-prices",
     reason:
       "Mistral Medium 3 and 3.1 keep their price; LiteLLM's row is that of `mistral-medium`, now 3.5.",
   },
   {
     provider: "xai",
     match: /^grok-code-fast-1$/,
-    believe: "genai-prices",
+    source: "genai-prices",
     reason:
       "LiteLLM has the price of the model that xAI answers this name with; that model is priced by its own name.",
   },
   {
     provider: "azure",
     match: /./,
-    believe: "genai-prices",
+    source: "genai-prices",
     reason:
       "The maker's list price is that of a global deployment; LiteLLM's is that of a regional one, 10% higher.",
   },

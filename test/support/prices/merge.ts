@@ -82,11 +82,11 @@ function mergeRow(
     if (!isSame(disagreement.price, own)) changes.set(meter, disagreement.price);
   }
   const agreeing = confirming.map(({ source }) => source);
-  const believed = changes.size === 0 ? [] : disputing.map(({ source }) => source);
+  const disagreeing = changes.size === 0 ? [] : disputing.map(({ source }) => source);
   return {
     ...row,
     pricing: row.pricing.map((pricing) => (pricing === step ? withRates(step, changes) : pricing)),
-    sources: [...row.sources, ...agreeing, ...believed],
+    sources: [...row.sources, ...agreeing, ...disagreeing],
   };
 }
 
@@ -136,7 +136,7 @@ function judge(
   const decision = DECISIONS.find(
     ({ provider, match }) => provider === row.provider && match.test(row.slug ?? row.name),
   );
-  const decided = all.find(([source]) => source === decision?.believe)?.[1];
+  const decided = all.find(([source]) => source === decision?.source)?.[1];
   const majority = all.find(([source, price]) =>
     all.some(([other, same]) => other !== source && isSame(price, same)),
   )?.[1];
