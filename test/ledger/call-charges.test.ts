@@ -18,7 +18,7 @@ import { describeEachStore, openStore, type TestStore } from "../support/stores/
 import { ALL_TRANSFERS, openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(60_000);
+setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 
@@ -77,7 +77,8 @@ describeEachStore((kind) => {
 
   test("lists every transfer once directly after a call, whatever the size of a page", async () => {
     const first = await call("a", 100n);
-    const free = await call("a", 0n, NOW + 1);
+    // A call at no cost has a record and no transfer.
+    await call("a", 0n, NOW + 1);
     const split = await call("a", 270n, NOW + 2);
     await call("b", 10n, NOW + 3);
     const expected = [
@@ -90,7 +91,6 @@ describeEachStore((kind) => {
     ];
     for (const limit of [1, 2, 3, 4, 100]) expect(await listAll("a", limit)).toEqual(expected);
     expect(await store.db.all("select id from transfer where kind = 'usage'")).toEqual([]);
-    expect(free).not.toBe("");
     const { checked } = await verifyLedger(store.db);
     expect(checked).toMatchObject({ transfers: 9, usageRecords: 4 });
   });
