@@ -92,19 +92,19 @@ const RULES = `## Rules
 - **Programs that call tools** (\`programmatic_tool_calling\`) are left out: the model calls the tools itself, and the program is
   listed as dropped. Calls that a program made stay in the conversation.
 - **Web search** runs at the provider of the model: \`web_search\` of OpenAI and xAI, \`web_search_…\` of Anthropic, \`web_search_options\`
-  and \`openrouter:web_search\` on Chat Completions, and grounding with Google Search stand for each other. You pay the price that
+  and \`openrouter:web_search\` on Chat Completions, and grounding with Google Search are translated into each other. You pay the price that
   this provider charges for each search. Postern translates allowed and blocked domains, the limit of uses, the user's
   location and the context size where the provider has them. Domains that a provider cannot respect are a 400, and so is
   \`external_web_access: false\`. Gemini does not combine a search with functions here.
 - **Searches in replies** have the form of your API: \`web_search_call\` items on Responses, \`server_tool_use\` and
   \`web_search_tool_result\` blocks on Messages, citations on all three. A search at Google comes after the text, because
   Google reports it there. Searches and citations of another provider that you send back are dropped; the text stays.
-- **Code that the provider runs**: \`code_interpreter\` of OpenAI and xAI, \`code_execution_…\` of Anthropic and Gemini's code execution stand for
-  each other. You pay what the provider charges for it. Files in a container and network access for code are a 400. Runs in replies
+- **Code that the provider runs**: \`code_interpreter\` of OpenAI and xAI, \`code_execution_…\` of Anthropic and Gemini's code execution are
+  translated into each other. You pay what the provider charges for it. Files in a container and network access for code are a 400. Runs in replies
   have the form of your API, with code and output: \`code_interpreter_call\` on Responses, \`server_tool_use\` and
   \`code_execution_tool_result\` on Messages. An image that code made is listed as dropped.
-- **MCP servers**: tools of type \`mcp\` with a \`server_url\` (OpenAI, xAI) and Anthropic's \`mcp_servers\` with \`mcp_toolset\` stand for each other,
-  with tokens, allowed tools and calls. Anthropic asks for no approval of calls, so it needs \`require_approval: "never"\`; OpenAI has no
+- **MCP servers**: tools of type \`mcp\` with a \`server_url\` (OpenAI, xAI) and Anthropic's \`mcp_servers\` with \`mcp_toolset\` are translated into each
+  other, with tokens, allowed tools and calls. Anthropic asks for no approval of calls, so it needs \`require_approval: "never"\`; OpenAI has no
   list of disabled tools. Connectors of OpenAI and other headers than a bearer token are a 400.
 - **Fetching of pages**: \`web_fetch_…\` of Anthropic becomes Gemini's URL context, unless it is restricted to domains.
 - **Calls of such tools that you send back** to another provider are dropped and listed; the text that the model wrote from them stays.

@@ -489,7 +489,7 @@ describe("a compaction that only OpenAI can read", () => {
   const sendItems = (input: readonly Json[]) =>
     callApi(harness, "responses", { ...minimalBody("responses", "messages", ""), input });
 
-  test("is left out after the conversation that it stands for", async () => {
+  test("is left out after the conversation that it summarizes", async () => {
     const { status, headers } = await sendItems([
       user("one"),
       { role: "assistant", content: "two" },
