@@ -1,5 +1,5 @@
-// What calls were charged. The transfers of a call are columns of its usage record: a settlement then writes one row and one
-// index entry, and not two. A call without a record, of an older version, or with an archived record has rows of its own.
+// What calls were charged. The transfers of a call are columns of its usage record, so a settlement writes one row and one
+// index entry instead of two. Calls of older versions, archived calls, and calls without a record have rows in `transfer`.
 
 import { type Nano, toNano } from "../base/money/money.ts";
 import { HOUR_MS } from "../base/time.ts";

@@ -1,5 +1,5 @@
-// The TCP connections of this process, as the kernel knows them: the runtime reports a connection only with its first complete
-// request. Reads Linux's own tables through libc, and copies no data of a connection.
+// The TCP connections of this process, read from Linux through libc: the runtime reports a connection only with its first
+// complete request. No data of a connection is copied.
 
 import { dlopen } from "bun:ffi";
 import { closeSync, openSync, readSync } from "node:fs";

@@ -261,7 +261,7 @@ describe("postern doctor", () => {
       ).stdout;
     expect(await stdoutWith({ POSTERN_CONNECTIONS_PER_NETWORK: "5" })).toContain(
       process.platform === "linux"
-        ? "ok    connections at most 5 of an IPv4 address or IPv6 /64, 10 of a /24 or /48"
+        ? "ok    connections at most 5 per IPv4 address or IPv6 /64, 10 per /24 or /48"
         : "warn  connections connections per network are not limited",
     );
     expect(await stdoutWith({ POSTERN_CONNECTIONS_PER_NETWORK: "0" })).toContain(

@@ -26,6 +26,6 @@ export function checkConnections({ development, limits }: Config): readonly Find
     return [{ status: "warn", check: CHECK, message: UNLIMITED_MESSAGE, hint: UNLIMITED_HINT }];
   found.sockets.close();
   const { perNetwork, perWiderNetwork } = found.limits;
-  const message = `at most ${perNetwork} of an IPv4 address or IPv6 /64, ${perWiderNetwork} of a /24 or /48`;
+  const message = `at most ${perNetwork} per IPv4 address or IPv6 /64, ${perWiderNetwork} per /24 or /48`;
   return [{ status: "ok", check: CHECK, message }];
 }

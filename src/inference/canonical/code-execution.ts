@@ -16,5 +16,5 @@ export interface CodeRun {
 export type CodeRequestForm = ServerToolRequestForm<ServerToolDefinition>;
 export type CodeReplyForm = ServerToolReplyForm<CodeRun>;
 
-/** Begins the container's name of a run at another provider, for APIs that name one. OpenAI has no such container. */
+/** Prefix of the container ids that this gateway writes for code that ran at another provider. OpenAI has no such container. */
 export const FOREIGN_CONTAINER = "cntr_pst_";

@@ -6,7 +6,7 @@ import type { WireName } from "../canonical/parts.ts";
 import type { CanonicalRequest, NativeTool, Tool } from "../canonical/request.ts";
 import type { Setting } from "../canonical/server-tool.ts";
 
-const NO_EQUIVALENT = "This tool has no equivalent of it at this model's provider.";
+const NO_EQUIVALENT = "The tool of this model's provider has no equivalent.";
 
 /** Fields that only tune a tool, or how its results are listed. */
 const HINTS: ReadonlySet<string> = new Set([
@@ -108,7 +108,7 @@ export function withoutIncluded(request: CanonicalRequest, value: string): Canon
   return { ...rest, native: { wire: "responses", fields } };
 }
 
-/** Whether the request's choice of a tool is this tool of the responses API. */
+/** Whether the request requires this tool. */
 export function isChosen(
   { toolChoice: choice }: CanonicalRequest,
   { wire, name, value }: NativeTool,

@@ -179,7 +179,7 @@ async function countRows(reader: Reader, position?: string): Promise<Verificatio
   };
 }
 
-/** No sums of a checkpoint. */
+/** Excludes the sums of a checkpoint. */
 const SINGLE = "id not like 'checkpoint.%'";
 const CALL_TRANSFERS = ["promo_nano", "paid_nano", "overrun_nano"].map(
   (column) => `case when ${column} > 0 then 1 else 0 end`,

@@ -122,7 +122,7 @@ function allowedBy(
   });
   if (!isEnabled) return differing.map(([name]) => name);
   if (differing.length > 0)
-    addLoss(losses, `${path}.configs`, "This provider takes a list of allowed tools only.");
+    addLoss(losses, `${path}.configs`, "This provider supports only a list of allowed tools.");
   return undefined;
 }
 
