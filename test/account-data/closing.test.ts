@@ -7,6 +7,7 @@ import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { readPage, readTables, type Table } from "../../src/store/move/store-tables.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { createUser, makeOwner, textOf, visitPage } from "../billing/console-user.ts";
+import { ALL_TRANSFERS } from "../ledger/fixtures.ts";
 import {
   type Gateway,
   registerAccount,
@@ -175,7 +176,7 @@ describe.each([...STORE_KINDS])("closing an account on %s", (store) => {
     await rollUpUsage(db);
     const money = async () => [
       await db.all("select * from wallet order by account_id"),
-      await db.all("select * from transfer order by account_id, id"),
+      await db.all(`select * from ${ALL_TRANSFERS} order by account_id, id`),
       await db.all("select * from invoice order by id"),
       (await verifyLedger(db)).problems,
     ];

@@ -2,7 +2,7 @@
 // a caller's own key unless its owner allows it.
 
 import { invalid } from "../../base/fault.ts";
-import type { JsonObject } from "../../base/json.ts";
+import { isSet, type JsonObject } from "../../base/json.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 
@@ -27,8 +27,8 @@ export function droppedStore(
   return json["store"] === true && allowStore !== true && !isStoredHere ? ["store"] : [];
 }
 
-const STORING_FIELDS: readonly (readonly [field: string, isSet: (value: unknown) => boolean])[] = [
-  ["conversation", (value) => value !== undefined && value !== null],
+const STORING_FIELDS: readonly (readonly [field: string, stores: (value: unknown) => boolean])[] = [
+  ["conversation", isSet],
   ["background", (value) => value === true],
   ["deferred", (value) => value === true],
 ];
@@ -36,7 +36,7 @@ const STORING_FIELDS: readonly (readonly [field: string, isSet: (value: unknown)
 /** Fields with which a provider stores a call whatever `store` says. The gateway's account is checked elsewhere. */
 export function rejectStoringFields(json: JsonObject, { byok, allowStore }: Credential): void {
   if (!byok || allowStore === true) return;
-  const found = STORING_FIELDS.find(([field, isSet]) => isSet(json[field]));
+  const found = STORING_FIELDS.find(([field, stores]) => stores(json[field]));
   if (found !== undefined)
     throw invalid(
       found[0],

@@ -1,6 +1,6 @@
 // Anthropic's fetching of pages that the conversation names.
-import { unknownFields } from "../../../base/json.ts";
-import { addLoss, type Loss } from "../../canonical/loss.ts";
+import { isSet, unknownFields } from "../../../base/json.ts";
+import { addHintLoss, addLoss, type Loss } from "../../canonical/loss.ts";
 import type { ServerToolDefinition, ServerToolRequestForm } from "../../canonical/server-tool.ts";
 import { readDomains } from "../search-settings.ts";
 import { findNativeTool, isChosen, otherToolFields, withoutTool } from "../server-tool-fields.ts";
@@ -22,12 +22,8 @@ export const messagesFetch: ServerToolRequestForm<ServerToolDefinition> = {
         addLoss(losses, at, "This provider cannot restrict fetching to domains.");
     }
     for (const field of ["max_uses", "max_content_tokens"])
-      if (value[field] !== undefined && value[field] !== null)
-        losses.push({
-          path: `${path}.${field}`,
-          reason: "This provider has no such limit.",
-          hint: true,
-        });
+      if (isSet(value[field]))
+        addHintLoss(losses, `${path}.${field}`, "This provider has no such limit.");
     const isRequired = isChosen(request, tool);
     const rest = withoutTool(request, tool);
     return {

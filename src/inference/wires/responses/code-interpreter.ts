@@ -2,6 +2,7 @@
 import {
   arrayIn,
   isObject,
+  isSet,
   type JsonObject,
   objectIn,
   parseObject,
@@ -62,9 +63,9 @@ export const responsesCode: CodeRequestForm = {
 
 function containerLosses(container: unknown, path: string): readonly Loss[] {
   if (!isObject(container))
-    return container === undefined || container === null
-      ? []
-      : [{ path, reason: "The container is stored at another provider." }];
+    return isSet(container)
+      ? [{ path, reason: "The container is stored at another provider." }]
+      : [];
   const { memory_limit: memory = DEFAULT_MEMORY, network_policy: policy } = container;
   const losses = [
     ...otherToolFields(unknownFields(container, CONTAINER_FIELDS), path, "responses"),

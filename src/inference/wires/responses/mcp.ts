@@ -1,6 +1,7 @@
 // MCP servers at OpenAI and xAI: a tool for each in the request; in the reply an item for each list of tools and each call.
 import {
   isObject,
+  isSet,
   type JsonObject,
   mustBeName,
   optionalArray,
@@ -102,7 +103,7 @@ export const responsesMcpReply: McpReplyForm = {
       const { type, error } = value;
       if (type === "mcp_list_tools") return { kind: "pending" };
       if (type !== "mcp_call") return undefined;
-      const hasError = error !== undefined && error !== null;
+      const hasError = isSet(error);
       return {
         kind: "call",
         call: {
