@@ -2,17 +2,12 @@
 // public addresses, follows no redirect, and is limited in time and size.
 
 import { createHash } from "node:crypto";
-import http from "node:http";
-import https from "node:https";
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { parseJson } from "../base/json.ts";
+import type { PublicEndpoint, ResolveHost } from "../base/network/public-endpoint.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import {
-  type WebhookEndpoint,
-  resolveAllowedAddresses,
-  type ResolveHost,
-} from "../webhooks/endpoint.ts";
+import { getPublic } from "../http-client/get-public.ts";
 
 const DIRECTORY_PATH = "/.well-known/http-message-signatures-directory";
 const MEDIA_TYPE = "application/http-message-signatures-directory+json";
@@ -44,7 +39,7 @@ interface CachedKeys {
   readonly fetchedAt: number;
 }
 
-export function createKeyDirectory(endpoint: WebhookEndpoint, resolve: ResolveHost): KeyDirectory {
+export function createKeyDirectory(endpoint: PublicEndpoint, resolve: ResolveHost): KeyDirectory {
   let cached: CachedKeys | undefined;
   let triedAt = Number.NEGATIVE_INFINITY;
   let inFlight: Promise<void> | undefined;
@@ -71,7 +66,7 @@ export function createKeyDirectory(endpoint: WebhookEndpoint, resolve: ResolveHo
   };
 }
 
-function unavailable({ url }: WebhookEndpoint): Fault {
+function unavailable({ url }: PublicEndpoint): Fault {
   return new Fault("overloaded", `no key directory at ${url.origin}`, {
     message: `The key directory of ${url.origin} could not be read, so the signature could not be verified. Nothing was created. Try again in a minute, or send the request without a signature.`,
     retryAfterSeconds: REFETCH_MS / 1_000,
@@ -94,36 +89,15 @@ function thumbprintOf({ crv, kty, x }: Ed25519Key): string {
   return createHash("sha256").update(JSON.stringify({ crv, kty, x })).digest("base64url");
 }
 
-async function fetchDirectory(endpoint: WebhookEndpoint, resolve: ResolveHost): Promise<string> {
-  const [address] = (await resolveAllowedAddresses(endpoint, resolve)) ?? [];
-  if (address === undefined) throw new Error("the host name does not resolve to public addresses");
-  const { url } = endpoint;
-  const options = {
-    host: address,
-    port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
-    path: DIRECTORY_PATH,
-    agent: false,
+async function fetchDirectory(endpoint: PublicEndpoint, resolve: ResolveHost): Promise<string> {
+  const { status, body } = await getPublic({
+    endpoint: { ...endpoint, url: new URL(DIRECTORY_PATH, endpoint.url) },
+    accept: MEDIA_TYPE,
+    bytesMax: BYTES_MAX,
+    resolve,
     signal: AbortSignal.timeout(TIMEOUT_MS),
-    headers: { host: url.host, accept: MEDIA_TYPE, "accept-encoding": "identity" },
-  } as const;
-  return await new Promise((settle, reject) => {
-    const request =
-      url.protocol === "https:"
-        ? https.request({ ...options, servername: url.hostname })
-        : http.request(options);
-    request.on("error", reject);
-    request.on("response", (response) => {
-      if (response.statusCode !== 200) request.destroy(new Error(`status ${response.statusCode}`));
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on("data", (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > BYTES_MAX) request.destroy(new Error("the directory is too large"));
-        else chunks.push(chunk);
-      });
-      response.on("error", reject);
-      response.on("end", () => settle(Buffer.concat(chunks).toString("utf8")));
-    });
-    request.end();
   });
+  if (status !== 200) throw new Error(`status ${status}`);
+  if (body === undefined) throw new Error("the directory is too large");
+  return body.toString("utf8");
 }

@@ -5,8 +5,8 @@ import { createHash, createPublicKey, verify } from "node:crypto";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
 import { Fault } from "../base/fault.ts";
 import type { Nano } from "../base/money/money.ts";
+import { parseEndpoint, type ResolveHost } from "../base/network/public-endpoint.ts";
 import { DAY_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
-import { parseEndpoint, type ResolveHost } from "../webhooks/endpoint.ts";
 import { type MessageSignature, readSignature } from "./http-signature.ts";
 import { createKeyDirectory, type Ed25519Key, type KeyDirectory } from "./key-directory.ts";
 

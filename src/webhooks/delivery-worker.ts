@@ -4,6 +4,7 @@
 import { recordAuditEntry } from "../audit/audit.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
+import { parseEndpoint, resolveHost, type ResolveHost } from "../base/network/public-endpoint.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import {
   cancelDelivery,
@@ -19,8 +20,7 @@ import { emitEvent, sweepEvents, toStoredEvent } from "../events/events.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
 import { retryDelayMs, ATTEMPTS_MAX } from "./backoff.ts";
-import { parseEndpoint, type ResolveHost } from "./endpoint.ts";
-import { resolveHost, send, type SendResult } from "./send.ts";
+import { send, type SendResult } from "./send.ts";
 import { signatureHeaders } from "./signature.ts";
 import { disableWebhook, recordFailure, recordSuccess, type Webhooks } from "./webhooks.ts";
 

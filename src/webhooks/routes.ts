@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { type AuditAction, recordAuditEntry } from "../audit/audit.ts";
+import { URL_LENGTH_MAX } from "../base/network/public-endpoint.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
 import { ALL_EVENTS } from "../events/events.ts";
 import { networksOf } from "../http/request/client-ip.ts";
@@ -15,7 +16,6 @@ import {
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { deliveryRoutes } from "./delivery-routes.ts";
-import { URL_LENGTH_MAX } from "./endpoint.ts";
 import {
   NEW_WEBHOOK_EXAMPLE,
   NewWebhookRecord,

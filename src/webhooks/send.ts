@@ -1,21 +1,21 @@
 // Sends one request to a webhook endpoint. It resolves the host name itself and connects to an address that it has
 // checked (SSRF); TLS and the Host header still use the name. No redirects, no proxy, no decompression.
 
-import { lookup } from "node:dns/promises";
 import http, { type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
-import { resolveAllowedAddresses, type WebhookEndpoint, type ResolveHost } from "./endpoint.ts";
+import {
+  resolveAllowedAddresses,
+  type PublicEndpoint,
+  type ResolveHost,
+} from "../base/network/public-endpoint.ts";
 
 const RESPONSE_STORED_BYTES = 1_024;
 const HEADERS_MAX_BYTES = 16_384;
 /** The share of the timeout for reading the response body, which is only logged. */
 const BODY_TIMEOUT_RATIO = 0.2;
 
-export const resolveHost: ResolveHost = async (name) =>
-  (await lookup(name, { all: true })).map(({ address }) => address);
-
 export interface SendRequest {
-  readonly endpoint: WebhookEndpoint;
+  readonly endpoint: PublicEndpoint;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly timeoutMs: number;

@@ -5,6 +5,7 @@ import { deriveKey, encrypt, decrypt, type MasterSecret } from "../base/crypto/e
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import { parseEndpoint } from "../base/network/public-endpoint.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { DAY_MS } from "../base/time.ts";
 import { cancelPendingDeliveries } from "../events/deliveries.ts";
@@ -19,7 +20,6 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { parseEndpoint } from "./endpoint.ts";
 import { newSigningSecret } from "./signature.ts";
 
 const WEBHOOKS_PER_ACCOUNT_MAX = 10;

@@ -3,6 +3,7 @@
 import { auditRoutes } from "../../src/audit/routes.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
+import type { ResolveHost } from "../../src/base/network/public-endpoint.ts";
 import { emitBalanceEvents, onKeyChange, onProviderKeyChange } from "../../src/events/producers.ts";
 import { eventRoutes } from "../../src/events/routes.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
@@ -16,7 +17,6 @@ import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { providerKeyRoutes } from "../../src/provider-keys/routes.ts";
 import type { Db } from "../../src/store/db.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/delivery-worker.ts";
-import type { ResolveHost } from "../../src/webhooks/endpoint.ts";
 import { webhookRoutes } from "../../src/webhooks/routes.ts";
 import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
 import { openAccount } from "../ledger/fixtures.ts";

@@ -3,9 +3,9 @@ import { createServer } from "node:net";
 import { isPublicAddress } from "../../src/base/network/public-address.ts";
 import {
   resolveAllowedAddresses,
-  type WebhookEndpoint,
+  type PublicEndpoint,
   parseEndpoint,
-} from "../../src/webhooks/endpoint.ts";
+} from "../../src/base/network/public-endpoint.ts";
 import { send, type SendResult } from "../../src/webhooks/send.ts";
 import { openStore } from "../support/stores/stores.ts";
 import { createHarness } from "./harness.ts";
@@ -308,14 +308,14 @@ describe("send", () => {
   });
 });
 
-function endpointOf(url: string): WebhookEndpoint {
+function endpointOf(url: string): PublicEndpoint {
   const endpoint = parseEndpoint(url, true);
   if (typeof endpoint === "string") throw new Error(endpoint);
   return endpoint;
 }
 
 function sendTo(
-  endpoint: WebhookEndpoint,
+  endpoint: PublicEndpoint,
   resolve: (name: string) => Promise<readonly string[]>,
 ): Promise<SendResult> {
   const signal = new AbortController().signal;

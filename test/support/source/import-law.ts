@@ -87,7 +87,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   ],
   discovery: ["base", "http", "models"],
   mcp: ["base", "http", "discovery"],
-  "verified-agents": ["base", "accounts", "webhooks"],
+  "verified-agents": ["base", "http-client", "accounts"],
   config: ["base", "accounts", "store", "billing", "inference"],
   server: [
     "base",

@@ -1,15 +1,16 @@
-// SSRF protection: which URLs a webhook may have, and which IP addresses a delivery may connect to. The second check
-// runs at every attempt, because the host name may resolve to something else by then (DNS rebinding).
+// SSRF protection: which URLs of callers the gateway may send requests to, and which IP addresses it may connect to. The
+// second check runs at every request, because the host name may resolve to something else by then (DNS rebinding).
 
+import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import { isLoopbackAddress, isPublicAddress } from "../base/network/public-address.ts";
+import { isLoopbackAddress, isPublicAddress } from "./public-address.ts";
 
 export const URL_LENGTH_MAX = 2_048;
 const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 const LOOPBACK_NAME = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 const INTERNAL_NAME = /(^|\.)(localhost|local|internal|intranet|lan|home|corp|private|arpa|onion)$/;
 
-export interface WebhookEndpoint {
+export interface PublicEndpoint {
   readonly url: URL;
   /** The gateway's own machine; only in development. */
   readonly isLoopback: boolean;
@@ -17,8 +18,11 @@ export interface WebhookEndpoint {
 
 export type ResolveHost = (name: string) => Promise<readonly string[]>;
 
+export const resolveHost: ResolveHost = async (name) =>
+  (await lookup(name, { all: true })).map(({ address }) => address);
+
 /** Returns the endpoint, or a predicate that says what is wrong: "must begin with https://". */
-export function parseEndpoint(input: string, allowLoopback: boolean): WebhookEndpoint | string {
+export function parseEndpoint(input: string, allowLoopback: boolean): PublicEndpoint | string {
   const url = URL.canParse(input) ? new URL(input) : undefined;
   if (url === undefined || url.href.length > URL_LENGTH_MAX)
     return `must be an https:// URL of at most ${URL_LENGTH_MAX.toLocaleString("en-US")} characters`;
@@ -40,7 +44,7 @@ export function parseEndpoint(input: string, allowLoopback: boolean): WebhookEnd
  * reveal names of the gateway's own network.
  */
 export async function resolveAllowedAddresses(
-  { url, isLoopback }: WebhookEndpoint,
+  { url, isLoopback }: PublicEndpoint,
   resolve: ResolveHost,
 ): Promise<readonly string[] | undefined> {
   const name = url.hostname.replace(/^\[(.*)\]$/, "$1");
