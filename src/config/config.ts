@@ -81,6 +81,8 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
     readonly proofOfWorkBits: number;
     readonly requestsPerMinute: number;
     readonly openCallsPerKey: number;
+    /** For an account; 0 to fetch none. */
+    readonly fetchedFilesPerMinute: number;
     /** Undefined for a share of the descriptors; 0 for no limit. */
     readonly connectionsPerNetwork: number | undefined;
     readonly claimsPerHour: number;
@@ -384,6 +386,7 @@ function limitsFrom(
     proofOfWorkBits: env.POSTERN_PROOF_OF_WORK_BITS,
     requestsPerMinute: outsideDevelopment(env.POSTERN_REQUESTS_PER_MINUTE, 600, 0),
     openCallsPerKey: outsideDevelopment(env.POSTERN_OPEN_CALLS_PER_KEY, 100, 0),
+    fetchedFilesPerMinute: env.POSTERN_FETCHED_FILES_PER_MINUTE,
     connectionsPerNetwork: env.POSTERN_CONNECTIONS_PER_NETWORK ?? (development ? 0 : undefined),
     claimsPerHour: outsideDevelopment(env.POSTERN_CLAIMS_PER_HOUR, 20, 0),
     claimBonusPerDay: outsideDevelopment(env.POSTERN_CLAIM_BONUS_USD_PER_DAY, 25_000_000_000n, 0n),

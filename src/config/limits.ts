@@ -13,6 +13,11 @@ export const LIMIT_SETTINGS: Readonly<
     defaultValue: "100; 0 in development",
     description: "Concurrent model calls per key; 0 for no limit.",
   },
+  POSTERN_FETCHED_FILES_PER_MINUTE: {
+    defaultValue: "120",
+    description:
+      "Images and documents that the gateway fetches from URLs in requests to Amazon Bedrock, per account, minute and process; 0 to fetch none.",
+  },
   POSTERN_CONNECTIONS_PER_NETWORK: {
     defaultValue: "a quarter of the file descriptors, at most 4096; 0 in development",
     description:
@@ -23,5 +28,6 @@ export const LIMIT_SETTINGS: Readonly<
 export const LIMIT_ENVIRONMENT = {
   POSTERN_REQUESTS_PER_MINUTE: integer(0, 10_000_000).optional(),
   POSTERN_OPEN_CALLS_PER_KEY: integer(0, 1_000_000).optional(),
+  POSTERN_FETCHED_FILES_PER_MINUTE: integer(0, 1_000_000).default(120),
   POSTERN_CONNECTIONS_PER_NETWORK: integer(0, 1_000_000).optional(),
 };

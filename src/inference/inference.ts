@@ -3,6 +3,7 @@
 import { createAbort } from "../base/async/abort.ts";
 import type { Log } from "../base/log.ts";
 import type { Send } from "../http-client/client.ts";
+import { createRateLimiter } from "../http/guards/rate-limiter.ts";
 import type { Lease } from "../ledger/lease.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
@@ -10,6 +11,7 @@ import type { LiveCatalog } from "../models/live-catalog.ts";
 import { ABANDONED_CALLS_PER_MINUTE, createAbandonedCalls } from "./lifecycle/abandoned-calls.ts";
 import type { SettledCall } from "./lifecycle/call.ts";
 import type { CountTokensDeps } from "./lifecycle/count-tokens.ts";
+import type { FetchFilesDeps } from "./lifecycle/fetch-files.ts";
 import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold/hold-lifetime.ts";
 import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
@@ -42,6 +44,8 @@ export interface InferenceDeps {
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
   readonly allowUnknownFields: ReadonlySet<string>;
   readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
+  /** `perMinute` is 0 where no files are fetched. */
+  readonly files: Omit<FetchFilesDeps, "limiter" | "now">;
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly isSignInDisabled: boolean;
@@ -69,7 +73,7 @@ export interface Inference extends ProviderAccounts {
 
 export function createInference(deps: InferenceDeps): Inference {
   const { catalog, ledger, lease, log, now, timeouts, freezeOf } = deps;
-  const { monotonicNow = () => performance.now() } = deps;
+  const { monotonicNow = () => performance.now(), findProviderKey } = deps;
   const { accountAt, isAvailable } = createProviderAccounts({
     settings: deps.settings,
     operatorProviders: () => catalog.current().providers,
@@ -84,7 +88,6 @@ export function createInference(deps: InferenceDeps): Inference {
   const { trackCall, whenIdle } = createOpenCallCounter();
   const { shutdownSignals, endCalls, forceShutdown } = createShutdownSignals();
   const findRoute = createRouteCache(accountAt);
-  const { findProviderKey } = deps;
   const route = { catalog, routing, now, accountAt, findRoute, findProviderKey };
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now };
   const abandonedCalls = createAbandonedCalls(
@@ -110,6 +113,7 @@ export function createInference(deps: InferenceDeps): Inference {
     parse: { prepareCall: deps.prepareCall },
     route,
     hold: holdDepsOf(deps),
+    files: fetchFilesDepsOf(deps),
     plan: { pseudonymOf: deps.pseudonymOf, shutdownSignals },
     send: { ...send, recordAttempt: statistics.recordAttempt },
     respond: {
@@ -152,6 +156,12 @@ function holdDepsOf(deps: InferenceDeps): HoldDeps {
     isSignInDisabled,
     freezeOf,
   };
+}
+
+function fetchFilesDepsOf({ files, now }: InferenceDeps): FetchFilesDeps | undefined {
+  const { perMinute } = files;
+  if (perMinute === 0) return undefined;
+  return { ...files, limiter: createRateLimiter({ perMinute, burst: perMinute }), now };
 }
 
 function createShutdownSignals() {

@@ -3,11 +3,13 @@
 import { getAccount } from "../accounts/accounts.ts";
 import { deriveKey, fingerprint } from "../base/crypto/encryption.ts";
 import { memoize } from "../base/memoize.ts";
+import { resolveHost } from "../base/network/public-endpoint.ts";
 import type { Config } from "../config/config.ts";
 import { createHttpClient, type HttpClient, sendByFetch } from "../http-client/client.ts";
-import { createInference, type Inference } from "../inference/inference.ts";
+import { createInference, type Inference, type InferenceDeps } from "../inference/inference.ts";
 import { infer } from "../inference/lifecycle/infer.ts";
 import { DEFAULT_TIMEOUTS } from "../inference/lifecycle/timeouts.ts";
+import { createFetchFile } from "../inference/media/fetch-file.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
@@ -79,6 +81,7 @@ export function createModelCalls(
       : undefined,
     allowUnknownFields: new Set(config.allowUnknownFields),
     limits: config.limits,
+    files: filesOf(config, options, bodyQuota),
     pseudonymOf: createPseudonyms(master),
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     isSignInDisabled,
@@ -100,6 +103,18 @@ export function createModelCalls(
     storeIdempotentReply: idempotency.finish,
   });
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };
+}
+
+function filesOf(
+  { limits }: Config,
+  { fetchFile }: ServerOptions,
+  bodyQuota: Core["bodyQuota"],
+): InferenceDeps["files"] {
+  return {
+    fetchFile: fetchFile ?? createFetchFile({ resolve: resolveHost }),
+    perMinute: limits.fetchedFilesPerMinute,
+    bodyQuota,
+  };
 }
 
 function createPseudonyms(master: Core["master"]): (accountId: string) => string {

@@ -3,6 +3,7 @@
 import type { Log } from "../base/log.ts";
 import type { OverloadGuard } from "../http/guards/overload.ts";
 import type { Timeouts } from "../inference/lifecycle/timeouts.ts";
+import type { FetchFile } from "../inference/media/fetch-file.ts";
 import type { IdentitySettings } from "../people/sign-in.ts";
 import type { RunCommand } from "./ledger-verification.ts";
 
@@ -22,6 +23,8 @@ export interface ServerOptions {
   readonly abandonedCallsPerMinute?: number | undefined;
   /** For durations, which do not follow the wall clock. */
   readonly monotonicNow?: (() => number) | undefined;
+  /** Replaced in tests without the Internet. */
+  readonly fetchFile?: FetchFile | undefined;
   /** "off" for tests, whose clients and providers use the same event loop. */
   readonly overload?: OverloadGuard | "off" | undefined;
   /** Shorter for tests. */

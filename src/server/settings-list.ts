@@ -36,6 +36,7 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_CLAIMS_PER_HOUR", orNone(limits.claimsPerHour)],
     ["POSTERN_REQUESTS_PER_MINUTE", orNone(limits.requestsPerMinute)],
     ["POSTERN_OPEN_CALLS_PER_KEY", orNone(limits.openCallsPerKey)],
+    ["POSTERN_FETCHED_FILES_PER_MINUTE", orNone(limits.fetchedFilesPerMinute)],
     ["POSTERN_CONNECTIONS_PER_NETWORK", orNone(limits.connectionsPerNetwork ?? "default")],
     ["POSTERN_STORE_RESPONSES", responseStorage.mode],
     ["POSTERN_RESPONSE_RETENTION_DAYS", String(responseStorage.retentionDays)],

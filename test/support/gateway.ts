@@ -6,6 +6,7 @@ import { type Config, readConfig } from "../../src/config/config.ts";
 import type { OverloadGuard } from "../../src/http/guards/overload.ts";
 import { listen } from "../../src/http/listen.ts";
 import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/lifecycle/timeouts.ts";
+import type { FetchFile } from "../../src/inference/media/fetch-file.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { createServer, type Server } from "../../src/server/server.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
@@ -22,6 +23,7 @@ export interface GatewayOptions {
   readonly timeouts?: Partial<Timeouts>;
   readonly abandonedCallsPerMinute?: number;
   readonly monotonicNow?: () => number;
+  readonly fetchFile?: FetchFile;
   readonly webSocketLifetimeMs?: number;
   /** Off by default: the clients, the provider and the gateway share an event loop. */
   readonly overload?: OverloadGuard;
@@ -80,6 +82,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     monotonicNow: options.monotonicNow,
     overload: options.overload ?? "off",
     webSocketLifetimeMs: options.webSocketLifetimeMs,
+    fetchFile: options.fetchFile,
   });
   const startedServer = server;
   return {

@@ -24,7 +24,13 @@ export interface CacheBreakpoint {
 /** A `file_id` is valid only at the wire whose provider stores the file. */
 export type Source =
   | { readonly kind: "base64"; readonly mediaType: string; readonly data: string }
-  | { readonly kind: "url"; readonly url: string; readonly mediaType?: string | undefined }
+  | {
+      readonly kind: "url";
+      readonly url: string;
+      readonly mediaType?: string | undefined;
+      /** Why the gateway could not fetch it, if it tried: a sentence. */
+      readonly problem?: string | undefined;
+    }
   | { readonly kind: "text"; readonly mediaType: string; readonly text: string }
   | { readonly kind: "file_id"; readonly wire: WireName; readonly id: string };
 

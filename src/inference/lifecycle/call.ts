@@ -7,6 +7,7 @@ import type { Caller } from "../../http/route.ts";
 import type { Catalog } from "../../models/catalog.ts";
 import type { Tx } from "../../store/db.ts";
 import type { Outcome, ProviderAttempt, UsageRecord } from "../../usage/usage.ts";
+import type { FetchedFiles } from "../canonical/fetched-files.ts";
 import type { UsageCharge } from "../metering/charge.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
 import type { ForwardedHeaders } from "../request/forwarded-headers.ts";
@@ -85,8 +86,16 @@ export interface OpenCall extends Omit<RoutedCall, "candidates"> {
   /** Ends what `trackCall` began. */
   readonly untrack: () => void;
   hold?: Hold;
+  /** Set by `fetch-files.ts`, if the request has files that the gateway fetches. All candidates share them. */
+  files?: CallFiles;
   /** Why a fallback to the gateway's account could not be paid for. */
   shortfall?: Fault;
+}
+
+export interface CallFiles {
+  readonly files: FetchedFiles;
+  /** Ends their share of the quota of request bodies. */
+  readonly release: () => void;
 }
 
 export interface Hold {

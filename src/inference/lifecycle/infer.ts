@@ -1,4 +1,4 @@
-// The stages of a model call, in order: parse, route, estimate, hold, plan, send, respond and meter, settle. Each adds what it
+// The stages of a model call, in order: parse, route, estimate, hold, fetch files, plan, send, respond and meter, settle. Each adds what it
 // learns to one value, from which the next works. Whatever fails, the hold is resolved exactly once, and a charge is written
 // in one transaction with its usage record.
 
@@ -13,6 +13,7 @@ import {
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, OpenCall } from "./call.ts";
+import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withShortfall } from "./hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
 import type { TokenRateLimit } from "./key-policy.ts";
@@ -33,6 +34,8 @@ export interface InferDeps {
   readonly parse: ParseDeps;
   readonly route: RoutingDeps;
   readonly hold: HoldDeps;
+  /** Undefined where the gateway fetches no files. */
+  readonly files: FetchFilesDeps | undefined;
   readonly plan: PlanDeps;
   readonly send: AttemptDeps;
   readonly respond: RespondDeps;
@@ -51,12 +54,14 @@ export async function infer(deps: InferDeps, input: CallInput): Promise<Response
   let fault: Fault;
   try {
     const { held, result } = await sendToCandidates(deps, call);
+    call.files?.release();
     if (result.ok) return await respond(deps.respond, held, result.reply);
     await settleFailed(deps.settle, held, result);
     fault = withShortfall(result.fault, call.shortfall);
   } catch (error) {
     // Releasing a hold that is settled already changes nothing.
     await releaseHold(deps.hold, call).catch(() => {});
+    call.files?.release();
     call.untrack();
     throw error;
   }
@@ -81,7 +86,9 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
     const isFallback = failed !== undefined;
     const hold = await ensureHold(deps.hold, call, { priced, remaining, isFallback });
     if (!hold.isPaid && !priced.candidate.credential.byok) continue;
-    const planned = planCall(deps.plan, call, priced, hold);
+    const fetching = fetchFiles(deps.files, call, priced.candidate, hold);
+    const fileFault = fetching === undefined ? undefined : await fetching;
+    const planned = fileFault ?? planCall(deps.plan, call, priced, hold);
     if (planned instanceof Fault) {
       // The request may be expressible on the wire of the next candidate.
       planFault ??= planned;

@@ -20,7 +20,7 @@ export interface PlanDeps {
 /** The fault says what the candidate's wire cannot express. */
 export function planCall(
   { pseudonymOf }: PlanDeps,
-  { input, request, statefulCall, catalog, pricedAt, attempts, untrack }: OpenCall,
+  { input, request, statefulCall, catalog, pricedAt, attempts, untrack, files }: OpenCall,
   { candidate, estimate }: PricedCandidate,
   hold: Hold,
 ): HeldCall | Fault {
@@ -35,6 +35,7 @@ export function planCall(
       candidate,
       requestId: input.requestId,
       now: input.now,
+      files: files?.files,
       isStrict: isStrict(sent.request.json, input.headers),
       adjustments: {
         pseudonym: () => pseudonymOf(input.caller.accountId),

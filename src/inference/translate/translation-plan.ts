@@ -1,6 +1,7 @@
 // The plan for a call between two wires: everything goes through the canonical form.
 
 import { publicError } from "../../base/error-body.ts";
+import { withFetchedFiles } from "../canonical/fetched-files.ts";
 import type { Loss } from "../canonical/loss.ts";
 import type { CanonicalReply } from "../canonical/reply.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
@@ -50,7 +51,8 @@ import { type PlanInput, requestPath, type TransportPlan } from "./transport-pla
 
 export function translationPlan(input: PlanInput, api: StreamingApi): TransportPlan {
   const { credential, wires } = input.candidate;
-  const canonical = canonicalRequestFor(input, api);
+  const read = canonicalRequestFor(input, api);
+  const canonical = input.files === undefined ? read : withFetchedFiles(read, input.files);
   rejectCanonicalReferences(canonical, destinationOf(credential, wires[0]));
   const chosen = chooseTranslation(api, canonical, input.candidate);
   const { body } = chosen.written;

@@ -2,6 +2,7 @@
 
 import type { JsonObject } from "../../base/json.ts";
 import type { Usage } from "../../base/money/usage-meters.ts";
+import type { FetchedFiles } from "../canonical/fetched-files.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
@@ -38,6 +39,8 @@ export interface PlanInput {
   readonly requestId: string;
   readonly now: number;
   readonly adjustments: RequestAdjustments;
+  /** By their URL, if the gateway fetched files for the candidate's provider. */
+  readonly files?: FetchedFiles | undefined;
   /** The caller wants a 400 instead of a dropped field. */
   readonly isStrict: boolean;
 }

@@ -5,6 +5,7 @@ import { secret } from "../../../src/base/crypto/secret.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { Send } from "../../../src/http-client/client.ts";
 import { fromFetchResponse } from "../../../src/http-client/reply.ts";
+import { createBodyQuota } from "../../../src/http/request/body-quota.ts";
 import { createInference, type Inference } from "../../../src/inference/inference.ts";
 import type { SettledCall } from "../../../src/inference/lifecycle/call.ts";
 import { infer } from "../../../src/inference/lifecycle/infer.ts";
@@ -70,6 +71,11 @@ function createHarness(
     allowUnknownFields: new Set(),
     simulator: undefined,
     limits: { requestsPerMinute: 60, openCallsPerKey: 5 },
+    files: {
+      fetchFile: () => Promise.reject(new Error("no files")),
+      bodyQuota: createBodyQuota(),
+      perMinute: 0,
+    },
     pseudonymOf: () => "pseudonym",
     isClaimed: async () => false,
     isSignInDisabled: false,

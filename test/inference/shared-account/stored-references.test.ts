@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { rejectStoredReferences } from "../../../src/inference/shared-account/reject-references.ts";
+import { fetchWithoutNetwork } from "../../support/file-server.ts";
 import {
   type Api,
   callApi,
@@ -16,9 +17,17 @@ import {
 import { POSITIONS, SECRET } from "./reference-positions.ts";
 
 let harness: Harness;
+/** The URLs that the gateway fetched itself. */
+const fetched: string[] = [];
 
 beforeAll(async () => {
-  harness = await startHarness({ allowUnknownFields: true });
+  harness = await startHarness({
+    allowUnknownFields: true,
+    fetchFile: async (request) => {
+      fetched.push(request.url);
+      return await fetchWithoutNetwork(request);
+    },
+  });
 });
 afterAll(async () => {
   await harness.stop();
@@ -140,6 +149,7 @@ describe("a reference to stored content", () => {
               survivors.push(JSON.stringify({ api, status, given, sent }));
           }
       expect(survivors).toEqual([]);
+      expect(fetched.filter((url) => url.includes(SECRET))).toEqual([]);
     }, 120_000);
 });
 
@@ -168,6 +178,7 @@ describe("a URL in the operator's network", () => {
       ] as const) {
         const { status, error, sent } = await call(api, wire, fields);
         expect([status, sent]).toEqual([400, undefined]);
+        expect(fetched).not.toContain(url);
         if (wire === api) expect(String(error["message"])).toContain("in a private network");
       }
     });

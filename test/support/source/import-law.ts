@@ -166,7 +166,9 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
     "upstream",
   ],
   streaming: ["request", "metering", "translate", "upstream"],
+  media: ["canonical", "request", "metering"],
   lifecycle: [
+    "canonical",
     "providers",
     "request",
     "shared-account",
@@ -175,6 +177,7 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
     "upstream",
     "translate",
     "streaming",
+    "media",
   ],
   api: ["canonical", "request", "routing", "upstream", "lifecycle"],
 };

@@ -1,8 +1,8 @@
 // Why a recorded request is rightly refused at another model: what it asks for does not exist there, and dropping it would
 // change the reply, or it refers to storage at the recorded account.
 
-/** Whether a refusal is about tools that providers run, storage at a provider, URLs, or the rest of a request. */
-type Subject = "tools" | "storage" | "urls" | "content";
+/** Whether a refusal is about tools that providers run, storage at a provider, or the rest of a request. */
+type Subject = "tools" | "storage" | "content";
 
 const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject])[] = [
   [
@@ -38,7 +38,6 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
   ],
   [/supports only text in tool results/, "Audio or video in a tool result", "tools"],
   [/does not support audio/, "Audio", "content"],
-  [/does not fetch/, "A URL, at Bedrock", "urls"],
   [/does not support citations|document context/, "Citations of documents", "content"],
   [/^400 n:/, "Several choices", "content"],
   [/stored at another provider|file is stored/, "A file at another provider", "storage"],
@@ -63,7 +62,7 @@ export function isAboutMeaning(reason: string): boolean {
   return MEANING.some(([pattern]) => pattern.test(reason));
 }
 
-/** Not for a tool that a provider runs, for storage at a provider, or for a URL. */
+/** Not for a tool that a provider runs, and not for storage at a provider. */
 export function isAboutContent(reason: string): boolean {
   return subjectOf(reason) === "content";
 }

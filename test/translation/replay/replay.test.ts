@@ -23,7 +23,7 @@ const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> 
     "messages (anthropic/claude-sonnet-4-5)": 5,
     "messages (anthropic/claude-opus-5-5)": 5,
     "gemini (gemini-3.1-flash)": 1,
-    "converse (claude-haiku-4-5)": 13,
+    "converse (claude-haiku-4-5)": 8,
   },
   responses: {
     "chat (compatible server)": 21,
@@ -31,7 +31,7 @@ const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> 
     "messages (anthropic/claude-sonnet-4-5)": 10,
     "messages (anthropic/claude-opus-5-5)": 10,
     "gemini (gemini-3.1-flash)": 11,
-    "converse (claude-haiku-4-5)": 25,
+    "converse (claude-haiku-4-5)": 21,
   },
   messages: {
     "chat (compatible server)": 22,
@@ -43,7 +43,7 @@ const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> 
   },
 };
 /**
- * The share that may be refused for anything but tools and storage of a provider and URLs at Bedrock, and the share that
+ * The share that may be refused for anything but tools and storage of a provider, and the share that
  * may be refused although the provider could do it.
  */
 const SHARE_MAX = 0.02;

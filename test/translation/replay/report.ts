@@ -11,7 +11,7 @@ export function requestReport(results: readonly PairResult[]): string {
     const possible = refused - account - absent;
     if (total === 0) continue;
     lines.push(
-      `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)}), ${avoidable} of them for a form or a hint, ${account} for an object in another account, ${absent} without an equivalent, ${possible} (${percent(possible, total)}) for what the provider could do; ${content} (${percent(content, total)}) without tools, storage and URLs`,
+      `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)}), ${avoidable} of them for a form or a hint, ${account} for an object in another account, ${absent} without an equivalent, ${possible} (${percent(possible, total)}) for what the provider could do; ${content} (${percent(content, total)}) without tools and storage`,
       ...byCount(result.refusals).map(([reason, count]) => `    ${count} ${reason}`),
       ...byCount(result.dropped).map(([path, count]) => `    ${count} dropped ${path}`),
     );
@@ -41,7 +41,7 @@ export interface RefusalCounts {
   readonly account: number;
   /** Refused because the API of the model's provider has nothing for it. */
   readonly absent: number;
-  /** Refused for anything but tools and storage of a provider, and URLs. */
+  /** Refused for anything but tools and storage of a provider. */
   readonly content: number;
 }
 

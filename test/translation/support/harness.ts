@@ -7,8 +7,10 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
+import type { FetchFile } from "../../../src/inference/media/fetch-file.ts";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { grantCredits, USD } from "../../inference/support/harness.ts";
+import { fetchWithoutNetwork } from "../../support/file-server.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -107,6 +109,9 @@ export interface HarnessOptions {
   readonly providers?: readonly string[];
   /** The harness's providers get fields and tools that the gateway does not know. */
   readonly allowUnknownFields?: boolean;
+  readonly env?: Readonly<Record<string, string>>;
+  /** By default every URL is a small image or PDF. */
+  readonly fetchFile?: FetchFile;
 }
 
 export async function startHarness(more: HarnessOptions = {}): Promise<Harness> {
@@ -139,7 +144,9 @@ export async function startHarness(more: HarnessOptions = {}): Promise<Harness> 
   writeFileSync(file, JSON.stringify(modelsFile(url, more)));
   const gateway = await startGateway({
     providers: more.providers ?? [],
+    fetchFile: more.fetchFile ?? fetchWithoutNetwork,
     env: {
+      ...more.env,
       POSTERN_MODELS_FILE: file,
       ...(more.allowUnknownFields === true && {
         POSTERN_ALLOW_UNKNOWN_FIELDS: WIRES.map((wire) => `on-${wire}`).join(),

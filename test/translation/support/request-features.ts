@@ -253,9 +253,21 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   {
     title: "PDF by URL",
     bodies: {
-      responses: { input: [user([{ type: "input_file", file_url: pdfUrl }])] },
+      responses: {
+        input: [
+          user([
+            { type: "input_file", file_url: pdfUrl },
+            { type: "input_text", text: "read" },
+          ]),
+        ],
+      },
       messages: {
-        messages: [user([{ type: "document", source: { type: "url", url: pdfUrl } }])],
+        messages: [
+          user([
+            { type: "document", source: { type: "url", url: pdfUrl } },
+            { type: "text", text: "read" },
+          ]),
+        ],
       },
     },
   },

@@ -139,7 +139,10 @@ const RULES = `## Rules
   the provider requires one; the message is then listed as dropped.
 - **Parallel calls** may be in one assistant message or in several before their results. A tool result without an id belongs to the
   earliest call without a result. Arguments of several calls in one text become several calls.
-- **Images and files by URL** work with providers that fetch URLs. Postern itself never fetches them.
+- **Images and files by URL** are fetched by the provider. Bedrock takes no URLs, so Postern fetches up to 20 files of a request: images
+  (PNG, JPEG, GIF, WebP) of at most 3.75 MB, PDF and text of at most 4.5 MB, together at most 20 MB, in ten seconds. URLs must begin with
+  \`https://\` and lead to public addresses. A file that cannot be fetched is a 400 that names the field. Postern fetches nothing for calls on
+  your own provider key: send base64 there.
 
 ### Reasoning and signatures
 

@@ -106,7 +106,7 @@ function mediaBody(part: Media, target: Target): JsonObject | string {
     case "url":
       return S3_URL.test(source.url)
         ? { format, source: { s3Location: { uri: source.url } } }
-        : "This provider does not fetch URLs. Send the content as base64.";
+        : (source.problem ?? "This provider does not fetch URLs. Send the content as base64.");
     case "file_id":
       return `The ${type} is stored at another provider. Send its content as base64.`;
   }

@@ -1,0 +1,85 @@
+// Fetches one image or document from a public web server, following redirects. Problems are sentences for the caller, and
+// say nothing about ports, addresses or names: otherwise a request would be a way to scan a network.
+
+import { Fault } from "../../base/fault.ts";
+import { parseEndpoint, type ResolveHost } from "../../base/network/public-endpoint.ts";
+import { getPublic, type PublicReply } from "../../http-client/get-public.ts";
+import type { FetchedFile } from "../canonical/fetched-files.ts";
+import { mediaTypeOf } from "./file-type.ts";
+import type { FileKind } from "./file-urls.ts";
+
+/** Bedrock's limits of one image and one document. */
+const BYTES_MAX: Readonly<Record<FileKind, number>> = { image: 3_750_000, document: 4_500_000 };
+const REDIRECTS_MAX = 3;
+const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const ACCEPT: Readonly<Record<FileKind, string>> = {
+  image: "image/png,image/jpeg,image/gif,image/webp",
+  document: "application/pdf,text/plain,text/markdown,text/csv,text/html",
+};
+
+export interface FileRequest {
+  readonly url: string;
+  readonly kind: FileKind;
+  readonly signal: AbortSignal;
+  /** Called before each request, also that of a redirect. What it throws ends the fetch. */
+  readonly onRequest: () => void;
+  readonly onBytes: (bytes: number) => void;
+}
+
+/** Throws only what `onRequest` and `onBytes` throw. */
+export type FetchFile = (request: FileRequest) => Promise<FetchedFile>;
+
+export interface FetchFileDeps {
+  readonly resolve: ResolveHost;
+  /** Tests only. */
+  readonly allowLoopback?: boolean;
+}
+
+export function createFetchFile(deps: FetchFileDeps): FetchFile {
+  return async (request) => {
+    try {
+      return await fetchFile(deps, request);
+    } catch (error) {
+      if (error instanceof Fault) throw error;
+      return problem(request.signal.aborted ? "did not arrive in time" : "could not be fetched");
+    }
+  };
+}
+
+async function fetchFile(deps: FetchFileDeps, request: FileRequest): Promise<FetchedFile> {
+  const { kind, onRequest, ...rest } = request;
+  let url = request.url;
+  for (let redirects = 0; redirects <= REDIRECTS_MAX; redirects += 1) {
+    const endpoint = parseEndpoint(url, deps.allowLoopback === true);
+    if (typeof endpoint === "string") return problem(`could not be fetched: its URL ${endpoint}`);
+    onRequest();
+    const reply = await getPublic({
+      ...rest,
+      endpoint,
+      accept: ACCEPT[kind],
+      userAgent: "Postern-Fetch",
+      bytesMax: BYTES_MAX[kind],
+      resolve: deps.resolve,
+    });
+    if (reply.status === 200) return fileFrom(reply, kind);
+    const { location } = reply;
+    if (location === undefined || !REDIRECT_STATUSES.has(reply.status))
+      return problem(`could not be fetched: its server returned ${reply.status}`);
+    if (!URL.canParse(location, url)) return problem("could not be fetched");
+    const next = new URL(location, url);
+    next.hash = "";
+    url = next.href;
+  }
+  return problem(`could not be fetched: more than ${REDIRECTS_MAX} redirects`);
+}
+
+function fileFrom({ body, contentType }: PublicReply, kind: FileKind): FetchedFile {
+  if (body === undefined) return problem(`is larger than ${BYTES_MAX[kind] / 1_000_000} MB`);
+  const mediaType = mediaTypeOf(body, contentType);
+  if (mediaType === undefined) return problem("is not an image, a PDF or text");
+  return { mediaType, data: body.toString("base64") };
+}
+
+function problem(what: string): FetchedFile {
+  return { problem: `The file at this URL ${what}. Send the content as base64.` };
+}
