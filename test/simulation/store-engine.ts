@@ -1,11 +1,24 @@
 // A model of PostgreSQL at READ COMMITTED on a SQLite database in memory: several open transactions, row locks that wait, and
 // deadlocks. SQLite has one transaction at a time, so the writes of another one are repeated when it is its turn.
 
-import type { Database, SQLQueryBindings } from "bun:sqlite";
+import type { Database, SQLQueryBindings, Statement } from "bun:sqlite";
 import type { Row, Values } from "../../src/store/db.ts";
 
+type Bindings = SQLQueryBindings[];
+type UniqueKeys = readonly (readonly string[])[];
+
+interface PreparedWrite {
+  readonly table: string;
+  readonly statement: Statement<Row, Bindings>;
+  readonly keys: UniqueKeys;
+}
+
+interface LoggedWrite extends Pick<PreparedWrite, "table" | "statement"> {
+  readonly params: Values;
+}
+
 export interface EngineTransaction {
-  readonly log: { readonly table: string; readonly sql: string; readonly params: Values }[];
+  readonly log: LoggedWrite[];
   readonly locks: Set<string>;
   waitsFor: EngineTransaction | undefined;
   state: "open" | "failed" | "closed";
@@ -33,39 +46,49 @@ export interface StoreEngine {
   readonly reset: () => void;
 }
 
-type Bindings = SQLQueryBindings[];
-
 const TARGET = /^\s*(?:insert\s+into|update|delete\s+from)\s+(\w+)/i;
 // As in the driver: sums and balances are read as bigints.
 const BIGINTS = /\b(?:spender|wallet)\b|\bsum\(/;
 
 export function createStoreEngine(database: Database): StoreEngine {
-  const uniqueKeys = new Map<string, readonly (readonly string[])[]>();
+  const uniqueKeys = new Map<string, UniqueKeys>();
   const locks = new Map<string, EngineTransaction>();
   const written = new Set<string>();
   /** The transaction whose writes the database shows. */
   let live: EngineTransaction | undefined;
 
-  const query = (sql: string, params: Values): Row[] => {
-    const statement = database.query<Row, Bindings>(sql);
-    return (BIGINTS.test(sql) ? statement.safeIntegers(true) : statement).all(...params);
+  // On a few rows, a temporary index costs more than it saves.
+  database.run("pragma automatic_index = off");
+  const reads = new Map<string, Statement<Row, Bindings>>();
+  const writes = new Map<string, PreparedWrite>();
+  // SQLite compiles a join again whenever a plain parameter of its conditions is bound.
+  const prepare = (sql: string): Statement<Row, Bindings> => {
+    const statement = database.prepare<Row, Bindings>(sql.replaceAll("?", "+?"));
+    return BIGINTS.test(sql) ? statement.safeIntegers(true) : statement;
   };
+  const query = (sql: string, params: Values): Row[] =>
+    getOrAdd(reads, sql, prepare).all(...params);
+  const prepareWrite = (sql: string): PreparedWrite => {
+    const table = TARGET.exec(sql)?.[1] ?? "";
+    const returning = /\breturning\b/i.test(sql) ? sql : `${sql} returning *`;
+    return { table, statement: prepare(returning), keys: keysOf(table) };
+  };
+  const begin = database.prepare("begin");
+  const commit = database.prepare("commit");
+  const rollback = database.prepare("rollback");
   const suspend = (): void => {
-    if (live !== undefined) database.query("rollback").run();
+    if (live !== undefined) rollback.run();
     live = undefined;
   };
   const resume = (tx: EngineTransaction): void => {
     if (live === tx) return;
     suspend();
-    database.query("begin").run();
+    begin.run();
     live = tx;
-    for (const { sql, params } of tx.log) query(sql, params);
+    for (const { statement, params } of tx.log) statement.all(...params);
   };
-  const keysOf = (table: string): readonly (readonly string[])[] => {
-    const known = uniqueKeys.get(table) ?? readUniqueKeys(database, table);
-    uniqueKeys.set(table, known);
-    return known;
-  };
+  const keysOf = (table: string): UniqueKeys =>
+    getOrAdd(uniqueKeys, table, (name) => readUniqueKeys(database, name));
   const take = (tx: EngineTransaction, key: string): EngineTransaction | undefined => {
     const owner = locks.get(key);
     if (owner !== undefined && owner !== tx) return owner;
@@ -85,18 +108,17 @@ export function createStoreEngine(database: Database): StoreEngine {
       return query(sql, params);
     },
     write: (tx, sql, params) => {
-      const table = TARGET.exec(sql)?.[1] ?? "";
+      const { table, statement, keys } = getOrAdd(writes, sql, prepareWrite);
       resume(tx);
-      const returning = /\breturning\b/i.test(sql) ? sql : `${sql} returning *`;
       let rows: Row[];
       try {
-        rows = query(returning, params);
+        rows = statement.all(...params);
       } catch (error) {
         suspend();
         throw error;
       }
       for (const row of rows)
-        for (const columns of keysOf(table)) {
+        for (const columns of keys) {
           // Nulls are not equal.
           if (columns.some((column) => row[column] === null)) continue;
           const owner = take(tx, lockKey(table, columns, row));
@@ -106,7 +128,7 @@ export function createStoreEngine(database: Database): StoreEngine {
           return { status: "blocked", owner };
         }
       written.add(table);
-      tx.log.push({ table, sql: returning, params });
+      tx.log.push({ table, statement, params });
       return { status: "done", rows };
     },
     lock: (tx, { table, sql, params }, seen) => {
@@ -125,7 +147,7 @@ export function createStoreEngine(database: Database): StoreEngine {
     commit: (tx) => {
       if (tx.log.length > 0) {
         resume(tx);
-        database.query("commit").run();
+        commit.run();
         live = undefined;
       }
       tx.state = "closed";
@@ -144,12 +166,20 @@ export function createStoreEngine(database: Database): StoreEngine {
   };
 }
 
+function getOrAdd<T>(map: Map<string, T>, key: string, create: (key: string) => T): T {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const created = create(key);
+  map.set(key, created);
+  return created;
+}
+
 function lockKey(table: string, columns: readonly string[], row: Row): string {
   return `${table}|${columns.map((column) => `${column}=${String(row[column])}`).join("|")}`;
 }
 
 /** The primary key first. */
-function readUniqueKeys(database: Database, table: string): readonly (readonly string[])[] {
+function readUniqueKeys(database: Database, table: string): UniqueKeys {
   const columns = database
     .query<{ name: string; pk: number }, []>(`pragma table_info(${table})`)
     .all();
