@@ -8,6 +8,7 @@ import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import type { FactKind, PaymentFact } from "../../src/billing/payments/payment-processor.ts";
 import { type Claimer, createClaims } from "../../src/claims/claims.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
+import { isUnavailable } from "../../src/store/db.ts";
 import { promoDeposit } from "../ledger/fixtures.ts";
 import { type GatewayModel, type Reply, type RunningGateway, serveCall } from "./gateway-model.ts";
 import type { World } from "./world.ts";
@@ -19,6 +20,7 @@ export const INVOICE_CENTS = 100;
 const REFUND_CENTS = 30;
 const CENT = 10_000_000n;
 const RETRY_MS = 700;
+const RETRY_DOUBLINGS_MAX = 4;
 const CLAIMS = createClaims({
   master: secret("simulation".repeat(4)),
   limits: { startsPerAccount: 0, bonusPerDay: 0n },
@@ -27,12 +29,16 @@ const CLAIMS = createClaims({
 export interface Observations {
   /** Ids of calls whose reply was delivered, and their cost. */
   readonly served: Map<string, bigint>;
+  /** Ids of calls whose reply was delivered to a repetition only. */
+  readonly replayed: Set<string>;
   /** For each idempotency key, the ids of the replies. */
   readonly repliesByKey: Map<string, Set<string>>;
   /** What clients still repeat until there is a result. */
   readonly waiting: Map<string, WaitingRequest>;
   readonly facts: PaymentFact[];
   readonly invoices: Map<string, string>;
+  /** Errors that a gateway does not expect: it would respond with 500. */
+  readonly internalErrors: string[];
   /** The people whom a response named as owner of an account. */
   readonly owners: Map<string, Set<string>>;
 }
@@ -57,10 +63,12 @@ export interface ClientWorld {
 export function emptyObservations(): Observations {
   return {
     served: new Map(),
+    replayed: new Set(),
     repliesByKey: new Map(),
     waiting: new Map(),
     facts: [],
     invoices: new Map(),
+    internalErrors: [],
     owners: new Map(),
   };
 }
@@ -80,6 +88,7 @@ async function sendUntilDone<T>(
     const gateway = world.random.pick(gateways);
     asked.push({ gateway, life: gateway.life });
     const reply = await gateway.request((running) => work(running, attempt));
+    noteInternalError(observed, name, reply);
     if (reply.status === "ok" || isFinal(reply)) {
       observed.waiting.delete(name);
       return reply;
@@ -87,13 +96,24 @@ async function sendUntilDone<T>(
     if (reply.status === "lost") asked.push({ gateway, life: -1 });
     const reason = reply.status === "lost" ? "lost" : String(reply.error);
     observed.waiting.set(name, { reason, asked });
-    await pause(world, RETRY_MS * (0.5 + world.random.next()));
+    const retryMs = RETRY_MS * 2 ** Math.min(attempt, RETRY_DOUBLINGS_MAX);
+    await pause(world, retryMs * (0.5 + world.random.next()));
   }
 }
 
 /** Whether a process died, or was silent, that may still have had to release what the request claimed. */
 export function wasLost({ asked }: WaitingRequest): boolean {
   return asked.some(({ gateway, life }) => gateway.life !== life);
+}
+
+function noteInternalError(
+  { internalErrors }: Observations,
+  name: string,
+  reply: Reply<unknown>,
+): void {
+  if (reply.status !== "failed" || !(reply.error instanceof Error)) return;
+  if (reply.error instanceof Fault || isUnavailable(reply.error)) return;
+  internalErrors.push(`${name} got ${reply.error.message}`);
 }
 
 const FINAL_CODES: ReadonlySet<string> = new Set(["insufficient_credits", "upstream_error"]);
@@ -123,15 +143,20 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
       providerFails: random.chance(0.05),
       idempotencyKey: random.chance(0.6) ? name : undefined,
     };
-    const work = (gateway: RunningGateway, attempt: number): Promise<string> =>
-      serveCall(gateway, { ...plan, id: `req_${name}.${attempt}` });
+    let requestId = "";
+    const work = (gateway: RunningGateway, attempt: number): Promise<string> => {
+      requestId = `req_${name}.${attempt}`;
+      return serveCall(gateway, { ...plan, id: requestId });
+    };
     // Only a call with a key can be repeated without a second charge.
     const reply =
       plan.idempotencyKey === undefined
         ? await random.pick(gateways).request((gateway) => work(gateway, 0))
         : await sendUntilDone(clients, name, work);
+    noteInternalError(observed, name, reply);
     if (reply.status !== "ok") continue;
     observed.served.set(reply.value, plan.cost);
+    if (reply.value !== requestId) observed.replayed.add(reply.value);
     const replies = observed.repliesByKey.get(name) ?? new Set();
     observed.repliesByKey.set(name, replies.add(reply.value));
     if (plan.idempotencyKey === undefined || !random.chance(0.3)) continue;
@@ -190,8 +215,10 @@ export async function runPayer(clients: ClientWorld, payer: number, spanMs: numb
   const deliveries = facts.flatMap((fact) => Array<PaymentFact>(1 + random.integer(3)).fill(fact));
   await Promise.all(
     deliveries.map(async (fact, index) => {
+      const name = `fact ${payer}.${index}`;
+      observed.waiting.set(name, { reason: "not sent", asked: [] });
       await pause(world, random.integer(spanMs / 2));
-      await sendUntilDone(clients, `fact ${payer}.${index}`, ({ db, now }) =>
+      await sendUntilDone(clients, name, ({ db, now }) =>
         db.write((tx) => applyFact(tx, fact, now())),
       );
     }),

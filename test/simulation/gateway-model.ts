@@ -26,7 +26,7 @@ import type { Actor, World } from "./world.ts";
 export const START = Date.UTC(2026, 0, 15);
 const HOLD_LIFETIME_MS = 45 * 60_000;
 const REQUEST_TIMEOUT_MS = 90_000;
-const RESTART_MS = 500;
+export const RESTART_MS = 500;
 const IDEMPOTENCY = createIdempotency(secret("simulation".repeat(4)));
 
 export interface GatewayModel extends Actor {

@@ -30,6 +30,7 @@ export async function checkEnd(query: Query, observed: Observations): Promise<re
     ...checkPayments(query, observed),
     ...checkOwners(query, observed),
     ...checkWaiting(observed, true),
+    ...observed.internalErrors,
   ];
   const held = query("select id from hold");
   if (held.length > 0) problems.push(`${held.length} holds are open`);
@@ -44,13 +45,17 @@ export function checkWaiting({ waiting }: Observations, withLost: boolean): read
   );
 }
 
-/** Each delivered reply is recorded and paid for in full, once: its hold covered it. */
-function checkCalls(query: Query, { served }: Observations): readonly string[] {
+/**
+ * Each delivered reply is recorded and paid for in full, once: its hold covered it. A replay may be of a reply that was
+ * refused when its charge exceeded the credits, so its overrun counts.
+ */
+function checkCalls(query: Query, { served, replayed }: Observations): readonly string[] {
   const paid = new Map<string, bigint>();
   for (const row of query(
     `select ref, from_account, cast(amount as text) as amount from ${ALL_TRANSFERS} where kind = 'usage'`,
   )) {
-    const isOverrun = text(row, "from_account").startsWith("system:");
+    const isOverrun =
+      text(row, "from_account").startsWith("system:") && !replayed.has(text(row, "ref"));
     const sum = paid.get(text(row, "ref")) ?? 0n;
     paid.set(text(row, "ref"), isOverrun ? sum : sum + BigInt(text(row, "amount")));
   }

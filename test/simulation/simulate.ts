@@ -19,7 +19,7 @@ import {
   runPayer,
   runSponsor,
 } from "./clients.ts";
-import { type GatewayModel, START, startGatewayModel } from "./gateway-model.ts";
+import { type GatewayModel, RESTART_MS, START, startGatewayModel } from "./gateway-model.ts";
 import { BALANCE_TABLES, checkBalances, checkEnd, checkWaiting } from "./invariants.ts";
 import { createStoreEngine, type StoreEngine } from "./store-engine.ts";
 import { createStoreModel, type StoreModel } from "./store-model.ts";
@@ -27,15 +27,16 @@ import { createWorld, type World } from "./world.ts";
 
 const GATEWAYS = 3;
 const CALLERS = 8;
-const FAULTS_MS = 120_000;
+const FAULTS_MS = 80_000;
 /** Longer than the silence of a dead process, a lock timeout and every retry of an unavailable store. */
 const QUIET_MS = 150_000;
 /** A key that was claimed by a process which died before its hold is taken over after five minutes. */
 const ABANDONED_KEYS_MS = 400_000;
-const FAULT_INTERVAL_MS = 8_000;
+const QUIET_STEP_MS = 10_000;
+const FAULT_INTERVAL_MS = 5_000;
 const CLOCK_JUMP_MAX_MS = 120_000;
-/** More than there are different statements: compiling one costs more than running it. */
-const STATEMENTS_MAX = 1_000;
+/** Longer than the silence after which a process counts as dead, with a part of the time beside it. */
+const FREEZE_MS = { min: 30_000, max: 75_000 };
 
 export interface SimulationResult {
   readonly seed: number;
@@ -55,8 +56,13 @@ interface Simulation {
 type Fault = (simulation: Simulation, gateway: GatewayModel) => void;
 
 const FAULTS: Readonly<Record<string, Fault>> = {
-  kill: ({ world }, gateway) => gateway.kill(world.random.integer(60_000)),
-  freeze: ({ world }, gateway) => gateway.freeze(world.random.integer(80_000)),
+  kill: ({ world }, gateway) => gateway.kill(world.random.integer(30_000)),
+  // Their starts sweep the same holds at the same time.
+  killAll: ({ gateways }) => {
+    for (const gateway of gateways) gateway.kill(RESTART_MS);
+  },
+  freeze: ({ world }, gateway) =>
+    gateway.freeze(FREEZE_MS.min + world.random.integer(FREEZE_MS.max - FREEZE_MS.min)),
   outage: ({ world, store }) => store.setOutage(world.now() + world.random.integer(10_000)),
   clock: ({ world }, gateway) => {
     gateway.clockOffsetMs = (world.random.next() - 0.5) * 2 * CLOCK_JUMP_MAX_MS;
@@ -67,10 +73,12 @@ const FAULTS: Readonly<Record<string, Fault>> = {
       serializationFailure: rate * world.random.next(),
       connectionLost: rate * world.random.next(),
       commitLost: rate,
-      commitReplyLost: rate,
+      commitReplyLost: 3 * rate,
       slowStatement: rate * world.random.next(),
     });
   },
+  slow: ({ world, store }) =>
+    store.setFaults({ ...NO_FAULTS, slowStatement: world.random.next() / 5 }),
 };
 const NO_FAULTS = {
   serializationFailure: 0,
@@ -85,7 +93,6 @@ export interface Simulator {
 }
 
 export async function createSimulator(): Promise<Simulator> {
-  Database.MAX_QUERY_CACHE_SIZE = STATEMENTS_MAX;
   const database = new Database(":memory:");
   await migrate(plainDb(database), START);
   const engine = createStoreEngine(database);
@@ -115,16 +122,22 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
   const begin = world.now();
   for (let caller = 0; caller < CALLERS; caller++)
     void runCaller(clients, caller, begin + FAULTS_MS);
-  void runSponsor(clients, begin + FAULTS_MS);
-  for (let payer = 0; payer < 2; payer++) void runPayer(clients, payer, FAULTS_MS);
+  // Without new credits, each hold that is released too early is spent by another call.
+  const isScarce = world.random.chance(0.5);
+  if (!isScarce) void runSponsor(clients, begin + FAULTS_MS);
+  for (let payer = 0; payer < (isScarce ? 1 : 2); payer++) void runPayer(clients, payer, FAULTS_MS);
   for (let claim = 0; claim < 4; claim++) void runClaim(clients, FAULTS_MS);
   scheduleFaults({ world, store, gateways }, begin + FAULTS_MS);
   world.runUntil(begin + FAULTS_MS);
   store.setFaults(NO_FAULTS);
   store.setOutage(0);
-  world.runUntil(world.now() + QUIET_MS);
+  const isQuiet = (): boolean =>
+    clients.observed.waiting.size === 0 &&
+    gateways.every(({ frozenUntil }) => frozenUntil < world.now()) &&
+    query("select id from hold limit 1").length === 0;
+  runUntilQuiet(world, QUIET_MS, isQuiet);
   for (const problem of checkWaiting(clients.observed, false)) problems.add(problem);
-  if (clients.observed.waiting.size > 0) world.runUntil(world.now() + ABANDONED_KEYS_MS);
+  runUntilQuiet(world, ABANDONED_KEYS_MS, isQuiet);
   for (const gateway of gateways) gateway.kill(0);
   world.runUntil(world.now() + QUIET_MS / 10);
   let isChecked = false;
@@ -143,6 +156,13 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
     served: clients.observed.served.size,
     hash: world.hash(),
   };
+}
+
+/** Ends early, because heartbeats and sweeps without work would be most of the time. */
+function runUntilQuiet(world: World, maxMs: number, isQuiet: () => boolean): void {
+  const end = world.now() + maxMs;
+  do world.runUntil(Math.min(end, world.now() + QUIET_STEP_MS));
+  while (world.now() < end && !isQuiet());
 }
 
 function scheduleFaults(simulation: Simulation, end: number): void {

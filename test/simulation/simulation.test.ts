@@ -5,14 +5,14 @@ import { createSimulator, type SimulationResult } from "./simulate.ts";
 
 /** What each seed finds where the defect is put back; all of them pass today. */
 const REGRESSIONS: Readonly<Record<string, number>> = {
-  "a key of a call is stuck after the reply to its claim was lost": 7,
+  "a key of a call is stuck after the reply to its claim was lost": 2,
   "a payment fact is applied again when it is reported again": 1,
-  "a suspended process serves calls on holds that others have spent": 53,
-  "a call is charged although a repetition has taken its key over": 173,
-  "a repetition runs although its call was served": 11,
-  "the settlement of a released hold is lost": 2,
+  "a suspended process serves calls on holds that others have spent": 71,
+  "a call is charged although a repetition has taken its key over": 26,
+  "a repetition runs although its call was served": 3,
+  "the settlement of a released hold is lost": 170,
 };
-const NEW_SEEDS = 8;
+const NEW_SEEDS = 16;
 const TIMEOUT_MS = 60_000;
 
 const simulator = await createSimulator();
@@ -37,7 +37,7 @@ for (const [defect, seed] of Object.entries(REGRESSIONS))
     async () => {
       const { problems, served } = await simulate(seed);
       expect(problems).toEqual([]);
-      expect(served).toBeGreaterThan(10);
+      expect(served).toBeGreaterThan(5);
     },
     TIMEOUT_MS,
   );

@@ -50,6 +50,8 @@ interface Session {
   isBusy: boolean;
   isCommitting: boolean;
   lockTimeoutMs: number;
+  /** Why the transaction is aborted: the replies to its statements come in order, so this error comes first. */
+  cause: unknown;
 }
 
 const ATTEMPTS_MAX = 4;
@@ -115,6 +117,7 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
         if (next !== undefined) world.schedule(undefined, latency() / 10, next);
       };
       const fail = (error: unknown, state: "failed" | "closed" = "failed"): void => {
+        session.cause ??= error;
         if (session.tx.state === "open") end(session, state);
         finish(() => reject(error));
       };
@@ -123,7 +126,7 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
       const run = (): void => {
         const { tx } = session;
         if (tx.state === "closed") return fail(unavailable("the connection is closed"));
-        if (tx.state === "failed") return fail(new Error("the transaction is aborted"));
+        if (tx.state === "failed") return fail(session.cause);
         if (world.now() < outageUntil || random.chance(faults.connectionLost))
           return fail(unavailable("the connection was lost"), "closed");
         if (random.chance(faults.serializationFailure))
@@ -185,6 +188,7 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
       isBusy: false,
       isCommitting: false,
       lockTimeoutMs: LOCK_TIMEOUT_MS,
+      cause: undefined,
     };
     sessions.add(session);
     let failure: { readonly cause: unknown } | undefined;
