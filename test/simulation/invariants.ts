@@ -8,7 +8,12 @@ import { INVOICE_CENTS, nanoOf, type Observations, PEOPLE, wasLost } from "./cli
 type Query = (sql: string, params?: Values) => readonly Row[];
 
 /** The tables that `checkBalances` reads: it runs after every commit that wrote one of them. */
-export const BALANCE_TABLES: ReadonlySet<string> = new Set(["wallet", "hold", "transfer"]);
+export const BALANCE_TABLES: ReadonlySet<string> = new Set([
+  "wallet",
+  "hold",
+  "transfer",
+  "usage_record",
+]);
 
 export function checkBalances(query: Query): readonly string[] {
   const rows = query(`select account_id from wallet where held > promo + paid

@@ -5,14 +5,19 @@ import { expect } from "bun:test";
 /** Below this time, garbage collection and compilation decide. */
 const NOISE_MS = 200;
 const ROUNDS = 3;
+const ATTEMPTS_MAX = 3;
 /** Of twice the size; 4 if the time is quadratic. */
 const RATIO_MAX = 3;
 
 /** Expects that twice the size takes about twice the CPU time. `work` runs several times. */
 export function expectLinearCpuTime(work: (size: number) => void, size: number): void {
-  const ms = leastCpuMs(() => work(size), NOISE_MS);
-  if (ms < NOISE_MS) return;
-  expect(ms / leastCpuMs(() => work(size / 2))).toBeLessThan(RATIO_MAX);
+  let ratio = Infinity;
+  // Another process on the same core can slow down the rounds of one size.
+  for (let attempt = 0; attempt < ATTEMPTS_MAX && ratio >= RATIO_MAX; attempt++) {
+    const ms = leastCpuMs(() => work(size), NOISE_MS);
+    ratio = ms < NOISE_MS ? 0 : ms / leastCpuMs(() => work(size / 2));
+  }
+  expect(ratio).toBeLessThan(RATIO_MAX);
 }
 
 /** The least CPU time of the rounds, or of those up to the first below `enoughMs`. */
