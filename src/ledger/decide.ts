@@ -66,7 +66,11 @@ export type SettleOutcome =
       readonly overrun: Nano;
       readonly late: boolean;
     }
-  | { readonly status: "already" };
+  | {
+      readonly status: "already";
+      /** Set if the earlier charge exceeded the credits. */
+      readonly overrun?: Nano;
+    };
 
 export interface Wallet {
   promo: Nano;

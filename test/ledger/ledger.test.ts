@@ -285,6 +285,33 @@ describeEachStore(
         expect(failures).toBe(4);
       });
 
+      test("a repeated settlement tells the overrun of the one whose reply was lost", async () => {
+        let losesReply = false;
+        const lossy: Db = {
+          ...db,
+          write: async (work) => {
+            const result = await db.write(work);
+            if (losesReply) {
+              losesReply = false;
+              throw Object.assign(new Error("lost"), { [UNAVAILABLE]: true });
+            }
+            return result;
+          },
+        };
+        const id = await account(100n);
+        const suspended = await process(lossy, "lossy");
+        await suspended.hold(hold(id, "h", 60n));
+        await startEpoch(db, "lossy", NOW);
+        await sweepHolds(db, NOW);
+        await ledger.hold(hold(id, "other", 80n));
+        await ledger.settle(settle(id, "other", 80n));
+        losesReply = true;
+        expect(await suspended.settle(settle(id, "h", 60n))).toEqual({
+          status: "already",
+          overrun: 40n,
+        });
+      });
+
       test("a late settlement of a swept hold charges once", async () => {
         const id = await account(100n);
         const dead = await process(db, "dead");

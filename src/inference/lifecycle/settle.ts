@@ -99,7 +99,9 @@ export async function settle(
 
 /** Whether others spent the credits of the call's hold before its charge. */
 export function isUncovered(settled: SettleOutcome): boolean {
-  return settled.status === "settled" && settled.late && settled.overrun > 0n;
+  // Repeated after the reply to its commit was lost: the store does not keep whether the charge was late.
+  if (settled.status === "already") return settled.overrun !== undefined;
+  return settled.late && settled.overrun > 0n;
 }
 
 function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {

@@ -1,6 +1,6 @@
 // Applies a batch of holds and settlements in one transaction: lock the rows, decide in memory, write the outcome.
 
-import type { Tx } from "../../store/db.ts";
+import { integer, type Tx } from "../../store/db.ts";
 import {
   type ThresholdCrossing,
   collectCrossings,
@@ -95,16 +95,41 @@ export async function applyBatch<UsageRecord>(
     touchedWallets: new Map(),
     touchedKeySpends: new Map(),
   };
-  const outcomes = operations.map((operation) =>
+  const applied = operations.map((operation) =>
     operation.kind === "hold"
       ? applyHold(operation.request, state, writes, context)
       : applySettle(operation.request, state, writes),
   );
   await writeAll(tx, writes, context, buffer !== undefined);
+  const outcomes = applied.some(({ status }) => status === "already")
+    ? await addEarlierOverruns(tx, operations, applied)
+    : applied;
   const { newHolds: added, settledBuffered: settled } = writes;
   const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds];
   const { wallets, keySpends } = state;
   return { outcomes, bufferChanges: { added, settled, settledFlushed, wallets, keySpends } };
+}
+
+/** A caller must not serve a call whose earlier charge was not covered, even if it did not get that outcome. */
+function addEarlierOverruns<UsageRecord>(
+  tx: Tx,
+  operations: readonly LedgerOperation<UsageRecord>[],
+  outcomes: readonly (HoldOutcome | SettleOutcome)[],
+): Promise<readonly (HoldOutcome | SettleOutcome)[]> {
+  return Promise.all(
+    operations.map(async ({ request }, index) => {
+      const outcome = outcomes[index];
+      if (outcome === undefined) throw new Error("an operation has no outcome");
+      if (outcome.status !== "already") return outcome;
+      const row = await tx.get(
+        "select overrun_nano from usage_record where account_id = ? and id = ? and overrun_nano > 0",
+        [request.accountId, request.id],
+      );
+      return row === undefined
+        ? outcome
+        : { ...outcome, overrun: BigInt(integer(row, "overrun_nano")) };
+    }),
+  );
 }
 
 function applyHold<UsageRecord>(
