@@ -74,8 +74,9 @@ describe.each(KINDS)("report on %s", (kind) => {
       harness.clock.now += DAY_MS / 2;
       for (const account of accounts) await randomStep(harness, account, random);
     }
-    // Random histories may lack an overrun or a debt.
-    const [writtenOff = "", owing = ""] = accounts;
+    // Random histories may lack an overrun or a debt, so two new accounts have them.
+    const writtenOff = await harness.newAccount();
+    const owing = await harness.newAccount();
     await purchase(harness, writtenOff, { cents: 100, back: 0, kind: "refunded" });
     await call(harness, writtenOff, () => 0, 10n ** 12n);
     for (const account of [writtenOff, owing])
