@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import type { CanonicalEvent } from "../../src/inference/canonical/events.ts";
 import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
-import { createCallSplitter, splitCalls } from "../../src/inference/canonical/split-calls.ts";
+import { createCallSplitter, splitCalls } from "../../src/inference/canonical/tools/split-calls.ts";
 import type { Target } from "../../src/inference/canonical/wire.ts";
 import { isRejected } from "../../src/inference/translate/losses.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";

@@ -7,7 +7,7 @@ import type { Caller } from "../../http/route.ts";
 import type { Catalog } from "../../models/catalog.ts";
 import type { Tx } from "../../store/db.ts";
 import type { Outcome, ProviderAttempt, UsageRecord } from "../../usage/usage.ts";
-import type { FetchedFiles } from "../canonical/fetched-files.ts";
+import type { FetchedFiles } from "../canonical/tools/fetched-files.ts";
 import type { UsageCharge } from "../metering/charge.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
 import type { ForwardedHeaders } from "../request/forwarded-headers.ts";

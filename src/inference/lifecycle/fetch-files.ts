@@ -5,7 +5,7 @@ import { Fault } from "../../base/fault.ts";
 import { SECOND_MS } from "../../base/time.ts";
 import type { RateLimiter } from "../../http/guards/rate-limiter.ts";
 import type { BodyQuota } from "../../http/request/body-quota.ts";
-import type { FetchedFile } from "../canonical/fetched-files.ts";
+import type { FetchedFile } from "../canonical/tools/fetched-files.ts";
 import type { FetchFile } from "../media/fetch-file.ts";
 import { type FileKind, fileUrlsOf } from "../media/file-urls.ts";
 import type { Candidate } from "../routing/candidates.ts";

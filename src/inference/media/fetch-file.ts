@@ -4,7 +4,7 @@
 import { Fault } from "../../base/fault.ts";
 import { parseEndpoint, type ResolveHost } from "../../base/network/public-endpoint.ts";
 import { getPublic, type PublicReply } from "../../http-client/get-public.ts";
-import type { FetchedFile } from "../canonical/fetched-files.ts";
+import type { FetchedFile } from "../canonical/tools/fetched-files.ts";
 import { mediaTypeOf } from "./file-type.ts";
 import type { FileKind } from "./file-urls.ts";
 

@@ -4,11 +4,11 @@
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { abilitiesOf, searchesOnlyOnResponses } from "./abilities.ts";
-import { hasCustomTools, supportsCustomTools } from "./custom-tools.ts";
 import { rejectDropped } from "./losses.ts";
 import { passthroughPlan } from "./passthrough-plan.ts";
 import { rejectStoringFields } from "./provider-store.ts";
 import type { StreamingApi } from "./stream-transform.ts";
+import { hasCustomTools, supportsCustomTools } from "./tools/custom-tools.ts";
 import { translationPlan } from "./translation-plan.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
 

@@ -3,7 +3,7 @@
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Loss } from "../canonical/loss.ts";
 import type { CanonicalReply } from "../canonical/reply.ts";
-import { splitCalls } from "../canonical/split-calls.ts";
+import { splitCalls } from "../canonical/tools/split-calls.ts";
 import type { InboundWire, ReplyWriteContext } from "../canonical/wire.ts";
 
 export interface ClientReply {

@@ -7,7 +7,7 @@ import { readSse, type SseEvent } from "../../base/streams/sse.ts";
 import type { CanonicalError } from "../canonical/error.ts";
 import type { CanonicalEvent } from "../canonical/events.ts";
 import type { UsageReport } from "../canonical/reply.ts";
-import { createCallSplitter } from "../canonical/split-calls.ts";
+import { createCallSplitter } from "../canonical/tools/split-calls.ts";
 import type { WireStreamReader, WireStreamWriter } from "../canonical/wire.ts";
 import {
   type CostSoFar,

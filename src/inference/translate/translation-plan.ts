@@ -1,10 +1,10 @@
 // The plan for a call between two wires: everything goes through the canonical form.
 
 import { publicError } from "../../base/error-body.ts";
-import { withFetchedFiles } from "../canonical/fetched-files.ts";
 import type { Loss } from "../canonical/loss.ts";
 import type { CanonicalReply } from "../canonical/reply.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
+import { withFetchedFiles } from "../canonical/tools/fetched-files.ts";
 import type {
   OutboundWire,
   ReplyReadContext,
@@ -26,25 +26,25 @@ import { clientToolsAsFunctions } from "../wires/messages/client-tools.ts";
 import { betaOf } from "../wires/messages/mcp.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../wires/wires.ts";
 import { abilitiesOf } from "./abilities.ts";
-import { withoutCompactions } from "./compactions.ts";
+import { withoutCompactions } from "./history/compactions.ts";
+import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
+import { droppedStore } from "./provider-store.ts";
+import type { StreamingApi } from "./stream-transform.ts";
 import {
   customToolNames,
   customToolsAsFunctions,
   readerWithCustomCalls,
   supportsCustomTools,
   withCustomCalls,
-} from "./custom-tools.ts";
-import { askForTools } from "./forced-tools.ts";
-import { withAllToolsLoaded } from "./loaded-tools.ts";
-import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
-import { droppedStore } from "./provider-store.ts";
+} from "./tools/custom-tools.ts";
+import { askForTools } from "./tools/forced-tools.ts";
+import { withAllToolsLoaded } from "./tools/loaded-tools.ts";
 import {
   readerWithTranslatedCalls,
   type ServerToolTranslation,
   translateServerTools,
   withTranslatedCalls,
-} from "./server-tools.ts";
-import type { StreamingApi } from "./stream-transform.ts";
+} from "./tools/server-tools.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";

@@ -2,7 +2,7 @@
 
 import type { JsonObject } from "../../base/json.ts";
 import type { Usage } from "../../base/money/usage-meters.ts";
-import type { FetchedFiles } from "../canonical/fetched-files.ts";
+import type { FetchedFiles } from "../canonical/tools/fetched-files.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";

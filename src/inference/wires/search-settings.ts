@@ -9,8 +9,8 @@ import {
 } from "../../base/json.ts";
 import type { Loss } from "../canonical/loss.ts";
 import type { WireName } from "../canonical/parts.ts";
-import type { Setting } from "../canonical/server-tool.ts";
-import type { SearchLocation, WebSearch } from "../canonical/web-search.ts";
+import type { Setting } from "../canonical/tools/server-tool.ts";
+import type { SearchLocation, WebSearch } from "../canonical/tools/web-search.ts";
 import { otherToolFields } from "./server-tool-fields.ts";
 
 export function readDomains(value: unknown, path: string): Setting<readonly string[]> | undefined {

@@ -4,7 +4,7 @@ import { isNativeHint } from "../canonical/hints.ts";
 import { addHintLoss, addLoss, type Loss, takeNativeFields } from "../canonical/loss.ts";
 import type { WireName } from "../canonical/parts.ts";
 import type { CanonicalRequest, NativeTool, Tool } from "../canonical/request.ts";
-import type { Setting } from "../canonical/server-tool.ts";
+import type { Setting } from "../canonical/tools/server-tool.ts";
 
 const NO_EQUIVALENT = "The tool of this model's provider has no equivalent.";
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
-import { readerWithCustomCalls } from "../../../src/inference/translate/custom-tools.ts";
+import { readerWithCustomCalls } from "../../../src/inference/translate/tools/custom-tools.ts";
 import { sseEvents } from "../../wires/stream-helpers.ts";
 import {
   callApi,

@@ -3,7 +3,10 @@
 import { describe, expect, test } from "bun:test";
 import type { Loss } from "../../../src/inference/canonical/loss.ts";
 import type { CanonicalRequest, ToolChoice } from "../../../src/inference/canonical/request.ts";
-import { adaptToolChoice, askForTools } from "../../../src/inference/translate/forced-tools.ts";
+import {
+  adaptToolChoice,
+  askForTools,
+} from "../../../src/inference/translate/tools/forced-tools.ts";
 import { builtInModels } from "../../../src/models/catalog.ts";
 
 const REQUEST: CanonicalRequest = {

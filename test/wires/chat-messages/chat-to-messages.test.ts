@@ -1,13 +1,13 @@
 // Translation between Chat Completions and Messages: what is mapped, and what is a loss under which path.
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../../src/base/fault.ts";
+import { clampEffort, decodeBlob, encodeBlob } from "../../../src/inference/canonical/reasoning.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import {
   createCallIds,
   decodeCallId,
   encodeCallId,
-} from "../../../src/inference/canonical/call-ids.ts";
-import { clampEffort, decodeBlob, encodeBlob } from "../../../src/inference/canonical/reasoning.ts";
-import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
+} from "../../../src/inference/canonical/tools/call-ids.ts";
 import type { Abilities } from "../../../src/inference/canonical/wire.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";

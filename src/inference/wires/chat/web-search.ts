@@ -7,7 +7,11 @@ import {
 } from "../../../base/json.ts";
 import { addFieldLoss } from "../../canonical/loss.ts";
 import type { CanonicalRequest } from "../../canonical/request.ts";
-import type { SearchReplyForm, SearchRequestForm, WebSearch } from "../../canonical/web-search.ts";
+import type {
+  SearchReplyForm,
+  SearchRequestForm,
+  WebSearch,
+} from "../../canonical/tools/web-search.ts";
 import {
   otherSearchFields,
   readContextSize,

@@ -1,6 +1,6 @@
 // Gemini's code execution: a tool without settings; in the reply two parts, the code and its result.
 import { objectIn, stringIn } from "../../../base/json.ts";
-import type { CodeReplyForm, CodeRequestForm } from "../../canonical/code-execution.ts";
+import type { CodeReplyForm, CodeRequestForm } from "../../canonical/tools/code-execution.ts";
 import { withServerTool } from "./server-tools.ts";
 
 export const geminiCode: CodeRequestForm = {

@@ -2,7 +2,7 @@
 import type { JsonObject } from "../../../base/json.ts";
 import { addFieldLoss, addLoss, type Loss } from "../../canonical/loss.ts";
 import type { CanonicalRequest } from "../../canonical/request.ts";
-import type { ServerToolDefinition } from "../../canonical/server-tool.ts";
+import type { ServerToolDefinition } from "../../canonical/tools/server-tool.ts";
 import type { Target } from "../../canonical/wire.ts";
 import { withTool } from "../server-tool-fields.ts";
 import { isThirdGeneration } from "./request/model-generation.ts";

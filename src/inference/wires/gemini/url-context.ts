@@ -1,5 +1,8 @@
 // Gemini's URL context: it fetches pages that the conversation names. The reply lists them, but has no calls.
-import type { ServerToolDefinition, ServerToolRequestForm } from "../../canonical/server-tool.ts";
+import type {
+  ServerToolDefinition,
+  ServerToolRequestForm,
+} from "../../canonical/tools/server-tool.ts";
 import { withServerTool } from "./server-tools.ts";
 
 export const geminiFetch: ServerToolRequestForm<ServerToolDefinition> = {

@@ -4,7 +4,7 @@ import type {
   SearchReplyForm,
   SearchRequestForm,
   SearchSource,
-} from "../../canonical/web-search.ts";
+} from "../../canonical/tools/web-search.ts";
 import { addSettingHintLoss, addSettingLoss } from "../server-tool-fields.ts";
 import { withServerTool } from "./server-tools.ts";
 

@@ -1,6 +1,6 @@
 // Anthropic's code execution: a tool in the request; in the reply a call, which is Python or a shell command, and its result.
 import { arrayIn, objectIn, stringIn, unknownFields } from "../../../base/json.ts";
-import type { CodeReplyForm, CodeRequestForm } from "../../canonical/code-execution.ts";
+import type { CodeReplyForm, CodeRequestForm } from "../../canonical/tools/code-execution.ts";
 import {
   findNativeTool,
   isChosen,

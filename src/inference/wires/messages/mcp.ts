@@ -15,8 +15,8 @@ import {
   unknownFields,
 } from "../../../base/json.ts";
 import { addLoss, type Loss } from "../../canonical/loss.ts";
-import type { McpReplyForm, McpRequestForm, McpServer } from "../../canonical/mcp-servers.ts";
 import type { CanonicalRequest, NativeTool } from "../../canonical/request.ts";
+import type { McpReplyForm, McpRequestForm, McpServer } from "../../canonical/tools/mcp-servers.ts";
 import {
   otherToolFields,
   withNativeField,

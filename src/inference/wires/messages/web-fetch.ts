@@ -1,7 +1,10 @@
 // Anthropic's fetching of pages that the conversation names.
 import { isSet, unknownFields } from "../../../base/json.ts";
 import { addHintLoss, addLoss, type Loss } from "../../canonical/loss.ts";
-import type { ServerToolDefinition, ServerToolRequestForm } from "../../canonical/server-tool.ts";
+import type {
+  ServerToolDefinition,
+  ServerToolRequestForm,
+} from "../../canonical/tools/server-tool.ts";
 import { readDomains } from "../search-settings.ts";
 import { findNativeTool, isChosen, otherToolFields, withoutTool } from "../server-tool-fields.ts";
 

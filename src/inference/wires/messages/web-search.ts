@@ -11,7 +11,7 @@ import type {
   SearchReplyForm,
   SearchRequestForm,
   SearchSource,
-} from "../../canonical/web-search.ts";
+} from "../../canonical/tools/web-search.ts";
 import { otherSearchFields, readDomains, readLocation, writeLocation } from "../search-settings.ts";
 import {
   addSettingHintLoss,

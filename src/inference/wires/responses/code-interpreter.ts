@@ -9,12 +9,12 @@ import {
   stringIn,
   unknownFields,
 } from "../../../base/json.ts";
+import type { Loss } from "../../canonical/loss.ts";
 import {
   type CodeReplyForm,
   type CodeRequestForm,
   FOREIGN_CONTAINER,
-} from "../../canonical/code-execution.ts";
-import type { Loss } from "../../canonical/loss.ts";
+} from "../../canonical/tools/code-execution.ts";
 import {
   findNativeTool,
   isChosen,

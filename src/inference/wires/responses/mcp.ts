@@ -11,8 +11,8 @@ import {
   unknownFields,
 } from "../../../base/json.ts";
 import { addLoss, type Loss } from "../../canonical/loss.ts";
-import type { McpReplyForm, McpRequestForm, McpServer } from "../../canonical/mcp-servers.ts";
 import type { NativeTool } from "../../canonical/request.ts";
+import type { McpReplyForm, McpRequestForm, McpServer } from "../../canonical/tools/mcp-servers.ts";
 import { otherToolFields, withoutTool, withTool } from "../server-tool-fields.ts";
 
 const TYPE = "mcp";

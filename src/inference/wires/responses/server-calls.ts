@@ -1,6 +1,6 @@
 // Items of OpenAI's server tools: calls with their results.
 import type { JsonObject } from "../../../base/json.ts";
-import { FOREIGN_CONTAINER } from "../../canonical/code-execution.ts";
+import { FOREIGN_CONTAINER } from "../../canonical/tools/code-execution.ts";
 
 const CALLS: ReadonlySet<unknown> = new Set([
   "web_search_call",

@@ -15,7 +15,7 @@ import type {
   SearchRequestForm,
   SearchSource,
   WebSearch,
-} from "../../canonical/web-search.ts";
+} from "../../canonical/tools/web-search.ts";
 import {
   otherSearchFields,
   readContextSize,

@@ -1,6 +1,5 @@
 // The state of one choice of a stream: its open parts, and the calls that argument deltas belong to.
 import { isObject, type JsonObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
-import { mintCallId } from "../../../canonical/call-ids.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import type {
   Citation,
@@ -8,6 +7,7 @@ import type {
   ReasoningPart,
   TokenLogprob,
 } from "../../../canonical/parts.ts";
+import { mintCallId } from "../../../canonical/tools/call-ids.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { callSignature, customCallOf, withOrigin } from "./read-parts.ts";
 

@@ -13,7 +13,6 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
-import { readArguments } from "../../../canonical/call-arguments.ts";
 import type {
   CacheBreakpoint,
   Citation,
@@ -27,6 +26,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 import type { Turn } from "../../../canonical/request.ts";
+import { readArguments } from "../../../canonical/tools/call-arguments.ts";
 import {
   IMAGE_DETAILS,
   readCacheBreakpoint,

@@ -1,5 +1,4 @@
 import type { JsonObject } from "../../../../base/json.ts";
-import { type CallIds, createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addLoss,
   addPrefillLoss,
@@ -17,6 +16,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import { type CallIds, createCallIds } from "../../../canonical/tools/call-ids.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { writePart } from "./write-parts.ts";
 

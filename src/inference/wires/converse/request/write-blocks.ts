@@ -1,6 +1,5 @@
 // Writes a request's content blocks.
 import type { JsonObject } from "../../../../base/json.ts";
-import type { CallIds } from "../../../canonical/call-ids.ts";
 import { addNativePartLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type {
   Part,
@@ -9,6 +8,7 @@ import type {
   ToolResultPart,
 } from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import type { CallIds } from "../../../canonical/tools/call-ids.ts";
 import { checkToolInput } from "../../tool-checks.ts";
 import { takesEarlierReasoning } from "./model-family.ts";
 import { writeCachePoint } from "./write-cache-points.ts";

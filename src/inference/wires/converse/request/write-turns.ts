@@ -1,5 +1,4 @@
 import type { JsonObject } from "../../../../base/json.ts";
-import { createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addFatalLoss,
   addPrefillLoss,
@@ -9,6 +8,7 @@ import {
 } from "../../../canonical/loss.ts";
 import { withOpeningTurn } from "../../../canonical/opening-turn.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import { createCallIds } from "../../../canonical/tools/call-ids.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { createDocumentNames } from "./document-names.ts";
 import { type BlockWriteContext, writeBlock } from "./write-blocks.ts";

@@ -1,8 +1,8 @@
 // Writes the media parts of messages and tool results.
 import type { JsonObject } from "../../../../base/json.ts";
-import type { CallIds } from "../../../canonical/call-ids.ts";
 import type { Loss } from "../../../canonical/loss.ts";
 import type { FilePart, ImagePart, MediaPart, Source } from "../../../canonical/parts.ts";
+import type { CallIds } from "../../../canonical/tools/call-ids.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 

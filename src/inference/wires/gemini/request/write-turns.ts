@@ -1,5 +1,4 @@
 import type { JsonObject } from "../../../../base/json.ts";
-import { createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addLoss,
   addNativePartLoss,
@@ -21,6 +20,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import { createCallIds } from "../../../canonical/tools/call-ids.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { checkToolInput } from "../../tool-checks.ts";
 import { isGenerated } from "../reply/call-ids.ts";

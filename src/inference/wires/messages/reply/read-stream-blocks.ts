@@ -7,9 +7,9 @@ import {
   parseObject,
   stringIn,
 } from "../../../../base/json.ts";
-import { mintCallId } from "../../../canonical/call-ids.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import type { NativePart, OpaqueBlob } from "../../../canonical/parts.ts";
+import { mintCallId } from "../../../canonical/tools/call-ids.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readCitation } from "./read-citation.ts";
 

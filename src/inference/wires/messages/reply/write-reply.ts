@@ -1,5 +1,4 @@
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
-import { encodeCallId } from "../../../canonical/call-ids.ts";
 import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import type {
   Citation,
@@ -10,6 +9,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
 import type { CanonicalReply } from "../../../canonical/reply.ts";
+import { encodeCallId } from "../../../canonical/tools/call-ids.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { initialUsage, writeUsage } from "./map-usage.ts";

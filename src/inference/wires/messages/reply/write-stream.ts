@@ -1,10 +1,10 @@
 // This API has one open content block at a time, except that a text and the block of its signature are open together.
 import { errorBody } from "../../../../base/error-body.ts";
-import { encodeCallId } from "../../../canonical/call-ids.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import { addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
 import type { Finish, UsageReport } from "../../../canonical/reply.ts";
+import { encodeCallId } from "../../../canonical/tools/call-ids.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
 import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";
 import { writeFinish } from "./map-finish-reason.ts";

@@ -14,7 +14,6 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
-import { decodeCallId } from "../../../canonical/call-ids.ts";
 import { COMMON_IMAGE_TYPES } from "../../../canonical/media-sources.ts";
 import type {
   CacheBreakpoint,
@@ -27,6 +26,7 @@ import type {
   ToolResultPart,
 } from "../../../canonical/parts.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
+import { decodeCallId } from "../../../canonical/tools/call-ids.ts";
 import { readCitation } from "../reply/read-citation.ts";
 
 const TOOL_USE_FIELDS: ReadonlySet<string> = new Set([

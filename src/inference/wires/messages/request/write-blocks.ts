@@ -1,6 +1,5 @@
 // Content blocks of a request.
 import type { JsonObject } from "../../../../base/json.ts";
-import type { CallIds } from "../../../canonical/call-ids.ts";
 import {
   addLoss,
   addNativePartLoss,
@@ -21,6 +20,7 @@ import type {
   ToolResultPart,
 } from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import type { CallIds } from "../../../canonical/tools/call-ids.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { checkToolInput } from "../../tool-checks.ts";
 

@@ -1,5 +1,4 @@
 import type { JsonObject } from "../../../../base/json.ts";
-import { createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addLoss,
   addPrefillLoss,
@@ -10,6 +9,7 @@ import {
 import { withOpeningTurn } from "../../../canonical/opening-turn.ts";
 import type { Part } from "../../../canonical/parts.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import { createCallIds } from "../../../canonical/tools/call-ids.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { type BlockWriteContext, writeBlock } from "./write-blocks.ts";
 

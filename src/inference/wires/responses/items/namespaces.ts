@@ -2,7 +2,6 @@
 // same in every call of a conversation; replies are written with both names again.
 import { invalid } from "../../../../base/fault.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import { shortDigest } from "../../../canonical/call-ids.ts";
 import type { ToolCallPart } from "../../../canonical/parts.ts";
 import type {
   CustomTool,
@@ -10,6 +9,7 @@ import type {
   NamespaceMembership,
   Tool,
 } from "../../../canonical/request.ts";
+import { shortDigest } from "../../../canonical/tools/call-ids.ts";
 
 export type NamespacedTool = (FunctionTool | CustomTool) & { readonly member: NamespaceMembership };
 

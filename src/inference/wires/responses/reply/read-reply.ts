@@ -7,7 +7,6 @@ import {
   stringIn,
   unknownFields,
 } from "../../../../base/json.ts";
-import { mintCallId } from "../../../canonical/call-ids.ts";
 import type {
   ImagePart,
   OpaqueBlob,
@@ -16,6 +15,7 @@ import type {
   ToolCallPart,
 } from "../../../canonical/parts.ts";
 import type { CanonicalReply } from "../../../canonical/reply.ts";
+import { mintCallId } from "../../../canonical/tools/call-ids.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readLogprobs } from "../../openai-parts.ts";
 import {

@@ -10,10 +10,10 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
-import { readArguments } from "../../../canonical/call-arguments.ts";
-import { decodeCallId } from "../../../canonical/call-ids.ts";
 import type { OpaqueBlob, Part, ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
 import type { Tool, Turn } from "../../../canonical/request.ts";
+import { readArguments } from "../../../canonical/tools/call-arguments.ts";
+import { decodeCallId } from "../../../canonical/tools/call-ids.ts";
 import { flatToolName } from "../items/namespaces.ts";
 import {
   generatedImageOf,

@@ -1,5 +1,4 @@
 import type { JsonObject } from "../../../../base/json.ts";
-import { type CallIds, createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addPrefillLoss,
   addTurnNameLoss,
@@ -16,6 +15,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import type { CanonicalRequest, Tool, Turn } from "../../../canonical/request.ts";
+import { type CallIds, createCallIds } from "../../../canonical/tools/call-ids.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { toNamespacedCall } from "../items/namespaces.ts";
 import {

@@ -1,25 +1,25 @@
 // The forms of each wire for tools that several providers run.
 
-import type { Loss } from "../canonical/loss.ts";
-import type { NativePart, Part, WireName } from "../canonical/parts.ts";
-import type { CanonicalRequest } from "../canonical/request.ts";
+import type { Loss } from "../../canonical/loss.ts";
+import type { NativePart, Part, WireName } from "../../canonical/parts.ts";
+import type { CanonicalRequest } from "../../canonical/request.ts";
 import type {
   ServerToolDefinition,
   ServerToolReplyForm,
   ServerToolRequestForm,
-} from "../canonical/server-tool.ts";
-import type { Target } from "../canonical/wire.ts";
-import { chatSearch, chatSearchReply } from "../wires/chat/web-search.ts";
-import { geminiCode, geminiCodeReply } from "../wires/gemini/code-execution.ts";
-import { geminiFetch } from "../wires/gemini/url-context.ts";
-import { geminiSearch, geminiSearchReply } from "../wires/gemini/web-search.ts";
-import { messagesCode, messagesCodeReply } from "../wires/messages/code-execution.ts";
-import { messagesMcp, messagesMcpReply } from "../wires/messages/mcp.ts";
-import { messagesFetch } from "../wires/messages/web-fetch.ts";
-import { messagesSearch, messagesSearchReply } from "../wires/messages/web-search.ts";
-import { responsesCode, responsesCodeReply } from "../wires/responses/code-interpreter.ts";
-import { responsesMcp, responsesMcpReply } from "../wires/responses/mcp.ts";
-import { responsesSearch, responsesSearchReply } from "../wires/responses/web-search.ts";
+} from "../../canonical/tools/server-tool.ts";
+import type { Target } from "../../canonical/wire.ts";
+import { chatSearch, chatSearchReply } from "../../wires/chat/web-search.ts";
+import { geminiCode, geminiCodeReply } from "../../wires/gemini/code-execution.ts";
+import { geminiFetch } from "../../wires/gemini/url-context.ts";
+import { geminiSearch, geminiSearchReply } from "../../wires/gemini/web-search.ts";
+import { messagesCode, messagesCodeReply } from "../../wires/messages/code-execution.ts";
+import { messagesMcp, messagesMcpReply } from "../../wires/messages/mcp.ts";
+import { messagesFetch } from "../../wires/messages/web-fetch.ts";
+import { messagesSearch, messagesSearchReply } from "../../wires/messages/web-search.ts";
+import { responsesCode, responsesCodeReply } from "../../wires/responses/code-interpreter.ts";
+import { responsesMcp, responsesMcpReply } from "../../wires/responses/mcp.ts";
+import { responsesSearch, responsesSearchReply } from "../../wires/responses/web-search.ts";
 
 export interface ToolDirection {
   readonly caller: WireName;

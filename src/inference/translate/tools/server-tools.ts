@@ -1,15 +1,15 @@
 // Tools that the provider runs, for a provider of another API that has the same: the request's tool, and the calls in the reply.
 
-import type { CanonicalEvent } from "../canonical/events.ts";
-import { addHintLoss, addLoss, type Loss } from "../canonical/loss.ts";
-import type { NativePart, Part, WireName } from "../canonical/parts.ts";
-import type { CanonicalReply } from "../canonical/reply.ts";
-import type { CanonicalRequest, Turn } from "../canonical/request.ts";
-import type { Target, WireStreamReader } from "../canonical/wire.ts";
-import { chatSearch } from "../wires/chat/web-search.ts";
-import { isForeignCallBlock, isServerCallBlock } from "../wires/messages/server-calls.ts";
-import { isForeignRun, isServerCallItem } from "../wires/responses/server-calls.ts";
-import { searchesOnlyOnResponses } from "./abilities.ts";
+import type { CanonicalEvent } from "../../canonical/events.ts";
+import { addHintLoss, addLoss, type Loss } from "../../canonical/loss.ts";
+import type { NativePart, Part, WireName } from "../../canonical/parts.ts";
+import type { CanonicalReply } from "../../canonical/reply.ts";
+import type { CanonicalRequest, Turn } from "../../canonical/request.ts";
+import type { Target, WireStreamReader } from "../../canonical/wire.ts";
+import { chatSearch } from "../../wires/chat/web-search.ts";
+import { isForeignCallBlock, isServerCallBlock } from "../../wires/messages/server-calls.ts";
+import { isForeignRun, isServerCallItem } from "../../wires/responses/server-calls.ts";
+import { searchesOnlyOnResponses } from "../abilities.ts";
 import { SERVER_TOOLS, type ToolDirection, type TranslatePart } from "./server-tool-forms.ts";
 
 export interface ServerToolTranslation {

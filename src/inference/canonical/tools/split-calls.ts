@@ -1,8 +1,8 @@
 // Some servers give parallel calls of one tool the same index, so that their arguments arrive as one text of several JSON
 // objects. Each object becomes a call of its own.
-import type { CanonicalEvent, PartHead } from "./events.ts";
-import type { Part, ToolCallPart } from "./parts.ts";
-import type { CanonicalReply } from "./reply.ts";
+import type { CanonicalEvent, PartHead } from "../events.ts";
+import type { Part, ToolCallPart } from "../parts.ts";
+import type { CanonicalReply } from "../reply.ts";
 
 type CallHead = Extract<PartHead, { type: "tool_call" }>;
 

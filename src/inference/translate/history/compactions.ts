@@ -1,9 +1,9 @@
 // Compactions that only OpenAI can read. A conversation that still has the turns before one loses nothing without it: OpenAI's
 // own compaction drops the assistant's turns, so where one of them precedes it, the client has kept the conversation.
 
-import { addHintLoss, type Loss } from "../canonical/loss.ts";
-import type { Part, WireName } from "../canonical/parts.ts";
-import type { CanonicalRequest, Turn } from "../canonical/request.ts";
+import { addHintLoss, type Loss } from "../../canonical/loss.ts";
+import type { Part, WireName } from "../../canonical/parts.ts";
+import type { CanonicalRequest, Turn } from "../../canonical/request.ts";
 
 const REASON = "Only OpenAI can read it; the conversation before it is sent instead.";
 

@@ -1,8 +1,8 @@
 // A tool that providers of several APIs run, such as a web search, in the forms of each wire.
-import type { Loss } from "./loss.ts";
-import type { NativePart } from "./parts.ts";
-import type { CanonicalRequest } from "./request.ts";
-import type { Target } from "./wire.ts";
+import type { Loss } from "../loss.ts";
+import type { NativePart } from "../parts.ts";
+import type { CanonicalRequest } from "../request.ts";
+import type { Target } from "../wire.ts";
 
 /** A value that the caller set, and its field, for errors. */
 export interface Setting<T> {

@@ -1,10 +1,10 @@
 // Searches for tools, tools that are loaded in the conversation, and programs that call tools save tokens. At a provider of
 // another API the model gets all tools at once and calls them itself, so it can do the same without them.
 
-import { isObject, type JsonObject } from "../../base/json.ts";
-import { addHintLoss, type Loss } from "../canonical/loss.ts";
-import type { NativePart, Part, ToolResultPart, WireName } from "../canonical/parts.ts";
-import type { CanonicalRequest, NativeTool, Tool, Turn } from "../canonical/request.ts";
+import { isObject, type JsonObject } from "../../../base/json.ts";
+import { addHintLoss, type Loss } from "../../canonical/loss.ts";
+import type { NativePart, Part, ToolResultPart, WireName } from "../../canonical/parts.ts";
+import type { CanonicalRequest, NativeTool, Tool, Turn } from "../../canonical/request.ts";
 
 const REASON =
   "The model gets all tools at once and calls them itself, because this provider neither loads them later nor runs programs that call them.";

@@ -1,5 +1,5 @@
 // The arguments of tool calls as JSON text.
-import { isObject, optionalString } from "../../base/json.ts";
+import { isObject, optionalString } from "../../../base/json.ts";
 
 /** Clients send no arguments as nothing, as an empty text or as `null`. */
 export function readArguments(value: unknown, path: string): string {

@@ -1,6 +1,6 @@
 // Files that the gateway fetched for a provider that takes no URLs, in the place of their URLs.
-import type { Part, Source } from "./parts.ts";
-import type { CanonicalRequest } from "./request.ts";
+import type { Part, Source } from "../parts.ts";
+import type { CanonicalRequest } from "../request.ts";
 
 /** The content as base64, or why there is none: a sentence. */
 export type FetchedFile =

@@ -1,10 +1,10 @@
 // Removes fields from a chat's earlier assistant messages that other providers or this gateway added. Some providers reject
 // a request that contains them, which would tie a conversation to one model.
 
-import { isObject, type JsonObject } from "../../base/json.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import { abilitiesOf } from "./abilities.ts";
+import { isObject, type JsonObject } from "../../../base/json.ts";
+import type { ParsedRequest } from "../../request/parse-request.ts";
+import type { Candidate } from "../../routing/candidates.ts";
+import { abilitiesOf } from "../abilities.ts";
 
 export interface SanitizedHistory {
   /** The messages without the fields that the provider rejects; undefined if nothing was removed. */
