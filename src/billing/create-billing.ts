@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { clampDueTimes, type DueTable } from "../store/clamp-due.ts";
 import type { Db } from "../store/db.ts";
 import type { BillingDeps, OperatorDetails } from "./billing-deps.ts";
-import { PAYMENT_CALLBACKS } from "./event-handlers.ts";
+import { handleBalanceThresholds, handleInvoicePaid, handleTopUpEvent } from "./event-handlers.ts";
 import { createPayLinks } from "./invoices/pay-link.ts";
 import { pollCheckouts } from "./payments/checkouts.ts";
 import { collectDebts } from "./payments/debts.ts";
@@ -60,7 +60,9 @@ export async function createBilling(options: BillingOptions): Promise<Billing> {
     links: createPayLinks(options.master, baseUrl),
     limits: { minCents, maxCents },
     billingPageUrl: (accountId) => `${baseUrl}/console/${accountId}/billing`,
-    ...PAYMENT_CALLBACKS,
+    onInvoicePaid: handleInvoicePaid,
+    onBalanceThresholds: handleBalanceThresholds,
+    onTopUpEvent: handleTopUpEvent,
   };
   return {
     deps,
@@ -71,7 +73,7 @@ export async function createBilling(options: BillingOptions): Promise<Billing> {
       await pollMethods(deps, now());
       await scheduleMissedTopUps(deps, now());
     },
-    processTopUps: () => processTopUps({ ...deps, currentTime: now }, now()),
+    processTopUps: () => processTopUps(deps, now(), now),
   };
 }
 

@@ -9,10 +9,10 @@ import { networksOf } from "../http/request/client-ip.ts";
 import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
 import type { Tx } from "../store/db.ts";
 import { nanoOfCents, usdOfCents } from "./invoices/cents.ts";
-import type { PaidInvoice, PaymentCallbacks } from "./payments/payment-facts.ts";
+import type { PaidInvoice } from "./payments/payment-facts.ts";
 import { revokeCharging, scheduleTopUps, type TopUpEvent } from "./top-up/auto-top-up.ts";
 
-async function handleInvoicePaid(tx: Tx, { invoice, now }: PaidInvoice): Promise<void> {
+export async function handleInvoicePaid(tx: Tx, { invoice, now }: PaidInvoice): Promise<void> {
   const { id, accountId, amountCents } = invoice;
   const credits = creditsOf(nanoOfCents(amountCents));
   const data = { invoice_id: id, amount_usd: usdOfCents(amountCents), credits };
@@ -45,7 +45,7 @@ export async function handleBalanceThresholds(
   await scheduleTopUps(tx, crossings);
 }
 
-async function handleTopUpEvent(tx: Tx, event: TopUpEvent, now: number): Promise<void> {
+export async function handleTopUpEvent(tx: Tx, event: TopUpEvent, now: number): Promise<void> {
   switch (event.kind) {
     case "failed": {
       const { topUp, reason, failures, nextTryAt } = event;
@@ -85,10 +85,3 @@ async function handleTopUpEvent(tx: Tx, event: TopUpEvent, now: number): Promise
     }
   }
 }
-
-/** Callbacks of payment ingestion. */
-export const PAYMENT_CALLBACKS: Required<PaymentCallbacks> = {
-  onInvoicePaid: handleInvoicePaid,
-  onBalanceThresholds: handleBalanceThresholds,
-  onTopUpEvent: handleTopUpEvent,
-};

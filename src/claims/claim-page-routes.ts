@@ -45,14 +45,15 @@ export interface ClaimPageDeps {
   readonly consolePath: string;
 }
 
-interface ClaimPageContext extends ClaimPageDeps {
+interface ClaimPageContext extends Pick<ClaimPageDeps, "db" | "claims" | "consolePath"> {
   readonly link: LinkCookie;
 }
 
 const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
 
 export function claimPageRoutes(deps: ClaimPageDeps): readonly Route[] {
-  const context: ClaimPageContext = { ...deps, link: createLinkCookie(deps.master, deps.baseUrl) };
+  const { db, claims, master, baseUrl, consolePath } = deps;
+  const context = { db, claims, consolePath, link: createLinkCookie(master, baseUrl) };
   return [openClaimRoute(context), decideRoute(context), codeRoute(context)];
 }
 

@@ -32,7 +32,7 @@ export interface DiscoverySettings {
   /** Origins whose signed requests have their own quota. */
   readonly verifiedAgents?: readonly string[];
   /** Absent without a daily budget of starting credit. */
-  readonly grants?: GrantSettings;
+  readonly grants?: GrantSettings | undefined;
   /** How a call can pay for itself; empty or absent where only the balance pays. */
   readonly paymentMethods?: readonly { readonly method: string; readonly currency: string }[];
   readonly termsUrl?: string;

@@ -36,7 +36,7 @@ export interface LiveCatalog {
 
 /** Throws if the models file is invalid or missing at the start: there is no previous catalog to use. */
 export function createLiveCatalog(options: {
-  readonly file?: ModelsFileSource;
+  readonly file?: ModelsFileSource | undefined;
   readonly prices?: PriceTable;
   readonly now: number;
 }): LiveCatalog {

@@ -87,21 +87,20 @@ export interface ResponsesDeps {
 }
 
 export function createResponses(deps: ResponsesDeps): Responses {
-  const { db } = deps;
+  const { db, log, infer, storage, storeIdempotentReply } = deps;
   const kek = deriveKek(deps.master);
   const envelopes = createEnvelopes(kek);
   const compactionKey = deriveCompactionKey(deps.master);
   const compactDeps: CompactDeps = {
     key: compactionKey,
-    infer: deps.infer,
+    infer,
     prepareCall: (request, input) => prepareCall(calls, request, input),
     readPastItems: ({ caller: { accountId }, now }, previousId) =>
       readPastItems({ reader: db, kek, accountId, now }, previousId),
   };
   const streams = createEventStreams();
-  const background = createBackground({ ...deps, streams });
+  const background = createBackground({ db, log, streams, infer, storeIdempotentReply });
   const limit = createStorageLimit(db);
-  const { storage } = deps;
   const calls = { db, kek, envelopes, compactionKey, background, limit, storage };
   const find: Responses["find"] = async (accountId, id, now) => {
     const stored = await findResponse(db, accountId, id, now);
@@ -117,8 +116,8 @@ export function createResponses(deps: ResponsesDeps): Responses {
     find,
     stream: async (accountId, id, startingAfter) => {
       const { stored } = await find(accountId, id, deps.now());
-      const log = background.logOf(id);
-      if (log !== undefined) return streams.open(accountId, log, startingAfter);
+      const events = background.logOf(id);
+      if (events !== undefined) return streams.open(accountId, events, startingAfter);
       if (!(await isStreamed(db, id))) throw notStreamed(id);
       const source = storedEvents({ db, kek, stored, now: deps.now });
       return streams.open(accountId, source, startingAfter);

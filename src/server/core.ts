@@ -79,12 +79,12 @@ export async function openCore(
     onKeyAlerts: emitKeyAlerts,
   });
   const keys = createKeys({ db, master, prefix: config.keyPrefix, createKeySpend: insertKeySpend });
-  const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
+  const file = config.modelsFile === undefined ? undefined : modelsFileAt(config.modelsFile);
   const prices = readPriceTable(config.pricesFile);
-  const catalog = createLiveCatalog({ now: now(), prices, ...file });
-  const identity = { db, process: config.processName, epoch, now };
-  const lease = createLease(identity);
-  const reconcileHolds = createHoldReconciler({ ...identity, ledger, ownHolds });
+  const catalog = createLiveCatalog({ now: now(), prices, file });
+  const process = config.processName;
+  const lease = createLease({ db, process, epoch, now });
+  const reconcileHolds = createHoldReconciler({ db, process, epoch, now, ledger, ownHolds });
   return {
     db,
     master,

@@ -49,7 +49,7 @@ export function discoverySettings(
     accountsPerHour: config.limits.accountsPerHour,
     proofOfWorkBits: config.limits.proofOfWorkBits,
     verifiedAgents: config.verifiedAgents.map(({ url }) => url),
-    ...grantSettings(config),
+    grants: grantSettings(config),
     paymentMethods: paymentMethods(config),
   };
 }
@@ -68,10 +68,10 @@ export function paymentMethods({
   ];
 }
 
-function grantSettings({ limits }: Config): Pick<DiscoverySettings, "grants"> {
-  if (limits.grantPerDay === 0n) return {};
+function grantSettings({ limits }: Config): DiscoverySettings["grants"] {
+  if (limits.grantPerDay === 0n) return undefined;
   const { percentPerHour, percentPerDay } = ADDRESS_SHARE;
-  return { grants: { whenExhausted: limits.whenGrantsExhausted, percentPerHour, percentPerDay } };
+  return { whenExhausted: limits.whenGrantsExhausted, percentPerHour, percentPerDay };
 }
 
 /** The example model per provider; OpenAI's are used where none of these providers is set. */

@@ -127,6 +127,7 @@ function createOptionalTelemetry(
   { log, version }: ServerOptions,
 ): Telemetry | undefined {
   if (telemetry === undefined) return undefined;
-  const resource = { serviceName: telemetry.serviceName, version, instance: processName };
-  return createTelemetry({ ...telemetry, resource, log });
+  const { url, headers, serviceName, shouldContinueTraces } = telemetry;
+  const resource = { serviceName, version, instance: processName };
+  return createTelemetry({ url, headers, shouldContinueTraces, resource, log });
 }

@@ -103,7 +103,7 @@ export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): O
   const { log, now } = deps;
   let usedUpAt: number | undefined;
   const channels = createAlertChannels(config);
-  const checks = createAlertChecks(config, { ...deps, grantBudgetUsedUpAt: () => usedUpAt });
+  const checks = createAlertChecks(config, deps, () => usedUpAt);
   return {
     run: channels.length === 0 ? undefined : createAlerts({ checks, channels, log, now }),
     onGrantBudgetUsedUp: () => {
@@ -112,15 +112,11 @@ export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): O
   };
 }
 
-interface AlertCheckDeps extends Pick<
-  OperatorAlertDeps,
-  "openCircuits" | "catalog" | "ledgerProblem"
-> {
-  /** When the day's starting credit was last used up. */
-  readonly grantBudgetUsedUpAt: () => number | undefined;
-}
-
-function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly AlertCheck[] {
+function createAlertChecks(
+  config: Config,
+  deps: Pick<OperatorAlertDeps, "openCircuits" | "catalog" | "ledgerProblem">,
+  grantBudgetUsedUpAt: () => number | undefined,
+): readonly AlertCheck[] {
   const { databaseUrl, dataDir } = config.store;
   return [
     {
@@ -151,7 +147,7 @@ function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly Alert
       alert: "grant_budget_used_up",
       lastsMs: 0,
       findProblem: async (now) => {
-        const usedUpAt = deps.grantBudgetUsedUpAt();
+        const usedUpAt = grantBudgetUsedUpAt();
         return usedUpAt === undefined || utcDay(usedUpAt) !== utcDay(now)
           ? undefined
           : "The starting credit of today is used up (POSTERN_GRANT_USD_PER_DAY). It is available again at 00:00 UTC.";

@@ -43,15 +43,16 @@ export interface RequestHandling {
 
 export function createRouteDeps(
   config: Config,
-  { log, now, version }: ServerOptions,
+  options: ServerOptions,
   services: Services,
   { isLeaving, handle, webSockets }: RequestHandling,
 ): RouteDeps {
   const { baseUrl } = config;
+  const { log, now, version } = options;
   const { webhooks, claims, sessions, keptForms, signIn, isSignInDisabled, operatorContext } =
     services;
-  const { db, ledger, lease, master, idempotency, keys } = services.core;
-  const { providerKeys, responses, metrics } = services.modelCalls;
+  const { db, master, idempotency, keys } = services.core;
+  const { providerKeys, responses } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
   const accountData = { db, startExport: createExports(log), payUrl: billing.links.urlFor };
@@ -90,21 +91,38 @@ export function createRouteDeps(
       onMemberChange: handleMemberChange,
       onAccountRenamed,
       createWorkspace: workspaceCreation(services),
-      ...consoleSettings(config, services),
+      isDevelopment: config.development,
+      snippets: { baseUrl, model: exampleModelOf(config) },
+      callableModels: () => callableModels(services),
     },
     operator: { operatorContext },
-    operations: {
+    operations: operationsRouteDeps(config, options, services, isLeaving),
+    mcp: {
+      baseUrl,
+      paymentMethods: paymentMethods(config).map(({ method }) => method),
+      isKeyLive: async (raw, at) => (await keys.find(raw, at, true)) !== undefined,
+      handle,
       version,
-      metrics,
-      isWritable: createReadinessCheck(async () => {
-        await lease.renew();
-        if (ledger.isFailing()) await probeHoldWrite(db, now());
-      }),
-      isDraining: isLeaving,
-      metricsAccess: config.metricsToken ?? (config.development ? "open" : "off"),
     },
-    mcp: { ...mcpRouteDeps(config, services), handle, version },
     discovery: discoverySettings(config, version, isSignInDisabled),
+  };
+}
+
+function operationsRouteDeps(
+  { metricsToken, development }: Config,
+  { now, version }: ServerOptions,
+  { core: { db, ledger, lease }, modelCalls: { metrics } }: Services,
+  isDraining: () => boolean,
+): RouteDeps["operations"] {
+  return {
+    version,
+    metrics,
+    isWritable: createReadinessCheck(async () => {
+      await lease.renew();
+      if (ledger.isFailing()) await probeHoldWrite(db, now());
+    }),
+    isDraining,
+    metricsAccess: metricsToken ?? (development ? "open" : "off"),
   };
 }
 
@@ -135,18 +153,14 @@ function quoteDeps(
   };
 }
 
-function consoleSettings(
-  config: Config,
-  { core: { catalog }, modelCalls: { inference } }: Services,
-): Pick<RouteDeps["console"], "isDevelopment" | "snippets" | "callableModels"> {
-  return {
-    isDevelopment: config.development,
-    snippets: { baseUrl: config.baseUrl, model: exampleModelOf(config) },
-    callableModels: () =>
-      [...catalog.current().models.values()]
-        .filter(({ provider }) => inference.isAvailable(provider))
-        .map(({ id }) => id),
-  };
+function callableModels({
+  core: { catalog },
+  modelCalls: { inference },
+}: Services): readonly string[] {
+  return catalog
+    .current()
+    .models.filter(({ provider }) => inference.isAvailable(provider))
+    .map(({ id }) => id);
 }
 
 function inferenceRouteDeps(
@@ -245,16 +259,5 @@ function accountRouteDeps(
     requiresSameOrigin: development,
     onAccountCreated,
     onAccountRenamed,
-  };
-}
-
-function mcpRouteDeps(
-  config: Config,
-  { core: { keys } }: Services,
-): Omit<RouteDeps["mcp"], "handle" | "version"> {
-  return {
-    baseUrl: config.baseUrl,
-    paymentMethods: paymentMethods(config).map(({ method }) => method),
-    isKeyLive: async (raw, at) => (await keys.find(raw, at, true)) !== undefined,
   };
 }

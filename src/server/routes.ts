@@ -80,7 +80,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...consoleRoutes(deps.console),
     ...operatorRoutes(deps.operator),
     ...operationsRoutes(deps.operations),
-    ...modelPageRoutes({ ...deps.models, baseUrl: deps.discovery.baseUrl }),
+    ...modelPageRoutes(deps.models, deps.discovery.baseUrl),
     ...mcpRoutes(deps.mcp, () => all),
   ];
   const all: readonly Route[] = [

@@ -126,15 +126,15 @@ function createHandler(
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
     openCalls: openCallsFor(limits.openCallsPerKey),
     overload: overload === "off" ? undefined : overload,
-    ...(openFiles !== undefined && {
-      descriptors: createDescriptorGuard(openFiles, (open) =>
+    descriptors:
+      openFiles &&
+      createDescriptorGuard(openFiles, (open) =>
         log.warn("file descriptors are scarce: responses close their connections", {
           open,
           limit: openFiles.max,
         }),
       ),
-      uploadLimit: createUploadLimit(uploadLimitsFor(openFiles.max)),
-    }),
+    uploadLimit: openFiles && createUploadLimit(uploadLimitsFor(openFiles.max)),
     clientIpOf: createClientIpResolver(trustedProxies),
     isLeaving,
     isDraining,

@@ -87,6 +87,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   });
   const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
   const ledgerVerification = createVerification(config, options, db);
+  const jobRuns = new Map<string, JobRun>();
   return {
     core,
     modelCalls,
@@ -108,7 +109,8 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     isSignInDisabled,
     billing,
     agentPayments,
-    ...createOperator(config, { core, modelCalls }, identity),
+    jobRuns,
+    operatorContext: createOperator(config, { core, modelCalls, jobRuns }, identity),
   };
 }
 
@@ -124,12 +126,11 @@ function createVerification(
 
 function createOperator(
   config: Config,
-  { core, modelCalls }: Pick<Services, "core" | "modelCalls">,
+  { core, modelCalls, jobRuns }: Pick<Services, "core" | "modelCalls" | "jobRuns">,
   identity: IdentitySettings | undefined,
-): Pick<Services, "jobRuns" | "operatorContext"> {
+): OperatorContext | undefined {
   const { db, master, idempotency } = core;
-  const jobRuns = new Map<string, JobRun>();
-  const operatorContext = createOperatorContext({
+  return createOperatorContext({
     system: {
       settings: listSettings(config),
       jobRuns,
@@ -138,9 +139,10 @@ function createOperator(
           .current()
           .models.filter(({ provider }) => modelCalls.inference.isAvailable(provider)),
       grantPerDay: config.limits.grantPerDay,
-      verifiedAgents: config.verifiedAgents.map((agent) => ({
-        ...agent,
-        url: new URL(agent.url).origin,
+      verifiedAgents: config.verifiedAgents.map(({ url, accountsPerHour, startingCredit }) => ({
+        url: new URL(url).origin,
+        accountsPerHour,
+        startingCredit,
       })),
     },
     db,
@@ -152,5 +154,4 @@ function createOperator(
     onBalanceThresholds: handleBalanceThresholds,
     chain: createOptionalChainClient(config.x402?.rpcUrl),
   });
-  return { jobRuns, operatorContext };
 }

@@ -1,7 +1,7 @@
 // Rules about files and functions: sizes, lint rules, casts, comments, names of files.
 
 import { describe, expect, test } from "bun:test";
-import { matchingLines } from "../support/source/rules.ts";
+import { matchingLines, objectSpreads } from "../support/source/rules.ts";
 import {
   codeLines,
   commentLines,
@@ -21,6 +21,13 @@ const VAGUE_NAMES =
 /** A type assertion: `as` before a type name, not the word in prose. */
 const CAST =
   /[\w)\]}"'`] as (?:[A-Z]\w*|unknown|string|number|boolean|bigint|object|never|readonly|keyof|typeof|\{ readonly|\(|\[)/;
+/** What `src/server` may copy with a spread: records of data, whose keys are those of one type. */
+const RECORDS: ReadonlySet<string> = new Set([
+  "message",
+  "idempotent",
+  "idempotent.call",
+  "signatureHeaders",
+]);
 /** Conditions are awaited with `eventually`. */
 const FIXED_WAIT = /\b(?:Bun\.sleep|setTimeout)\(/;
 
@@ -100,6 +107,15 @@ describe("code", () => {
           .map((line) => `${file.path} ${line.trim()}`),
       ),
     ).toEqual(["src/base/fault.ts export class Fault extends Error {"]);
+  });
+
+  test("dependencies are named one by one: no object of them is spread into another", () => {
+    const spreads = source.flatMap(objectSpreads);
+    expect(
+      spreads.filter(({ file, name }) =>
+        file.startsWith("src/server/") ? !RECORDS.has(name) : /deps$/i.test(name),
+      ),
+    ).toEqual([]);
   });
 
   test("a comment on or above each cast says why it is safe", () => {

@@ -151,11 +151,11 @@ async function recordResult(
 
 /** Refunds and disputes are polled from then on, as for the payment of a checkout page. */
 async function credit(
-  { processor, ...deps }: StripeMethodDeps,
+  deps: StripeMethodDeps,
   payment: AgentPayment,
   { ref, facts }: { readonly ref: string; readonly facts: readonly PaymentFact[] },
 ): Promise<void> {
-  const { billing } = deps;
+  const { billing, processor } = deps;
   await recordPaid(deps, payment, ref, async (now) => {
     await ingestFacts(billing, facts, now);
     await trackPayment(billing, processor, { invoiceId: payment.invoiceId, ref, now });

@@ -64,9 +64,9 @@ export interface TempoDeps extends AgentPaymentDeps {
 
 export function createTempoDeps(
   { rpcUrl, ...options }: TempoOptions,
-  deps: AgentPaymentDeps,
+  { billing, now }: Pick<AgentPaymentDeps, "billing" | "now">,
 ): TempoDeps {
-  return { ...deps, options, node: createTempoNode(rpcUrl, `eip155:${options.chainId}`) };
+  return { billing, now, options, node: createTempoNode(rpcUrl, `eip155:${options.chainId}`) };
 }
 
 export function createTempoMethod(deps: TempoDeps): MachinePaymentMethod {

@@ -44,12 +44,14 @@ const SWEEP_BATCH_MAX = 500;
 
 export interface TopUpDeps extends CheckoutDeps {
   readonly processor: PaymentProcessor;
-  /** The current time during a run, to detect that a process stalled. */
-  readonly currentTime: () => number;
 }
 
-/** One run of the job: begins due top-ups and resumes open ones. */
-export async function processTopUps(deps: TopUpDeps, now: number): Promise<void> {
+/** One run of the job: begins due top-ups and resumes open ones. `currentTime` tells that the process stalled since `now`. */
+export async function processTopUps(
+  deps: TopUpDeps,
+  now: number,
+  currentTime: () => number,
+): Promise<void> {
   const { db } = deps;
   const due = await db.all(
     "select account_id from auto_top_up where due_at <= ? order by due_at limit ?",
@@ -67,7 +69,9 @@ export async function processTopUps(deps: TopUpDeps, now: number): Promise<void>
   const claimed: TopUp[] = [];
   for (const topUp of pending.map(toTopUp))
     if (await claimTopUp(deps, topUp, now)) claimed.push(topUp);
-  await Promise.all([...started, ...claimed].map((topUp) => runTopUp(deps, topUp, now)));
+  await Promise.all(
+    [...started, ...claimed].map((topUp) => runTopUp(deps, topUp, now, currentTime)),
+  );
 }
 
 /** Finds balances below their threshold that no charge reported: after a new month, a crash or a refund. */
@@ -172,7 +176,12 @@ async function claimTopUp({ db }: TopUpDeps, { id, dueAt }: TopUp, now: number):
   return updated === 1;
 }
 
-async function runTopUp(deps: TopUpDeps, topUp: TopUp, now: number): Promise<void> {
+async function runTopUp(
+  deps: TopUpDeps,
+  topUp: TopUp,
+  now: number,
+  currentTime: () => number,
+): Promise<void> {
   const paymentMethods = paymentMethodsOf(deps.processor);
   try {
     const method = await getMethod(deps.db, topUp.methodId);
@@ -196,7 +205,7 @@ async function runTopUp(deps: TopUpDeps, topUp: TopUp, now: number): Promise<voi
       paymentMethods,
       topUp,
       charge,
-      () => deps.currentTime() - now > LEASE_MS,
+      () => currentTime() - now > LEASE_MS,
     );
     await recordChargeResult(deps, topUp, charged, now);
   } catch (cause) {

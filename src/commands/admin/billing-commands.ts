@@ -3,7 +3,11 @@
 import { newId } from "../../base/id.ts";
 import { createLog } from "../../base/log.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
-import { PAYMENT_CALLBACKS } from "../../billing/event-handlers.ts";
+import {
+  handleBalanceThresholds,
+  handleInvoicePaid,
+  handleTopUpEvent,
+} from "../../billing/event-handlers.ts";
 import { centsFromUsd, formatCents } from "../../billing/invoices/cents.ts";
 import type { CheckoutDeps } from "../../billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../billing/payments/manual-payments.ts";
@@ -177,7 +181,9 @@ function billingDeps(db: Db, cli: CliEnv): CheckoutDeps {
   return {
     db,
     log,
-    ...PAYMENT_CALLBACKS,
+    onInvoicePaid: handleInvoicePaid,
+    onBalanceThresholds: handleBalanceThresholds,
+    onTopUpEvent: handleTopUpEvent,
     onApplied: auditManualPayment(COMMAND_LINE_ACTOR, cli.now()),
   };
 }

@@ -12,10 +12,6 @@ import { modelMarkdown, modelPage } from "./model-page.tsx";
 import { modelsPage } from "./models-page.tsx";
 import { priceHistory } from "./price-history.ts";
 
-export interface ModelPageDeps extends EndpointRouteDeps {
-  readonly baseUrl: string;
-}
-
 /** An empty field of the form is the same as none. */
 const Text = z
   .string()
@@ -36,7 +32,7 @@ const COMMON = { method: "GET", tag: "Discovery", dialect: "page", hidden: true 
 const HTML = { 200: { description: "The page.", contentType: "text/html" } };
 const PAGE_HEADERS = { "cache-control": "no-cache" };
 
-export function modelPageRoutes(deps: ModelPageDeps): readonly Route[] {
+export function modelPageRoutes(deps: EndpointRouteDeps, baseUrl: string): readonly Route[] {
   return [
     publicRoute<undefined, z.infer<typeof ListQuery>>({
       ...COMMON,
@@ -77,7 +73,7 @@ export function modelPageRoutes(deps: ModelPageDeps): readonly Route[] {
         const content = { model: record, endpoints, history: priceHistory(model, now) };
         if (isFile || prefersMarkdown(headers.get("accept")))
           return markdown(`${modelMarkdown(content)}\n`);
-        return page(modelPage(content, deps.baseUrl));
+        return page(modelPage(content, baseUrl));
       },
     }),
   ];

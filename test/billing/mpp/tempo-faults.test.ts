@@ -81,8 +81,8 @@ describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
       const read = readConfig({ env: chain.env, hostName: "test", providers: [] });
       if (!read.ok || read.config.tempo === undefined) throw new Error("tempo is off");
       const billing = { ...harness.billing, db };
-      const deps = { billing, now: () => harness.clock.now, outcomePollsMax: 2 };
-      return { ...createTempoDeps(read.config.tempo, deps), chainPollsMax: 3 };
+      const deps = createTempoDeps(read.config.tempo, { billing, now: () => harness.clock.now });
+      return { ...deps, outcomePollsMax: 2, chainPollsMax: 3 };
     }
 
     function protocolOf(deps = depsOf()) {

@@ -463,7 +463,7 @@ describeEachStore((kind, open) => {
       const before = charges().length;
       await harness.spend(accountId, 9n * NANO_PER_USD);
       const { now } = harness.clock;
-      await processTopUps({ ...harness.billing, currentTime: () => now + DAY_MS }, now + 1);
+      await processTopUps(harness.billing, now + 1, () => now + DAY_MS);
       expect(charges()).toHaveLength(before);
       expect((await topUpsOf(accountId))[0]).toMatchObject({ state: "charging", isOpen: true });
       harness.clock.now += MINUTE_MS + 2;

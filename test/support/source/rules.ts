@@ -58,6 +58,26 @@ export function matchingLines(
   );
 }
 
+/** A spread of a named value into an object: `{ ...deps }`, but not `[...list]` or `{ ...(isSet && { key }) }`. */
+export interface ObjectSpread {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+}
+
+export function objectSpreads(file: SourceFile): readonly ObjectSpread[] {
+  const open: string[] = [];
+  return codeLines(file).flatMap((line, index) =>
+    [...line.matchAll(/[([{]|[)\]}]|\.\.\.(\w[\w.]*)?/g)].flatMap(([token, name]) => {
+      if ("([{".includes(token)) open.push(token);
+      else if (")]}".includes(token)) open.pop();
+      else if (name !== undefined && open.at(-1) === "{")
+        return [{ file: file.path, line: index + 1, name }];
+      return [];
+    }),
+  );
+}
+
 const COMMENT = /(?<![:"'`])\/\/[^\n]*|\/\*[\s\S]*?\*\//g;
 
 /** The comments of a file as one text. */
