@@ -55,6 +55,8 @@ export interface SettleRequest<UsageRecord> {
   readonly keyId: string;
   readonly cost: Nano;
   readonly now: number;
+  /** Charges nothing if the hold was swept and the credits no longer cover the cost: the caller gets no reply. */
+  readonly refuseUncovered?: boolean;
   /** Written in the same transaction. */
   readonly record?: UsageRecord;
 }
@@ -63,12 +65,14 @@ export type SettleOutcome =
   | {
       readonly status: "settled";
       readonly charged: Nano;
+      /** The rest of the cost. */
       readonly overrun: Nano;
+      /** The hold was swept before. */
       readonly late: boolean;
     }
   | {
       readonly status: "already";
-      /** Set if the earlier charge exceeded the credits. */
+      /** Set if the earlier settlement did not charge the whole cost. */
       readonly overrun?: Nano;
     };
 
@@ -115,6 +119,8 @@ export interface ChargeSplit {
   readonly overrun: Nano;
   /** The time that decides the spend windows, see `chargeTime`. */
   readonly at: number;
+  /** Set if the hold was swept and the credits no longer covered the cost. */
+  readonly isUncovered?: true;
 }
 
 function availableOf(wallet: Wallet): Nano {
@@ -229,8 +235,7 @@ export interface SettleRows {
  * the key's limit or the budget by more than was held for the call. The rest is an overrun: the gateway's loss.
  */
 export function decideSettle(
-  cost: Nano,
-  now: number,
+  { cost, now, refuseUncovered }: Pick<SettleRequest<never>, "cost" | "now" | "refuseUncovered">,
   { hold, wallet, keySpend, key }: SettleRows,
 ): ChargeSplit {
   if (hold !== undefined) {
@@ -244,13 +249,17 @@ export function decideSettle(
   const remaining = remainingBudget(budget, { held, at, wanted });
   const cap = hold !== undefined && hold.amount > remaining ? hold.amount : remaining;
   const charged = minNano(minNano(cost, cap), maxNano(availableOf(wallet), 0n));
+  const isUncovered = hold === undefined && charged < cost;
+  if (isUncovered && refuseUncovered === true)
+    return { promo: 0n, paid: 0n, overrun: 0n, at, isUncovered };
   const promo = minNano(charged, wallet.promo);
   const paid = charged - promo;
   wallet.promo -= promo;
   wallet.paid -= paid;
   keySpend.spent = addSpend(keySpend.spent, charged, at);
   if (budget !== undefined) budget.spent = addBudgetSpend(budget.spent, charged, at);
-  return { promo, paid, overrun: cost - charged, at };
+  const overrun = cost - charged;
+  return isUncovered ? { promo, paid, overrun, at, isUncovered } : { promo, paid, overrun, at };
 }
 
 /** What the key's limit still allows; `wanted` for a key without a limit. */

@@ -53,7 +53,10 @@ async function settleOrRelease<UsageRecord>(
 ): Promise<HoldReconciliation> {
   const known = holds.flatMap((row) => ownHolds.findSettlement(text(row, "id")) ?? []);
   const unknown = holds.filter((row) => ownHolds.findSettlement(text(row, "id")) === undefined);
-  const outcomes = await Promise.all(known.map((request) => ledger.settle(request)));
+  // The callers have their replies.
+  const outcomes = await Promise.all(
+    known.map((request) => ledger.settle({ ...request, refuseUncovered: false })),
+  );
   return {
     settledAgain: outcomes.filter(({ status }) => status === "settled").length,
     released: unknown.length === 0 ? 0 : await releaseUnlocked(db, now(), unknown),

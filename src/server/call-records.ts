@@ -3,23 +3,30 @@
 import { Fault } from "../base/fault.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
+import { withoutUncoveredReply } from "../inference/lifecycle/uncovered-call.ts";
+import type { BatchCharges } from "../ledger/call-charges.ts";
 import type { Tx } from "../store/db.ts";
-import { type BatchCharges, insertUsage } from "../usage/insert-usage.ts";
+import { insertUsage } from "../usage/insert-usage.ts";
 
 interface CallRecords {
   readonly records: readonly SettledCall[];
+  /** Those of the calls are in the order of the records. */
   readonly charges: BatchCharges;
 }
 
 /**
- * Keeps replayable replies and releases the idempotency keys of failed calls. Throws for a call whose key was lost, which
+ * Keeps replayable replies and releases the idempotency keys of failed and uncovered calls. Throws for a call whose key was lost, which
  * then is not charged: a repetition of it may have been.
  */
 export async function writeCallRecords(
   tx: Tx,
-  { records, charges }: CallRecords,
+  { records: settled, charges }: CallRecords,
   idempotency: Idempotency,
 ): Promise<void> {
+  const { calls } = charges;
+  const records = calls.some(({ isUncovered }) => isUncovered)
+    ? settled.map((call, index) => withoutUncoveredReply(call, calls[index]))
+    : settled;
   await insertUsage(
     tx,
     records.map((record) => record.usage),

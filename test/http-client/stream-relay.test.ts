@@ -79,6 +79,7 @@ function openRelay(options: RelayOptions = {}) {
     settle: async (outcome) => {
       settled.push(outcome);
       await settlement?.();
+      return { isUncovered: false };
     },
     ...(options.recorded && {
       record: (bytes) => options.recorded?.push(Buffer.from(bytes).toString()),

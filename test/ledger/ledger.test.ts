@@ -330,6 +330,29 @@ describeEachStore(
         expect(await getWallet(db, id)).toEqual({ promo: 40n, paid: 0n, held: 0n });
       });
 
+      test("a late settlement that refuses what is uncovered charges all or nothing", async () => {
+        for (const [spent, charged] of [
+          [40n, 60n],
+          [41n, 0n],
+        ] as const) {
+          const id = await account(100n);
+          const dead = await process(db, "refusing");
+          await dead.hold(hold(id, "h", 60n));
+          await startEpoch(db, "refusing", NOW);
+          await sweepHolds(db, NOW);
+          await ledger.hold(hold(id, "other", spent));
+          const { record, ...request } = settle(id, "h", 60n);
+          const settled = await dead.settle({
+            ...request,
+            refuseUncovered: true,
+            // It would state a cost.
+            ...(charged === 0n ? {} : { record }),
+          });
+          expect(settled).toMatchObject({ charged, overrun: 60n - charged, late: true });
+          expect(await getWallet(db, id)).toEqual({ promo: 100n - charged, paid: 0n, held: spent });
+        }
+      });
+
       test("a hold repeated after it was swept is not held again and does not block the sweeper", async () => {
         const id = await account(100n);
         const dead = await process(db, "repeating");

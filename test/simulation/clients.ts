@@ -29,8 +29,6 @@ const CLAIMS = createClaims({
 export interface Observations {
   /** Ids of calls whose reply was delivered, and their cost. */
   readonly served: Map<string, bigint>;
-  /** Ids of calls whose reply was delivered to a repetition only. */
-  readonly replayed: Set<string>;
   /** For each idempotency key, the ids of the replies. */
   readonly repliesByKey: Map<string, Set<string>>;
   /** What clients still repeat until there is a result. */
@@ -63,7 +61,6 @@ export interface ClientWorld {
 export function emptyObservations(): Observations {
   return {
     served: new Map(),
-    replayed: new Set(),
     repliesByKey: new Map(),
     waiting: new Map(),
     facts: [],
@@ -143,11 +140,8 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
       providerFails: random.chance(0.05),
       idempotencyKey: random.chance(0.6) ? name : undefined,
     };
-    let requestId = "";
-    const work = (gateway: RunningGateway, attempt: number): Promise<string> => {
-      requestId = `req_${name}.${attempt}`;
-      return serveCall(gateway, { ...plan, id: requestId });
-    };
+    const work = (gateway: RunningGateway, attempt: number): Promise<string> =>
+      serveCall(gateway, { ...plan, id: `req_${name}.${attempt}` });
     // Only a call with a key can be repeated without a second charge.
     const reply =
       plan.idempotencyKey === undefined
@@ -156,7 +150,6 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
     noteInternalError(observed, name, reply);
     if (reply.status !== "ok") continue;
     observed.served.set(reply.value, plan.cost);
-    if (reply.value !== requestId) observed.replayed.add(reply.value);
     const replies = observed.repliesByKey.get(name) ?? new Set();
     observed.repliesByKey.set(name, replies.add(reply.value));
     if (plan.idempotencyKey === undefined || !random.chance(0.3)) continue;

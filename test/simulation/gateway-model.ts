@@ -9,7 +9,7 @@ import {
   releaseAbandonedKeys,
 } from "../../src/idempotency/idempotency.ts";
 import type { CallInput, SettledCall, StoredReply } from "../../src/inference/lifecycle/call.ts";
-import { isUncovered } from "../../src/inference/lifecycle/settle.ts";
+import { isUncovered } from "../../src/inference/lifecycle/uncovered-call.ts";
 import { withIdempotency } from "../../src/inference/lifecycle/with-idempotency.ts";
 import { isLiveKey } from "../../src/keys/live-keys.ts";
 import { createLease, type Lease } from "../../src/ledger/lease.ts";
@@ -199,7 +199,9 @@ async function runCall(
       outcome: isServed ? "completed" : "upstream_error",
     });
     const record = { usage, idempotent: idempotent && { call: idempotent, reply } };
-    return !isUncovered(await ledger.settle({ ...owner, cost, now: now(), record }));
+    return !isUncovered(
+      await ledger.settle({ ...owner, cost, now: now(), refuseUncovered: true, record }),
+    );
   };
   try {
     const leaseTerm = lease.term();

@@ -50,20 +50,13 @@ export function checkWaiting({ waiting }: Observations, withLost: boolean): read
   );
 }
 
-/**
- * Each delivered reply is recorded and paid for in full, once: its hold covered it. A replay may be of a reply that was
- * refused when its charge exceeded the credits, so its overrun counts.
- */
-function checkCalls(query: Query, { served, replayed }: Observations): readonly string[] {
+/** Each delivered reply is recorded and paid for in full, once: its hold covered it. */
+function checkCalls(query: Query, { served }: Observations): readonly string[] {
   const paid = new Map<string, bigint>();
   for (const row of query(
-    `select ref, from_account, cast(amount as text) as amount from ${ALL_TRANSFERS} where kind = 'usage'`,
-  )) {
-    const isOverrun =
-      text(row, "from_account").startsWith("system:") && !replayed.has(text(row, "ref"));
-    const sum = paid.get(text(row, "ref")) ?? 0n;
-    paid.set(text(row, "ref"), isOverrun ? sum : sum + BigInt(text(row, "amount")));
-  }
+    `select ref, cast(amount as text) as amount from ${ALL_TRANSFERS} where kind = 'usage' and from_account not like 'system:%'`,
+  ))
+    paid.set(text(row, "ref"), (paid.get(text(row, "ref")) ?? 0n) + BigInt(text(row, "amount")));
   return [...served].flatMap(([id, cost]) =>
     paid.get(id) === cost ? [] : [`${id} was served for ${cost} and paid ${paid.get(id) ?? 0n}`],
   );

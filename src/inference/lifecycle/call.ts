@@ -124,6 +124,8 @@ export interface MeteredReply {
   readonly cost: Nano;
   readonly outcome: Outcome;
   readonly status: number;
+  /** For a reply that has not begun to leave: it costs nothing if others have spent the credits of its hold. */
+  readonly refuseUncovered?: boolean;
   /** Kept for a repetition with the same `Idempotency-Key`; without it, the request may run again. */
   readonly stored?: StoredReply | undefined;
   readonly firstTokenMs?: number;

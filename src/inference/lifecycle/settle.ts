@@ -3,7 +3,6 @@
 import type { Log } from "../../base/log.ts";
 import { usdText } from "../../base/money/money.ts";
 import { parseTraceParent } from "../../base/network/trace-parent.ts";
-import type { SettleOutcome } from "../../ledger/decide.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { tokenTotals } from "../metering/charge.ts";
@@ -13,6 +12,7 @@ import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
 import { releaseHold } from "./hold/hold.ts";
 import type { TokenRateLimit } from "./key-policy.ts";
 import { chargeAbandoned, NOTHING_BILLED } from "./reply/meter.ts";
+import { isUncovered, uncoveredUsage } from "./uncovered-call.ts";
 
 export interface SettleDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "settle">;
@@ -59,7 +59,8 @@ export async function settle(
   const usage = usageRecordOf(call, metered, now);
   const { id: request_id, model } = usage;
   deps.tokenCounts.add(input.caller, usage.inputTokens + usage.outputTokens, now);
-  const { missingPrices } = metered.charge;
+  const { charge, refuseUncovered = false } = metered;
+  const { missingPrices } = charge;
   if (missingPrices.length > 0)
     log.warn("usage billed at a fallback price", {
       request_id,
@@ -76,14 +77,16 @@ export async function settle(
       keyId,
       cost: metered.cost,
       now,
+      refuseUncovered,
       record,
     });
     if (settled.status === "settled" && settled.overrun > 0n) {
       const overrun_usd = usdText(settled.overrun);
       log.warn("call cost exceeded the available credits", { request_id, model, overrun_usd });
     }
-    deps.onSettled?.(usage, call);
-    return { isUncovered: isUncovered(settled) };
+    const uncovered = isUncovered(settled);
+    deps.onSettled?.(uncovered ? uncoveredUsage(usage, !refuseUncovered) : usage, call);
+    return { isUncovered: uncovered };
   } catch (cause) {
     log.error("call could not be settled", { request_id, cause });
     // The caller does not see the call complete, so its credits must at least not stay held.
@@ -95,13 +98,6 @@ export async function settle(
       deps.abandonedCalls.count(usage.keyId, now);
     deps.recordOutcome(usage, now);
   }
-}
-
-/** Whether others spent the credits of the call's hold before its charge. */
-export function isUncovered(settled: SettleOutcome): boolean {
-  // Repeated after the reply to its commit was lost: the store does not keep whether the charge was late.
-  if (settled.status === "already") return settled.overrun !== undefined;
-  return settled.late && settled.overrun > 0n;
 }
 
 function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {

@@ -56,7 +56,13 @@ export interface RelayOptions {
   /** Whether the call's credits are still held. */
   readonly confirmHold: () => true | Promise<boolean>;
   /** Called once, when the stream ends. `isWhole`: the provider's reply is complete. */
-  readonly settle: (outcome: StreamOutcome, isWhole: boolean) => Promise<unknown>;
+  readonly settle: (
+    outcome: StreamOutcome,
+    isWhole: boolean,
+  ) => Promise<{
+    /** Others have spent the credits of its hold: it must not look complete. */
+    readonly isUncovered: boolean;
+  }>;
   /** The body of the error event for a stream that broke. */
   readonly errorBody: (failure: StreamFailure) => JsonObject;
   /** Receives what is sent, for a repetition with the same `Idempotency-Key`. */

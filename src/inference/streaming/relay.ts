@@ -184,16 +184,18 @@ function send(options: RelayOptions, state: RelayState, bytes: Uint8Array, now: 
   drained.then(resume, resume);
 }
 
+/** Whether the charge is uncovered. */
 async function settleOnce(
   options: RelayOptions,
   state: RelayState,
   outcome: StreamOutcome,
   isWhole: boolean,
-): Promise<void> {
-  if (state.hasEnded) return;
+): Promise<boolean> {
+  if (state.hasEnded) return false;
   state.hasEnded = true;
   state.stopTimer();
-  await options.settle(outcome, isWhole);
+  const { isUncovered } = await options.settle(outcome, isWhole);
+  return isUncovered;
 }
 
 function finish(options: RelayOptions, state: RelayState, end: StreamEnd): void {
@@ -201,13 +203,15 @@ function finish(options: RelayOptions, state: RelayState, end: StreamEnd): void 
   recordEnd(options, isComplete);
   if (isComplete) drainOrCancel(options.body);
   else cancelBodyStream(options.body);
+  // A call that could not be settled must not look complete.
+  const closeIncomplete = (failure: StreamFailure): void => {
+    options.pipeline.heldBack.length = 0;
+    closeResponse(options, state, failure);
+  };
   void settleOnce(options, state, outcomeOf(end), isComplete).then(
-    () => closeResponse(options, state, end),
-    // A call that could not be settled must not look complete.
-    () => {
-      options.pipeline.heldBack.length = 0;
-      closeResponse(options, state, "unsettled");
-    },
+    (isUncovered) =>
+      isUncovered && isComplete ? closeIncomplete("hold_lost") : closeResponse(options, state, end),
+    () => closeIncomplete("unsettled"),
   );
 }
 
@@ -256,9 +260,8 @@ async function onClientGone(options: RelayOptions, state: RelayState): Promise<v
   const isBroken = failed || (hasClosed && !isWhole);
   recordEnd(options, isWhole);
   cancelBodyStream(options.body);
-  await settleOnce(options, state, isBroken ? "upstream_error" : "client_aborted", isWhole).catch(
-    () => {},
-  );
+  const outcome = isBroken ? "upstream_error" : "client_aborted";
+  await settleOnce(options, state, outcome, isWhole).catch(() => {});
 }
 
 /**

@@ -1,6 +1,6 @@
 // Applies a batch of holds and settlements in one transaction: lock the rows, decide in memory, write the outcome.
 
-import { integer, type Tx } from "../../store/db.ts";
+import type { Tx } from "../../store/db.ts";
 import {
   type ThresholdCrossing,
   collectCrossings,
@@ -12,6 +12,7 @@ import {
   type BatchCharges,
   type ChargedCall,
   insertCallTransfers,
+  readChargedCall,
   sumByHour,
 } from "../call-charges.ts";
 import {
@@ -117,17 +118,18 @@ function addEarlierOverruns<UsageRecord>(
   outcomes: readonly (HoldOutcome | SettleOutcome)[],
 ): Promise<readonly (HoldOutcome | SettleOutcome)[]> {
   return Promise.all(
-    operations.map(async ({ request }, index) => {
+    operations.map(async ({ kind, request }, index) => {
       const outcome = outcomes[index];
       if (outcome === undefined) throw new Error("an operation has no outcome");
-      if (outcome.status !== "already") return outcome;
-      const row = await tx.get(
-        "select overrun_nano from usage_record where account_id = ? and id = ? and overrun_nano > 0",
-        [request.accountId, request.id],
-      );
-      return row === undefined
-        ? outcome
-        : { ...outcome, overrun: BigInt(integer(row, "overrun_nano")) };
+      if (kind === "hold" || outcome.status !== "already") return outcome;
+      const row = await tx.get("select * from usage_record where account_id = ? and id = ?", [
+        request.accountId,
+        request.id,
+      ]);
+      const charge = row && readChargedCall(row)?.charge;
+      if (charge === undefined) return outcome;
+      const overrun = request.cost - charge.promo - charge.paid;
+      return overrun > 0n ? { ...outcome, overrun } : outcome;
     }),
   );
 }
@@ -171,7 +173,7 @@ function applySettle<UsageRecord>(
   const before = wallet.promo + wallet.paid;
   const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
   const spentBefore = keySpend.spent;
-  const charge = decideSettle(request.cost, request.now, { hold, wallet, keySpend, key });
+  const charge = decideSettle(request, { hold, wallet, keySpend, key });
   const spends = { keyId: request.keyId, before: spentBefore, after: keySpend.spent };
   writes.keyAlerts.push(...crossedKeyAlerts(key, { ...spends, now: charge.at }));
   collectCrossings(writes.balanceCrossings, request, before, wallet);
@@ -196,12 +198,8 @@ function applySettle<UsageRecord>(
     writes.recordCharges.push(charge);
   }
   markTouched(writes, request, wallet, keySpend);
-  return {
-    status: "settled",
-    charged: charge.promo + charge.paid,
-    overrun: charge.overrun,
-    late: hold === undefined,
-  };
+  const charged = charge.promo + charge.paid;
+  return { status: "settled", charged, overrun: request.cost - charged, late: hold === undefined };
 }
 
 function releaseHold<UsageRecord>(

@@ -10,6 +10,7 @@ import type { CallInput, SettledCall } from "../../../src/inference/lifecycle/ca
 import { withIdempotency } from "../../../src/inference/lifecycle/with-idempotency.ts";
 import { createLedger, deposit, startEpoch } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
+import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { writeCallRecords } from "../../../src/server/call-records.ts";
 import { type Db, UNAVAILABLE } from "../../../src/store/db.ts";
 import {
@@ -84,6 +85,38 @@ describeEachStore((kind, open) => {
       expect(await settled.catch((error: unknown) => String(error))).toContain("was taken over");
       expect(await db.all(`select id from ${ALL_TRANSFERS} where kind = 'usage'`)).toEqual([]);
       expect(await ledger.settle({ ...owner, cost: 0n, now })).toMatchObject({ late: true });
+      await close();
+    });
+
+    test("is free after a refused call, however often its settlement is repeated", async () => {
+      const { db, close } = await open();
+      const owner = { id: "req_1", accountId: "acct_1", keyId: "key_1" };
+      await db.write(async (tx) => {
+        await openAccount(tx, "acct_1", ["key_1"], now);
+        await deposit(tx, promoDeposit("d1", "acct_1", 100n, now));
+        await idempotency.begin(tx, call("req_1"));
+      });
+      const ledger = createLedger<SettledCall>({
+        db,
+        process: "suspended",
+        epoch: await startEpoch(db, "suspended", now),
+        writeRecords: (tx, records, charges) =>
+          writeCallRecords(tx, { records, charges }, idempotency),
+      });
+      await ledger.hold({ ...owner, amount: 60n, now, expiresAt: now - 1 });
+      await sweepHolds(db, now);
+      const other = { ...owner, id: "req_other", now };
+      await ledger.hold({ ...other, amount: 80n, expiresAt: now + 60_000 });
+      const usage = usageRecord({ ...owner, cost: 60n, createdAt: now });
+      const reply = { status: 200, body: "unpaid" };
+      const record = { usage, idempotent: { call: call("req_1"), reply } };
+      const request = { ...owner, cost: 60n, now, refuseUncovered: true, record };
+      expect(await ledger.settle(request)).toMatchObject({ charged: 0n, overrun: 60n });
+      // As after a commit whose reply was lost.
+      expect(await ledger.settle(request)).toEqual({ status: "already", overrun: 60n });
+      expect(await db.write((tx) => idempotency.begin(tx, call("req_2")))).toBeUndefined();
+      await ledger.settle({ ...other, cost: 0n });
+      expect((await verifyLedger(db)).problems).toEqual([]);
       await close();
     });
   });

@@ -63,6 +63,7 @@ function meterWholeReply(
   headers.set("x-postern-cost-usd", costUsd);
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
   const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
-  const metered = { ...billed, outcome, status: 200, stored, replyLosses: dropped } as const;
+  const result = { outcome, status: 200, refuseUncovered: true } as const;
+  const metered = { ...billed, ...result, stored, replyLosses: dropped };
   return { metered, text, headers };
 }

@@ -1,0 +1,42 @@
+// A call whose hold was swept, and whose credits others spent, before its settlement. Its caller gets an error, so nothing of it
+// is kept for a repetition.
+
+import type { ChargeSplit, SettleOutcome } from "../../ledger/decide.ts";
+import type { UsageRecord } from "../../usage/usage.ts";
+import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
+import type { SettledCall } from "./call.ts";
+
+export function isUncovered(settled: SettleOutcome): boolean {
+  // Repeated after the reply to its commit was lost: the store does not keep whether the charge was late.
+  if (settled.status === "already") return settled.overrun !== undefined;
+  return settled.late && settled.overrun > 0n;
+}
+
+/** What is written of a settled call: no reply if its charge is uncovered. */
+export function withoutUncoveredReply(
+  call: SettledCall,
+  charge: ChargeSplit | undefined,
+): SettledCall {
+  if (charge?.isUncovered !== true) return call;
+  const { usage, idempotent } = call;
+  const isCharged = charge.promo + charge.paid + charge.overrun > 0n;
+  return {
+    usage: uncoveredUsage(usage, isCharged),
+    idempotent: idempotent && { ...idempotent, reply: undefined },
+  };
+}
+
+/** A stream is charged for what was relayed before its last event; a whole reply is not. */
+export function uncoveredUsage(usage: UsageRecord, isCharged: boolean): UsageRecord {
+  if (!isCharged) return { ...usage, ...UNSERVED };
+  return usage.outcome === "completed" ? { ...usage, outcome: "shut_down" } : usage;
+}
+
+const UNSERVED = {
+  ...tokenTotals(NO_CHARGE.usage),
+  price: NO_CHARGE.lines,
+  exact: NO_CHARGE.exact,
+  cost: NO_CHARGE.cost,
+  outcome: "shut_down",
+  status: 503,
+} as const;
