@@ -8,6 +8,7 @@ import path from "node:path";
 import { CHECKS, runCheck, formatCheck } from "./check.ts";
 import { prepareBrowser } from "./support/browser/chromium.ts";
 import { bundleProgram } from "./support/program.ts";
+import { TEST_SEED } from "./support/random.ts";
 import { SKIP_PREFIX } from "./support/skip.ts";
 
 const ROOT = path.dirname(import.meta.dir);
@@ -93,6 +94,7 @@ const runningBatches = new Map<string, ChildProcess>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => abortRun(signal));
 setTimeout(() => abortRun(`timeout of ${RUN_TIMEOUT_MS / 60_000} minutes`), RUN_TIMEOUT_MS).unref();
 
+console.log(`seed ${TEST_SEED}`);
 const program = mkdtempSync(path.join(tmpdir(), "postern-program-"));
 process.on("exit", () => rmSync(program, { recursive: true, force: true }));
 const [postgres] = await Promise.all([startPostgres(), prepareBrowser(), bundleProgram(program)]);
@@ -102,6 +104,8 @@ postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
 if (skips.length > 0) console.log(`\nSkipped tests:\n${skips.toSorted().join("\n")}`);
 console.log(`\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s in total`);
+if (total.failed > 0)
+  console.log(`POSTERN_TEST_SEED=${TEST_SEED} repeats the random choices of this run.`);
 const skipped = total.skipped === 0 ? "" : `, ${total.skipped} skipped`;
 console.log(`${total.passed} passed, ${total.failed} failed${skipped}`);
 process.exit(total.failed === 0 ? 0 : 1);

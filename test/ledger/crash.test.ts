@@ -9,6 +9,7 @@ import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, text, integer } from "../../src/store/db.ts";
 import { eventually } from "../support/eventually.ts";
+import { TEST_SEED, createRandom } from "../support/random.ts";
 import { startScript } from "../support/script-process.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { ALL_TRANSFERS, openAccount, promoDeposit } from "./fixtures.ts";
@@ -33,6 +34,7 @@ describeEachStore((kind, open) => {
         await deposit(tx, promoDeposit("a.start", "a", 20_000n, now));
         await deposit(tx, { ...promoDeposit("a.paid", "a", 1_000_000_000n, now), bucket: "paid" });
       });
+      const random = createRandom(TEST_SEED);
       const seen = new Map<string, string>();
       let orphans = 0;
       const thresholds: string[] = [];
@@ -45,7 +47,7 @@ describeEachStore((kind, open) => {
         child.process.stdin.write(`hammer a k1,k2 ${run}\n`);
         await child.waitForLine("settled");
         // The kill comes at a random moment.
-        await Bun.sleep(Math.random() * RUN_MS_MAX);
+        await Bun.sleep(random(RUN_MS_MAX));
         child.process.kill("SIGKILL");
         await child.exitCode;
         for (const line of child.lines) {

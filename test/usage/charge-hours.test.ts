@@ -18,12 +18,12 @@ import {
   rebuildChargeHours,
 } from "../../src/usage/rollup/verify-charges.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
+import { type RandomInt, TEST_SEED, createRandom } from "../support/random.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";
 
 setDefaultTimeout(120_000);
 
 const START = Date.parse("2026-03-01T00:00:00Z");
-const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 const BATCHES = 60;
 
 describe.each(STORE_KINDS)("hourly charges on %s", (kind) => {
@@ -33,9 +33,9 @@ describe.each(STORE_KINDS)("hourly charges on %s", (kind) => {
   });
   afterAll(() => store.close());
 
-  test(`equal the transfers while they wait and after the job added them (seed ${SEED})`, async () => {
+  test("equal the transfers while they wait and after the job added them", async () => {
     const { db } = store;
-    const random = seededRandom(SEED);
+    const random = createRandom(TEST_SEED);
     for (let batch = 0; batch < BATCHES; batch++) {
       await insertBatch(db, randomTransfers(random), randomCharges(random));
       if (random(8) === 0) await Promise.all([rollUpUsage(db), rollUpUsage(db)]);
@@ -148,8 +148,6 @@ function usage(accountId: string, bucket: string, { amount, at }: Pick<Transfer,
   return { id: `${ref}.${bucket}`, accountId, from, to, amount, kind: "usage", ref, at };
 }
 
-type RandomInt = (limit: number) => number;
-
 function randomTransfers(random: RandomInt): readonly Transfer[] {
   const batchAt = START + random(20) * HOUR_MS + random(HOUR_MS);
   return Array.from({ length: 1 + random(6) }, () => {
@@ -160,13 +158,4 @@ function randomTransfers(random: RandomInt): readonly Transfer[] {
     // Other transfers are not counted.
     return random(4) === 0 ? { ...charge, id: newId("tr", at), kind: "purchase" } : charge;
   });
-}
-
-/** Random integers below a limit; the same for the same seed. */
-function seededRandom(seed: number): RandomInt {
-  let state = seed >>> 0;
-  return (limit) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * limit);
-  };
 }

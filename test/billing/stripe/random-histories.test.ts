@@ -12,6 +12,7 @@ import { voidInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import { paymentsOfInvoice } from "../../../src/billing/payments/payment-rows.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
 import {
@@ -21,7 +22,6 @@ import {
   saveMethod,
   type BillingHarness,
 } from "../harness.ts";
-import { type RandomInt, createRandom } from "../random.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
@@ -32,7 +32,6 @@ const HISTORIES: readonly (readonly [StoreKind, number])[] = [
   ["postgres", IS_FULL ? 150 : 80],
 ];
 const CONCURRENCY = 12;
-const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 
 describe.each(HISTORIES)("random Stripe histories on %s", (kind, histories) => {
   let store: TestStore;
@@ -48,13 +47,13 @@ describe.each(HISTORIES)("random Stripe histories on %s", (kind, histories) => {
     await store.close();
   });
 
-  test(`${histories} histories end with the ledger equal to Stripe's balance (seed ${SEED})`, async () => {
+  test(`${histories} histories end with the ledger equal to Stripe's balance`, async () => {
     const accounts: string[] = [];
     const queue = Array.from({ length: histories }, (_, index) => index);
     await Promise.all(
       Array.from({ length: CONCURRENCY }, async () => {
         for (let index = queue.pop(); index !== undefined; index = queue.pop())
-          accounts.push(await runHistory(harness, stripe, createRandom(SEED + index)));
+          accounts.push(await runHistory(harness, stripe, createRandom(TEST_SEED + index)));
       }),
     );
     // Lost webhooks are made up for by polling; the remaining ones arrive afterwards.

@@ -15,10 +15,10 @@ import {
   type TestFacilitator,
   type FacilitatorFaults,
 } from "../../support/fakes/x402-facilitator.ts";
+import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
-import { type RandomInt, createRandom } from "../random.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
@@ -30,7 +30,6 @@ const HISTORIES: readonly (readonly [StoreKind, number])[] = [
   ["postgres", IS_FULL ? 60 : 30],
 ];
 const CONCURRENCY = 6;
-const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 const AFTER_EXPIRY_MS = 4_000_000;
 
 const SETTLE_BEHAVIORS: readonly FacilitatorFaults["settle"][] = [
@@ -65,13 +64,13 @@ describe.each(HISTORIES)("random x402 histories on %s", (kind, histories) => {
     await store.close();
   });
 
-  test(`${histories} histories end with the ledger equal to the chain (seed ${SEED})`, async () => {
+  test(`${histories} histories end with the ledger equal to the chain`, async () => {
     const accounts: string[] = [];
     const queue = Array.from({ length: histories }, (_, index) => index);
     await Promise.all(
       Array.from({ length: CONCURRENCY }, async () => {
         for (let index = queue.pop(); index !== undefined; index = queue.pop())
-          accounts.push(await runHistory(createRandom(SEED + index)));
+          accounts.push(await runHistory(createRandom(TEST_SEED + index)));
       }),
     );
     Object.assign(facilitator.faults, { verify: "ok", settle: "ok", node: "ok" });

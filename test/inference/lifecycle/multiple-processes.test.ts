@@ -8,6 +8,7 @@ import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { type Db, text, integer } from "../../../src/store/db.ts";
 import { eventually } from "../../support/eventually.ts";
 import { registerAccount } from "../../support/gateway.ts";
+import { TEST_SEED, createRandom } from "../../support/random.ts";
 import {
   migratedStoreLocation,
   newStoreLocation,
@@ -40,6 +41,7 @@ const SECRET = "a secret of these tests, and of nothing else";
 /** More with POSTERN_FULL=1. */
 const KILLS = process.env["POSTERN_FULL"] === "1" ? 40 : 6;
 const CALLERS = 12;
+const KILL_AFTER_MS_MAX = 300;
 
 function settingsFor(location: StoreLocation, simulatorUrl: string): Record<string, string> {
   return {
@@ -151,6 +153,7 @@ for (const kind of STORE_KINDS) {
     const db = openStoreAt(location);
     await give(db, account.id, 100n * USD);
 
+    const random = createRandom(TEST_SEED);
     const completed: CompletedCall[] = [];
     let started = 0;
     for (let kill = 0; kill < KILLS; kill++) {
@@ -168,7 +171,7 @@ for (const kind of STORE_KINDS) {
       const completedBefore = completed.length;
       await eventually(() => completed.length > completedBefore + 1);
       // The kill comes at a random moment.
-      await Bun.sleep(Math.random() * 300);
+      await Bun.sleep(random(KILL_AFTER_MS_MAX));
       killing.abort();
       await gateway.kill();
       await Promise.all(callers);

@@ -219,7 +219,7 @@ function corrupt(bytes: Uint8Array, random: () => number): Uint8Array {
       const position = at();
       return Buffer.concat([
         bytes.subarray(0, position),
-        crypto.getRandomValues(new Uint8Array(64)),
+        Uint8Array.from({ length: 64 }, () => Math.floor(random() * 256)),
         bytes.subarray(position),
       ]);
     }
