@@ -1,7 +1,7 @@
 // A gateway in its own process, on a port that stays the same when it is killed and started again.
 
-import { freePort } from "../../bench/server-process.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { MAIN } from "../support/program.ts";
 import { type ScriptProcess, startScript } from "../support/script-process.ts";
 import { TEST_POOL_SIZE } from "../support/stores/stores.ts";

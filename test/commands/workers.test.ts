@@ -1,8 +1,8 @@
 // `postern serve --workers`: several processes on one port and one PostgreSQL, and their supervisor.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { createServer, type Server } from "node:net";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
 import { createTempFolder, runPostern, startPostern, stopAll, stopPostern } from "./run-postern.ts";
@@ -16,7 +16,7 @@ let settings: Settings;
 let workerPort: number;
 
 beforeAll(async () => {
-  workerPort = await freePorts(WORKERS);
+  workerPort = await freePort(WORKERS);
   settings = {
     ...tempFolder.settings,
     DATABASE_URL: await migratedPostgres(),
@@ -115,34 +115,6 @@ async function startWorkers(): Promise<RunningProcess> {
   await eventually(() => hasExited || running.output().includes('"event":"serving"'));
   if (hasExited) throw new Error(`the workers ended: ${running.output()}`);
   return running;
-}
-
-/** The first of `count` free ports in a row. */
-async function freePorts(count: number): Promise<number> {
-  for (;;) {
-    const first = await listenOn(0);
-    const port = portOf(first);
-    const others = await Promise.allSettled(
-      Array.from({ length: count - 1 }, (_, index) => listenOn(port + index + 1)),
-    );
-    const listening = others.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-    for (const server of [first, ...listening])
-      await new Promise((resolve) => server.close(resolve));
-    if (listening.length === count - 1) return port;
-  }
-}
-
-function listenOn(port: number): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on("error", reject);
-    server.listen(port, "127.0.0.1", () => resolve(server));
-  });
-}
-
-function portOf(server: Server): number {
-  const address = server.address();
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 function pidsOf(running: RunningProcess): readonly number[] {

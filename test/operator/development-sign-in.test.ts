@@ -10,24 +10,18 @@ import {
 } from "../commands/run-postern.ts";
 import { createHttpBrowser, type HttpPage } from "../support/browser/http-browser.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { OPERATOR_EMAIL } from "./harness.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const folder = createTempFolder();
 let gateway: RunningProcess;
 
-/** The base URL contains the port, so it must be known before the start. */
-async function freePort(): Promise<string> {
-  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
-  const { port } = server;
-  await server.stop(true);
-  return String(port);
-}
-
 beforeAll(async () => {
   gateway = await startPostern(["serve"], {
     ...folder.settings,
-    POSTERN_PORT: await freePort(),
+    // The base URL contains the port, so it must be known before the start.
+    POSTERN_PORT: String(await freePort()),
     POSTERN_IDENTITY_PORT: "0",
     POSTERN_OPERATORS: OPERATOR_EMAIL,
   });

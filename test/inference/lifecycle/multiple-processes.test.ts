@@ -7,6 +7,7 @@ import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { type Db, text, integer } from "../../../src/store/db.ts";
 import { eventually } from "../../support/eventually.ts";
+import { freePort } from "../../support/free-port.ts";
 import { registerAccount } from "../../support/gateway.ts";
 import { TEST_SEED, createRandom } from "../../support/random.ts";
 import {
@@ -18,7 +19,6 @@ import {
 } from "../../support/stores/stores.ts";
 import { startGatedSimulator } from "../support/gated-simulator.ts";
 import {
-  freePort,
   type GatewayProcess,
   startGatewayProcessOnFreePort,
   startGatewayProcess,

@@ -1,7 +1,7 @@
 // A gateway in a process of its own, which can be killed.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { createServer } from "node:net";
+import { freePort } from "../../support/free-port.ts";
 import { MAIN } from "../../support/program.ts";
 import { TEST_POOL_SIZE } from "../../support/stores/stores.ts";
 
@@ -20,6 +20,8 @@ export async function startGatewayProcess(
     env: {
       PATH: process.env["PATH"] ?? "",
       POSTERN_PORT: String(port),
+      // By default the next port, which another process may have.
+      POSTERN_IDENTITY_PORT: "0",
       POSTERN_LOG_FORM: "json",
       POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
       ...settings,
@@ -60,14 +62,4 @@ export async function startGatewayProcessOnFreePort(
       if (attempt >= PORTS_TRIED || !String(error).includes("is taken")) throw error;
     }
   }
-}
-
-/** A port without a listener. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
