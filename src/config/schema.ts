@@ -19,10 +19,7 @@ export const integer = (min: number, max: number) => {
     .refine((number) => number >= min && number <= max, error);
 };
 
-export const usdAmount = z
-  .string()
-  .optional()
-  .transform((typed, context) => parseUsd(typed, context));
+export const usdAmount = z.string().optional().transform(parseUsd);
 
 export function commaSeparated(list: string): readonly string[] {
   return list

@@ -32,10 +32,7 @@ const HEADER_VALUE = /^[\x20-\x7e]*$/;
 
 export const TELEMETRY_ENVIRONMENT = {
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.optional(),
-  OTEL_EXPORTER_OTLP_HEADERS: z
-    .string()
-    .default("")
-    .transform((list, context) => parseHeaders(list, context)),
+  OTEL_EXPORTER_OTLP_HEADERS: z.string().default("").transform(parseHeaders),
   OTEL_EXPORTER_OTLP_PROTOCOL: z
     .string()
     .refine(

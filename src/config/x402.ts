@@ -72,10 +72,7 @@ export const X402_ENVIRONMENT = {
     .string()
     .regex(/^eip155:[1-9]\d{0,17}$/, "must be a CAIP-2 ID such as eip155:8453")
     .default(BASE),
-  X402_ASSET: z
-    .string()
-    .transform((asset, context) => parseToken(asset, context))
-    .optional(),
+  X402_ASSET: z.string().transform(parseToken).optional(),
   X402_TOP_UP_USD: z
     .string()
     .regex(/^\d{1,4}(\.\d{1,2})?$/, "must be an amount of US dollars such as 0.95 or 10")

@@ -59,35 +59,32 @@ function accountsRoute(context: OperatorContext): Route {
   });
 }
 
-function reportRoute({ db, ...context }: OperatorContext): Route {
-  return pageRoute(
-    { db, ...context },
-    {
-      path: `${OPERATOR_PATH}/report`,
-      id: "showReport",
-      summary: "Show the report of a period",
-      query: z.object({ from: z.string().optional(), to: z.string().optional() }),
-      run: async ({ query, now }, operator) => {
-        const periodQuery = { from: query.from ?? "", to: query.to ?? "" };
-        try {
-          const period = parsePeriod(query, now);
-          const page = await db.snapshot(async (reader) => {
-            const sums = await readTransferSums(reader);
-            return {
-              report: await readReport(reader, period, sums),
-              figures: await readDailyFigures(reader, period, sums),
-            };
-          });
-          return pageResponse(reportPage(operator, { periodQuery, ...page }));
-        } catch (error) {
-          return pageResponse(
-            reportPage(operator, { periodQuery, errorMessage: userErrorMessage(error) }),
-            { status: 400 },
-          );
-        }
-      },
+function reportRoute(context: OperatorContext): Route {
+  return pageRoute(context, {
+    path: `${OPERATOR_PATH}/report`,
+    id: "showReport",
+    summary: "Show the report of a period",
+    query: z.object({ from: z.string().optional(), to: z.string().optional() }),
+    run: async ({ query, now }, operator) => {
+      const periodQuery = { from: query.from ?? "", to: query.to ?? "" };
+      try {
+        const period = parsePeriod(query, now);
+        const page = await context.db.snapshot(async (reader) => {
+          const sums = await readTransferSums(reader);
+          return {
+            report: await readReport(reader, period, sums),
+            figures: await readDailyFigures(reader, period, sums),
+          };
+        });
+        return pageResponse(reportPage(operator, { periodQuery, ...page }));
+      } catch (error) {
+        return pageResponse(
+          reportPage(operator, { periodQuery, errorMessage: userErrorMessage(error) }),
+          { status: 400 },
+        );
+      }
     },
-  );
+  });
 }
 
 const AuditActionName = z.custom<AuditAction>(

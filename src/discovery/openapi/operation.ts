@@ -1,7 +1,6 @@
 // Converts a route to an OpenAPI operation.
 
 import type { z } from "zod";
-import { isObject } from "../../base/json.ts";
 import type { ResponseDoc, Route } from "../../http/route.ts";
 import { curlCommand } from "../curl.ts";
 import type { DiscoverySettings } from "../discovery-settings.ts";
@@ -53,8 +52,10 @@ export function createRouteSchemas(routes: readonly Route[]): SchemaRegistry {
     .flatMap(responseVariants);
   const envelopes = routes.map((route) => ERROR_ENVELOPES[route.dialect]);
   return createSchemaRegistry(
-    inputs.filter(isSchema),
-    [...variants.map((variant) => variant.schema), ...envelopes].filter(isSchema),
+    inputs.filter((schema) => schema !== undefined),
+    [...variants.map((variant) => variant.schema), ...envelopes].filter(
+      (schema) => schema !== undefined,
+    ),
   );
 }
 
@@ -268,8 +269,4 @@ function exampleParams(parameters: readonly Parameter[]): Readonly<Record<string
 function exampleText(name: string, schema: JsonSchema): string {
   const example = schema.examples?.[0];
   return typeof example === "string" ? example : name.toUpperCase();
-}
-
-function isSchema(schema: z.ZodType | undefined): schema is z.ZodType {
-  return isObject(schema);
 }

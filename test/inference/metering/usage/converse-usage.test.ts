@@ -33,6 +33,15 @@ describe("usage on the converse wire", () => {
     ).toEqual({ input: 1, cache_read: 9, output: 1 });
   });
 
+  test("limits one-hour cache writes to the total", () => {
+    const cacheDetails = [{ ttl: "1h", inputTokens: 700 }];
+    expect(
+      tokensOf("converse", {
+        usage: { inputTokens: 1, outputTokens: 1, cacheWriteInputTokens: 500, cacheDetails },
+      }),
+    ).toEqual({ input: 1, cache_write_1h: 500, output: 1 });
+  });
+
   test("reads usage from the metadata event of a stream, of frames or JSON lines", () => {
     const meter = createStreamMeter("converse", "bedrock");
     readEvent(meter, "contentBlockDelta", { delta: { text: "abc" } });
