@@ -28,7 +28,7 @@ const { values: args } = parseArgs({
     store: { type: "string" },
     /** `uniform`: all accounts are equally busy. `zipf`: the one of rank n has 1/n of the calls of the first. */
     draw: { type: "string", default: "uniform" },
-    /** Measures so many calls, after as many others, and not a time: pages written depend on the size of the indexes. */
+    /** Measures this number of calls, after as many that are not measured, instead of a duration: pages written depend on the size of the indexes. */
     calls: { type: "string" },
   },
 });
@@ -118,7 +118,7 @@ function createDraw(owners: readonly string[]): () => string {
   };
 }
 
-/** Of the server and of all its processes. */
+/** The CPU time of the PostgreSQL server and all its processes. */
 async function serverCpu(db: Db): Promise<number> {
   if (db.kind === "sqlite") return 0;
   const row = await db.get("select pg_backend_pid() as pid");

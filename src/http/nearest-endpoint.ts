@@ -55,7 +55,7 @@ function nearestFault(method: string, path: string, nearest: string, match: Matc
   });
 }
 
-/** An endpoint with a few other letters, or one that the path is the start of. */
+/** An endpoint that differs in a few letters, or that begins with the path. */
 function similarPath(
   plain: string,
   repaired: readonly string[],
@@ -70,7 +70,7 @@ function similarPath(
   return paths.find((one) => starts.some((start) => one.startsWith(`${start}/`)));
 }
 
-/** The path without its last parts: a base URL that is a whole endpoint doubles it. */
+/** The path without its last part, its last two parts, and so on: a base URL that is a whole endpoint doubles the path. */
 function leadingParts(path: string): readonly string[] {
   const end = path.lastIndexOf("/");
   return end <= 0 ? [] : [path.slice(0, end), ...leadingParts(path.slice(0, end))];

@@ -212,12 +212,12 @@ function receiveBody(
     return receiveAdmittedBody(handler, context, route, caller);
   };
   if (admission === undefined) return receive();
-  // Read before the wait: a signal that is created after the client has left may never say so.
+  // Read before the wait: a signal that is created after the client has disconnected may never abort.
   const { signal } = context.request;
   return admission.then(() => receive(signal));
 }
 
-/** No client gets this fault. */
+/** Never sent: the client has disconnected. */
 function leftQueue(): Fault {
   return new Fault("request_timeout", "the client left while its call was queued");
 }

@@ -59,7 +59,7 @@ function openLibc() {
         shutdown: { args: ["i32", "i32"], returns: "i32" },
       }).symbols;
     } catch {
-      // The next one.
+      // The library does not exist here; try the next one.
     }
   throw new Error("no C library was found");
 }

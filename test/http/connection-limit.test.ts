@@ -113,7 +113,7 @@ describe.skipIf(process.platform !== "linux")("the limit of connections", () => 
     expect([scan(), limit.open()]).toEqual([0, 5]);
   });
 
-  test("counts a new connection in the place of a closed one", async () => {
+  test("counts a new connection that has the descriptor of a closed one", async () => {
     const { scan, limit, connectFrom, accepted } = startLimited({
       perNetwork: 2,
       perWiderNetwork: 100,

@@ -84,7 +84,7 @@ function openUpload(key: string, part: string): Socket {
   return socket;
 }
 
-test("a body of single bytes takes little more memory than its bytes", async () => {
+test("a body in chunks of one byte takes little more memory than its bytes", async () => {
   const sent = Promise.withResolvers<void>();
   const measured = Promise.withResolvers<void>();
   let left = CHUNKS;

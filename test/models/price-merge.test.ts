@@ -90,7 +90,7 @@ describe("mergePrices", () => {
     });
   });
 
-  test("takes the price of two lists against one", () => {
+  test("uses the price that two of three lists have", () => {
     const found = merged({
       genai: { input: "3", output: "10" },
       litellm: { input_cost_per_token: 2, output_cost_per_token: 10 },
@@ -108,7 +108,7 @@ describe("mergePrices", () => {
     ]);
   });
 
-  test("takes the price of two lists against a higher one of a third", () => {
+  test("uses the price that two lists have if the third has a higher one", () => {
     const found = merged({
       genai: { input: "2", output: "10" },
       litellm: { input_cost_per_token: 2, output_cost_per_token: 10 },
@@ -162,14 +162,14 @@ describe("mergePrices", () => {
       });
     });
 
-    test("stays a name, and is listed, if the price of the model is used", () => {
+    test("stays an alias, and is listed, if the price of the model is used", () => {
       expect(mergedNames(2, 1)).toEqual({
         rows: [["gpt-9", ["gpt-9-0801"], "2"]],
         disagreements: [["openai/gpt-9-0801", 2]],
       });
     });
 
-    test("stays a name if a list has one price for both", () => {
+    test("stays an alias if a list has one price for both", () => {
       expect(mergedNames(3, 3).rows).toEqual([["gpt-9", ["gpt-9-0801"], "3"]]);
     });
   });

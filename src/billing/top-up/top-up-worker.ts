@@ -46,7 +46,7 @@ export interface TopUpDeps extends CheckoutDeps {
   readonly processor: PaymentProcessor;
 }
 
-/** One run of the job: begins due top-ups and resumes open ones. `currentTime` tells that the process stalled since `now`. */
+/** One run of the job: begins due top-ups and resumes open ones. `currentTime` shows whether the process stalled since `now`. */
 export async function processTopUps(
   deps: TopUpDeps,
   now: number,

@@ -41,7 +41,7 @@ export function RangeLinks({ path, query, period }: FilterProps): Child {
   );
 }
 
-/** Links to the periods, and to what the page shows as CSV. */
+/** Links to the periods, and to a CSV file of what the page shows. */
 export function PeriodActions({ path, query, period }: FilterProps): Child {
   return (
     <>

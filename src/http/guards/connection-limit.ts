@@ -13,7 +13,7 @@ const FIRST_DESCRIPTOR = 3;
 
 /** The TCP sockets among the descriptors of this process. */
 export interface TcpSockets {
-  /** Above every open descriptor. */
+  /** A number above every open descriptor. */
   readonly end: () => number;
   /** The remote address and port, encoded; undefined if this is no TCP connection. */
   readonly peerOf: (fd: number) => string | undefined;

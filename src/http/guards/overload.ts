@@ -38,7 +38,7 @@ export interface OverloadDeps {
 export const EVENT_LOOP: OverloadDeps = {
   now: () => performance.now(),
   inNextTurn: (run) => void setImmediate(run),
-  // Runs after all promises that are resolved.
+  // Runs after the callbacks of all promises that are resolved.
   untilStarted: () => new Promise((resolve) => process.nextTick(resolve)),
 };
 

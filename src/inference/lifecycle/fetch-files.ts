@@ -18,7 +18,7 @@ const TOTAL_BYTES_MAX = 20_000_000;
 const TIMEOUT_MS = 10 * SECOND_MS;
 /** Files of one request are often on one server. */
 const CONCURRENCY = 4;
-/** What a body of base64 has more than the file. */
+/** The size of base64 relative to the file. */
 const BASE64_RATIO = 4 / 3;
 
 export interface FetchFilesDeps {
@@ -44,7 +44,7 @@ export function fetchFiles(
   if (call.files !== undefined || hold.amount === 0n) return undefined;
   const destination = destinationOf(credential, "converse");
   const found = [...fileUrlsOf(call.request.json)];
-  // What may not be sent to a provider is refused with its field when the request is written.
+  // A URL that no provider may get is refused later, with its field, when the request is written.
   const urls = found.filter(
     ([url]) => destination === undefined || isAllowedSource(url, true, destination),
   );

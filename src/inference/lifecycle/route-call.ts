@@ -7,7 +7,7 @@ import type { ParsedCall, RoutedCall } from "./call.ts";
 import { allowedCandidates } from "./key-policy.ts";
 import { type ItemUse, sharedCredentialsFault } from "./shared-credentials.ts";
 
-/** Most calls need no promise. */
+/** Not async: most calls are routed without waiting, and a promise costs CPU. */
 export function routeCall(
   deps: RoutingDeps,
   { input, request, statefulCall }: ParsedCall,

@@ -78,7 +78,7 @@ const ANTHROPIC_IMAGE_TOKENS_MAX = 6_000;
 type ProviderOverrides = Pick<Provider, "id" | "name" | "envPrefix" | "baseUrl"> &
   Partial<Provider>;
 
-/** On the chat wire alone, with the settings that most providers have. */
+/** A provider of the chat wire only, with the settings that most providers have. */
 export function defineProvider(overrides: ProviderOverrides): Provider {
   return {
     paths: CHAT_PATHS,

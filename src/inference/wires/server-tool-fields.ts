@@ -96,7 +96,7 @@ export function withoutNativeFields(
   return { ...request, native };
 }
 
-/** Without values that only ask for parts of the tool's calls, which are written in any case. */
+/** The request without `include` values for parts of the tool's calls: the reply has these parts in any case. */
 export function withoutIncluded(request: CanonicalRequest, value: string): CanonicalRequest {
   const { native } = request;
   const include: unknown = native?.wire === "responses" ? native.fields["include"] : undefined;

@@ -31,7 +31,7 @@ export interface TransferSum {
 /** Read by one statement on SQLite, which runs it on the main thread. */
 const ACCOUNTS_PER_STATEMENT = 500;
 const COLUMNS = "account_id, id, from_account, to_account, amount, kind, at";
-/** All transfers but those of calls: the id of such a transfer begins with the call's. */
+/** All transfers except those of calls, whose ids begin with the id of the call. */
 const BESIDE_CALLS = [
   { sql: "id < ?", params: [FIRST_CALL_ID] },
   { sql: "id > ?", params: [LAST_CALL_ID] },

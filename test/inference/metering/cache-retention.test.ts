@@ -48,7 +48,7 @@ async function costOf(api: "chat" | "responses", body: Json): Promise<bigint> {
   return before.promo + before.paid - after.promo - after.paid;
 }
 
-test("Chat Completions: the request says how long", async () => {
+test("Chat Completions: charges the retention that the request asks for", async () => {
   const message = { role: "assistant", content: "hi" };
   await open({
     id: "c",
@@ -69,7 +69,7 @@ test("Chat Completions: the request says how long", async () => {
   expect(await costOf("chat", options("12h"))).toBe(LONG);
 });
 
-test("Responses: the reply says how long, whatever was asked", async () => {
+test("Responses: charges the retention that the reply reports", async () => {
   const details = { ttl_12h_tokens: 1_000, ttl_30m_tokens: 0 };
   await open({
     id: "resp_1",

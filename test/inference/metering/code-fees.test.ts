@@ -117,7 +117,7 @@ test("charges the same for OpenAI's code interpreter, which Anthropic runs", asy
   expect(await spent()).toBe(TOKENS + FIVE_MINUTES);
 });
 
-test("holds 20 minutes", async () => {
+test("holds the fee of 20 minutes", async () => {
   await open([RUN, TEXT]);
   const price = async (tools: readonly Json[]): Promise<unknown> => {
     await gateway.server.db.write((tx) =>

@@ -1,8 +1,8 @@
-// Files that the gateway fetched for a provider that takes no URLs, in the place of their URLs.
+// Replaces URLs with the content of files that the gateway fetched, for a provider that takes no URLs.
 import type { Part, Source } from "../parts.ts";
 import type { CanonicalRequest } from "../request.ts";
 
-/** The content as base64, or why there is none: a sentence. */
+/** The content as base64, or a sentence that says why there is none. */
 export type FetchedFile =
   | { readonly mediaType: string; readonly data: string }
   | { readonly problem: string };

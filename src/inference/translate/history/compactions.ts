@@ -1,5 +1,5 @@
-// Compactions that only OpenAI can read. A conversation that still has the turns before one loses nothing without it: OpenAI's
-// own compaction drops the assistant's turns, so where one of them precedes it, the client has kept the conversation.
+// Compactions that only OpenAI can read. One can be dropped if the conversation still has the turns that it summarizes. OpenAI's
+// own compaction removes the assistant's turns, so a turn of the assistant before it means that the client has kept them.
 
 import { addHintLoss, type Loss } from "../../canonical/loss.ts";
 import type { Part, WireName } from "../../canonical/parts.ts";

@@ -35,7 +35,7 @@ describe("usage on the responses wire", () => {
     ]);
   });
 
-  test("tells what OpenAI keeps in its cache for 12 hours", () => {
+  test("counts cache writes that OpenAI keeps for 12 hours separately", () => {
     const details = { ttl_12h_tokens: 20, ttl_30m_tokens: 10 };
     const input = { ...usage.input_tokens_details, cache_write_tokens_details: details };
     expect(
