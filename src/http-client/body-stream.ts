@@ -9,6 +9,12 @@ export interface BodyHandler {
   readonly onEnd: (isComplete: boolean) => void;
 }
 
+/**
+ * What the reader of a piped stream wants of it. While it is discarded, a short rest is read, so that the connection can be
+ * reused; a long or late one closes the connection, as canceling does.
+ */
+export type Flow = "read" | "paused" | "discarded" | "canceled";
+
 /** How a stream controls its source. */
 export interface FlowControl {
   readonly pause: () => void;
@@ -18,8 +24,8 @@ export interface FlowControl {
 
 /** Above this size, unread chunks pause the stream. */
 const UNREAD_MAX_BYTES = 262_144;
-const DRAIN_MAX_BYTES = 65_536;
-const DRAIN_MAX_MS = 500;
+const DISCARD_MAX_BYTES = 65_536;
+const DISCARD_MAX_MS = 500;
 
 export const TRUNCATED = "the reply was truncated";
 
@@ -61,7 +67,7 @@ export function push(stream: BodyStream, bytes: Uint8Array): void {
   } else {
     stream.unreadChunks.push(bytes);
     stream.unreadBytes += bytes.length;
-    if (stream.unreadBytes > UNREAD_MAX_BYTES && !stream.isPaused) pauseBodyStream(stream);
+    if (stream.unreadBytes > UNREAD_MAX_BYTES) setPaused(stream, true);
   }
 }
 
@@ -76,14 +82,19 @@ export function endBodyStream(stream: BodyStream, isComplete: boolean): void {
   else pendingRead?.reject(new Error(TRUNCATED));
 }
 
-export function pauseBodyStream(stream: BodyStream): void {
-  stream.isPaused = true;
-  if (stream.ended === undefined) stream.flowControl.pause();
+/** Changes the flow of a stream; "discarded" and "canceled" are final, and the handler is no longer called. */
+export function setFlow(stream: BodyStream, flow: Flow): void {
+  if (flow === "canceled") cancelBodyStream(stream);
+  else if (flow === "discarded") discardRest(stream);
+  else setPaused(stream, flow === "paused");
 }
 
-export function resumeBodyStream(stream: BodyStream): void {
-  stream.isPaused = false;
-  if (stream.ended === undefined) stream.flowControl.resume();
+function setPaused(stream: BodyStream, isPaused: boolean): void {
+  if (stream.isPaused === isPaused) return;
+  stream.isPaused = isPaused;
+  if (stream.ended !== undefined) return;
+  if (isPaused) stream.flowControl.pause();
+  else stream.flowControl.resume();
 }
 
 /** The next chunk, or undefined at the end; rejects if the body was truncated. */
@@ -91,7 +102,7 @@ export function nextChunk(stream: BodyStream): Promise<Uint8Array | undefined> {
   const chunk = stream.unreadChunks.shift();
   if (chunk !== undefined) {
     stream.unreadBytes -= chunk.length;
-    if (stream.isPaused && stream.unreadBytes <= UNREAD_MAX_BYTES) resumeBodyStream(stream);
+    if (stream.unreadBytes <= UNREAD_MAX_BYTES) setPaused(stream, false);
     return Promise.resolve(chunk);
   }
   if (stream.ended === "complete") return Promise.resolve(undefined);
@@ -118,6 +129,12 @@ export function cancelRead(stream: BodyStream): void {
   stream.pendingRead = undefined;
 }
 
+/** Returns a chunk that was read: it is the next one again. */
+export function putBack(stream: BodyStream, chunk: Uint8Array): void {
+  stream.unreadChunks.unshift(chunk);
+  stream.unreadBytes += chunk.length;
+}
+
 /**
  * Sends every chunk to the handler, first the unread ones. Meanwhile the handler may pause or cancel the stream, or pipe it to
  * another handler.
@@ -125,7 +142,7 @@ export function cancelRead(stream: BodyStream): void {
 export function pipeTo(stream: BodyStream, handler: BodyHandler): void {
   stream.handler = handler;
   stream.pendingRead = undefined;
-  if (stream.isPaused) resumeBodyStream(stream);
+  setPaused(stream, false);
   stream.unreadBytes = 0;
   for (
     let chunk = stream.unreadChunks.shift();
@@ -139,7 +156,7 @@ export function pipeTo(stream: BodyStream, handler: BodyHandler): void {
 
 /** Cancels the stream and closes its connection; the handler is no longer called. */
 export function cancelBodyStream(stream: BodyStream): void {
-  stream.handler = DISCARD;
+  stream.handler = IGNORE;
   stream.unreadChunks.length = 0;
   if (stream.ended !== undefined) return;
   stream.ended = "truncated";
@@ -148,23 +165,20 @@ export function cancelBodyStream(stream: BodyStream): void {
   stream.pendingRead = undefined;
 }
 
-/** Discards the rest of the body. A short rest is read, so that the connection can be reused; otherwise it is closed. */
-export function drainOrCancel(stream: BodyStream): void {
+function discardRest(stream: BodyStream): void {
   if (stream.ended !== undefined) return cancelBodyStream(stream);
   let bytes = 0;
-  const cancelTimeout = startDeadline(DRAIN_MAX_MS, () => cancelBodyStream(stream));
-  pipeTo(stream, {
-    onData: (chunk) => {
-      bytes += chunk.length;
-      if (bytes <= DRAIN_MAX_BYTES) return;
-      cancelTimeout();
-      cancelBodyStream(stream);
-    },
-    onEnd: cancelTimeout,
-  });
+  const cancel = (): void => cancelBodyStream(stream);
+  const onData = (chunk: Uint8Array): void => {
+    bytes += chunk.length;
+    if (bytes > DISCARD_MAX_BYTES) cancel();
+  };
+  pipeTo(stream, { onData, onEnd: () => {} });
+  // Canceling a stream that has ended by then does nothing.
+  startDeadline(DISCARD_MAX_MS, cancel);
 }
 
-const DISCARD: BodyHandler = { onData: () => {}, onEnd: () => {} };
+const IGNORE: BodyHandler = { onData: () => {}, onEnd: () => {} };
 
 /** Adapts the body of a fetch response. */
 export function bodyStreamFrom(body: ReadableStream<Uint8Array> | null): BodyStream {

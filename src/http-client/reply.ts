@@ -14,9 +14,8 @@ import {
   pipeTo,
   type BodyStream,
   bodyStreamFrom,
-  pauseBodyStream,
   push,
-  resumeBodyStream,
+  setFlow,
   TRUNCATED,
 } from "./body-stream.ts";
 
@@ -77,12 +76,12 @@ function decompressBody(decompressor: Transform, compressed: BodyStream): BodySt
     cancelBodyStream(compressed);
     endBodyStream(stream, false);
   });
-  decompressor.on("drain", () => resumeBodyStream(compressed));
+  decompressor.on("drain", () => setFlow(compressed, "read"));
   let hasData = false;
   pipeTo(compressed, {
     onData: (bytes) => {
       hasData = true;
-      if (!decompressor.write(bytes)) pauseBodyStream(compressed);
+      if (!decompressor.write(bytes)) setFlow(compressed, "paused");
     },
     onEnd: (isComplete) => {
       if (!isComplete) decompressor.destroy(new Error(TRUNCATED));

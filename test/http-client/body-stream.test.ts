@@ -8,10 +8,9 @@ import {
   bodyStreamFrom,
   type BodyHandler,
   nextChunk,
-  pauseBodyStream,
   push,
-  drainOrCancel,
-  resumeBodyStream,
+  putBack,
+  setFlow,
   cancelRead,
   takeIfComplete,
 } from "../../src/http-client/body-stream.ts";
@@ -193,12 +192,12 @@ describe("pipeTo", () => {
   test("pauses and resumes the source until the stream ends", () => {
     const harness = openStreamHarness();
     pipeTo(harness.stream, createRecordingHandler().handler);
-    pauseBodyStream(harness.stream);
-    resumeBodyStream(harness.stream);
+    setFlow(harness.stream, "paused");
+    setFlow(harness.stream, "read");
     expect(harness.calls).toEqual(["pause", "resume"]);
     harness.end();
-    pauseBodyStream(harness.stream);
-    resumeBodyStream(harness.stream);
+    setFlow(harness.stream, "paused");
+    setFlow(harness.stream, "read");
     expect(harness.calls).toEqual(["pause", "resume"]);
   });
 
@@ -230,6 +229,18 @@ describe("pipeTo", () => {
       else received.push((await next(harness)) ?? "(nothing)");
       expect(received[0]).toBe("late");
     }
+  });
+
+  test("passes on a chunk that was put back before later ones", async () => {
+    const harness = openStreamHarness();
+    for (const text of ["a", "b"]) harness.push(text);
+    const chunk = await nextChunk(harness.stream);
+    if (chunk !== undefined) putBack(harness.stream, chunk);
+    expect(await next(harness)).toBe("a");
+    putBack(harness.stream, Buffer.from("c"));
+    const { received, handler } = createRecordingHandler();
+    pipeTo(harness.stream, handler);
+    expect(received).toEqual(["c", "b"]);
   });
 
   test("stops when the handler cancels the stream during unread chunks", () => {
@@ -265,7 +276,7 @@ describe("pipeTo", () => {
     const harness = openStreamHarness();
     for (const text of ["a", "b", "c"]) harness.push(text);
     const { received, handler } = createRecordingHandler((text) => {
-      if (text === "b") drainOrCancel(harness.stream);
+      if (text === "b") setFlow(harness.stream, "discarded");
     });
     pipeTo(harness.stream, handler);
     harness.end();
@@ -299,36 +310,36 @@ describe("cancelBodyStream", () => {
   });
 });
 
-describe("drainOrCancel", () => {
-  test("lets the stream end", async () => {
+describe("a discarded stream", () => {
+  test("can end", async () => {
     const harness = openStreamHarness();
-    drainOrCancel(harness.stream);
+    setFlow(harness.stream, "discarded");
     harness.push("data: [DONE]");
     harness.end();
     await advanceClock(60_000);
     expect(harness.calls).toEqual([]);
   });
 
-  test("resumes a paused source", () => {
+  test("resumes its paused source", () => {
     const harness = openStreamHarness();
     pipeTo(harness.stream, createRecordingHandler().handler);
-    pauseBodyStream(harness.stream);
-    drainOrCancel(harness.stream);
+    setFlow(harness.stream, "paused");
+    setFlow(harness.stream, "discarded");
     expect(harness.calls).toEqual(["pause", "resume"]);
   });
 
-  test("cancels after half a second", async () => {
+  test("is canceled after half a second", async () => {
     const harness = openStreamHarness();
-    drainOrCancel(harness.stream);
+    setFlow(harness.stream, "discarded");
     await advanceClock(100);
     expect(harness.calls).toEqual([]);
     await advanceClock(501);
     expect(harness.calls).toEqual(["cancel"]);
   });
 
-  test("cancels above 64 KiB", () => {
+  test("is canceled above 64 KiB", () => {
     const harness = openStreamHarness();
-    drainOrCancel(harness.stream);
+    setFlow(harness.stream, "discarded");
     harness.push(kib(64));
     expect(harness.calls).toEqual([]);
     harness.push("x");
@@ -339,15 +350,15 @@ describe("drainOrCancel", () => {
   test("counts unread chunks", () => {
     const harness = openStreamHarness();
     harness.push(kib(65));
-    drainOrCancel(harness.stream);
+    setFlow(harness.stream, "discarded");
     expect(harness.calls).toEqual(["cancel"]);
   });
 
-  test("does nothing for an ended stream", async () => {
+  test("stays as it is if it has ended", async () => {
     const harness = openStreamHarness();
     harness.push("a");
     harness.end();
-    drainOrCancel(harness.stream);
+    setFlow(harness.stream, "discarded");
     expect(harness.calls).toEqual([]);
   });
 });
@@ -397,11 +408,11 @@ describe("bodyStreamFrom", () => {
       { highWaterMark: 0 },
     );
     const stream = bodyStreamFrom(body);
-    const { received, handler } = createRecordingHandler(() => pauseBodyStream(stream));
+    const { received, handler } = createRecordingHandler(() => setFlow(stream, "paused"));
     pipeTo(stream, handler);
     expect(await untilStable(() => received.length)).toBe(1);
     expect(pulled).toBeLessThanOrEqual(2);
-    resumeBodyStream(stream);
+    setFlow(stream, "read");
     expect(await untilStable(() => received.length)).toBe(2);
     pipeTo(stream, createRecordingHandler().handler);
     await eventually(() => pulled > 50);
@@ -418,7 +429,7 @@ describe("bodyStreamFrom", () => {
       });
       const stream = bodyStreamFrom(body);
       await nextChunk(stream);
-      if (isPaused) pauseBodyStream(stream);
+      if (isPaused) setFlow(stream, "paused");
       cancelBodyStream(stream);
       await eventually(() => isCanceled);
       expect(await rejectionMessage(nextChunk(stream))).toBe("the reply was truncated");

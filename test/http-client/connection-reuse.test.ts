@@ -6,13 +6,7 @@ import { networkInterfaces } from "node:os";
 import path from "node:path";
 import { createGzip, gzipSync } from "node:zlib";
 import * as fc from "fast-check";
-import {
-  cancelBodyStream,
-  pipeTo,
-  nextChunk,
-  pauseBodyStream,
-  drainOrCancel,
-} from "../../src/http-client/body-stream.ts";
+import { cancelBodyStream, pipeTo, nextChunk, setFlow } from "../../src/http-client/body-stream.ts";
 import { type Send, createHttpClient, type OutgoingRequest } from "../../src/http-client/client.ts";
 import {
   CONNECTION_EVENTS,
@@ -429,7 +423,7 @@ describe("backpressure", () => {
     [
       "is paused",
       ({ body }: UpstreamResponse) =>
-        pipeTo(body, { onData: () => pauseBodyStream(body), onEnd: () => {} }),
+        pipeTo(body, { onData: () => setFlow(body, "paused"), onEnd: () => {} }),
     ],
   ] as const)
     test(`stops the server while the body ${title}, and the connection can be reused`, async () => {
@@ -473,7 +467,7 @@ describe("backpressure", () => {
       socket.end();
     });
     const { body } = await clientSend(requestTo(server.url));
-    pipeTo(body, { onData: () => pauseBodyStream(body), onEnd: () => {} });
+    pipeTo(body, { onData: () => setFlow(body, "paused"), onEnd: () => {} });
     await eventually(() => written.parts > 0);
     expect(await untilStable(() => written.parts)).toBeLessThan(24);
     let bytes = 0;
@@ -506,7 +500,7 @@ describe("backpressure", () => {
     pipeTo(body, {
       onData: ({ length }) => {
         bytes += length;
-        pauseBodyStream(body);
+        setFlow(body, "paused");
       },
       onEnd: () => {},
     });
@@ -532,7 +526,7 @@ describe("backpressure", () => {
       pipeTo(body, {
         onData: (bytes) => {
           events.push(Buffer.from(bytes).toString());
-          pauseBodyStream(body);
+          setFlow(body, "paused");
         },
         onEnd: (isComplete) => events.push(isComplete),
       });
@@ -542,7 +536,7 @@ describe("backpressure", () => {
       await eventually(() => events.length > 1);
       expect(events).toEqual(["hello", true]);
       // Pausing an ended reply does not affect the connection.
-      pauseBodyStream(body);
+      setFlow(body, "paused");
     }
     sendBody.resolve();
     expect(await call(clientSend, server, "next")).toBe("next");
@@ -556,7 +550,7 @@ describe("backpressure", () => {
       send(number === 0 ? `${CHUNKED}2\r\nhi\r\n` : okReply("next"));
     });
     const { body } = await clientSend(requestTo(server.url));
-    pipeTo(body, { onData: () => pauseBodyStream(body), onEnd: () => {} });
+    pipeTo(body, { onData: () => setFlow(body, "paused"), onEnd: () => {} });
     cancelBodyStream(body);
     await eventually(() => server.openConnectionCount() === 0);
     expect(await call(clientSend, server)).toBe("next");
@@ -577,7 +571,7 @@ describe("drainOrCancel", () => {
     });
     const { body } = await clientSend(requestTo(server.url));
     await nextChunk(body);
-    drainOrCancel(body);
+    setFlow(body, "discarded");
     sendEnd.resolve();
     await eventually(() => body.ended === "complete");
     expect(await call(clientSend, server)).toBe("next");
@@ -592,7 +586,7 @@ describe("drainOrCancel", () => {
     });
     const { body } = await clientSend(requestTo(server.url));
     await nextChunk(body);
-    drainOrCancel(body);
+    setFlow(body, "discarded");
     expect(server.openConnectionCount()).toBe(1);
     await advanceClock(501);
     await eventually(() => server.openConnectionCount() === 0);

@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { createSseParser } from "../../src/base/streams/sse.ts";
 import { createBodyStream, endBodyStream, push } from "../../src/http-client/body-stream.ts";
 import { type Listener, listen } from "../../src/http/listen.ts";
+import { streamResponse } from "../../src/http/response-stream.ts";
 import { usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
 import { createStreamMeter } from "../../src/inference/metering/usage/usage.ts";
 import { createEventPipeline } from "../../src/inference/streaming/event-pipeline.ts";
@@ -26,7 +27,7 @@ interface RelayOptions {
   readonly first?: string;
   readonly readsAll?: boolean;
   readonly recorded?: string[];
-  readonly drainMs?: number;
+  readonly usageWaitMs?: number;
   /** Awaited by the settlement. */
   readonly settlement?: () => Promise<void>;
 }
@@ -37,7 +38,7 @@ afterEach(async () => {
 });
 
 function openRelay(options: RelayOptions = {}) {
-  const { first = DELTA, readsAll: parsesAllEvents = false, drainMs = 0, settlement } = options;
+  const { first = DELTA, readsAll: parsesAllEvents = false, usageWaitMs = 0, settlement } = options;
   const calls: string[] = [];
   const settled: StreamOutcome[] = [];
   const ticks = new Set<(now: number) => void>();
@@ -48,9 +49,9 @@ function openRelay(options: RelayOptions = {}) {
   });
   const meter = createStreamMeter("chat", "openai");
   let now = 0;
-  const stream = relayStream({
+  push(upstreamBody, Buffer.from(first));
+  const relay = relayStream({
     body: upstreamBody,
-    first: Buffer.from(first),
     pipeline: createEventPipeline({
       parser: createSseParser(),
       meter,
@@ -72,7 +73,7 @@ function openRelay(options: RelayOptions = {}) {
     },
     timeouts: { idleMs: IDLE_MS, streamMs: 10 * IDLE_MS },
     now: () => now,
-    drainMs: () => drainMs,
+    usageWaitMs: () => usageWaitMs,
     shutdownSignals: { drained: { aborted: false }, forced: { aborted: false } },
     leaseTerm: () => 1,
     confirmHold: () => true,
@@ -87,7 +88,7 @@ function openRelay(options: RelayOptions = {}) {
     errorBody: (failure) => ({ error: { message: failure } }),
   });
   return {
-    stream,
+    stream: streamResponse(relay),
     settled,
     calls,
     meter,
@@ -289,7 +290,7 @@ describe("a client that disconnects", () => {
   test("is charged the provider's usage if the provider bills the whole reply", async () => {
     for (const isPaused of [false, true]) {
       const relay = openRelay({
-        drainMs: 120_000,
+        usageWaitMs: 120_000,
         first: isPaused ? DELTA.repeat(300_000) : DELTA,
       });
       const client = await connectClient(relay);
@@ -310,14 +311,14 @@ describe("a client that disconnects", () => {
 
   test("stops reading the rest at a limit of time or bytes", async () => {
     for (const isLong of [false, true]) {
-      const relay = openRelay({ drainMs: 120_000 });
+      const relay = openRelay({ usageWaitMs: 120_000 });
       const client = await connectClient(relay);
       await client.until(/hello/);
       await client.disconnect();
       expect(relay.settled).toEqual([]);
       const comment = `: ${"x".repeat(1_048_576)}\n\n`;
       if (isLong) for (let count = 0; count < 33; count++) relay.push(comment);
-      else await advanceClock(120_001);
+      else relay.tick(120_001);
       await eventually(() => relay.settled.length > 0);
       expect(relay.settled).toEqual(["client_aborted"]);
       expect(relay.calls.filter((step) => step !== "resume")).toEqual(["cancel"]);

@@ -1,7 +1,7 @@
 // Turns the bytes of a provider's stream into those for the client: parse, meter, transform. The terminal event, and everything
 // after it, is held back until the call is settled.
 
-import { parseJson } from "../../base/json.ts";
+import { type JsonObject, parseJson } from "../../base/json.ts";
 import { readSse, type SseEvent, type SseParser } from "../../base/streams/sse.ts";
 import {
   isReplyComplete,
@@ -30,23 +30,32 @@ export interface EventPipeline extends EventPipelineOptions {
   readonly heldBack: Uint8Array[];
   /** Whether the last event of the provider lacks its blank line. */
   lacksBlank: boolean;
+  /** Set by the terminal event, or by the close of a stream that has failed or can be complete without it. */
+  end: "completed" | "failed" | undefined;
 }
 
 export function createEventPipeline(options: EventPipelineOptions): EventPipeline {
-  return { ...options, heldBack: [], lacksBlank: false };
+  return { ...options, heldBack: [], lacksBlank: false, end: undefined };
 }
 
 /** The bytes for the client. Throws if the chunk is not part of a valid event stream, or an event exceeds the parser's limit. */
 export function transformChunk(pipeline: EventPipeline, chunk: Uint8Array): Uint8Array | undefined {
-  const single = pipeline.parser.parseSingle(chunk);
-  return single === undefined
-    ? transformEvents(pipeline, pipeline.parser.push(chunk))
-    : transformEvent(pipeline, single);
+  const { parser, meter } = pipeline;
+  const single = parser.parseSingle(chunk);
+  const bytes =
+    single === undefined
+      ? transformEvents(pipeline, parser.push(chunk))
+      : transformEvent(pipeline, single);
+  if (meter.finished) pipeline.end = meter.failed ? "failed" : "completed";
+  return bytes;
 }
 
 /** The bytes of events that the end of the stream completes. */
 export function transformEnd(pipeline: EventPipeline): Uint8Array | undefined {
-  return transformEvents(pipeline, finalEvents(pipeline));
+  const bytes = transformEvents(pipeline, finalEvents(pipeline));
+  if (pipeline.meter.failed) pipeline.end = "failed";
+  else if (isCompleteAtClose(pipeline)) pipeline.end = "completed";
+  return bytes;
 }
 
 /** Adds what completes a successful stream to the bytes that are held back. */
@@ -56,15 +65,20 @@ export function completeEvents(pipeline: EventPipeline): void {
   if (last !== undefined) heldBack.push(withBlankLine(pipeline, last));
 }
 
+/** The event for a stream that broke; undefined if the client's API has seen an error already. */
+export function errorEventOf(pipeline: EventPipeline, body: JsonObject): Uint8Array | undefined {
+  const error = pipeline.transform.errorEvent(body);
+  return error === undefined ? undefined : withBlankLine(pipeline, error);
+}
+
 /** Whether a stream that closed is complete: without its terminal event, only if nothing else can be missing. */
-export function isCompleteAtClose({ meter, lacksTerminalEvent }: EventPipeline): boolean {
-  if (meter.failed) return false;
+function isCompleteAtClose({ meter, lacksTerminalEvent }: EventPipeline): boolean {
   return meter.finished || (meter.hasStopReason && (lacksTerminalEvent || meter.isUsageFinal));
 }
 
 const BLANK_LINE = new TextEncoder().encode("\n\n");
 
-export function withBlankLine({ lacksBlank }: EventPipeline, bytes: Uint8Array): Uint8Array {
+function withBlankLine({ lacksBlank }: EventPipeline, bytes: Uint8Array): Uint8Array {
   return lacksBlank ? Buffer.concat([BLANK_LINE, bytes]) : bytes;
 }
 

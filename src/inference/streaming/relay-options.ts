@@ -40,16 +40,14 @@ export interface ShutdownSignals {
 }
 
 export interface RelayOptions {
-  /** The provider's stream, after `first`. */
+  /** The provider's stream. */
   readonly body: BodyStream;
-  /** The bytes that were read to find the first event. */
-  readonly first: Uint8Array | undefined;
   readonly pipeline: EventPipeline;
   readonly timer: SharedTimer;
   readonly timeouts: StreamTimeouts;
   readonly now: () => number;
-  /** How long the stream is still read, for the provider's usage, after the client disconnected in the middle of a reply. */
-  readonly drainMs: () => number;
+  /** How long the stream is still read, for the provider's usage, after the client has left. */
+  readonly usageWaitMs: () => number;
   readonly shutdownSignals: ShutdownSignals;
   /** While it stays the same, a hold that was confirmed is still held. */
   readonly leaseTerm: () => number;

@@ -10,6 +10,7 @@ import {
   cancelBodyStream,
   cancelRead,
   nextChunk,
+  putBack,
 } from "../../http-client/body-stream.ts";
 import type { UpstreamResponse } from "../../http-client/reply.ts";
 import { createAwsFrameParser } from "./aws-frames.ts";
@@ -32,8 +33,6 @@ export type UpstreamReply =
   | {
       readonly kind: "stream";
       readonly body: BodyStream;
-      /** What has been read of it; undefined if nothing has arrived yet. */
-      readonly first: Uint8Array | undefined;
       readonly headers: Readonly<Record<string, string>>;
       readonly contentType: string;
     };
@@ -99,10 +98,10 @@ async function readStreamStart(
   { headers, onFirstBytes }: ReplyContext,
 ): Promise<ReadResult> {
   const parser = /^text\//i.test(contentType) ? createSseParser() : createAwsFrameParser();
-  const started = (first: Uint8Array | undefined): ReadResult => ({
-    ok: true,
-    reply: { kind: "stream", body, headers, contentType, first },
-  });
+  const started = (read: Uint8Array | undefined): ReadResult => {
+    if (read !== undefined) putBack(body, read);
+    return { ok: true, reply: { kind: "stream", body, headers, contentType } };
+  };
   const timedOut = Promise.withResolvers<"timed_out">();
   const clearDeadline = startDeadline(FIRST_EVENT_TIMEOUT_MS, () => {
     cancelRead(body);

@@ -2,9 +2,10 @@
 // as the code decides it.
 
 import {
-  drainMsFor,
   type OngoingCall,
+  usageWaitMs,
 } from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
+import { createStreamMeter } from "../../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { parseRequest } from "../../../src/inference/request/parse-request.ts";
 
@@ -52,8 +53,10 @@ function isReadToItsEnd(providerId: string, kind: string, wire: string): boolean
     plan: { wire: "chat" },
     estimate: { bounds: { fees: request.fees } },
   } as unknown as OngoingCall;
+  const meter = createStreamMeter("chat", providerId);
   // These report the input at the start of the stream.
-  return drainMsFor(call, wire === "messages" || wire === "gemini") > 0;
+  if (wire === "messages" || wire === "gemini") meter.usage = { tokens: { input: 1 }, fees: {} };
+  return usageWaitMs(call, meter) > 0;
 }
 
 /** The charged part of the price, or that the provider's API has no such content. */

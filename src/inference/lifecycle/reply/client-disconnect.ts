@@ -3,8 +3,14 @@
 
 import type { AbortSignalLike } from "../../../base/async/abort.ts";
 import { isObject, type JsonObject } from "../../../base/json.ts";
+import { hasInputTokens } from "../../metering/charge.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
 import { hasUnknownMedia } from "../../metering/input-bound.ts";
+import {
+  isReplyComplete,
+  type StreamMeter,
+  usageSoFar,
+} from "../../metering/usage/stream-meter.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 import type { ShutdownSignals } from "../../streaming/relay-options.ts";
 import type { HeldCall } from "../call.ts";
@@ -13,6 +19,8 @@ export type OngoingCall = Pick<HeldCall, "candidate" | "request" | "plan" | "est
 
 /** How long a stream is still read after its client disconnected. A whole reply keeps its usual timeout. */
 export const DRAIN_MAX_MS = 120_000;
+/** A provider sends its usage right after the reply, or not at all. */
+const USAGE_WAIT_MAX_MS = 10_000;
 
 /**
  * Whether closing the connection ends the bill, and what was used until then can be known without the provider's usage.
@@ -44,10 +52,16 @@ export function cancelSignalOf(
   };
 }
 
-/** `isInputKnown`: the stream has reported its input tokens. */
-export function drainMsFor(call: OngoingCall, isInputKnown: boolean): number {
-  const isKnown = isInputKnown || !hasUnknownMedia(call.request.json);
-  return call.candidate.credential.byok || (canHangUp(call) && isKnown) ? 0 : DRAIN_MAX_MS;
+/**
+ * How long to wait for the provider's usage. After the end of the reply too: otherwise a client could avoid paying for
+ * hidden tokens, such as reasoning, by leaving before the usage.
+ */
+export function usageWaitMs(call: OngoingCall, meter: StreamMeter): number {
+  if (meter.finished) return 0;
+  const isInputKnown = hasInputTokens(usageSoFar(meter)) || !hasUnknownMedia(call.request.json);
+  const hasBillEnded = call.candidate.credential.byok || (canHangUp(call) && isInputKnown);
+  if (!hasBillEnded) return DRAIN_MAX_MS;
+  return isReplyComplete(meter) ? USAGE_WAIT_MAX_MS : 0;
 }
 
 // A translated request may ask for reasoning by any of several fields, so only Anthropic's own is read.

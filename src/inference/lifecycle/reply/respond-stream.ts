@@ -5,9 +5,9 @@ import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts
 import { Fault } from "../../../base/fault.ts";
 import { usdText } from "../../../base/money/money.ts";
 import { createSseParser } from "../../../base/streams/sse.ts";
+import { streamResponse } from "../../../http/response-stream.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
-import { hasInputTokens } from "../../metering/charge.ts";
 import { usageSoFar } from "../../metering/usage/stream-meter.ts";
 import { createStreamMeter } from "../../metering/usage/usage.ts";
 import { createEventPipeline } from "../../streaming/event-pipeline.ts";
@@ -25,7 +25,7 @@ import { transportFault } from "../../upstream/transport-fault.ts";
 import type { HeldCall } from "../call.ts";
 import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle, type SettleDeps } from "../settle.ts";
-import { drainMsFor } from "./client-disconnect.ts";
+import { usageWaitMs } from "./client-disconnect.ts";
 import { createReplyRecorder } from "./idempotent-reply.ts";
 import { chargeStream, chargeUsage } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
@@ -53,9 +53,8 @@ export function respondStream(
   const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply);
-  const stream = relayStream({
+  const relay = relayStream({
     body: reply.body,
-    first: reply.first,
     pipeline: createEventPipeline({
       parser: wire === "converse" ? createAwsFrameParser() : createSseParser(),
       meter,
@@ -71,7 +70,7 @@ export function respondStream(
     timer: deps.timer,
     timeouts: deps.timeouts,
     now: deps.monotonicNow,
-    drainMs: () => drainMsFor(call, hasInputTokens(usageSoFar(meter))),
+    usageWaitMs: () => usageWaitMs(call, meter),
     shutdownSignals: deps.shutdownSignals,
     leaseTerm: deps.lease.term,
     confirmHold: () => confirmHold(deps.lease, call),
@@ -87,7 +86,7 @@ export function respondStream(
     },
     ...(recorder === undefined ? {} : { record: recorder.record }),
   });
-  return markCommonHeaders(new Response(stream, { headers }));
+  return markCommonHeaders(new Response(streamResponse(relay), { headers }));
 }
 
 function streamHeaders(
