@@ -14,8 +14,8 @@ export interface PublicError {
   readonly next?: readonly NextStep[] | undefined;
 }
 
-/** OpenAI's envelope, Anthropic's, RFC 6749's flat one, JSON-RPC's, or Google's. */
-export type ErrorFormat = "openai" | "messages" | "oauth" | "jsonrpc" | "google";
+/** OpenAI's envelope, Anthropic's, RFC 6749's flat one, JSON-RPC's, Google's, or AWS's. */
+export type ErrorFormat = "openai" | "messages" | "oauth" | "jsonrpc" | "google" | "aws";
 
 const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   invalid_request: "invalid_request_error",
@@ -59,6 +59,13 @@ const GOOGLE_STATUSES: Readonly<Record<number, string>> = {
   500: "INTERNAL",
 };
 
+/** Bedrock's names of the statuses that a path without a route can have. */
+const AWS_EXCEPTIONS: Readonly<Record<number, string>> = {
+  404: "ResourceNotFoundException",
+  429: "ThrottlingException",
+  503: "ServiceUnavailableException",
+};
+
 export function publicError(fault: Fault): PublicError {
   const { param, fields, next = NEXT_STEPS[fault.code] } = fault.options;
   return { code: fault.code, message: fault.publicMessage, param, fields, next };
@@ -96,9 +103,18 @@ export function errorBody(format: ErrorFormat, error: PublicError, requestId: st
       const status = GOOGLE_STATUSES[httpStatus] ?? "UNKNOWN";
       return { error: { code: httpStatus, message, status, next, request_id: requestId } };
     }
+    case "aws":
+      return { message, next, request_id: requestId };
     case "openai":
       return { error: openaiError(error, requestId) };
   }
+}
+
+/** AWS has the name of an error in a header, where its SDKs read it. */
+export function awsErrorType(status: number): string {
+  return (
+    AWS_EXCEPTIONS[status] ?? (status < 500 ? "ValidationException" : "InternalServerException")
+  );
 }
 
 /** JSON-RPC's codes for an invalid request and an internal error, and one of those left to the server. */

@@ -9,6 +9,9 @@ const API_PATHS = /^\/(?:v1|agent|oauth2|\.well-known)(?:\/|$)/;
 const GOOGLE_PATHS =
   /^\/(?:v1|v1alpha|v1beta|v1beta1)\/(?:.*:\w*(?:generateContent|GenerateContent|countTokens|embedContent))$|^\/v1(?:alpha|beta1?)\//;
 
+/** Amazon Bedrock's paths, which have no route either: `/model/<model>/converse-stream`. */
+const BEDROCK_PATHS = /\/model\/[^/]+\/(?:converse|invoke|count-tokens)/;
+
 /** Calls with a wrong base URL, such as `/v1/v1/messages`. */
 function isAnthropicCall(path: string, headers: Headers): boolean {
   return /\/messages?(?:\/count_tokens)?\/?$/.test(path) || headers.has("anthropic-version");
@@ -17,6 +20,7 @@ function isAnthropicCall(path: string, headers: Headers): boolean {
 export function dialectOf(path: string, headers: Headers): ErrorDialect {
   if (!API_PATHS.test(path) && /\btext\/html\b/i.test(headers.get("accept") ?? "")) return "page";
   if (GOOGLE_PATHS.test(path)) return "google";
+  if (BEDROCK_PATHS.test(path)) return "aws";
   if (path.startsWith("/v1/messages") || isAnthropicCall(path, headers)) return "messages";
   if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
   if (path === "/mcp") return "jsonrpc";

@@ -1,7 +1,7 @@
 // Turns a route's result or error into an HTTP response. The error envelope is that of the API that was called; only the
 // public part of a Fault is sent.
 
-import { errorBody, publicError } from "../base/error-body.ts";
+import { awsErrorType, errorBody, publicError } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
 import type { ErrorDialect, RouteResponse } from "./route.ts";
@@ -75,6 +75,10 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
     all.set("retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds))));
   if (fault.status === 401 && !all.has("www-authenticate"))
     all.set("www-authenticate", challenge(context));
+  if (context.dialect === "aws") {
+    all.set("x-amzn-errortype", awsErrorType(fault.status));
+    all.set("x-amzn-requestid", context.requestId);
+  }
   if (context.dialect === "page") all.set("content-type", "text/plain; charset=utf-8");
   const body =
     context.dialect === "page"

@@ -93,6 +93,26 @@ describe("a path without a route", () => {
     expect(JSON.stringify(embed.body)).toContain("/v1/embeddings");
   });
 
+  test("has Amazon Bedrock's error form on Bedrock's paths", async () => {
+    for (const path of [
+      "/model/anthropic.claude-sonnet-4-6/converse",
+      "/model/anthropic.claude-sonnet-4-6/converse-stream",
+      "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fx/invoke",
+      "/v1/model/amazon.nova-pro-v1%3A0/converse",
+      "/model/amazon.nova-pro-v1:0/count-tokens",
+    ]) {
+      const { status, headers, body } = await send("POST", path);
+      expect([path, status, headers.get("x-amzn-errortype")]).toEqual([
+        path,
+        404,
+        "ResourceNotFoundException",
+      ]);
+      expect(headers.get("x-amzn-requestid")).toBe(headers.get("x-request-id"));
+      expect(body["message"]).toContain("Amazon Bedrock's API");
+      expect(body["error"]).toBeUndefined();
+    }
+  });
+
   test("names the alternative to an API that the gateway does not have", async () => {
     for (const [path, alternative] of [
       ["/v1/rerank", "POST /v1/embeddings"],

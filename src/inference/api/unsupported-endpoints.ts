@@ -145,7 +145,7 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: CHAT_STEP,
   },
   {
-    pattern: /^\/model\/[^/]+\/(?:converse|invoke)/,
+    pattern: /^(?:\/v1)?\/model\/[^/]+\/(?:converse|invoke|count-tokens)/,
     reason: "it does not have Amazon Bedrock's API",
     alternative:
       "Call the model with POST /v1/chat/completions, /v1/responses or /v1/messages, and `bedrock/<name>` in the body.",
