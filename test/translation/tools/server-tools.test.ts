@@ -270,6 +270,20 @@ const REFUSED: readonly (readonly [
     "tools[0].configs",
   ],
   [
+    "tools of an MCP server that is not listed",
+    "messages",
+    "responses",
+    { mcp_servers: [SERVER], tools: [TOOLSET, { ...TOOLSET, mcp_server_name: "wiki" }] },
+    "tools[1].mcp_server_name",
+  ],
+  [
+    "two toolsets of one MCP server",
+    "messages",
+    "responses",
+    { mcp_servers: [SERVER], tools: [{ ...TOOLSET, ...ONLY_ASK }, TOOLSET] },
+    "tools[1].mcp_server_name",
+  ],
+  [
     "fetching from some domains only at Google",
     "messages",
     "gemini",

@@ -1,4 +1,5 @@
 // Anthropic's MCP connector: servers in a field of the request, a tool for each, and calls with results in the reply.
+import { invalid } from "../../../base/fault.ts";
 import {
   arrayIn,
   isObject,
@@ -49,6 +50,7 @@ export const messagesMcp: McpRequestForm = {
     if (listed === undefined || listed.length === 0) return undefined;
     const losses: Loss[] = [];
     const toolsets = toolsetsOf(request);
+    checkToolsets(toolsets, listed);
     const servers = listed.flatMap((one, at): readonly McpServer[] =>
       readServer(mustBeObject(one, `${SERVERS}[${at}]`), `${SERVERS}[${at}]`, toolsets, losses),
     );
@@ -73,6 +75,20 @@ function toolsetsOf({ tools = [] }: CanonicalRequest): readonly NativeTool[] {
     (tool): tool is NativeTool =>
       tool.type === "native" && tool.wire === "messages" && tool.value["type"] === TOOLSET,
   );
+}
+
+function checkToolsets(toolsets: readonly NativeTool[], servers: readonly unknown[]): void {
+  const names = new Set(servers.map((server) => objectIn(server)?.["name"]));
+  const used = new Set<string>();
+  for (const { value, path } of toolsets) {
+    const at = `${path ?? "tools"}.mcp_server_name`;
+    const name = mustBeName(value["mcp_server_name"], at);
+    if (!names.has(name))
+      throw invalid(at, `No server in \`${SERVERS}\` is named ${JSON.stringify(name)}.`);
+    if (used.has(name))
+      throw invalid(at, `Another toolset names the server ${JSON.stringify(name)}. Merge the two.`);
+    used.add(name);
+  }
 }
 
 function toolsetOf({ name, allowedTools }: McpServer): JsonObject {
