@@ -40,6 +40,8 @@ export interface Abilities {
   readonly thinkingOff?: "between_tools" | "never" | undefined;
   /** Takes a choice that forces a tool call. */
   readonly forcedTools?: boolean | undefined;
+  /** Takes the computer tool in the form of versions before the toolset. */
+  readonly computerTool?: boolean | undefined;
   /** Takes a token budget beside an effort. */
   readonly thinkingBudget?: boolean | undefined;
   /** The field in which a chat provider accepts earlier reasoning. Absent: none. */

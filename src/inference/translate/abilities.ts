@@ -223,6 +223,11 @@ const CLAUDE_RULES: readonly AbilityRule[] = [
     abilities: { thinkingOff: "never", forcedTools: false },
   },
   {
+    providers: ["anthropic", "vertex"],
+    match: /claude-(opus|sonnet|haiku)-(5-[5-9]|[6-9])/,
+    abilities: { computerTool: false },
+  },
+  {
     providers: ["anthropic"],
     match: /claude-opus-(4-8|[5-9])/,
     abilities: { midConversationInstructions: true },

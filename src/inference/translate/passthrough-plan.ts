@@ -17,6 +17,7 @@ import { rejectedSampling } from "./rejected-sampling.ts";
 import { adaptThinking } from "./rejected-thinking.ts";
 import { type AdaptedFields, type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
+import { adaptComputerTool } from "./tools/computer-tool.ts";
 import { adaptToolChoice } from "./tools/forced-tools.ts";
 import { relaxTools } from "./tools/relaxed-tools.ts";
 import { allLossPaths } from "./translate-reply.ts";
@@ -108,8 +109,9 @@ function adaptRequest({ request, candidate, adjustments }: PlanInput): {
 function adaptClaudeSettings(json: JsonObject, model: Model): AdaptedFields {
   const thinking = adaptThinking(json, model);
   const choice = adaptToolChoice(json, model);
+  const computer = adaptComputerTool(json, model);
   return {
-    members: { ...thinking?.members, ...choice?.members },
-    dropped: [...(thinking?.dropped ?? []), ...(choice?.dropped ?? [])],
+    members: { ...thinking?.members, ...choice?.members, ...computer?.members },
+    dropped: [thinking, choice, computer].flatMap((adapted) => adapted?.dropped ?? []),
   };
 }

@@ -83,8 +83,17 @@ function validateRules(body: JsonObject): InvalidRequest | undefined {
     thinking: objectOrEmpty(body["thinking"]),
     toolChoice: readChoice(objectOrEmpty(body["tool_choice"])),
   });
-  return message === undefined ? undefined : invalidRequest(400, message);
+  if (message !== undefined) return invalidRequest(400, message);
+  const tools = arrayIn(body["tools"]).map((tool) => stringOrEmpty(objectOrEmpty(tool)["type"]));
+  const outdated = ONLY_COMPUTER_TOOLSET.test(stringOrEmpty(body["model"]))
+    ? tools.find((type) => /^computer_\d{8}$/.test(type))
+    : undefined;
+  return outdated === undefined
+    ? undefined
+    : invalidRequest(400, `tools: ${outdated} is not supported for this model.`);
 }
+
+const ONLY_COMPUTER_TOOLSET = /claude-(opus|sonnet|haiku)-(5-[5-9]|[6-9])/;
 
 function validateThinking(thinking: JsonObject, maxTokens: number): InvalidRequest | undefined {
   if (thinking["type"] !== "enabled") return undefined;

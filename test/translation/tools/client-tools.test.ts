@@ -1,7 +1,9 @@
 // Anthropic's tools that the client runs are functions for models of other providers, and programs that call tools are left out.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { adaptComputerTool } from "../../../src/inference/translate/tools/computer-tool.ts";
 import { clientToolsAsFunctions } from "../../../src/inference/wires/messages/client-tools.ts";
+import { builtInModels } from "../../../src/models/catalog.ts";
 import {
   callApi,
   type Harness,
@@ -13,7 +15,7 @@ import {
 
 let harness: Harness;
 beforeAll(async () => {
-  harness = await startHarness();
+  harness = await startHarness({ providers: ["anthropic"] });
 });
 afterAll(() => harness.stop());
 
@@ -23,6 +25,7 @@ const TOOLS = [
   { type: "memory_20250818", name: "memory" },
   { type: "computer_20251124", name: "computer", display_width_px: 800, display_height_px: 600 },
 ];
+const COMPUTER = { name: "computer", display_width_px: 800, display_height_px: 600 };
 const NAMES = TOOLS.map(({ name }) => name);
 
 describe("tools that the client runs", () => {
@@ -79,6 +82,55 @@ describe("tools that the client runs", () => {
     const body = { ...minimalBody("messages", "messages", "hi"), tools: TOOLS };
     expect((await callApi(harness, "messages", body)).status).toBe(200);
     expect(harness.upstreamRequests.at(-1)?.body["tools"]).toEqual(TOOLS);
+  });
+
+  test("keep the computer's earlier form at Claude 5.5, which takes only the toolset", async () => {
+    for (const model of ["anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5"])
+      for (const stream of [false, true]) {
+        const body = {
+          ...minimalBody("messages", "messages", "Take a screenshot."),
+          model,
+          tools: [...TOOLS.slice(0, 1), { type: "computer_20250124", ...COMPUTER }, TOOLS[3]],
+          stream,
+        };
+        const { status, headers } = await callApi(harness, "messages", body);
+        expect([status, headers.get("x-postern-dropped")]).toEqual([
+          200,
+          "tools[1].type, tools[2].type",
+        ]);
+        const strict = { ...body, provider: { require_parameters: true } };
+        const refused = await callApi(harness, "messages", strict);
+        expect([refused.status, refused.text]).toEqual([
+          400,
+          expect.stringContaining("`tools[1].type` would be dropped"),
+        ]);
+      }
+  });
+
+  test("are functions with the published schema there", () => {
+    const model = builtInModels().find(({ id }) => id === "anthropic/claude-opus-5-5");
+    if (model === undefined) throw new Error("no model");
+    const bash = { type: "bash_20250124", name: "bash" };
+    const computer = {
+      type: "computer_20251124",
+      ...COMPUTER,
+      cache_control: { type: "ephemeral" },
+    };
+    const adapted = adaptComputerTool({ tools: [bash, computer] }, model);
+    expect(JSON.parse(adapted?.members["tools"] ?? "")).toMatchObject([
+      bash,
+      {
+        name: "computer",
+        input_schema: { type: "object", required: ["action"] },
+        cache_control: { type: "ephemeral" },
+      },
+    ]);
+    expect(adapted?.members["tools"]).not.toContain("display_width_px");
+    const toolset = { type: "computer_toolset_20260801", name: "computer" };
+    expect(adaptComputerTool({ tools: [toolset] }, model)).toBeUndefined();
+    const older = builtInModels().find(({ id }) => id === "anthropic/claude-opus-4-6");
+    if (older === undefined) throw new Error("no model");
+    expect(adaptComputerTool({ tools: [computer] }, older)).toBeUndefined();
   });
 
   test("have the schema of their version", () => {

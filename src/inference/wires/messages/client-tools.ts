@@ -98,6 +98,17 @@ export function clientToolsAsFunctions(request: CanonicalRequest): CanonicalRequ
   };
 }
 
+/** The computer tool in the form of versions before the toolset, as a function of this API; undefined for another tool. */
+export function computerToolAsFunction(value: JsonObject): JsonObject | undefined {
+  const { type, name, cache_control } = value;
+  if (!/^computer_\d{8}$/.test(String(type)) || typeof name !== "string") return undefined;
+  const tool: NativeTool = { type: "native", wire: "messages", name, value };
+  const definition = definitionOf(tool);
+  if (definition === undefined) return undefined;
+  const { description, parameters } = toFunction(tool, definition);
+  return { name, description, input_schema: parameters, cache_control };
+}
+
 function definitionOf(tool: Tool): ClientTool | undefined {
   if (tool.type !== "native" || tool.wire !== "messages") return undefined;
   return CLIENT_TOOLS.find(({ type }) => type.test(String(tool.value["type"])));
