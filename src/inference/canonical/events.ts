@@ -1,4 +1,5 @@
 // A streamed reply in canonical form.
+import type { JsonObject } from "../../base/json.ts";
 import type { CanonicalError } from "./error.ts";
 import type {
   Citation,
@@ -30,6 +31,7 @@ export type PartHead =
       readonly id: string;
       readonly name: string;
       readonly custom?: true | undefined;
+      readonly item?: JsonObject | undefined;
       readonly signature?: OpaqueBlob | undefined;
       readonly native?: NativeFields | undefined;
     }

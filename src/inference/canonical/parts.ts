@@ -120,6 +120,8 @@ export interface ToolCallPart extends CanonicalNode {
   /** JSON text for a function ("{}" if empty), free text for a custom tool. Incomplete if the reply was cut off. */
   readonly arguments: string;
   readonly custom?: true | undefined;
+  /** The item of the responses API, for a tool that it defines and the client runs; without its ids in a reply. */
+  readonly item?: JsonObject | undefined;
   readonly signature?: OpaqueBlob | undefined;
   readonly cache?: CacheBreakpoint | undefined;
 }
@@ -132,6 +134,8 @@ export interface ToolResultPart extends CanonicalNode {
   readonly content: readonly (TextPart | ImagePart | FilePart | MediaPart | NativePart)[];
   readonly isError?: boolean | undefined;
   readonly custom?: true | undefined;
+  /** The item of the responses API, for a tool that it defines and the client runs. */
+  readonly item?: JsonObject | undefined;
   readonly cache?: CacheBreakpoint | undefined;
 }
 

@@ -181,14 +181,15 @@ function includesSearch({ fees, json }: ParsedRequest, { requestFees }: PriceCar
   return fees !== NO_FEES && json["tools"] === undefined && Object.keys(requestFees).length > 0;
 }
 
-// Each advisor call reads the whole input, at the advisor model's own price.
+// Each advisor call reads the whole input, at the advisor model's own price. Only the Messages API has advisors: elsewhere
+// the tool is dropped.
 function advisorCostBound(
   request: ParsedRequest,
-  { id, provider }: Model,
+  { id, provider, wires }: Model,
   inputTokens: number,
   { catalog, now, byok }: EstimateContext,
 ): Nano {
-  if (byok) return 0n;
+  if (byok || !wires.includes("messages")) return 0n;
   let sum = 0n;
   for (const { model, calls, param } of request.advisors) {
     const card = cardResolver(catalog, provider, now)(model);

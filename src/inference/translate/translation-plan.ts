@@ -40,6 +40,12 @@ import {
 import { askForTools } from "./tools/forced-tools.ts";
 import { withAllToolsLoaded } from "./tools/loaded-tools.ts";
 import {
+  openAiToolsAsFunctions,
+  readerWithClientCalls,
+  type SentClientTools,
+  withClientCalls,
+} from "./tools/openai-client-tools.ts";
+import {
   readerWithTranslatedCalls,
   type ServerToolTranslation,
   translateServerTools,
@@ -112,6 +118,7 @@ interface WrittenTranslation {
   readonly written: WrittenRequest;
   /** The custom tools that are sent as functions. */
   readonly customTools: ReadonlySet<string>;
+  readonly clientTools: SentClientTools;
   readonly createPartTranslation: ServerToolTranslation["createPartTranslation"];
 }
 
@@ -133,7 +140,8 @@ function writeTranslation(
   const readable = withoutCompactions(request, wire, losses);
   const server = translateServerTools(readable, direction, target, losses);
   const own = wire === "messages" ? server.request : clientToolsAsFunctions(server.request);
-  const loaded = askForTools(withAllToolsLoaded(own, wire, losses), abilities, losses);
+  const client = openAiToolsAsFunctions(own, wire, losses);
+  const loaded = askForTools(withAllToolsLoaded(client.request, wire, losses), abilities, losses);
   const takesCustomTools = supportsCustomTools(wire, abilities);
   const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
   const written = outbound.writeRequest(sent, target);
@@ -141,7 +149,8 @@ function writeTranslation(
   const customTools = takesCustomTools ? NO_NAMES : customToolNames(loaded);
   const { createPartTranslation } = server;
   const complete = { ...written, losses: allLosses };
-  return { wire, outbound, written: complete, customTools, createPartTranslation };
+  const clientTools = client.sent;
+  return { wire, outbound, written: complete, customTools, clientTools, createPartTranslation };
 }
 
 const NO_NAMES: ReadonlySet<string> = new Set();
@@ -202,20 +211,22 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
 /** The provider's reply with calls in the form of the caller's tools. */
 function adaptReply(
   original: CanonicalReply,
-  { customTools, createPartTranslation }: Translation,
+  { customTools, clientTools, createPartTranslation }: Translation,
   requestId: string,
 ): CanonicalReply {
-  const reply = customTools.size > 0 ? withCustomCalls(original, customTools) : original;
+  const custom = customTools.size > 0 ? withCustomCalls(original, customTools) : original;
+  const reply = clientTools.size > 0 ? withClientCalls(custom, clientTools) : custom;
   const translate = createPartTranslation?.(requestId);
   return translate === undefined ? reply : withTranslatedCalls(reply, translate);
 }
 
 function adaptReader(
   original: WireStreamReader,
-  { customTools, createPartTranslation }: Translation,
+  { customTools, clientTools, createPartTranslation }: Translation,
   requestId: string,
 ): WireStreamReader {
-  const reader = customTools.size > 0 ? readerWithCustomCalls(original, customTools) : original;
+  const custom = customTools.size > 0 ? readerWithCustomCalls(original, customTools) : original;
+  const reader = clientTools.size > 0 ? readerWithClientCalls(custom, clientTools) : custom;
   const translate = createPartTranslation?.(requestId);
   return translate === undefined ? reader : readerWithTranslatedCalls(reader, translate);
 }

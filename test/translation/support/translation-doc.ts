@@ -88,7 +88,7 @@ const RULES = `## Rules
 - **Custom tools** take free text. Where a provider has only functions, such a tool becomes a function with one argument, \`input\`,
   and its calls become calls of the custom tool again, also in streams. A grammar moves into the description and is listed as dropped.
 - **Tool search** and tools that are loaded later (\`tool_search\`, \`tool_search_tool_…\`, \`additional_tools\`, \`tool_reference\`) save input
-  tokens. A provider of another API gets all tools at once, and these parts are listed as dropped. A search that the client runs is a 400.
+  tokens. A provider of another API gets all tools at once, and these parts are listed as dropped. A search that the client runs becomes a function.
 - **Programs that call tools** (\`programmatic_tool_calling\`) are left out: the model calls the tools itself, and the program is
   listed as dropped. Calls that a program made stay in the conversation.
 - **Web search** runs at the provider of the model: \`web_search\` of OpenAI and xAI, \`web_search_…\` of Anthropic, \`web_search_options\`
@@ -109,8 +109,13 @@ const RULES = `## Rules
 - **Fetching of pages**: \`web_fetch_…\` of Anthropic becomes Gemini's URL context, unless it is restricted to domains.
 - **Calls of such tools that you send back** to another provider are dropped and listed; the text that the model wrote from them stays.
 - **Compactions of OpenAI** that only OpenAI can read are dropped if the conversation before them is still in the request.
-- **Tools that the client runs** (\`bash_…\`, \`text_editor_…\`, \`memory_…\`, \`computer_…\` of Anthropic) become functions with the
-  published schema. Calls and results have the same form, so your code does not change. Other models are not trained for them.
+- **Tools that the client runs** become functions with the published schema: \`bash_…\`, \`text_editor_…\`, \`memory_…\` and \`computer_…\` of
+  Anthropic, and \`shell\` in a local environment, \`local_shell\`, \`apply_patch\`, \`computer\`, \`computer_use_preview\` and \`tool_search\` that
+  your code executes, of OpenAI. Calls and results have the form of your API, so your code does not change. In a stream, a call of OpenAI's tools is one
+  item without deltas. A call whose arguments do not fit the item is a function call. Other models are not trained for these tools.
+- **Computers at Claude 5.5**: Anthropic and Google reject \`computer_20251124\` and earlier versions there. The tool becomes a function with
+  the same calls, and its \`type\` is listed as dropped. Use \`computer_toolset_20260801\` for the version that these models are trained for.
+- **Advisors** (\`advisor_…\` of Anthropic) comment on the model's plan. Other APIs have none: the model answers on its own, and the tool is listed as dropped.
 - **Images and files in tool results** follow the results in a user message where tool messages have only text (Chat Completions).
 - **JSON schemas** become a required tool call if the model does not support them; the call is returned as text with finish reason
   \`stop\`. If the model does not support required tool calls either (DeepSeek, Moonshot, Z.ai), Postern turns on JSON mode and adds

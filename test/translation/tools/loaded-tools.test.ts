@@ -1,6 +1,7 @@
 // Searches for tools and tools that are loaded later: at providers of other APIs, the model gets all tools at once.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { errorOf } from "../../inference/support/harness.ts";
 import {
   type Api,
   callApi,
@@ -170,11 +171,50 @@ describe("Messages", () => {
   }
 });
 
-test("a search that the client runs is still refused elsewhere", async () => {
-  const { status, json } = await callApi(harness, "responses", {
-    model: modelOn("messages"),
-    input: "hello",
-    tools: [{ type: "tool_search", execution: "client", description: "a", parameters: SCHEMA }],
+describe("an advisor", () => {
+  const tool = { type: "advisor_20260301", name: "advisor", model: "claude-opus-4-8" };
+  const call = { type: "server_tool_use", id: "srvtoolu_1", name: "advisor", input: {} };
+  const advice = {
+    type: "advisor_tool_result",
+    tool_use_id: "srvtoolu_1",
+    content: { type: "advisor_result", text: "Count twice." },
+  };
+  const messages = [
+    { role: "user", content: "How many?" },
+    { role: "assistant", content: [call, advice, { type: "text", text: "Two." }] },
+    { role: "user", content: "Sure?" },
+  ];
+
+  for (const wire of WIRES.filter((one) => one !== "messages"))
+    for (const stream of [false, true])
+      test(`is left out at ${wire}, which has none${stream ? ", streamed" : ""}`, async () => {
+        const body = { model: modelOn(wire), max_tokens: 100, messages, tools: [tool], stream };
+        const choice = { tool_choice: { type: "auto" } };
+        const { status, text, headers } = await callApi(harness, "messages", {
+          ...body,
+          ...choice,
+        });
+        expect([status, status === 200 ? "" : text]).toEqual([200, ""]);
+        expect(headers.get("x-postern-dropped")).toBe(
+          "messages[1].content[0], messages[1].content[1], tools[0]",
+        );
+        const sent = JSON.stringify(harness.upstreamRequests.at(-1)?.body);
+        expect(sent).toContain("Two.");
+        for (const removed of ["advisor", "Count twice", "tool_choice", "toolConfig"])
+          expect(sent).not.toContain(removed);
+      });
+
+  test("is refused there if the request requires it, or is strict", async () => {
+    const body = { model: modelOn("chat"), max_tokens: 100, messages, tools: [tool] };
+    const forced = { ...body, tool_choice: { type: "tool", name: "advisor" } };
+    const strict = {
+      ...body,
+      messages: messages.slice(0, 1),
+      provider: { require_parameters: true },
+    };
+    for (const refused of [forced, strict]) {
+      const { status, json } = await callApi(harness, "messages", refused);
+      expect([status, errorOf(json)["param"]]).toEqual([400, "tools[0]"]);
+    }
   });
-  expect([status, (json["error"] as Json)["param"]]).toEqual([400, "tools[0]"]);
 });

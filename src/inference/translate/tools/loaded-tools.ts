@@ -1,11 +1,14 @@
 // Searches for tools, tools that are loaded in the conversation, and programs that call tools save tokens. At a provider of
-// another API the model gets all tools at once and calls them itself, so it can do the same without them.
+// another API the model gets all tools at once and calls them itself, so it can do the same without them. An advisor only
+// comments on the model's plan, so the model answers without it, too.
 
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import { addHintLoss, type Loss } from "../../canonical/loss.ts";
 import type { NativePart, Part, ToolResultPart, WireName } from "../../canonical/parts.ts";
 import type { CanonicalRequest, NativeTool, Tool, Turn } from "../../canonical/request.ts";
+import { isChosen } from "../../wires/server-tool-fields.ts";
 
+const ADVISOR_REASON = "This provider has no advisors; the model answers on its own.";
 const REASON =
   "The model gets all tools at once and calls them itself, because this provider neither loads them later nor runs programs that call them.";
 
@@ -25,17 +28,19 @@ export function withAllToolsLoaded(
       ),
     );
   if (!hasNative) return request;
-  const drop = (path: string | undefined, name: string): false => {
-    addHintLoss(losses, path ?? name, REASON);
+  const drop = (path: string | undefined, name: string, reason = REASON): false => {
+    addHintLoss(losses, path ?? name, reason);
     return false;
   };
+  const kept = tools?.filter((tool) => {
+    if (tool.type !== "native" || tool.wire === wire) return true;
+    if (isAdvisor(tool) && !isChosen(request, tool))
+      return drop(tool.path, "tools", ADVISOR_REASON);
+    return isToolSearch(tool) ? drop(tool.path, "tools") : true;
+  });
   return {
     ...request,
-    tools: tools?.filter((tool) =>
-      tool.type === "native" && tool.wire !== wire && isToolSearch(tool)
-        ? drop(tool.path, "tools")
-        : true,
-    ),
+    tools: kept?.length === 0 ? undefined : kept,
     turns: turns.flatMap((turn): readonly Turn[] => {
       const parts = turn.parts
         .filter((part) =>
@@ -51,7 +56,11 @@ export function withAllToolsLoaded(
   };
 }
 
-/** What the provider runs. A search that the client runs needs its call. */
+function isAdvisor({ wire, value: { type } }: NativeTool): boolean {
+  return wire === "messages" && typeof type === "string" && type.startsWith("advisor_");
+}
+
+/** What the provider runs. A search that the client runs is a function, because its call is the client's to answer. */
 function isToolSearch({ wire, value }: NativeTool): boolean {
   const { type, execution } = value;
   if (wire === "responses")

@@ -12,6 +12,7 @@ import { encodeBlob } from "../../../canonical/reasoning.ts";
 import type { CanonicalReply, Choice } from "../../../canonical/reply.ts";
 import type { Tool } from "../../../canonical/request.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
+import { CALL_ID_PREFIXES } from "../items/client-tools.ts";
 import { toNamespacedCall } from "../items/namespaces.ts";
 import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";
 import {
@@ -100,7 +101,7 @@ function pushPart(state: WriterState, part: Part): void {
       output.push(
         callItem(
           toNamespacedCall(state.tools, part),
-          mintId(state, part.custom === true ? "ctc" : "fc"),
+          mintId(state, callIdPrefix(part)),
           part.arguments,
           "completed",
         ),
@@ -216,14 +217,20 @@ export function signatureItem(id: string, encoded: string): OutputItem {
   return { id, type: "reasoning", summary: [], encrypted_content: encoded };
 }
 
+export function callIdPrefix({ custom, item }: Pick<ToolCallPart, "custom" | "item">): string {
+  if (item !== undefined) return CALL_ID_PREFIXES[String(item["type"])] ?? "item";
+  return custom === true ? "ctc" : "fc";
+}
+
 export function callItem(
-  call: Pick<ToolCallPart, "id" | "name" | "custom" | "native">,
+  call: Pick<ToolCallPart, "id" | "name" | "custom" | "native" | "item">,
   id: string,
   text: string,
   status: string,
 ): OutputItem {
   const own = call.native?.wire === "responses" ? call.native.fields : undefined;
   const { id: callId, name } = call;
+  if (call.item !== undefined) return { id, ...call.item, status, call_id: callId };
   return call.custom === true
     ? { id, type: "custom_tool_call", status, call_id: callId, name, input: text, ...own }
     : { id, type: "function_call", status, call_id: callId, name, arguments: text, ...own };

@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import type { PartHead } from "../../../canonical/events.ts";
 import { continuesReasoningItem, reasoningItem } from "../items/write-output-items.ts";
-import { callItem, messageItem, textPart } from "./write-reply.ts";
+import { callIdPrefix, callItem, messageItem, textPart } from "./write-reply.ts";
 
 export type OutputSlot = "text" | "refusal" | "summary" | "thought";
 
@@ -90,7 +90,7 @@ export function beginReasoning(output: OutputState, head: ReasoningHead): string
 
 export function openCall(output: OutputState, head: CallHead): string {
   const closed = closeItem(output, "completed");
-  const base = newItem(output, mintId(output, head.custom === true ? "ctc" : "fc"));
+  const base = newItem(output, mintId(output, callIdPrefix(head)));
   output.item = { ...base, kind: "call", head, pieces: [], hasArgumentsDone: false };
   return closed + itemAddedFrame(output, callItem(head, base.id, "", "in_progress"));
 }
@@ -139,6 +139,7 @@ export function writeText(output: OutputState, text: string): string {
   if (item === undefined) return "";
   const delta = JSON.stringify(text);
   if (item.kind === "call") {
+    if (item.head.item !== undefined) return "";
     item.pieces.push(text);
     const type = item.head.custom === true ? "custom_tool_call_input" : "function_call_arguments";
     return frame(output, `response.${type}.delta`, `${item.eventFields},"delta":${delta}`);
@@ -255,7 +256,7 @@ function contentOf(part: PartState, text: string): JsonObject {
 }
 
 function endArguments(output: OutputState, item: Extract<OutputItem, { kind: "call" }>): string {
-  if (item.hasArgumentsDone) return "";
+  if (item.hasArgumentsDone || item.head.item !== undefined) return "";
   item.hasArgumentsDone = true;
   const { custom, name } = item.head;
   const text = JSON.stringify(item.pieces.join(""));

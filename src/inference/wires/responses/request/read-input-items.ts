@@ -14,6 +14,7 @@ import type { OpaqueBlob, Part, ToolCallPart, ToolResultPart } from "../../../ca
 import type { Tool, Turn } from "../../../canonical/request.ts";
 import { readArguments } from "../../../canonical/tools/call-arguments.ts";
 import { decodeCallId } from "../../../canonical/tools/call-ids.ts";
+import { isClientResult, readClientCall, readClientResult } from "../items/client-items.ts";
 import { flatToolName } from "../items/namespaces.ts";
 import {
   generatedImageOf,
@@ -48,12 +49,19 @@ interface ReaderState {
   readonly tools: readonly Tool[];
   /** The signature of the next call or image. */
   pendingSignature: OpaqueBlob | undefined;
+  /** By the ids that results name: calls of tools that OpenAI defines and the client runs. */
+  readonly clientCallIds: Map<unknown, string>;
 }
 
 export function readTurns(input: unknown, tools: readonly Tool[] = []): readonly Turn[] {
   if (typeof input === "string")
     return [{ role: "user", parts: readContent(input, "input"), path: "input" }];
-  const state: ReaderState = { turns: [], tools, pendingSignature: undefined };
+  const state: ReaderState = {
+    turns: [],
+    tools,
+    pendingSignature: undefined,
+    clientCallIds: new Map(),
+  };
   for (const [at, value] of mustBeArray(input, "input").entries()) {
     const path = `input[${at}]`;
     readItem(state, mustBeObject(value, path), path);
@@ -81,6 +89,7 @@ function readItem(state: ReaderState, item: JsonObject, path: string): void {
     case "item_reference":
       throw invalid(path, `\`${path}\` references an item by id. Send the item itself.`);
     default: {
+      if (readClientItem(state, item, path)) return;
       const role = ROLES.find((one) => one === item["role"]);
       const image = generatedImageOf(item);
       const native: Part =
@@ -164,9 +173,55 @@ function readCall(state: ReaderState, item: JsonObject, path: string): ToolCallP
   };
 }
 
+/** False for any other item, and for the result of a call that is not in the conversation. */
+function readClientItem(state: ReaderState, item: JsonObject, path: string): boolean {
+  const call = readClientCall(item);
+  const { id, call_id: callId } = item;
+  if (call !== undefined && typeof callId === "string" && callId !== "") {
+    const decoded = decodeCallId(callId);
+    // A result of `local_shell` can name the item.
+    for (const named of [callId, id]) if (named) state.clientCallIds.set(named, decoded);
+    turnOf(state, "assistant", path).parts.push({
+      type: "tool_call",
+      id: decoded,
+      name: call.name,
+      arguments: JSON.stringify(call.input),
+      signature: takeSignature(state, "call"),
+      item,
+      path,
+    });
+    return true;
+  }
+  const found = state.clientCallIds.get(callId ?? id);
+  if (found === undefined || !isClientResult(item)) return false;
+  const { output, isError } = readClientResult(item);
+  const content = resultContent(output, `${path}.output`);
+  turnOf(state, "tool", path).parts.push({
+    type: "tool_result",
+    callId: found,
+    content,
+    isError: isError || undefined,
+    item,
+    path,
+  });
+  return true;
+}
+
 function readResult(item: JsonObject, path: string): ToolResultPart {
+  const fields = unknownFields(item, TOOL_RESULT_FIELDS);
+  return {
+    type: "tool_result",
+    callId: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
+    content: resultContent(item["output"], `${path}.output`),
+    custom: item["type"] === "custom_tool_call_output" || undefined,
+    native: fields && { wire: "responses", fields },
+    path,
+  };
+}
+
+function resultContent(output: unknown, path: string): ToolResultPart["content"] {
   const content: ToolResultPart["content"][number][] = [];
-  for (const part of readContent(item["output"], `${path}.output`)) {
+  for (const part of readContent(output, path)) {
     if (
       part.type === "refusal" ||
       part.type === "reasoning" ||
@@ -179,13 +234,5 @@ function readResult(item: JsonObject, path: string): ToolResultPart {
       );
     content.push(part);
   }
-  const fields = unknownFields(item, TOOL_RESULT_FIELDS);
-  return {
-    type: "tool_result",
-    callId: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
-    content,
-    custom: item["type"] === "custom_tool_call_output" || undefined,
-    native: fields && { wire: "responses", fields },
-    path,
-  };
+  return content;
 }

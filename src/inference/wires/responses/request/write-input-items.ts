@@ -164,6 +164,10 @@ function writeReasoning(
 
 function writeCall(part: ToolCallPart, at: string, context: WriteContext): void {
   const { tools, target, losses, items, ids, customCallIds } = context;
+  if (part.item !== undefined) {
+    items.push(part.item);
+    return;
+  }
   const call = toNamespacedCall(tools, part);
   const path = call.path ?? at;
   if (call.cache !== undefined) writeCache(call.cache, { ...target, abilities: {} }, path, losses);
@@ -183,6 +187,10 @@ function writeResults(turn: Turn, at: string, context: WriteContext): void {
   const { items, ids, customCallIds, losses } = context;
   for (const part of turn.parts) {
     if (part.type !== "tool_result") continue;
+    if (part.item !== undefined) {
+      items.push(part.item);
+      continue;
+    }
     const path = part.path ?? at;
     items.push({
       type: customCallIds.has(part.callId) ? "custom_tool_call_output" : "function_call_output",

@@ -1,0 +1,124 @@
+// Tools that OpenAI's API defines and the client runs, for a provider of another API: functions in the request, and their
+// calls in the reply as items of OpenAI's API.
+
+import { type JsonObject, parseObject, unknownFields } from "../../../base/json.ts";
+import type { CanonicalEvent, PartHead } from "../../canonical/events.ts";
+import type { Loss } from "../../canonical/loss.ts";
+import type { Part, WireName } from "../../canonical/parts.ts";
+import type { CanonicalReply } from "../../canonical/reply.ts";
+import type { CanonicalRequest, NativeTool, Tool, ToolChoice } from "../../canonical/request.ts";
+import type { WireStreamReader } from "../../canonical/wire.ts";
+import { type ClientTool, clientToolOf } from "../../wires/responses/items/client-tools.ts";
+import { otherToolFields } from "../../wires/server-tool-fields.ts";
+
+/** By the name of the function. */
+export type SentClientTools = ReadonlyMap<string, ClientTool>;
+
+interface ClientToolTranslation {
+  readonly request: CanonicalRequest;
+  readonly sent: SentClientTools;
+}
+
+export function openAiToolsAsFunctions(
+  request: CanonicalRequest,
+  wire: WireName,
+  losses: Loss[],
+): ClientToolTranslation {
+  const sent = new Map<string, ClientTool>();
+  const { tools, toolChoice } = request;
+  if (wire === "responses" || tools === undefined) return { request, sent };
+  const names = new Set(tools.flatMap((tool) => (tool.type === "native" ? [] : [tool.name])));
+  const written = tools.map((tool): Tool => {
+    const definition = definitionOf(tool);
+    // A function of the caller with the name, or another version of the tool: the caller gets a 400 for this one.
+    if (definition === undefined || tool.type !== "native" || names.has(definition.name))
+      return tool;
+    names.add(definition.name);
+    sent.set(definition.name, definition);
+    return toFunction(tool, definition, losses);
+  });
+  if (sent.size === 0) return { request, sent };
+  return {
+    request: { ...request, tools: written, toolChoice: choiceOf(toolChoice, sent) },
+    sent,
+  };
+}
+
+function definitionOf(tool: Tool): ClientTool | undefined {
+  return tool.type === "native" && tool.wire === "responses" ? clientToolOf(tool.value) : undefined;
+}
+
+function toFunction({ value, path }: NativeTool, definition: ClientTool, losses: Loss[]): Tool {
+  const { description, properties, required } = definition.schemaOf(value);
+  const rest = unknownFields(value, definition.fields);
+  losses.push(...otherToolFields(rest, path ?? "tools", "responses"));
+  const parameters = { type: "object", properties, required };
+  return { type: "function", name: definition.name, description, parameters, path };
+}
+
+function choiceOf(choice: ToolChoice | undefined, sent: SentClientTools): ToolChoice | undefined {
+  if (choice?.type !== "native" || choice.wire !== "responses") return choice;
+  const name = clientToolOf({ ...choice.value, execution: "client" })?.name;
+  return name !== undefined && sent.has(name) ? { type: "tool", name } : choice;
+}
+
+/** The item of a call; undefined if its arguments do not fit, so that the caller gets them as they are. */
+function itemOf(
+  { name, custom }: { readonly name: string; readonly custom?: true | undefined },
+  text: string,
+  sent: SentClientTools,
+): JsonObject | undefined {
+  const input = custom === true ? undefined : parseObject(text);
+  return input && sent.get(name)?.writeCall(input);
+}
+
+export function withClientCalls(reply: CanonicalReply, sent: SentClientTools): CanonicalReply {
+  const choices = reply.choices.map((choice) => ({
+    ...choice,
+    parts: choice.parts.map((part): Part =>
+      part.type === "tool_call" ? { ...part, item: itemOf(part, part.arguments, sent) } : part,
+    ),
+  }));
+  return { ...reply, choices };
+}
+
+/** The same for a stream. A call is passed on when it is complete. */
+export function readerWithClientCalls(
+  reader: WireStreamReader,
+  sent: SentClientTools,
+): WireStreamReader {
+  const open = new Map<string, OpenCall>();
+  const translate = (event: CanonicalEvent): readonly CanonicalEvent[] => {
+    if (!("part" in event)) return [event];
+    const key = `${event.choice} ${event.part}`;
+    if (
+      event.type === "part_start" &&
+      event.head.type === "tool_call" &&
+      sent.has(event.head.name)
+    ) {
+      open.set(key, { head: event.head, text: "" });
+      return [];
+    }
+    const call = open.get(key);
+    if (call === undefined) return [event];
+    if (event.type === "delta") call.text += event.text;
+    if (event.type !== "part_end") return [];
+    open.delete(key);
+    const { choice, part } = event;
+    const item = itemOf(call.head, call.text, sent);
+    return [
+      { type: "part_start", choice, part, head: { ...call.head, item } },
+      { type: "delta", choice, part, text: call.text },
+      event,
+    ];
+  };
+  return {
+    push: (event) => reader.push(event).flatMap(translate),
+    end: () => reader.end().flatMap(translate),
+  };
+}
+
+interface OpenCall {
+  readonly head: Extract<PartHead, { type: "tool_call" }>;
+  text: string;
+}
