@@ -3,8 +3,9 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { startHarness } from "../support/harness.ts";
+import { acceptedRequests } from "./accepted-requests.ts";
 import { replayReplies } from "./replay-replies.ts";
-import { acceptedRequests, replayRequests, TARGET_PROVIDERS } from "./replay-requests.ts";
+import { replayRequests, TARGET_PROVIDERS } from "./replay-requests.ts";
 import { replyReport, requestReport } from "./report.ts";
 
 const [folder] = process.argv.slice(2);

@@ -1,9 +1,11 @@
 // Sends recorded requests that a provider accepted to models of other providers, as a caller does who changes only `model`.
 // The simulator answers, so a 400 is the gateway's refusal.
 
-import { isObject } from "../../../src/base/json.ts";
-import { recordings } from "../../support/recordings/recordings.ts";
+import { arrayIn, isObject } from "../../../src/base/json.ts";
+import { registerAccount, type TestAccount } from "../../support/gateway.ts";
 import { type Api, APIS, type Harness, type Json, modelOn } from "../support/harness.ts";
+import { type AcceptedRequest, parseJson } from "./accepted-requests.ts";
+import { isAboutAccount } from "./refusals.ts";
 
 /** One model for each wire, and a second one where the newest models take fewer parameters. */
 export const TARGETS = {
@@ -16,6 +18,8 @@ export const TARGETS = {
 } as const;
 export type TargetName = keyof typeof TARGETS;
 export const TARGET_PROVIDERS = ["openai", "anthropic", "bedrock"] as const;
+/** The providers in whose accounts the requests were recorded. */
+const RECORDED_PROVIDERS = ["openai", "anthropic"] as const;
 
 export interface PairResult {
   readonly api: Api;
@@ -23,15 +27,14 @@ export interface PairResult {
   answered: number;
   /** How often a request was refused, by the field and the reason. */
   readonly refusals: Map<string, number>;
+  /** The same for requests that name an object of the account with which they were recorded. */
+  readonly objectRefusals: Map<string, number>;
   /** How often a field was dropped, by its path without indices. */
   readonly dropped: Map<string, number>;
+  /** Of these, how many are answered for an account with its own key of the provider. */
+  ownKeyAnswered: number;
 }
 
-const API_OF_ENDPOINT: ReadonlyMap<string, Api> = new Map([
-  ["openai.chat", "chat"],
-  ["openai.responses", "responses"],
-  ["anthropic.messages", "messages"],
-]);
 const API_PATHS: Readonly<Record<Api, string>> = {
   chat: "/v1/chat/completions",
   responses: "/v1/responses",
@@ -39,67 +42,94 @@ const API_PATHS: Readonly<Record<Api, string>> = {
 };
 const CONCURRENCY = 8;
 
-export interface AcceptedRequest {
-  readonly api: Api;
-  readonly body: Json;
-}
-
-/** The recorded requests of the three APIs that a provider answered. */
-export function acceptedRequests(folder?: string): readonly AcceptedRequest[] {
-  const found: AcceptedRequest[] = [];
-  const seen = new Set<string>();
-  for (const recording of recordings(undefined, folder)) {
-    const api = API_OF_ENDPOINT.get(recording.endpoint);
-    const { requestBody, status } = recording;
-    if (api === undefined || status !== 200 || requestBody === undefined) continue;
-    const body = parse(requestBody);
-    if (body === undefined || !isRequest(api, body) || seen.has(requestBody)) continue;
-    seen.add(requestBody);
-    found.push({ api, body });
-  }
-  return found;
+interface ReplayContext {
+  readonly harness: Harness;
+  readonly ownKeyAccount: TestAccount;
+  /** Requests that name an object of the account with which they were recorded. */
+  readonly objectRequests: Set<AcceptedRequest>;
 }
 
 export async function replayRequests(
   harness: Harness,
   requests: readonly AcceptedRequest[],
 ): Promise<readonly PairResult[]> {
+  const context: ReplayContext = {
+    harness,
+    ownKeyAccount: await accountWithOwnKeys(harness),
+    objectRequests: new Set(),
+  };
   const results = APIS.flatMap((api) =>
     Object.keys(TARGETS).map((target): PairResult => ({
       api,
       target: target as TargetName, // Safe because these are the keys of the table.
       answered: 0,
       refusals: new Map(),
+      objectRefusals: new Map(),
       dropped: new Map(),
+      ownKeyAnswered: 0,
     })),
   );
-  const jobs = results.flatMap((result) =>
-    requests.filter(({ api }) => api === result.api).map((request) => ({ result, request })),
-  );
-  const queue = jobs.values();
-  await Promise.all(
-    Array.from({ length: CONCURRENCY }, async () => {
-      for (const { result, request } of queue) await replayOne(harness, result, request);
-    }),
-  );
+  // A provider's own API decides whether a request names an object of an account, so it is asked first.
+  for (const isOwn of [true, false]) {
+    const jobs = results
+      .filter((result) => isOwnApi(result) === isOwn)
+      .flatMap((result) =>
+        requests.filter(({ api }) => api === result.api).map((request) => ({ result, request })),
+      );
+    const queue = jobs.values();
+    await Promise.all(
+      Array.from({ length: CONCURRENCY }, async () => {
+        for (const { result, request } of queue) await replayOne(context, result, request);
+      }),
+    );
+  }
   return results;
 }
 
+/** Whether the model's provider has the API of the request. */
+export function isOwnApi({ api, target }: Pick<PairResult, "api" | "target">): boolean {
+  return api !== "chat" && target.startsWith(`${api} `);
+}
+
+async function accountWithOwnKeys({ gateway }: Harness): Promise<TestAccount> {
+  const account = await registerAccount(gateway);
+  for (const provider of RECORDED_PROVIDERS) {
+    const response = await fetch(`${gateway.url}/v1/provider-keys`, {
+      method: "POST",
+      headers: account.headers,
+      body: JSON.stringify({ provider, api_key: `sk-own-${provider}-0123456789abcdef` }),
+    });
+    if (response.status !== 201) throw new Error(`${response.status} ${await response.text()}`);
+  }
+  return account;
+}
+
 async function replayOne(
-  harness: Harness,
+  context: ReplayContext,
   result: PairResult,
-  { api, body }: AcceptedRequest,
+  request: AcceptedRequest,
 ): Promise<void> {
-  // Routing preferences name the hosts of another gateway.
-  const { provider: _provider, models: _models, ...sent } = body;
-  const response = await fetch(harness.gateway.url + API_PATHS[api], {
-    method: "POST",
-    headers: harness.account.headers,
-    body: JSON.stringify({ ...sent, model: TARGETS[result.target] }),
-  });
+  const { api, body, previous } = request;
+  const { account } = context.harness;
+  const send = (sender: TestAccount, sent: Json): Promise<Response> =>
+    fetch(context.harness.gateway.url + API_PATHS[api], {
+      method: "POST",
+      headers: sender.headers,
+      body: JSON.stringify(bodyFor(sent, result.target)),
+    });
+  const sent =
+    previous === undefined ? body : continued(body, await send(account, firstTurn(previous)));
+  const response = await send(account, await sent);
   const text = await response.text();
   if (response.status !== 200) {
-    count(result.refusals, refusalReason(response.status, text));
+    const reason = refusalReason(response.status, text);
+    if (isOwnApi(result) && isAboutAccount(reason)) context.objectRequests.add(request);
+    const namesObject = context.objectRequests.has(request);
+    count(namesObject ? result.objectRefusals : result.refusals, reason);
+    if (!namesObject || !isOwnApi(result)) return;
+    const own = await send(context.ownKeyAccount, body);
+    await own.body?.cancel();
+    if (own.status === 200) result.ownKeyAnswered += 1;
     return;
   }
   result.answered += 1;
@@ -107,9 +137,35 @@ async function replayOne(
   for (const path of new Set(dropped.map(withoutIndices))) count(result.dropped, path);
 }
 
+// Routing preferences name the hosts of another gateway.
+function bodyFor(body: Json, target: TargetName): Json {
+  const { provider: _provider, models: _models, ...sent } = body;
+  return { ...sent, model: TARGETS[target] };
+}
+
+/** Lets the simulator call the tool that the recorded reply called. */
+function firstTurn({ input, ...body }: Json): Json {
+  const items = typeof input === "string" ? [{ role: "user", content: input }] : arrayIn(input);
+  return { ...body, stream: false, input: [...items, { role: "user", content: "Use the tool." }] };
+}
+
+/** The next turn, with the ids of the reply in place of the recorded ones. */
+async function continued(body: Json, response: Response): Promise<Json> {
+  const reply = parseJson(await response.text()) ?? {};
+  const calls = arrayIn(reply["output"]).flatMap((item) =>
+    isObject(item) && item["type"] === "function_call" ? [item["call_id"]] : [],
+  );
+  const input = arrayIn(body["input"]).map((item) =>
+    isObject(item) && item["type"] === "function_call_output"
+      ? { ...item, call_id: calls.shift() ?? item["call_id"] }
+      : item,
+  );
+  return { ...body, previous_response_id: reply["id"], input };
+}
+
 /** The field and the message, without what differs between requests. */
 function refusalReason(status: number, text: string): string {
-  const error = parse(text)?.["error"];
+  const error = parseJson(text)?.["error"];
   const { message = "", param } = isObject(error) ? error : {};
   const said = String(message)
     .replace(/ is not supported with \S+\./, ":")
@@ -124,17 +180,4 @@ function withoutIndices(path: string): string {
 
 function count(counts: Map<string, number>, key: string): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);
-}
-
-function isRequest(api: Api, body: Json): boolean {
-  return api === "responses" ? body["input"] !== undefined : Array.isArray(body["messages"]);
-}
-
-function parse(text: string): Json | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? { ...value } : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -4,15 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { skipWithoutRecordings } from "../../support/recordings/recordings.ts";
 import { type Api, type Harness, startHarness } from "../support/harness.ts";
+import { type AcceptedRequest, acceptedRequests } from "./accepted-requests.ts";
 import { isAboutMeaning, REFUSED_FOR } from "./refusals.ts";
 import { replayReplies } from "./replay-replies.ts";
-import {
-  type AcceptedRequest,
-  acceptedRequests,
-  replayRequests,
-  TARGET_PROVIDERS,
-  type TargetName,
-} from "./replay-requests.ts";
+import { isOwnApi, replayRequests, TARGET_PROVIDERS, type TargetName } from "./replay-requests.ts";
 import { refusalCounts, replyReport, requestReport } from "./report.ts";
 
 /** Of all recorded requests, how many may be refused. Each of these asks for what the model does not have. */
@@ -26,20 +21,20 @@ const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> 
     "converse (claude-haiku-4-5)": 8,
   },
   responses: {
-    "chat (compatible server)": 21,
-    "responses (openai/gpt-5.5)": 11,
-    "messages (anthropic/claude-sonnet-4-5)": 10,
-    "messages (anthropic/claude-opus-5-5)": 10,
-    "gemini (gemini-3.1-flash)": 11,
-    "converse (claude-haiku-4-5)": 21,
+    "chat (compatible server)": 19,
+    "responses (openai/gpt-5.5)": 9,
+    "messages (anthropic/claude-sonnet-4-5)": 8,
+    "messages (anthropic/claude-opus-5-5)": 8,
+    "gemini (gemini-3.1-flash)": 9,
+    "converse (claude-haiku-4-5)": 19,
   },
   messages: {
-    "chat (compatible server)": 22,
-    "responses (openai/gpt-5.5)": 8,
+    "chat (compatible server)": 20,
+    "responses (openai/gpt-5.5)": 6,
     "messages (anthropic/claude-sonnet-4-5)": 3,
     "messages (anthropic/claude-opus-5-5)": 3,
-    "gemini (gemini-3.1-flash)": 11,
-    "converse (claude-haiku-4-5)": 21,
+    "gemini (gemini-3.1-flash)": 9,
+    "converse (claude-haiku-4-5)": 19,
   },
 };
 /**
@@ -70,12 +65,38 @@ test("counts refusals by their reason", async () => {
   expect(found && refusalCounts(found)).toEqual({
     total: 2,
     refused: 1,
+    objects: 0,
     avoidable: 0,
-    account: 0,
     absent: 1,
     content: 1,
   });
   expect(isAboutMeaning("400 seed: This provider's API has no equivalent.")).toBe(false);
+});
+
+test("replays the turn that a request continues, with the ids of its reply", async () => {
+  const tools = [{ type: "function", name: "date", parameters: { type: "object" } }];
+  const first = { input: [{ role: "user", content: "What is the date?" }], tools };
+  const output = { type: "function_call_output", call_id: "call_recorded", output: "Monday" };
+  const next = { input: [output], tools, previous_response_id: "resp_recorded" };
+  const results = await replayRequests(harness, [
+    { api: "responses", body: next, previous: first },
+    { api: "responses", body: next },
+  ]);
+  for (const result of results.filter(({ api }) => api === "responses")) {
+    expect([result.target, result.answered]).toEqual([result.target, 1]);
+    expect(refusalCounts(result)).toMatchObject({ refused: 1, objects: 1 });
+  }
+});
+
+test("counts requests that name an object of the recorded account on their own", async () => {
+  const tools = [{ type: "file_search", vector_store_ids: ["vs_1"] }];
+  const results = await replayRequests(harness, [
+    { api: "responses", body: { input: "hi", tools } },
+  ]);
+  for (const result of results.filter(({ api }) => api === "responses")) {
+    expect(refusalCounts(result)).toMatchObject({ refused: 1, objects: 1, absent: 0 });
+    expect(result.ownKeyAnswered).toBe(isOwnApi(result) ? 1 : 0);
+  }
 });
 
 test("the documentation lists each reason for a refusal", () => {
@@ -91,11 +112,13 @@ describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(
       console.log(requestReport(results));
       for (const result of results) {
         const { api, target } = result;
-        const { total, refused, avoidable, account, absent, content } = refusalCounts(result);
-        const possible = refused - account - absent;
+        const { total, refused, objects, avoidable, absent, content } = refusalCounts(result);
+        const possible = refused - objects - absent;
         const ceiling = REFUSALS_MAX[api][target];
         expect([api, target, refused <= ceiling]).toEqual([api, target, true]);
         expect([api, target, avoidable]).toEqual([api, target, 0]);
+        if (isOwnApi(result))
+          expect([api, target, result.ownKeyAnswered]).toEqual([api, target, objects]);
         expect([api, target, content / total < SHARE_MAX]).toEqual([api, target, true]);
         expect([api, target, possible / total < SHARE_MAX]).toEqual([api, target, true]);
       }

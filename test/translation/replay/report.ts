@@ -1,18 +1,22 @@
 // The results of a replay as text.
 
-import { hasNoEquivalent, isAboutAccount, isAboutContent, isAboutMeaning } from "./refusals.ts";
+import { hasNoEquivalent, isAboutContent, isAboutMeaning } from "./refusals.ts";
 import type { ReplyResult } from "./replay-replies.ts";
 import type { PairResult } from "./replay-requests.ts";
 
 export function requestReport(results: readonly PairResult[]): string {
   const lines = ["Requests that a provider accepted, sent to another model:", ""];
   for (const result of results) {
-    const { refused, avoidable, content, account, absent, total } = refusalCounts(result);
-    const possible = refused - account - absent;
+    const { refused, objects, avoidable, content, absent, total } = refusalCounts(result);
     if (total === 0) continue;
+    const rest = refused - objects;
+    const own = result.ownKeyAnswered;
     lines.push(
-      `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)}), ${avoidable} of them for a form or a hint, ${account} for an object in another account, ${absent} without an equivalent, ${possible} (${percent(possible, total)}) for what the provider could do; ${content} (${percent(content, total)}) without tools and storage`,
-      ...byCount(result.refusals).map(([reason, count]) => `    ${count} ${reason}`),
+      `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)})`,
+      `    objects of the recorded account: ${objects}${own === 0 ? "" : `, of which ${own} are answered with an own provider key`}`,
+      ...byCount(result.objectRefusals).map(([reason, count]) => `        ${count} ${reason}`),
+      `    without these: ${rest} of ${total - objects} refused (${percent(rest, total - objects)}): ${absent} without an equivalent, ${rest - absent} for what the provider could do, ${avoidable} for a form or a hint; ${content} are not about tools`,
+      ...byCount(result.refusals).map(([reason, count]) => `        ${count} ${reason}`),
       ...byCount(result.dropped).map(([path, count]) => `    ${count} dropped ${path}`),
     );
   }
@@ -35,31 +39,36 @@ export function replyReport(results: readonly ReplyResult[]): string {
 export interface RefusalCounts {
   readonly total: number;
   readonly refused: number;
-  /** Refused although the provider could be asked for the same: for the form of the request, or a hint. */
+  /** Refused requests that name an object of the recorded account, such as a file: no other account has it. */
+  readonly objects: number;
+  /** Of the others: refused for the form of the request, or a hint, although the provider could be asked for the same. */
   readonly avoidable: number;
-  /** Refused for an object that is stored in the recorded account. */
-  readonly account: number;
-  /** Refused because the API of the model's provider has nothing for it. */
+  /** Of the others: refused because the API of the model's provider has nothing for it. */
   readonly absent: number;
-  /** Refused for anything but tools and storage of a provider. */
+  /** Of the others: refused for anything but tools and storage of a provider. */
   readonly content: number;
 }
 
-export function refusalCounts({ api, target, answered, refusals }: PairResult): RefusalCounts {
-  const isOwnApi = target.startsWith(`${api} `);
-  let refused = 0;
-  let avoidable = 0;
-  let content = 0;
-  let account = 0;
-  let absent = 0;
-  for (const [reason, count] of refusals) {
-    refused += count;
-    if (!isAboutMeaning(reason)) avoidable += count;
-    if (isAboutContent(reason)) content += count;
-    if (isAboutAccount(reason)) account += count;
-    if (hasNoEquivalent(reason, isOwnApi)) absent += count;
-  }
-  return { total: answered + refused, refused, avoidable, account, absent, content };
+export function refusalCounts(result: PairResult): RefusalCounts {
+  const { api, target, answered, refusals, objectRefusals } = result;
+  const isSameApi = target.startsWith(`${api} `);
+  const objects = sumOf(objectRefusals);
+  const rest = sumOf(refusals);
+  return {
+    total: answered + objects + rest,
+    refused: objects + rest,
+    objects,
+    avoidable: sumOf(refusals, (reason) => !isAboutMeaning(reason)),
+    absent: sumOf(refusals, (reason) => hasNoEquivalent(reason, isSameApi)),
+    content: sumOf(refusals, isAboutContent),
+  };
+}
+
+function sumOf(
+  counts: ReadonlyMap<string, number>,
+  accept: (reason: string) => boolean = () => true,
+): number {
+  return [...counts].reduce((sum, [reason, count]) => sum + (accept(reason) ? count : 0), 0);
 }
 
 function byCount(counts: ReadonlyMap<string, number>): readonly (readonly [string, number])[] {
