@@ -108,6 +108,40 @@ for (const store of STORE_KINDS) {
 
     for (const wire of ["messages", "gemini", "chat"] as const)
       for (const [variant, fields] of Object.entries(REQUEST_VARIANTS))
+        test(`continues after a call of the client's shell on ${wire} (${variant})`, async () => {
+          const common = {
+            model: MODELS[wire],
+            tools: [{ type: "shell" }],
+            store: true,
+            ...fields,
+          };
+          const first = await createResponse(gateway, account, {
+            ...common,
+            input: "Use the tool.",
+          });
+          const ended = await waitUntilEnded(gateway, account, first["id"]);
+          const output = ended["output"] as readonly Json[];
+          const shellCall = output.find(({ type }) => type === "shell_call");
+          expect(shellCall).toMatchObject({ action: { commands: [expect.any(String)] } });
+          const result = {
+            type: "shell_call_output",
+            call_id: shellCall?.["call_id"],
+            output: [{ stdout: "two files", stderr: "", outcome: { type: "exit", exit_code: 0 } }],
+          };
+          const next = await createResponse(gateway, account, {
+            ...common,
+            input: [result],
+            previous_response_id: first["id"],
+          });
+          const answered = await waitUntilEnded(gateway, account, next["id"]);
+          expect(answered["status"]).toBe("completed");
+          const body = JSON.stringify(await providerRequestBody(gateway));
+          expect(body).toContain("two files");
+          expect(body).not.toContain("shell_call");
+        });
+
+    for (const wire of ["messages", "gemini", "chat"] as const)
+      for (const [variant, fields] of Object.entries(REQUEST_VARIANTS))
         test(`keeps the namespace of a call on ${wire} (${variant})`, async () => {
           const model = MODELS[wire];
           const tools = ["sky", "sea"].map((name) => ({
