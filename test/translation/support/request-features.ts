@@ -568,7 +568,10 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "tool that the client runs",
-    bodies: { messages: { tools: [{ type: "bash_20250124", name: "bash" }] } },
+    bodies: {
+      responses: { tools: [{ type: "shell", environment: { type: "local" } }] },
+      messages: { tools: [{ type: "bash_20250124", name: "bash" }] },
+    },
   },
   {
     title: "MCP server whose calls need approval",
@@ -577,7 +580,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "other server tool",
+    title: "advisor",
     bodies: {
       messages: { tools: [{ type: "advisor_20260301", name: "advisor", model: "claude" }] },
     },

@@ -234,6 +234,22 @@ describe("a call whose arguments do not fit the item", () => {
     });
 });
 
+test("allowed tools can list them", async () => {
+  const f = { type: "function", name: "f", parameters: { type: "object", properties: {} } };
+  const body = minimalBody("responses", "gemini", "hi", {
+    tools: [{ type: "shell" }, { type: "apply_patch" }, f],
+    tool_choice: {
+      type: "allowed_tools",
+      mode: "required",
+      tools: [{ type: "shell" }, { type: "function", name: "f" }],
+    },
+  });
+  expect((await callApi(harness, "responses", body)).status).toBe(200);
+  expect(harness.upstreamRequests.at(-1)?.body["toolConfig"]).toEqual({
+    functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["shell", "f"] },
+  });
+});
+
 describe("is refused", () => {
   const REFUSED: readonly (readonly [title: string, tools: readonly Json[], param: string])[] = [
     [

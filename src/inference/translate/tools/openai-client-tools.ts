@@ -1,14 +1,22 @@
 // Tools that OpenAI's API defines and the client runs, for a provider of another API: functions in the request, and their
 // calls in the reply as items of OpenAI's API.
 
-import { type JsonObject, parseObject, unknownFields } from "../../../base/json.ts";
+import {
+  arrayIn,
+  isObject,
+  type JsonObject,
+  parseObject,
+  stringIn,
+  unknownFields,
+} from "../../../base/json.ts";
 import type { CanonicalEvent, PartHead } from "../../canonical/events.ts";
-import type { Loss } from "../../canonical/loss.ts";
+import { addLoss, type Loss } from "../../canonical/loss.ts";
 import type { Part, WireName } from "../../canonical/parts.ts";
 import type { CanonicalReply } from "../../canonical/reply.ts";
 import type { CanonicalRequest, NativeTool, Tool, ToolChoice } from "../../canonical/request.ts";
 import type { WireStreamReader } from "../../canonical/wire.ts";
 import { type ClientTool, clientToolOf } from "../../wires/responses/items/client-tools.ts";
+import { flatToolName } from "../../wires/responses/items/namespaces.ts";
 import { otherToolFields } from "../../wires/server-tool-fields.ts";
 
 /** By the name of the function. */
@@ -28,18 +36,25 @@ export function openAiToolsAsFunctions(
   const { tools, toolChoice } = request;
   if (wire === "responses" || tools === undefined) return { request, sent };
   const names = new Set(tools.flatMap((tool) => (tool.type === "native" ? [] : [tool.name])));
-  const written = tools.map((tool): Tool => {
+  const written = tools.flatMap((tool): readonly Tool[] => {
     const definition = definitionOf(tool);
-    // A function of the caller with the name, or another version of the tool: the caller gets a 400 for this one.
-    if (definition === undefined || tool.type !== "native" || names.has(definition.name))
-      return tool;
-    names.add(definition.name);
-    sent.set(definition.name, definition);
-    return toFunction(tool, definition, losses);
+    if (definition === undefined || tool.type !== "native") return [tool];
+    const { name } = definition;
+    if (names.has(name)) {
+      addLoss(
+        losses,
+        tool.path ?? "tools",
+        `Another tool is named ${name}, which is its name here.`,
+      );
+      return [];
+    }
+    names.add(name);
+    sent.set(name, definition);
+    return [toFunction(tool, definition, losses)];
   });
   if (sent.size === 0) return { request, sent };
   return {
-    request: { ...request, tools: written, toolChoice: choiceOf(toolChoice, sent) },
+    request: { ...request, tools: written, toolChoice: choiceOf(toolChoice, written, sent) },
     sent,
   };
 }
@@ -56,10 +71,38 @@ function toFunction({ value, path }: NativeTool, definition: ClientTool, losses:
   return { type: "function", name: definition.name, description, parameters, path };
 }
 
-function choiceOf(choice: ToolChoice | undefined, sent: SentClientTools): ToolChoice | undefined {
+function choiceOf(
+  choice: ToolChoice | undefined,
+  tools: readonly Tool[],
+  sent: SentClientTools,
+): ToolChoice | undefined {
   if (choice?.type !== "native" || choice.wire !== "responses") return choice;
-  const name = clientToolOf({ ...choice.value, execution: "client" })?.name;
-  return name !== undefined && sent.has(name) ? { type: "tool", name } : choice;
+  const { value } = choice;
+  if (value["type"] !== "allowed_tools") {
+    const name = chosenName(value, tools, sent);
+    return name === undefined ? choice : { type: "tool", name };
+  }
+  const allowed = arrayIn(value["tools"]).map((tool) => chosenName(tool, tools, sent));
+  const names = allowed.filter((name) => name !== undefined);
+  if (names.length < allowed.length) return choice;
+  return { type: "allowed", mode: value["mode"] === "required" ? "required" : "auto", names };
+}
+
+/** Undefined for a tool that the provider runs. */
+function chosenName(
+  chosen: unknown,
+  tools: readonly Tool[],
+  sent: SentClientTools,
+): string | undefined {
+  if (!isObject(chosen)) return undefined;
+  const { type, namespace } = chosen;
+  const isNamed = type === "function" || type === "custom";
+  const name = isNamed
+    ? stringIn(chosen["name"])
+    : clientToolOf({ ...chosen, execution: "client" })?.name;
+  if (name === undefined) return undefined;
+  if (!isNamed) return sent.has(name) ? name : undefined;
+  return flatToolName(tools, { name, namespace: stringIn(namespace) });
 }
 
 /** The item of a call; undefined if its arguments do not fit, so that the caller gets them as they are. */
