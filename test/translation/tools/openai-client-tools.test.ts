@@ -258,6 +258,11 @@ describe("is refused", () => {
       "tools[1]",
     ],
     [
+      "a search for tools with an invalid schema",
+      [{ type: "tool_search", execution: "client", parameters: { type: "object", required: 1 } }],
+      "tools[0].parameters.required",
+    ],
+    [
       "the computer in two versions",
       [{ type: "computer" }, { type: "computer_use_preview", display_width: 8, display_height: 6 }],
       "tools[1]",

@@ -9,6 +9,7 @@ import {
   stringIn,
   unknownFields,
 } from "../../../base/json.ts";
+import { checkSchema } from "../../canonical/check-request.ts";
 import type { CanonicalEvent, PartHead } from "../../canonical/events.ts";
 import { addLoss, type Loss } from "../../canonical/loss.ts";
 import type { Part, WireName } from "../../canonical/parts.ts";
@@ -64,10 +65,11 @@ function definitionOf(tool: Tool): ClientTool | undefined {
 }
 
 function toFunction({ value, path }: NativeTool, definition: ClientTool, losses: Loss[]): Tool {
-  const { description, properties, required } = definition.schemaOf(value);
+  const { description, parameters } = definition.schemaOf(value);
+  // A search for tools has the caller's own schema.
+  checkSchema(parameters, `${path ?? "tools"}.parameters`);
   const rest = unknownFields(value, definition.fields);
   losses.push(...otherToolFields(rest, path ?? "tools", "responses"));
-  const parameters = { type: "object", properties, required };
   return { type: "function", name: definition.name, description, parameters, path };
 }
 

@@ -1,13 +1,11 @@
 // The published schemas of tools that OpenAI's API defines and the client runs, for models of other providers.
-// Source: developers.openai.com/api/docs/guides (tools-shell, tools-local-shell, tools-apply-patch, tools-computer-use) and
-// OpenAI's API description of 2026-08-21.
+// Source: OpenAI's API description of 2026-08-21; for V4A diffs, its instructions for `apply_patch`, read on 2026-11-23.
 
 import { arrayIn, type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 
 export interface ClientToolSchema {
   readonly description: string;
-  readonly properties: JsonObject;
-  readonly required: readonly string[];
+  readonly parameters: JsonObject;
 }
 
 const COORDINATE = integer("In pixels.");
@@ -27,19 +25,18 @@ export function shellSchema({ environment }: JsonObject): ClientToolSchema {
       (skills.length === 0
         ? ""
         : ` Skills, each with instructions in a folder:\n${skills.join("\n")}`),
-    properties: {
+    parameters: objectOf(["commands"], {
       commands: { ...TEXTS, description: "The commands, which can run at the same time." },
       timeout_ms: integer("The time limit in milliseconds."),
       max_output_length: integer("The most characters of output to return for each command."),
-    },
-    required: ["commands"],
+    }),
   };
 }
 
 export function localShellSchema(): ClientToolSchema {
   return {
     description: "Runs a command on the user's machine and returns its output.",
-    properties: {
+    parameters: objectOf(["command"], {
       command: {
         ...TEXTS,
         description: 'The program and its arguments, such as ["bash", "-c", "ls"].',
@@ -52,15 +49,14 @@ export function localShellSchema(): ClientToolSchema {
       },
       timeout_ms: integer("The time limit in milliseconds."),
       user: text("The user to run the command as."),
-    },
-    required: ["command"],
+    }),
   };
 }
 
 export function applyPatchSchema(): ClientToolSchema {
   return {
     description: "Creates, changes or deletes one file of the user's project.",
-    properties: {
+    parameters: objectOf(["type", "path"], {
       type: choice(PATCH_OPERATIONS),
       path: text("The path of the file, relative to the project."),
       diff: text(
@@ -68,8 +64,7 @@ export function applyPatchSchema(): ClientToolSchema {
           "which can name the function or class that it is in. Lines to remove have - before them, lines to add +, and the lines around " +
           "them a space: three before and three after, as in the file. There are no line numbers.",
       ),
-    },
-    required: ["type", "path"],
+    }),
   };
 }
 
@@ -85,20 +80,15 @@ export function computerSchema({
   const system = typeof environment === "string" ? ` Its environment is ${environment}.` : "";
   return {
     description: `Controls the mouse and keyboard of a computer. The result is a screenshot.${display}${system}`,
-    properties: {
-      actions: {
-        type: "array",
-        minItems: 1,
-        items: { type: "object", properties: ACTION, required: ["type"] },
-      },
-    },
-    required: ["actions"],
+    parameters: objectOf(["actions"], {
+      actions: { type: "array", minItems: 1, items: objectOf(["type"], ACTION) },
+    }),
   };
 }
 
 /** The preview takes one action in a call. */
 export function computerPreviewSchema(tool: JsonObject): ClientToolSchema {
-  return { ...computerSchema(tool), properties: ACTION, required: ["type"] };
+  return { ...computerSchema(tool), parameters: objectOf(["type"], ACTION) };
 }
 
 const ACTION: JsonObject = {
@@ -112,14 +102,14 @@ const ACTION: JsonObject = {
   keys: { ...TEXTS, description: "For `keypress`; for the mouse, the keys that are held." },
   path: {
     type: "array",
-    items: {
-      type: "object",
-      properties: { x: COORDINATE, y: COORDINATE },
-      required: ["x", "y"],
-    },
+    items: objectOf(["x", "y"], { x: COORDINATE, y: COORDINATE }),
     description: "For `drag`.",
   },
 };
+
+function objectOf(required: readonly string[], properties: JsonObject): JsonObject {
+  return { type: "object", properties, required };
+}
 
 function text(description: string): JsonObject {
   return { type: "string", description };

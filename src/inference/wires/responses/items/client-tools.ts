@@ -94,8 +94,10 @@ const TOOL_SEARCH: ClientTool = {
   name: "tool_search",
   schemaOf: ({ description, parameters }) => ({
     description: stringIn(description) ?? "Searches for more tools and loads those that it finds.",
-    properties: objectIn(objectIn(parameters)?.["properties"]) ?? { query: { type: "string" } },
-    required: arrayIn(objectIn(parameters)?.["required"]).filter((one) => typeof one === "string"),
+    parameters: {
+      ...(objectIn(parameters) ?? { properties: { query: { type: "string" } } }),
+      type: "object",
+    },
   }),
   fields: new Set("type execution description parameters".split(" ")),
   writeCall: (input) => ({ type: "tool_search_call", execution: "client", arguments: input }),
