@@ -64,7 +64,9 @@ export async function runChaos({
       onFault?.(name);
       await target.faults[name]?.(waitForCalls);
     }
-    await waitForCalls(CALLS_PER_FAULT);
+    // Calls are served again.
+    const until = run.completed.length + CALLS_PER_FAULT;
+    await eventually(() => run.completed.length >= until, { timeoutMs: HANG_MS * 2 });
     run.isOver = true;
     await Promise.all(callers);
     await stopAndCheck(run);
