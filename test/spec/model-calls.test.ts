@@ -202,10 +202,7 @@ describe("count_tokens", () => {
 
 describe("a gateway without provider keys", () => {
   test("calls the built-in simulator with every API, streamed and not", async () => {
-    const gateway = await startGateway({
-      providers: [],
-      timeouts: { firstByteMs: 800, replyMs: 800, idleMs: 1_000 },
-    });
+    const gateway = await startGateway({ providers: [] });
     const account = await registerAccount(gateway);
     for (const api of STREAMED_APIS) {
       for (const stream of [false, true]) {
@@ -223,11 +220,16 @@ describe("a gateway without provider keys", () => {
     expect(
       (await postCall(gateway, account, "embeddings", bodyOf("embeddings", "hello"))).status,
     ).toBe(200);
-    for (const directive of ["latency=5000", "hang=1"])
-      expect(
-        (await postCall(gateway, account, "chat", bodyOf("chat", `[[sim: ${directive}]] x`)))
-          .status,
-      ).toBe(504);
+    const impatient = await startGateway({
+      providers: [],
+      timeouts: { firstByteMs: 800, replyMs: 800, idleMs: 1_000 },
+    });
+    const waiting = await registerAccount(impatient);
+    for (const directive of ["latency=5000", "hang=1"]) {
+      const body = bodyOf("chat", `[[sim: ${directive}]] x`);
+      expect((await postCall(impatient, waiting, "chat", body)).status).toBe(504);
+    }
+    await impatient.stop();
     const client = openSocketClient(
       gateway,
       account,

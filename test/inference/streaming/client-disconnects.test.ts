@@ -203,7 +203,7 @@ describe("a client that disconnects", () => {
     );
     await client.waitForText('"content":');
     client.pause();
-    await expectSettledLedger(own.server.db, 8_000);
+    await expectSettledLedger(own.server.db);
     const [record] = await usageRecordsOf(own.server.db, reader.id);
     expect(record).toMatchObject({ outcome: "client_aborted" });
     expect(Number(record?.["cost_nano"])).toBeGreaterThan(0);
