@@ -33,13 +33,13 @@ export const CHECKS: readonly Check[] = [
   { name: "dead code (knip)", command: ["node", "node_modules/knip/bin/knip.js", "--no-progress"] },
 ];
 
-/** Go's garbage collector runs less often: the compiler and the linter are short-lived. */
-const GC_PERCENT = "400";
+/** The compiler and the linter are short-lived: Go collects their garbage only when they use this much memory. */
+const GO_MEMORY = { GOGC: "off", GOMEMLIMIT: "3GiB" };
 
 export function runCheck(check: Check): Promise<CheckResult> {
   const [program = "", ...args] = check.command;
   const started = performance.now();
-  const env = { GOGC: GC_PERCENT, ...process.env };
+  const env = { ...GO_MEMORY, ...process.env };
   const child = spawn(program, args, { cwd: ROOT, env, stdio: ["ignore", "pipe", "pipe"] });
   const output: string[] = [];
   for (const stream of [child.stdout, child.stderr])
