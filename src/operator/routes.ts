@@ -1,6 +1,7 @@
 // The routes of the operator pages. Empty if no operator is configured.
 
 import { z } from "zod";
+import { readEntryNames } from "../audit/actor-names.ts";
 import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/audit.ts";
 import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
 import type { Route } from "../http/route.ts";
@@ -113,7 +114,8 @@ function auditRoute(context: OperatorContext): Route {
       );
       const accountIds = entries.data.map((entry) => entry.accountId);
       const accountNames = await readAccountNames(context.db, accountIds);
-      return pageResponse(auditPage(operator, { filter, entries, accountNames }));
+      const names = await readEntryNames(context.db, entries.data);
+      return pageResponse(auditPage(operator, { filter, entries, accountNames, names }));
     },
   });
 }

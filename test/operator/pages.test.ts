@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { renameAccount } from "../../src/accounts/accounts.ts";
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
+import { recordAuditEntry } from "../../src/audit/audit.ts";
 import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
 import { createInvoice } from "../../src/billing/invoices/invoices.ts";
@@ -473,6 +474,49 @@ describeEachStore((kind) => {
           expect((await page(path)).text).toContain(
             `title="${account.id}"><bdi>Acme &lt;production&gt;</bdi>`,
           );
+      });
+
+      test("the audit log names people, keys and accounts, with their ids", async () => {
+        const person = await db().write((tx) =>
+          recordPerson(
+            tx,
+            {
+              issuer: "https://id.test",
+              subject: account.id,
+              email: "grace@example.com",
+              name: null,
+            },
+            harness.clock.now,
+          ),
+        );
+        const created = await fetch(`${harness.gateway.url}/v1/keys`, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify({ name: "Build server" }),
+        });
+        // Safe because a key has an id.
+        const { id: keyId } = (await created.json()) as { id: string };
+        await db().write(async (tx) => {
+          await renameAccount(tx, account.id, "Acme");
+          await recordAuditEntry(tx, {
+            accountId: account.id,
+            actor: { type: "person", id: person.id },
+            action: "key.changed",
+            target: keyId,
+            network: "192.0.2.0/24",
+            now: harness.clock.now,
+          });
+        });
+        await submit("freeze", { reason: "named" });
+        const { text } = await page(`/operator/audit?account=${account.id}`);
+        for (const expected of [
+          `title="${account.id}"><bdi>Acme</bdi></a><span class="type">${account.id}</span>`,
+          `<bdi>Build server</bdi>, ${keyId}</span>`,
+          `<bdi>grace@example.com</bdi><span class="type">person, ${person.id}, 192.0.2.0/24</span>`,
+          `<bdi>${OPERATOR_EMAIL}</bdi><span class="type">operator, `,
+        ])
+          expect(text).toContain(expected);
+        expect((await page()).text).toContain(`<bdi>Build server</bdi>, ${keyId}</span>`);
       });
 
       test("the audit log covers all accounts and is filtered by account, actor and action", async () => {

@@ -2,6 +2,7 @@
 // The audit log of a workspace, newest first.
 
 import type { Child } from "hono/jsx";
+import type { ActorNames } from "../../audit/actor-names.ts";
 import { publicActor } from "../../audit/api-record.ts";
 import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/audit.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
@@ -12,7 +13,6 @@ import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { ActorNames } from "../actor-names.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 

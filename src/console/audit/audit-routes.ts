@@ -2,12 +2,12 @@
 
 import { z } from "zod";
 import { listMembers } from "../../accounts/members.ts";
+import { readEntryNames } from "../../audit/actor-names.ts";
 import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "../../audit/audit.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
-import { readActorNames } from "../actor-names.ts";
 import { type ConsoleReadDeps, requireAccess } from "../authorize.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { keyName } from "../usage/read-usage.ts";
@@ -46,8 +46,7 @@ export function auditRoute(deps: ConsoleReadDeps): Route {
         listAuditEntries(deps.db, account, page, filter),
         readActors(deps, account, now),
       ]);
-      const ids = entries.data.flatMap(({ actor, target }) => [actor.id, target]);
-      const names = await readActorNames(deps.db, account, ids);
+      const names = await readEntryNames(deps.db, entries.data);
       return pageResponse(auditPage({ user: caller, workspace, entries, filter, actors, names }));
     },
   });

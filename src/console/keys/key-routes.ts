@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { assertMayChangeKey, createKeyForMember } from "../../accounts/member-keys.ts";
+import { readActorNames } from "../../audit/actor-names.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
@@ -10,7 +11,6 @@ import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { changeKey, getKey, type Keys, lockKey, revokeKey } from "../../keys/keys.ts";
 import type { KeyChange } from "../../keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { readActorNames } from "../actor-names.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";

@@ -2,6 +2,7 @@
 
 import { type Account, getAccount } from "../../accounts/accounts.ts";
 import { type Member, listAllMembers } from "../../accounts/members.ts";
+import { type ActorNames, readEntryNames } from "../../audit/actor-names.ts";
 import { type AuditEntry, listAuditEntries } from "../../audit/audit.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import type { Page } from "../../base/pagination.ts";
@@ -59,6 +60,7 @@ export interface AccountDetails {
   /** The last 30 days by model. */
   readonly usage: Page<UsageSum>;
   readonly auditEntries: readonly AuditEntry[];
+  readonly auditNames: ActorNames;
 }
 
 export async function readAccountDetails(
@@ -79,6 +81,7 @@ export async function readAccountDetails(
   const live = await listKeysFrom(reader, accountId, { ...page, revoked: false });
   const revoked = await listKeysFrom(reader, accountId, { ...page, revoked: true });
   const keys = [...live, ...revoked];
+  const auditEntries = (await listAuditEntries(reader, accountId, { limit: LIST_LIMIT })).data;
   return {
     account,
     createdFrom: text(row, "created_from"),
@@ -104,7 +107,8 @@ export async function readAccountDetails(
         ...(modelCursor === undefined ? {} : { cursor: modelCursor }),
       },
     ),
-    auditEntries: (await listAuditEntries(reader, accountId, { limit: LIST_LIMIT })).data,
+    auditEntries,
+    auditNames: await readEntryNames(reader, auditEntries),
   };
 }
 

@@ -81,7 +81,7 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
           {details.auditEntries.length === 0 ? (
             <p class="muted">No entries.</p>
           ) : (
-            <AuditEntryTable entries={details.auditEntries} />
+            <AuditEntryTable entries={details.auditEntries} names={details.auditNames} />
           )}
         </Card>
       </>

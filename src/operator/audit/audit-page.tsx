@@ -2,6 +2,7 @@
 // The audit log of all accounts, and of events outside of accounts such as operator sign-ins.
 
 import type { Child } from "hono/jsx";
+import type { ActorNames } from "../../audit/actor-names.ts";
 import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../../audit/audit.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
 import type { Page } from "../../base/pagination.ts";
@@ -19,11 +20,12 @@ export interface AuditPageProps {
   readonly filter: AllAccountsAuditFilter;
   readonly entries: Page<AuditEntry>;
   readonly accountNames: AccountNames;
+  readonly names: ActorNames;
 }
 
 export function auditPage(
   operator: Operator,
-  { filter, entries, accountNames }: AuditPageProps,
+  { filter, entries, accountNames, names }: AuditPageProps,
 ): PageLayout {
   const { accountId, actor, action } = filter;
   return operatorPage({
@@ -54,7 +56,7 @@ export function auditPage(
           <p class="notice">No entries found.</p>
         ) : (
           <div class="card">
-            <AuditEntryTable entries={entries.data} accountNames={accountNames} />
+            <AuditEntryTable entries={entries.data} names={names} accountNames={accountNames} />
           </div>
         )}
         <OlderLink
@@ -69,9 +71,11 @@ export function auditPage(
 
 export function AuditEntryTable({
   entries,
+  names,
   accountNames,
 }: {
   readonly entries: readonly AuditEntry[];
+  readonly names: ActorNames;
   /** Shows the account of each entry. */
   readonly accountNames?: AccountNames;
 }): Child {
@@ -87,25 +91,45 @@ export function AuditEntryTable({
       ]}
       rows={entries.map((entry) => [
         formatDateTime(entry.at),
-        <>
-          {entry.actor.type}
-          <span class="type">
-            {entry.actor.id}
-            {entry.network === null ? "" : `, ${entry.network}`}
-          </span>
-        </>,
+        <ActorCell entry={entry} names={names} />,
         <>
           {entry.action}
           {accountNames === undefined || entry.accountId === null ? null : (
-            <AccountLink id={entry.accountId} names={accountNames} />
+            <>
+              <AccountLink id={entry.accountId} names={accountNames} />
+              {accountNames.has(entry.accountId) ? (
+                <span class="type">{entry.accountId}</span>
+              ) : null}
+            </>
           )}
           {entry.target === null || entry.target === entry.accountId ? null : (
-            <span class="type">{entry.target}</span>
+            <span class="type">
+              {names.has(entry.target) ? <bdi>{names.get(entry.target)}</bdi> : null}
+              {names.has(entry.target) ? `, ${entry.target}` : entry.target}
+            </span>
           )}
         </>,
         detailText(entry),
       ])}
     />
+  );
+}
+
+/** The name, or an email address for an operator; then the type, the id and the network. */
+function ActorCell({
+  entry: { actor, network },
+  names,
+}: {
+  readonly entry: AuditEntry;
+  readonly names: ActorNames;
+}): Child {
+  const name = names.get(actor.id);
+  const facts = [actor.type, name === undefined ? null : actor.id, network];
+  return (
+    <>
+      <bdi>{name ?? actor.id}</bdi>
+      <span class="type">{facts.filter((fact) => fact !== null).join(", ")}</span>
+    </>
   );
 }
 
