@@ -266,39 +266,36 @@ const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
 ];
 
 function documentRoutes(documents: () => Documents): readonly Route[] {
-  return DOCUMENT_ROUTES.map(({ path, id, summary, pick, response }) =>
-    publicRoute({
-      method: "GET",
-      path,
-      id,
-      summary,
-      tag: "Discovery",
-      dialect: "openai",
-      responses: { 200: response, 304: NOT_MODIFIED },
-      faults: [],
-      run: async (input) => respondWithDocument(await documents()[pick](), input.headers),
-    }),
+  return DOCUMENT_ROUTES.map((route) =>
+    documentRoute(route, async () => await documents()[route.pick]()),
   );
 }
 
 function agentDocumentRoutes(documents: () => Documents): readonly Route[] {
-  return AGENT_DOCUMENTS.map(({ path, id, summary, response }) =>
-    publicRoute({
-      method: "GET",
-      path,
-      id,
-      summary,
-      tag: "Discovery",
-      dialect: "openai",
-      responses: { 200: response, 304: NOT_MODIFIED },
-      faults: [],
-      run: async ({ headers }) => {
-        const document = documents().agents.get(path);
-        if (document === undefined) throw new Error(`no document at ${path}`);
-        return respondWithDocument(await document(), headers);
-      },
+  return AGENT_DOCUMENTS.map((route) =>
+    documentRoute(route, async () => {
+      const document = documents().agents.get(route.path);
+      if (document === undefined) throw new Error(`no document at ${route.path}`);
+      return await document();
     }),
   );
+}
+
+function documentRoute(
+  { path, id, summary, response }: Omit<DocumentRoute, "pick">,
+  read: () => Promise<CachedDocument>,
+): Route {
+  return publicRoute({
+    method: "GET",
+    path,
+    id,
+    summary,
+    tag: "Discovery",
+    dialect: "openai",
+    responses: { 200: response, 304: NOT_MODIFIED },
+    faults: [],
+    run: async ({ headers }) => respondWithDocument(await read(), headers),
+  });
 }
 
 function securityRoutes({ securityContact, baseUrl }: DiscoverySettings): readonly Route[] {
