@@ -177,7 +177,7 @@ function storedTransferOf({ id, proof }: AgentPayment): SentTransfer {
   return sentTransferOf(transaction);
 }
 
-/** A rejection is trusted only at the first time: later the transaction may be on the chain. */
+/** Only the first rejection is trusted: when a later one comes, the transaction may be on the chain already. */
 async function settle(
   deps: TempoDeps,
   payment: AgentPayment,
