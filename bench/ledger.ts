@@ -15,6 +15,7 @@ import { migrate } from "../src/store/migrate.ts";
 import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
 import { insertUsage } from "../src/usage/insert-usage.ts";
+import { createAddSegment } from "../src/usage/usage-segments.ts";
 import type { UsageRecord } from "../src/usage/usage.ts";
 import { openAccount, promoDeposit, usageRecord } from "../test/ledger/fixtures.ts";
 import { testPostgres } from "../test/support/stores/postgres.ts";
@@ -166,12 +167,16 @@ async function measure({
   callers,
   forMs,
 }: BenchRun): Promise<BenchResult> {
+  const addSegment = createAddSegment();
   const ledger = createLedger<UsageRecord>({
     db,
     holdBuffer,
     process: "bench",
     epoch,
-    writeRecords: insertUsage,
+    writeRecords: async (tx, records, charges) => {
+      await insertUsage(tx, records, charges);
+      await addSegment(tx, records.length);
+    },
   });
   const latencies: number[] = [];
   const started = performance.now();

@@ -3,6 +3,7 @@
 import { toNano } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { integer, type Reader, type Row, text, textOrNull } from "../store/db.ts";
+import { selectUsageInOrder } from "../store/usage-of-account.ts";
 import { callTransfers, readChargedCall } from "./call-charges.ts";
 import type { Transfer } from "./rows.ts";
 
@@ -41,11 +42,13 @@ async function listCalls(
   accountId: string,
   { limit, after }: Position,
 ): Promise<TransferPage> {
-  const calls = await reader.all(
-    `select id, account_id, promo_nano, paid_nano, overrun_nano, charged_at from usage_record
-     where account_id = ? and id > ? order by id limit ?`,
-    [accountId, after, limit],
+  const { sql, values } = selectUsageInOrder(
+    reader.kind,
+    "id, account_id, promo_nano, paid_nano, overrun_nano, charged_at",
+    { accountId, ids: [{ sql: "id > ?", values: [after] }] },
+    { order: "asc", limit },
   );
+  const calls = await reader.all(sql, values);
   const transfers = calls
     .flatMap((row) => readChargedCall(row) ?? [])
     .flatMap(callTransfers)

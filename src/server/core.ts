@@ -31,6 +31,7 @@ import type { Db } from "../store/db.ts";
 import { findDurabilityRisks } from "../store/durability.ts";
 import { migrate } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
+import { createAddSegment } from "../usage/usage-segments.ts";
 import { writeCallRecords } from "./call-records.ts";
 import { type ConnectionGuard, createConnectionGuard } from "./connection-guard.ts";
 import type { ServerOptions } from "./server-options.ts";
@@ -67,13 +68,17 @@ export async function openCore(
   const master = loadMasterSecret(config, config.store.dataDir);
   const idempotency = createIdempotency(master);
   const ownHolds = createOwnHolds(withoutLargeReplies);
+  const addSegment = createAddSegment();
   const ledger = createLedger<SettledCall>({
     db,
     holdBuffer,
     ownHolds,
     process: config.processName,
     epoch,
-    writeRecords: (tx, records, charges) => writeCallRecords(tx, { records, charges }, idempotency),
+    writeRecords: async (tx, records, charges) => {
+      await writeCallRecords(tx, { records, charges }, idempotency);
+      await addSegment(tx, records.length);
+    },
     onBalanceThresholds: handleBalanceThresholds,
     onBudgetThresholds: emitBudgetEvents,
     onKeyAlerts: emitKeyAlerts,

@@ -25,6 +25,7 @@ import type { Db } from "../store/db.ts";
 import { archiveUsage } from "../usage/archive/archive-usage.ts";
 import { sweepProviderHours } from "../usage/rollup/provider-hours.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
+import { completeSegments } from "../usage/usage-segments.ts";
 import type { Job } from "./scheduler.ts";
 import type { ServerOptions } from "./server-options.ts";
 import type { Services } from "./services.ts";
@@ -66,6 +67,7 @@ export function createJobs(
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
     ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
+    ["complete usage segments", MINUTE_MS, () => completeSegments(db)],
     ["roll up usage", 2 * SECOND_MS, () => rollUpUsage(db)],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
     ["delete expired responses", 10 * MINUTE_MS, () => responses.sweep(now())],

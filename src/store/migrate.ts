@@ -39,6 +39,7 @@ import chargeHours from "./migrations/0033-charge-hours.sql" with { type: "text"
 import binaryResponses from "./migrations/0034-binary-responses.sql" with { type: "text" };
 import callCharges from "./migrations/0035-call-charges.sql" with { type: "text" };
 import largeRowsSqlite from "./migrations/0036-large-rows-sqlite.sql" with { type: "text" };
+import usageSegmentsSqlite from "./migrations/0037-usage-segments-sqlite.sql" with { type: "text" };
 
 /** Rebuilds tables: the statements of a store run in one transaction, because half of them cannot be repeated. */
 interface Rebuild {
@@ -83,6 +84,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = 
   ["0034-binary-responses", binaryResponses],
   ["0035-call-charges", callCharges],
   ["0036-large-rows", { sqlite: largeRowsSqlite, postgres: "" }],
+  ["0037-usage-segments", { sqlite: usageSegmentsSqlite, postgres: "" }],
 ];
 /** Names that older versions recorded, and their names today. */
 const RENAMED: ReadonlyMap<string, string> = new Map([

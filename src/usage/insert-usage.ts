@@ -3,6 +3,7 @@
 import type { Tx } from "../store/db.ts";
 import type { ChargesAt } from "./rollup/charge-hours.ts";
 import { queueRollup } from "./rollup/rollup-delta.ts";
+import { addLateEntries } from "./usage-segments.ts";
 import { toUsageValues, USAGE_COLUMNS, type UsageRecord } from "./usage.ts";
 
 export interface BatchCharges {
@@ -21,5 +22,6 @@ export async function insertUsage(
   await Promise.all([
     tx.insertMany("usage_record", USAGE_COLUMNS, rows),
     queueRollup(tx, records, hours),
+    addLateEntries(tx, records),
   ]);
 }

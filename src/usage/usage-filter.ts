@@ -55,6 +55,18 @@ export function dimensionConditions(filter: UsageFilter): readonly Condition[] {
   ]);
 }
 
+/** On ids alone. Ids contain the time, and a range of them is a range of the primary key, which the times are not. */
+export function idConditions({
+  from,
+  to,
+}: Pick<UsageListFilter, "from" | "to">): readonly Condition[] {
+  return given([
+    ["id >= ?", from === undefined ? undefined : minIdAt("req", from - ID_SLACK_MS)],
+    ["id < ?", to === undefined ? undefined : minIdAt("req", to + ID_SLACK_MS)],
+  ]);
+}
+
+/** Without those of `idConditions`. */
 export function recordConditions(filter: UsageListFilter): readonly Condition[] {
   const { from, to, label, outcome } = filter;
   return [
@@ -62,9 +74,6 @@ export function recordConditions(filter: UsageListFilter): readonly Condition[] 
     ...given([
       ["created_at >= ?", from],
       ["created_at < ?", to],
-      // The range of ids is a range of the primary key, which the times are not.
-      ["id >= ?", from === undefined ? undefined : minIdAt("req", from - ID_SLACK_MS)],
-      ["id < ?", to === undefined ? undefined : minIdAt("req", to + ID_SLACK_MS)],
       ["labels like ?", label === undefined ? undefined : `%,${label},%`],
       ["status = ?", filter.status],
       ["id = ?", filter.id],

@@ -5,6 +5,7 @@ import { idTime, minIdAt } from "../base/id.ts";
 import { maxId, type Page, type PageRequest } from "../base/pagination.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { type Reader, integer, textOrNull } from "../store/db.ts";
+import { selectUsageInOrder } from "../store/usage-of-account.ts";
 import { oldestPendingHour } from "./rollup/pending.ts";
 import { OTHER_LABELS } from "./rollup/roll-up.ts";
 import type { RollupUnit } from "./rollup/rollup-rows.ts";
@@ -12,6 +13,7 @@ import {
   type Condition,
   dimensionConditions,
   ID_SLACK_MS,
+  idConditions,
   joinConditions,
   recordConditions,
   type UsageListFilter,
@@ -79,23 +81,28 @@ async function readSlice(
   { before, limit }: { readonly before: string; readonly limit: number },
 ): Promise<Slice> {
   const { from, to } = filter;
-  const range = joinConditions([
-    { sql: "account_id = ?", values: [accountId] },
-    { sql: "id < ?", values: [before] },
-    ...recordConditions({ from, to }),
-  ]);
+  const range = {
+    accountId,
+    ids: [{ sql: "id < ?", values: [before] }, ...idConditions(filter)],
+    others: recordConditions({ from, to }),
+  };
   const matching = joinConditions(recordConditions(filter));
-  const slice = (columns: string): string =>
-    `select ${columns} from usage_record where ${range.where} order by id desc limit ${RECORDS_PER_STATEMENT}`;
+  const slice = (columns: string): Condition =>
+    selectUsageInOrder(reader.kind, columns, range, {
+      order: "desc",
+      limit: RECORDS_PER_STATEMENT,
+    });
+  const all = slice("*");
   const rows = await reader.all(
-    `select * from (${slice("*")}) as slice ${matching.where === "" ? "" : `where ${matching.where}`} order by id desc limit ?`,
-    [...range.params, ...matching.params, limit],
+    `select * from (${all.sql}) as slice where ${matching.where || "true"} order by id desc limit ?`,
+    [...all.values, ...matching.params, limit],
   );
   const records = rows.map(toUsageRecord);
   if (records.length >= limit) return { records, last: records.at(-1)?.id };
+  const ids = slice("id");
   const end = await reader.get(
-    `select min(id) as last, count(*) as count from (${slice("id")}) as slice`,
-    range.params,
+    `select min(id) as last, count(*) as count from (${ids.sql}) as slice`,
+    ids.values,
   );
   const isFull = end !== undefined && integer(end, "count") === RECORDS_PER_STATEMENT;
   return { records, last: isFull ? (textOrNull(end, "last") ?? undefined) : undefined };

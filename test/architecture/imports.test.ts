@@ -35,6 +35,8 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "provider_hour",
     "charge_hour",
     "usage_archive",
+    "usage_segment",
+    "usage_by_account",
   ],
   people: ["person", "session"],
   claims: ["claim_attempt", "claim_count", "human_grant"],

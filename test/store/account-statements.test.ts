@@ -25,6 +25,8 @@ const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
   "src/accounts/member-keys.ts spender by key_id": "locks keys by their unique ids",
   "src/operator/report/balance-differences.ts wallet": "sums over all accounts",
   "src/operator/system/grant-figures.ts wallet": "counts over all accounts",
+  "src/store/usage-of-account.ts usage_record": "the callers pass the condition on the account",
+  "src/usage/usage-segments.ts usage_record": "only on SQLite",
   "src/usage/rollup/verify-charges.ts usage_record": "sums over all accounts",
   "src/commands/move.ts wallet": "sums over all accounts",
   "src/commands/move.ts transfer": "sums over all accounts",

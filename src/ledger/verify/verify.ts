@@ -117,7 +117,8 @@ async function sumRange(
   { range, position }: CheckScope,
   { known, next }: { readonly known: string | undefined; readonly next: string },
 ): Promise<readonly CheckpointRow[]> {
-  const ids = { sql: "id >= ? and id < ?", params: [position ?? FIRST_CALL_ID, next] };
+  const from = position ?? FIRST_CALL_ID;
+  const ids = { sql: "id >= ? and id < ?", params: [from, next], from, to: next };
   const rowsOf = (table: string, columns: string): SqlPart => {
     const { sql, params } = perAccount(reader.kind, { table, columns, range }, ids);
     return { sql: `(${sql})`, params };

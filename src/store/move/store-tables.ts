@@ -10,8 +10,8 @@ import {
   type Value,
 } from "../db.ts";
 
-/** What records migrations and moves belongs to one store and is not copied. */
-const NOT_COPIED = new Set(["migration", "move_progress"]);
+/** Records of migrations and moves, and indexes that only SQLite has, belong to one store and are not copied. */
+const NOT_COPIED = new Set(["migration", "move_progress", "usage_segment", "usage_by_account"]);
 
 export interface Table {
   readonly name: string;

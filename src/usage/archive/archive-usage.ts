@@ -6,10 +6,13 @@ import type { Log } from "../../base/log.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import { type Db, integer, type Reader, type Row, text, type Tx } from "../../store/db.ts";
+import { selectUsage, selectUsageInOrder } from "../../store/usage-of-account.ts";
+import { deleteEmptySegments, removeFromSegments } from "../usage-segments.ts";
 import { toUsageRecord, type UsageRecord } from "../usage.ts";
 import { appendToArchive } from "./archive-file.ts";
 
 const ACCOUNTS_PER_STATEMENT = 200;
+const IDS_PER_STATEMENT = 5_000;
 const RECORDS_PER_TRANSACTION = 500;
 
 export interface ArchiveDeps {
@@ -45,11 +48,34 @@ export async function archiveUsage(deps: ArchiveDeps, now: number): Promise<numb
       archived += done;
       if (done < RECORDS_PER_TRANSACTION) break;
     }
+  if (archived > 0) await deps.db.write(deleteEmptySegments);
   if (archived > 0) deps.log.info("archived usage records", { records: archived });
   return archived;
 }
 
 async function* accountsWithUsage(reader: Reader, before: string): AsyncGenerator<string> {
+  if (reader.kind === "sqlite") yield* accountsOfIds(reader, before);
+  else yield* accountsOfWallets(reader, before);
+}
+
+/** On SQLite the primary key begins with the id. */
+async function* accountsOfIds(reader: Reader, before: string): AsyncGenerator<string> {
+  const accountIds = new Set<string>();
+  for (let after = ""; ;) {
+    const rows = await reader.all(
+      "select id, account_id from usage_record where id > ? and id < ? order by id limit ?",
+      [after, before, IDS_PER_STATEMENT],
+    );
+    for (const row of rows) accountIds.add(text(row, "account_id"));
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < IDS_PER_STATEMENT) break;
+    after = text(last, "id");
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  yield* accountIds;
+}
+
+async function* accountsOfWallets(reader: Reader, before: string): AsyncGenerator<string> {
   for (let after = ""; ;) {
     const accounts = await reader.all(
       `select account_id, (select min(id) from usage_record
@@ -70,10 +96,13 @@ async function archiveSome(
   accountId: string,
   before: string,
 ): Promise<number> {
-  const rows = await db.all(
-    "select * from usage_record where account_id = ? and id < ? order by id limit ?",
-    [accountId, before, RECORDS_PER_TRANSACTION],
+  const { sql, values } = selectUsageInOrder(
+    db.kind,
+    "*",
+    { accountId, ids: [{ sql: "id < ?", values: [before] }] },
+    { order: "asc", limit: RECORDS_PER_TRANSACTION },
   );
+  const rows = await db.all(sql, values);
   const records = rows.map(toUsageRecord);
   const [first, last] = [records[0], records.at(-1)];
   if (first === undefined || last === undefined) return 0;
@@ -88,10 +117,7 @@ async function archiveSome(
   }
   appendToArchive(folder, records);
   await db.write(async (tx) => {
-    const deleted = await tx.run(
-      "delete from usage_record where account_id = ? and id >= ? and id <= ?",
-      [accountId, first.id, last.id],
-    );
+    const deleted = await deleteRecords(tx, accountId, records);
     if (deleted !== records.length)
       throw new Error("another process archived the same usage records");
     await keepTransfers(tx, rows);
@@ -109,22 +135,49 @@ async function archiveSome(
   return records.length;
 }
 
+async function deleteRecords(
+  tx: Tx,
+  accountId: string,
+  records: readonly UsageRecord[],
+): Promise<number> {
+  const [first = "", last = ""] = [records[0]?.id, records.at(-1)?.id];
+  if (tx.kind === "postgres")
+    return tx.run("delete from usage_record where account_id = ? and id >= ? and id <= ?", [
+      accountId,
+      first,
+      last,
+    ]);
+  await removeFromSegments(tx, accountId, { first, last });
+  let deleted = 0;
+  // A range of ids would have the records of all accounts.
+  for (const { id } of records)
+    deleted += await tx.run("delete from usage_record where account_id = ? and id = ?", [
+      accountId,
+      id,
+    ]);
+  return deleted;
+}
+
 async function readCharges(
   reader: Reader,
   accountId: string,
   firstId: string,
   lastId: string,
 ): Promise<ReadonlyMap<string, Charge>> {
+  const calls = selectUsage<string>(
+    reader.kind,
+    "id as ref, promo_nano + paid_nano + overrun_nano as total, charged_at as at, promo_nano + paid_nano as charged",
+    { sql: "account_id = ? and id >= ? and id <= ?", values: [accountId, firstId, lastId] },
+  );
   // The ids of a call's transfers begin with its own.
   const rows = await reader.all(
     `select ref, cast(sum(total) as text) as total, max(at) as at, cast(sum(charged) as text) as charged from (
-       select id as ref, promo_nano + paid_nano + overrun_nano as total, charged_at as at, promo_nano + paid_nano as charged
-       from usage_record where account_id = ? and id >= ? and id <= ? and charged_at is not null
+       select ref, total, at, charged from (${calls.sql}) as calls where at is not null
        union all
        select ref, amount, at, case when from_account like 'system:%' then 0 else amount end
        from transfer where account_id = ? and id >= ? and id <= ? and kind = 'usage') as charge
      group by ref`,
-    [accountId, firstId, lastId, accountId, firstId, `${lastId}.z`],
+    [...calls.values, accountId, firstId, `${lastId}.z`],
   );
   return new Map(
     rows.map((row) => [

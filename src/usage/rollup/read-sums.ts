@@ -4,11 +4,13 @@
 import { toNano } from "../../base/money/money.ts";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
+import { selectUsageInOrder } from "../../store/usage-of-account.ts";
 import { bucketOf, type LocalDays, localDaysOf, type TimeBuckets } from "../time-buckets.ts";
 import {
   type Condition,
   type Dimension,
   dimensionConditions,
+  idConditions,
   joinConditions,
   recordConditions,
   type UsageFilter,
@@ -285,15 +287,16 @@ async function addRecords(
   slices: Map<string, UsageSlice>,
 ): Promise<void> {
   const { reader, accountId, filter } = query;
-  const { where, params } = joinConditions([
-    { sql: "account_id = ?", values: [accountId] },
-    ...recordConditions({ ...filter, ...range }),
-  ]);
+  const within = { ...filter, ...range };
   for (let after = ""; ;) {
-    const rows = await reader.all(
-      `select * from usage_record where ${where} and id > ? order by id limit ?`,
-      [...params, after, RECORDS_PER_STATEMENT],
+    const ids = [{ sql: "id > ?", values: [after] }, ...idConditions(within)];
+    const { sql, values } = selectUsageInOrder(
+      reader.kind,
+      "*",
+      { accountId, ids, others: recordConditions(within) },
+      { order: "asc", limit: RECORDS_PER_STATEMENT },
     );
+    const rows = await reader.all(sql, values);
     addDeltas(query, rollupDeltas(rows.map(toUsageRecord)), slices);
     const last = rows.at(-1);
     if (last === undefined || rows.length < RECORDS_PER_STATEMENT) return;
