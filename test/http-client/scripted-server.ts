@@ -100,10 +100,14 @@ export function chunk(body: string | Uint8Array): Buffer {
 export const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 export const LAST_CHUNK = "0\r\n\r\n";
 
-/** Moves `performance.now` forward until base/async/deadline.ts has run all deadlines of that time. */
+/**
+ * Moves `performance.now` forward until base/async/deadline.ts has run all deadlines of that time. The clock stands still
+ * meanwhile: on a busy machine, the wait would run later deadlines too.
+ */
 export async function advanceClock(ms: number): Promise<void> {
   const now = performance.now.bind(performance);
-  performance.now = () => now() + ms;
+  const at = now() + ms;
+  performance.now = () => at;
   try {
     // Deadlines run in the order of their start, so this one is the last.
     await new Promise<void>((resolve) => startDeadline(0, resolve));
