@@ -1,6 +1,10 @@
 // A gateway that was suspended for longer than its lease, on PostgreSQL: others may have spent what its calls held.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { HeldCall } from "../../../src/inference/lifecycle/call.ts";
+import { confirmHold } from "../../../src/inference/lifecycle/hold/confirm-hold.ts";
+import { createLease } from "../../../src/ledger/lease.ts";
+import { startEpoch } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { integer, text } from "../../../src/store/db.ts";
@@ -72,6 +76,25 @@ describe("a gateway that was suspended for longer than its lease", () => {
     suspend();
     gate.open();
     expect((await pending).status).toBe(200);
+  });
+
+  test("asks the store about a hold that was taken under an expired lease", async () => {
+    const { db } = gateway.server;
+    const epoch = await startEpoch(db, "late", Date.now());
+    let now = 0;
+    const lease = createLease({
+      db,
+      process: "late",
+      epoch,
+      now: Date.now,
+      monotonicNow: () => now,
+    });
+    now += SUSPENDED_MS;
+    const hold = { amount: 1n, isPaid: true, leaseTerm: lease.term() };
+    const input = { requestId: "req_swept", caller: { accountId: "acct_1" } };
+    // Safe: these are the only fields that it reads.
+    const call = { input, hold } as unknown as HeldCall;
+    expect(await confirmHold(lease, call)).toBe(false);
   });
 
   for (const isSwept of [true, false])

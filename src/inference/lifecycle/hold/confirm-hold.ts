@@ -10,7 +10,9 @@ export function confirmHold(
   { input, hold }: HeldCall,
 ): true | Promise<boolean> {
   // A hold of zero reserves nothing that others could spend.
-  if (hold.amount === 0n || hold.leaseTerm === lease.term()) return true;
+  if (hold.amount === 0n) return true;
+  // 0 is no term: the hold may have been taken under an expired lease too.
+  if (hold.leaseTerm !== 0 && hold.leaseTerm === lease.term()) return true;
   const { requestId: id, caller } = input;
   return lease.confirmHold({ id, accountId: caller.accountId }).then((isHeld) => {
     const term = isHeld ? lease.term() : 0;
