@@ -29,6 +29,10 @@ const CLAIMS = createClaims({
 export interface Observations {
   /** Ids of calls whose reply was delivered, and their cost. */
   readonly served: Map<string, bigint>;
+  /** Whether the process that served a call was neither killed nor suspended since. */
+  readonly servers: Map<string, () => boolean>;
+  /** Calls whose charge may be missing, because the store lost it: their hold or their process is gone too. */
+  readonly lostCalls: Set<string>;
   /** For each idempotency key, the ids of the replies. */
   readonly repliesByKey: Map<string, Set<string>>;
   /** What clients still repeat until there is a result. */
@@ -61,6 +65,8 @@ export interface ClientWorld {
 export function emptyObservations(): Observations {
   return {
     served: new Map(),
+    servers: new Map(),
+    lostCalls: new Set(),
     repliesByKey: new Map(),
     waiting: new Map(),
     facts: [],
@@ -137,6 +143,7 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
       amount: AMOUNT,
       cost: (AMOUNT * BigInt(50 + random.integer(51))) / 100n,
       providerMs,
+      parts: 1 + random.integer(4),
       providerFails: random.chance(0.05),
       idempotencyKey: random.chance(0.6) ? name : undefined,
     };

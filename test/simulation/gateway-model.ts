@@ -8,7 +8,13 @@ import {
   createIdempotency,
   releaseAbandonedKeys,
 } from "../../src/idempotency/idempotency.ts";
-import type { CallInput, SettledCall, StoredReply } from "../../src/inference/lifecycle/call.ts";
+import type {
+  CallInput,
+  HeldCall,
+  SettledCall,
+  StoredReply,
+} from "../../src/inference/lifecycle/call.ts";
+import { confirmHold } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
 import { isUncovered } from "../../src/inference/lifecycle/uncovered-call.ts";
 import { withIdempotency } from "../../src/inference/lifecycle/with-idempotency.ts";
 import { isLiveKey } from "../../src/keys/live-keys.ts";
@@ -27,6 +33,8 @@ export const START = Date.UTC(2026, 0, 15);
 const HOLD_LIFETIME_MS = 45 * 60_000;
 const REQUEST_TIMEOUT_MS = 90_000;
 export const RESTART_MS = 500;
+/** About the time of a transaction. */
+const SETTLEMENT_MS = 20;
 const IDEMPOTENCY = createIdempotency(secret("simulation".repeat(4)));
 
 export interface GatewayModel extends Actor {
@@ -35,6 +43,10 @@ export interface GatewayModel extends Actor {
   readonly now: () => number;
   readonly kill: (downMs: number) => void;
   readonly freeze: (ms: number) => void;
+  /** If not 0, it is suspended for so long while it settles its next call. */
+  freezesAtSettlementMs: number;
+  /** How often it was killed or suspended. */
+  interruptions: number;
   /** What a client gets: the result, or why there is none. */
   readonly request: <T>(work: (gateway: RunningGateway) => Promise<T>) => Promise<Reply<T>>;
 }
@@ -47,9 +59,14 @@ export type Reply<T> =
 
 export interface RunningGateway {
   readonly db: Db;
+  readonly epoch: number;
   readonly now: () => number;
   readonly ledger: Ledger<SettledCall>;
   readonly lease: Lease;
+  /** The ids of calls that have not ended. */
+  readonly openCalls: Set<string>;
+  readonly onServed: (callId: string) => void;
+  readonly onSettling: () => void;
 }
 
 export interface SimulatedCall {
@@ -59,25 +76,35 @@ export interface SimulatedCall {
   readonly amount: bigint;
   readonly cost: bigint;
   readonly providerMs: number;
+  /** The provider's reply arrives in so many parts. */
+  readonly parts: number;
   readonly providerFails: boolean;
   readonly idempotencyKey: string | undefined;
 }
 
-export function startGatewayModel(
-  { world, store }: { readonly world: World; readonly store: StoreModel },
-  name: string,
-): GatewayModel {
+export interface GatewayModelDeps {
+  readonly world: World;
+  readonly store: StoreModel;
+  /** Called when a part of a reply leaves. */
+  readonly onServed: (gateway: GatewayModel, callId: string) => void;
+}
+
+export function startGatewayModel(deps: GatewayModelDeps, name: string): GatewayModel {
+  const { world, store } = deps;
   const pending = new Set<() => void>();
   const gateway: GatewayModel = {
     name,
     life: 0,
     frozenUntil: 0,
     clockOffsetMs: 0,
+    freezesAtSettlementMs: 0,
+    interruptions: 0,
     running: undefined,
     now: () => START + Math.floor(world.now() + gateway.clockOffsetMs),
     kill: (downMs) => {
       world.trace(`kill ${name}`);
       gateway.life += 1;
+      gateway.interruptions += 1;
       gateway.running = undefined;
       gateway.frozenUntil = 0;
       store.dropConnections(gateway);
@@ -86,6 +113,7 @@ export function startGatewayModel(
     },
     freeze: (ms) => {
       world.trace(`freeze ${name} ${ms}`);
+      gateway.interruptions += 1;
       gateway.frozenUntil = world.now() + ms;
       store.endIdle(gateway);
     },
@@ -108,10 +136,17 @@ export function startGatewayModel(
         });
       }),
   };
+  const onServed = (callId: string): void => deps.onServed(gateway, callId);
+  const onSettling = (): void => {
+    const ms = gateway.freezesAtSettlementMs;
+    if (ms === 0) return;
+    gateway.freezesAtSettlementMs = 0;
+    world.schedule(gateway, world.random.integer(SETTLEMENT_MS), () => gateway.freeze(ms));
+  };
   const boot = (): void => {
     startProcess(gateway, store.dbOf(gateway), () => gateway.kill(RESTART_MS)).then(
       (running) => {
-        gateway.running = running;
+        gateway.running = { ...running, onServed, onSettling };
       },
       () => gateway.kill(RESTART_MS),
     );
@@ -124,7 +159,7 @@ async function startProcess(
   { name, now }: GatewayModel,
   db: Db,
   onFatal: () => void,
-): Promise<RunningGateway> {
+): Promise<Omit<RunningGateway, "onServed" | "onSettling">> {
   const epoch = await startEpoch(db, name, now());
   await sweepHolds(db, now());
   const ownHolds = createOwnHolds<SettledCall>();
@@ -142,7 +177,7 @@ async function startProcess(
   runEvery(10_000, createSweeper(identity));
   runEvery(30_000, createHoldReconciler({ ...identity, ledger, ownHolds }));
   runEvery(60_000, () => releaseAbandonedKeys(db, now() - CALL_START_GRACE_MS));
-  return { db, now, ledger, lease };
+  return { db, epoch, now, ledger, lease, openCalls: new Set() };
 }
 
 function runEvery(intervalMs: number, run: () => Promise<unknown>): void {
@@ -155,7 +190,7 @@ function runEvery(intervalMs: number, run: () => Promise<unknown>): void {
 /** Resolves with the id of the call whose reply is delivered: an earlier one's if the key was used. */
 export async function serveCall(gateway: RunningGateway, call: SimulatedCall): Promise<string> {
   const { db, now } = gateway;
-  if (call.idempotencyKey === undefined) return runCall(gateway, call);
+  if (call.idempotencyKey === undefined) return trackCall(gateway, call);
   const scope = `${call.accountId} call`;
   const idempotent = { scope, key: call.idempotencyKey, body: "call", now: now() };
   let replayed: StoredReply | undefined;
@@ -173,7 +208,7 @@ export async function serveCall(gateway: RunningGateway, call: SimulatedCall): P
   // Safe: these are the only fields that it reads.
   const input = { text: "{}", caller: { keyId: call.keyId }, requestId: call.id } as CallInput;
   await withIdempotency(deps, input, idempotent, async () => {
-    served = await runCall(gateway, call, idempotent);
+    served = await trackCall(gateway, call, idempotent);
     return new Response(null);
   });
   return replayed === undefined ? served : replayed.body.trim();
@@ -181,12 +216,26 @@ export async function serveCall(gateway: RunningGateway, call: SimulatedCall): P
 
 type Idempotent = NonNullable<CallInput["idempotent"]>;
 
+async function trackCall(
+  gateway: RunningGateway,
+  call: SimulatedCall,
+  idempotent?: Idempotent,
+): Promise<string> {
+  const { openCalls } = gateway;
+  openCalls.add(call.id);
+  try {
+    return await runCall(gateway, call, idempotent);
+  } finally {
+    openCalls.delete(call.id);
+  }
+}
+
 async function runCall(
   gateway: RunningGateway,
   call: SimulatedCall,
   idempotent?: Idempotent,
 ): Promise<string> {
-  const { ledger, lease, now } = gateway;
+  const { ledger, lease, now, onServed, onSettling } = gateway;
   const { id, accountId, keyId, amount } = call;
   const owner = { id, accountId, keyId };
   let isHeld = false;
@@ -205,19 +254,26 @@ async function runCall(
   };
   try {
     const leaseTerm = lease.term();
+    const hold = { amount, isPaid: true, leaseTerm };
+    // Safe: these are the only fields that it reads.
+    const held = { input: { requestId: id, caller: owner }, hold } as unknown as HeldCall;
     const expiresAt = now() + HOLD_LIFETIME_MS;
     const outcome = await ledger.hold({ ...owner, amount, now: now(), expiresAt });
     if (outcome.status !== "held") throw new Fault("insufficient_credits", outcome.status);
     isHeld = true;
-    await new Promise((resolve) => setTimeout(resolve, call.providerMs));
+    for (let part = 0; part < call.parts; part++) {
+      await new Promise((resolve) => setTimeout(resolve, call.providerMs / call.parts));
+      if (!(await confirmHold(lease, held))) {
+        await settle(0n, false);
+        throw new Fault("overloaded", "suspended");
+      }
+      onServed(id);
+    }
     if (call.providerFails) {
       await settle(0n, false);
       throw new Fault("upstream_error", "the provider failed");
     }
-    if (lease.term() !== leaseTerm && !(await lease.confirmHold(owner))) {
-      await settle(0n, false);
-      throw new Fault("overloaded", "suspended");
-    }
+    onSettling();
     if (!(await settle(call.cost, true))) throw new Fault("overloaded", "suspended");
     return id;
   } catch (error) {

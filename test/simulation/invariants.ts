@@ -5,7 +5,7 @@ import { type Db, integer, type Reader, type Row, text, type Values } from "../.
 import { ALL_TRANSFERS } from "../ledger/fixtures.ts";
 import { INVOICE_CENTS, nanoOf, type Observations, PEOPLE, wasLost } from "./clients.ts";
 
-type Query = (sql: string, params?: Values) => readonly Row[];
+export type Query = (sql: string, params?: Values) => readonly Row[];
 
 /** The tables that `checkBalances` reads: it runs after every commit that wrote one of them. */
 export const BALANCE_TABLES: ReadonlySet<string> = new Set([
@@ -51,22 +51,25 @@ export function checkWaiting({ waiting }: Observations, withLost: boolean): read
 }
 
 /** Each delivered reply is recorded and paid for in full, once: its hold covered it. */
-function checkCalls(query: Query, { served }: Observations): readonly string[] {
+function checkCalls(query: Query, { served, lostCalls }: Observations): readonly string[] {
   const paid = new Map<string, bigint>();
   for (const row of query(
     `select ref, cast(amount as text) as amount from ${ALL_TRANSFERS} where kind = 'usage' and from_account not like 'system:%'`,
   ))
     paid.set(text(row, "ref"), (paid.get(text(row, "ref")) ?? 0n) + BigInt(text(row, "amount")));
   return [...served].flatMap(([id, cost]) =>
-    paid.get(id) === cost ? [] : [`${id} was served for ${cost} and paid ${paid.get(id) ?? 0n}`],
+    paid.get(id) === cost || lostCalls.has(id)
+      ? []
+      : [`${id} was served for ${cost} and paid ${paid.get(id) ?? 0n}`],
   );
 }
 
-/** A key has one result, and one charge, however often it was sent. */
-function checkKeys(query: Query, { repliesByKey }: Observations): readonly string[] {
+/** A key has one result, and one charge, however often it was sent; but a call that the store lost runs again. */
+function checkKeys(query: Query, { repliesByKey, lostCalls }: Observations): readonly string[] {
   const problems: string[] = [];
   for (const [key, replies] of repliesByKey)
-    if (replies.size > 1) problems.push(`${key} has the results ${[...replies].join(", ")}`);
+    if (replies.size > 1 && lostCalls.isDisjointFrom(replies))
+      problems.push(`${key} has the results ${[...replies].join(", ")}`);
   const completed = new Map<string, number>();
   for (const row of query("select id from usage_record where outcome = 'completed'")) {
     const key = text(row, "id").replace(/\.\d+$/, "");

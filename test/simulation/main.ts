@@ -8,6 +8,7 @@ import { createSimulator } from "./simulate.ts";
 interface Sums {
   readonly failed: number;
   readonly events: number;
+  readonly cpuMs: number;
 }
 
 const { values } = parseArgs({
@@ -36,8 +37,11 @@ async function runJobs(): Promise<number> {
   const minutes = (performance.now() - started) / 60_000;
   const failed = all.reduce((sum, job) => sum + job.failed, 0);
   const events = all.reduce((sum, job) => sum + job.events, 0);
+  const cpuMinutes = all.reduce((sum, job) => sum + job.cpuMs, 0) / 60_000;
+  const rates = (unit: string, time: number): string =>
+    `${Math.round(count / time)} seeds and ${Math.round(events / time)} events a ${unit}`;
   console.log(
-    `${count} seeds from ${from} in ${jobs} processes, ${failed} fail; ${Math.round(count / minutes)} seeds and ${Math.round(events / minutes)} events a minute`,
+    `${count} seeds from ${from} in ${jobs} processes, ${failed} fail; ${rates("minute", minutes)}, ${rates("CPU minute", cpuMinutes)}`,
   );
   return failed === 0 ? 0 : 1;
 }
@@ -54,6 +58,7 @@ async function runJob(first: number, seeds: number): Promise<Sums> {
 
 async function runSeeds(): Promise<Sums> {
   const simulator = await createSimulator();
+  const before = process.cpuUsage();
   let failed = 0;
   let events = 0;
   for (let seed = from; seed < from + count; seed++) {
@@ -67,5 +72,6 @@ async function runSeeds(): Promise<Sums> {
     console.log(`seed ${seed} fails:`);
     for (const problem of result.problems) console.log(`  ${problem}`);
   }
-  return { failed, events };
+  const { user, system } = process.cpuUsage(before);
+  return { failed, events, cpuMs: (user + system) / 1_000 };
 }

@@ -4,7 +4,7 @@
 import { Database } from "bun:sqlite";
 import { deposit, openWallet } from "../../src/ledger/ledger.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
-import type { Db, Row, Tx, Value, Values } from "../../src/store/db.ts";
+import { type Db, type Row, text, type Tx, type Value, type Values } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { promoDeposit } from "../ledger/fixtures.ts";
 import {
@@ -13,6 +13,7 @@ import {
   CLAIMED_ACCOUNTS,
   type ClientWorld,
   emptyObservations,
+  type Observations,
   PEOPLE,
   runCaller,
   runClaim,
@@ -20,7 +21,7 @@ import {
   runSponsor,
 } from "./clients.ts";
 import { type GatewayModel, RESTART_MS, START, startGatewayModel } from "./gateway-model.ts";
-import { BALANCE_TABLES, checkBalances, checkEnd, checkWaiting } from "./invariants.ts";
+import { BALANCE_TABLES, checkBalances, checkEnd, checkWaiting, type Query } from "./invariants.ts";
 import { createStoreEngine, type StoreEngine } from "./store-engine.ts";
 import { createStoreModel, type StoreModel } from "./store-model.ts";
 import { createWorld, type World } from "./world.ts";
@@ -34,6 +35,7 @@ const QUIET_MS = 150_000;
 const ABANDONED_KEYS_MS = 400_000;
 const QUIET_STEP_MS = 10_000;
 const FAULT_INTERVAL_MS = 5_000;
+const LAG_MAX_MS = 5_000;
 const CLOCK_JUMP_MAX_MS = 120_000;
 /** Longer than the silence after which a process counts as dead, with a part of the time beside it. */
 const FREEZE_MS = { min: 30_000, max: 75_000 };
@@ -49,6 +51,9 @@ export interface SimulationResult {
 
 interface Simulation {
   readonly world: World;
+  readonly query: Query;
+  readonly engine: StoreEngine;
+  readonly observed: Observations;
   readonly store: StoreModel;
   readonly gateways: readonly GatewayModel[];
 }
@@ -61,8 +66,10 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   killAll: ({ gateways }) => {
     for (const gateway of gateways) gateway.kill(RESTART_MS);
   },
-  freeze: ({ world }, gateway) =>
-    gateway.freeze(FREEZE_MS.min + world.random.integer(FREEZE_MS.max - FREEZE_MS.min)),
+  freeze: ({ world }, gateway) => gateway.freeze(freezeMs(world)),
+  freezeAtSettlement: ({ world }, gateway) => {
+    gateway.freezesAtSettlementMs = freezeMs(world);
+  },
   outage: ({ world, store }) => store.setOutage(world.now() + world.random.integer(10_000)),
   clock: ({ world }, gateway) => {
     gateway.clockOffsetMs = (world.random.next() - 0.5) * 2 * CLOCK_JUMP_MAX_MS;
@@ -80,6 +87,11 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   slow: ({ world, store }) =>
     store.setFaults({ ...NO_FAULTS, slowStatement: world.random.next() / 5 }),
 };
+
+function freezeMs({ random }: World): number {
+  return FREEZE_MS.min + random.integer(FREEZE_MS.max - FREEZE_MS.min);
+}
+
 const NO_FAULTS = {
   serializationFailure: 0,
   connectionLost: 0,
@@ -87,6 +99,28 @@ const NO_FAULTS = {
   commitReplyLost: 0,
   slowStatement: 0,
 };
+
+/** A standby that is some seconds behind is promoted: what was committed since is gone. */
+function promoteLaggingStandby({ world, store, engine, query, observed }: Simulation): void {
+  const restore = engine.save();
+  world.schedule(undefined, LAG_MAX_MS * world.random.next(), () => {
+    world.trace("promote");
+    store.dropAll();
+    const before = findCalls(query);
+    restore();
+    const after = findCalls(query);
+    for (const id of before) if (!after.has(id)) observed.lostCalls.add(id);
+    store.setOutage(world.now() + world.random.integer(LAG_MAX_MS));
+  });
+}
+
+/** The ids of the calls that the store knows. */
+function findCalls(query: Query): ReadonlySet<string> {
+  const rows = query(
+    "select id from hold union select id from swept_hold union select id from usage_record",
+  );
+  return new Set(rows.map((row) => text(row, "id")));
+}
 
 export interface Simulator {
   readonly run: (seed: number) => SimulationResult;
@@ -113,35 +147,60 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
     if (problems.size > 0 || tables.isDisjointFrom(BALANCE_TABLES)) return;
     for (const problem of checkBalances(query)) problems.add(`after a commit: ${problem}`);
   };
+  const observed = emptyObservations();
+  // Its acknowledged payments and claims are lost too, so there are none.
+  const isPromoted = world.random.chance(0.2);
+  const onServed = (gateway: GatewayModel, callId: string): void => {
+    const { interruptions } = gateway;
+    observed.servers.set(callId, () => gateway.interruptions === interruptions);
+    if (isPromoted) return;
+    if (query("select id from hold where id = ?", [callId]).length === 0)
+      problems.add(`${callId} was served without a hold`);
+  };
   const store = createStoreModel({ world, engine, onCommit });
   insertFixtures(world, store);
   const gateways = Array.from({ length: GATEWAYS }, (_, index) =>
-    startGatewayModel({ world, store }, `p${index}`),
+    startGatewayModel({ world, store, onServed }, `p${index}`),
   );
-  const clients: ClientWorld = { world, gateways, observed: emptyObservations() };
+  const clients: ClientWorld = { world, gateways, observed };
   const begin = world.now();
   for (let caller = 0; caller < CALLERS; caller++)
     void runCaller(clients, caller, begin + FAULTS_MS);
   // Without new credits, each hold that is released too early is spent by another call.
-  const isScarce = world.random.chance(0.5);
+  const isScarce = !isPromoted && world.random.chance(0.5);
   if (!isScarce) void runSponsor(clients, begin + FAULTS_MS);
-  for (let payer = 0; payer < (isScarce ? 1 : 2); payer++) void runPayer(clients, payer, FAULTS_MS);
-  for (let claim = 0; claim < 4; claim++) void runClaim(clients, FAULTS_MS);
-  scheduleFaults({ world, store, gateways }, begin + FAULTS_MS);
+  if (!isPromoted) {
+    for (let payer = 0; payer < (isScarce ? 1 : 2); payer++)
+      void runPayer(clients, payer, FAULTS_MS);
+    for (let claim = 0; claim < 4; claim++) void runClaim(clients, FAULTS_MS);
+  }
+  const simulation = { world, store, gateways, engine, query, observed };
+  scheduleFaults(simulation, begin + FAULTS_MS);
+  if (isPromoted)
+    // Late, because a process that is killed afterwards writes no charge again.
+    world.schedule(undefined, FAULTS_MS - LAG_MAX_MS * (1 + world.random.next()), () =>
+      promoteLaggingStandby(simulation),
+    );
   world.runUntil(begin + FAULTS_MS);
   store.setFaults(NO_FAULTS);
   store.setOutage(0);
+  if (!isPromoted)
+    for (const problem of findStaleHolds(world, { gateways, query })) problems.add(problem);
   const isQuiet = (): boolean =>
-    clients.observed.waiting.size === 0 &&
+    observed.waiting.size === 0 &&
     gateways.every(({ frozenUntil }) => frozenUntil < world.now()) &&
     query("select id from hold limit 1").length === 0;
   runUntilQuiet(world, QUIET_MS, isQuiet);
-  for (const problem of checkWaiting(clients.observed, false)) problems.add(problem);
+  // The key of a call whose hold was lost is taken over later.
+  if (!isPromoted) for (const problem of checkWaiting(observed, false)) problems.add(problem);
   runUntilQuiet(world, ABANDONED_KEYS_MS, isQuiet);
+  const isSurvivor = (id: string): boolean => observed.servers.get(id)?.() ?? false;
+  if (isPromoted)
+    for (const id of observed.served.keys()) if (!isSurvivor(id)) observed.lostCalls.add(id);
   for (const gateway of gateways) gateway.kill(0);
   world.runUntil(world.now() + QUIET_MS / 10);
   let isChecked = false;
-  void checkEnd(query, clients.observed).then((found) => {
+  void checkEnd(query, observed).then((found) => {
     isChecked = true;
     for (const problem of found) problems.add(problem);
   });
@@ -153,9 +212,33 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
     seed,
     problems: [...problems],
     events: world.events(),
-    served: clients.observed.served.size,
+    served: observed.served.size,
     hash: world.hash(),
   };
+}
+
+const STALE_HOLD_CHECKS_MS = 10_000;
+
+/** Holds of running processes whose calls have ended: a rejected hold that was committed is released at once. */
+function findStaleHolds(
+  world: World,
+  { gateways, query }: Pick<Simulation, "gateways" | "query">,
+): readonly string[] {
+  const find = (): readonly string[] =>
+    gateways.flatMap(({ name, running, frozenUntil }) => {
+      if (running === undefined || frozenUntil > world.now()) return [];
+      const { epoch, openCalls, ledger } = running;
+      if (ledger.queueDepth() > 0) return [];
+      const rows = query("select id from hold where process = ? and epoch = ?", [name, epoch]);
+      return rows.map((row) => text(row, "id")).filter((id) => !openCalls.has(id));
+    });
+  // Faults end just now.
+  world.runUntil(world.now() + STALE_HOLD_CHECKS_MS);
+  const suspects = new Set(find());
+  world.runUntil(world.now() + STALE_HOLD_CHECKS_MS);
+  return find()
+    .filter((id) => suspects.has(id))
+    .map((id) => `${id} has ended and its hold is open`);
 }
 
 /** Ends early, because heartbeats and sweeps without work would be most of the time. */

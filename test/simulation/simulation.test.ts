@@ -1,19 +1,19 @@
-// A short form of `npm run simulate`: seeds that found defects, some new ones, and that a seed repeats exactly.
+// A short form of `npm run simulate`: seeds that find defects, some others, and that a seed repeats exactly.
 
 import { expect, test } from "bun:test";
-import { TEST_SEED } from "../support/random.ts";
 import { createSimulator, type SimulationResult } from "./simulate.ts";
 
 /** What each seed finds where the defect is put back; all of them pass today. */
 const REGRESSIONS: Readonly<Record<string, number>> = {
-  "a key of a call is stuck after the reply to its claim was lost": 2,
-  "a payment fact is applied again when it is reported again": 1,
-  "a suspended process serves calls on holds that others have spent": 71,
-  "a call is charged although a repetition has taken its key over": 26,
-  "a repetition runs although its call was served": 3,
-  "the settlement of a released hold is lost": 170,
+  "a key of a call is stuck after the reply to its claim was lost": 29,
+  "a suspended process serves calls on holds that others may have spent": 31,
+  "holds are released although the heartbeat of their process has changed": 2,
+  "a call is charged although a repetition has taken its key over": 45,
+  "the settlement of a released hold is lost": 27,
 };
-const NEW_SEEDS = 16;
+/** The same in each run; `npm run simulate` looks for others. */
+const FIRST_SEED = 1_000;
+const SEEDS = 16;
 const TIMEOUT_MS = 60_000;
 
 const simulator = await createSimulator();
@@ -43,9 +43,9 @@ for (const [defect, seed] of Object.entries(REGRESSIONS))
   );
 
 test(
-  "new seeds find nothing",
+  `seeds from ${FIRST_SEED} find nothing`,
   async () => {
-    for (let seed = TEST_SEED; seed < TEST_SEED + NEW_SEEDS; seed++)
+    for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed++)
       expect({ seed, problems: (await simulate(seed)).problems }).toEqual({ seed, problems: [] });
   },
   TIMEOUT_MS,
@@ -54,8 +54,8 @@ test(
 test(
   "a seed repeats exactly",
   async () => {
-    const { hash, events, served } = await simulate(TEST_SEED);
-    expect(await simulate(TEST_SEED)).toMatchObject({ hash, events, served });
+    const { hash, events, served } = await simulate(FIRST_SEED);
+    expect(await simulate(FIRST_SEED)).toMatchObject({ hash, events, served });
   },
   TIMEOUT_MS,
 );

@@ -42,6 +42,8 @@ export interface StoreEngine {
   ) => StatementResult;
   readonly commit: (tx: EngineTransaction) => void;
   readonly abort: (tx: EngineTransaction) => void;
+  /** Returns a function that puts all rows back as they are committed now; no transaction may be open then. */
+  readonly save: () => () => void;
   /** Deletes all rows. */
   readonly reset: () => void;
 }
@@ -157,6 +159,15 @@ export function createStoreEngine(database: Database): StoreEngine {
       if (live === tx) suspend();
       release(tx);
     },
+    save: () => {
+      suspend();
+      const saved = [...written].map((table) => [table, readTable(database, table)] as const);
+      return () => {
+        suspend();
+        for (const table of written) database.query(`delete from ${table}`).run();
+        for (const [table, rows] of saved) insertRows(database, table, rows);
+      };
+    },
     reset: () => {
       suspend();
       locks.clear();
@@ -172,6 +183,19 @@ function getOrAdd<T>(map: Map<string, T>, key: string, create: (key: string) => 
   const created = create(key);
   map.set(key, created);
   return created;
+}
+
+function readTable(database: Database, table: string): readonly Row[] {
+  return database.query<Row, []>(`select * from ${table}`).safeIntegers(true).all();
+}
+
+function insertRows(database: Database, table: string, rows: readonly Row[]): void {
+  for (const row of rows) {
+    const names = Object.keys(row);
+    const sql = `insert into ${table} (${names.join(", ")}) values (${names.map(() => "?").join(", ")})`;
+    // Safe: these are values of SQLite.
+    database.query<Row, Bindings>(sql).run(...(Object.values(row) as Bindings));
+  }
 }
 
 function lockKey(table: string, columns: readonly string[], row: Row): string {

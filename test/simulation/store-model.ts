@@ -31,6 +31,8 @@ export interface StoreModel {
   readonly dropConnections: (actor: Actor) => void;
   /** Ends the transactions that a frozen process leaves open. */
   readonly endIdle: (actor: Actor) => void;
+  /** Ends all connections, also those with a commit. */
+  readonly dropAll: () => void;
   /** Every statement fails until this time. */
   readonly setOutage: (until: number) => void;
   readonly setFaults: (faults: StoreFaults) => void;
@@ -46,6 +48,7 @@ export interface StoreModelDeps {
 interface Session {
   readonly tx: EngineTransaction;
   readonly actor: Actor;
+  readonly reply: Reply;
   readonly queue: (() => void)[];
   isBusy: boolean;
   isCommitting: boolean;
@@ -53,6 +56,9 @@ interface Session {
   /** Why the transaction is aborted: the replies to its statements come in order, so this error comes first. */
   cause: unknown;
 }
+
+/** Settles a promise in the process that waits for it, unless that has died since. */
+type Reply = (settle: () => void) => void;
 
 const ATTEMPTS_MAX = 4;
 const RETRY_BASE_MS = 5;
@@ -93,6 +99,12 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
   };
   const latency = (): number =>
     0.1 + random.next() * 2 + (random.chance(faults.slowStatement) ? random.next() * SLOW_MS : 0);
+  const replyTo = (actor: Actor): Reply => {
+    const { life } = actor;
+    return (settle) => {
+      if (actor.life === life) world.schedule(actor, latency(), settle);
+    };
+  };
   const wake = (): void => {
     for (const waiter of waiters) {
       waiters.delete(waiter);
@@ -111,7 +123,7 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
   const send = <T>(session: Session, attempt: () => T | "blocked"): Promise<T> =>
     new Promise((resolve, reject) => {
       const finish = (settle: () => void): void => {
-        world.schedule(session.actor, latency(), settle);
+        session.reply(settle);
         const next = session.queue.shift();
         session.isBusy = next !== undefined;
         if (next !== undefined) world.schedule(undefined, latency() / 10, next);
@@ -156,8 +168,7 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
     new Promise((resolve, reject) => {
       session.isCommitting = true;
       world.schedule(undefined, latency(), () => {
-        const { tx, actor } = session;
-        const reply = (settle: () => void): void => world.schedule(actor, latency(), settle);
+        const { tx, actor, reply } = session;
         if (tx.state !== "open")
           return reply(() => reject(unavailable("the connection is closed")));
         if (world.now() < outageUntil || random.chance(faults.commitLost)) {
@@ -184,6 +195,7 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
     const session: Session = {
       tx: engine.begin(),
       actor,
+      reply: replyTo(actor),
       queue: [],
       isBusy: false,
       isCommitting: false,
@@ -212,7 +224,7 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
       await new Promise<void>((resolve) => {
         world.schedule(undefined, latency(), () => {
           if (session.tx.state !== "closed") end(session, "closed");
-          world.schedule(actor, latency(), resolve);
+          session.reply(resolve);
         });
       });
       throw error;
@@ -221,13 +233,14 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
 
   const read = (actor: Actor, sql: string, params: Values): Promise<readonly Row[]> =>
     new Promise((resolve, reject) => {
+      const reply = replyTo(actor);
       world.schedule(undefined, latency(), () => {
         if (world.now() < outageUntil || random.chance(faults.connectionLost)) {
           const error = unavailable("the connection was lost");
-          return world.schedule(actor, latency(), () => reject(error));
+          return reply(() => reject(error));
         }
         const rows = engine.read(undefined, sql, params);
-        world.schedule(actor, latency(), () => resolve(rows));
+        reply(() => resolve(rows));
       });
     });
 
@@ -257,6 +270,9 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
     dropConnections: (actor) => {
       for (const session of sessions)
         if (session.actor === actor && !session.isCommitting) end(session, "closed");
+    },
+    dropAll: () => {
+      for (const session of sessions) end(session, "closed");
     },
     endIdle: (actor) => {
       for (const session of sessions)
