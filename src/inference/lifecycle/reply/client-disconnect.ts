@@ -58,10 +58,14 @@ export function cancelSignalOf(
  */
 export function usageWaitMs(call: OngoingCall, meter: StreamMeter): number {
   if (meter.finished) return 0;
-  const isInputKnown = hasInputTokens(usageSoFar(meter)) || !hasUnknownMedia(call.request.json);
-  const hasBillEnded = call.candidate.credential.byok || (canHangUp(call) && isInputKnown);
+  const hasBillEnded =
+    call.candidate.credential.byok || (canHangUp(call) && isInputKnown(call, meter));
   if (!hasBillEnded) return DRAIN_MAX_MS;
   return isReplyComplete(meter) ? USAGE_WAIT_MAX_MS : 0;
+}
+
+function isInputKnown({ request }: OngoingCall, meter: StreamMeter): boolean {
+  return hasInputTokens(usageSoFar(meter)) || !hasUnknownMedia(request.json);
 }
 
 // A translated request may ask for reasoning by any of several fields, so only Anthropic's own is read.

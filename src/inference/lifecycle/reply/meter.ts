@@ -3,14 +3,7 @@
 
 import type { Usage } from "../../../base/money/usage-meters.ts";
 import { limitsOf } from "../../../models/catalog.ts";
-import {
-  chargeFor,
-  type ChargeContext,
-  estimatedUsage,
-  isEmptyUsage,
-  NO_CHARGE,
-  type UsageCharge,
-} from "../../metering/charge.ts";
+import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../metering/charge.ts";
 import { estimateInputTokens } from "../../metering/input-estimate.ts";
 import { type StreamMeter, usageSoFar } from "../../metering/usage/stream-meter.ts";
 import type { StreamOutcome } from "../../streaming/relay-options.ts";
@@ -23,13 +16,21 @@ export const NOTHING_BILLED: BilledCharge = { charge: NO_CHARGE, cost: 0n };
 
 /** The usage of a whole reply, or of a stream so far. */
 export function chargeUsage(
-  call: HeldCall,
+  { catalog, pricedAt, candidate, estimate, hold, input }: HeldCall,
   usage: Usage | undefined,
   endedAt: number,
 ): BilledCharge {
-  return usage === undefined
-    ? NOTHING_BILLED
-    : billed(call, chargeFor(usage, chargeContext(call, endedAt)));
+  if (usage === undefined) return NOTHING_BILLED;
+  const { model, credential } = candidate;
+  const charge = chargeFor(usage, {
+    catalog,
+    model,
+    estimate,
+    held: hold.amount,
+    at: pricedAt,
+    durationMs: endedAt - input.now,
+  });
+  return { charge, cost: credential.byok ? 0n : charge.cost };
 }
 
 export function chargeStream(
@@ -65,20 +66,10 @@ export function chargeAbandoned(
   };
   const inputTokens = (): number =>
     estimateInputTokens(request.json, { model: model.id, contextTokens: limitsOf(model).input });
-  const charge = chargeFor(estimatedUsage(partial, inputTokens), chargeContext(call, endedAt));
-  const cost = charge.cost > hold.amount && !credential.byok ? hold.amount : charge.cost;
-  return billed(call, { ...charge, exact: false, cost });
-}
-
-function billed({ candidate }: HeldCall, charge: UsageCharge): BilledCharge {
-  return { charge, cost: candidate.credential.byok ? 0n : charge.cost };
-}
-
-function chargeContext(
-  { catalog, pricedAt, candidate, estimate, hold, input }: HeldCall,
-  endedAt: number,
-): ChargeContext {
-  const durationMs = endedAt - input.now;
-  const { model } = candidate;
-  return { catalog, model, estimate, held: hold.amount, at: pricedAt, durationMs };
+  const { charge, cost } = chargeUsage(call, estimatedUsage(partial, inputTokens), endedAt);
+  const paid = cost > hold.amount ? hold.amount : cost;
+  return {
+    charge: { ...charge, exact: false, cost: credential.byok ? charge.cost : paid },
+    cost: paid,
+  };
 }

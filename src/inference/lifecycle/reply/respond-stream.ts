@@ -3,6 +3,7 @@
 
 import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts";
 import { Fault } from "../../../base/fault.ts";
+import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
 import { createSseParser } from "../../../base/streams/sse.ts";
 import { streamResponse } from "../../../http/response-stream.ts";
@@ -10,6 +11,7 @@ import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
 import { usageSoFar } from "../../metering/usage/stream-meter.ts";
 import { createStreamMeter } from "../../metering/usage/usage.ts";
+import type { Credential } from "../../providers/credentials.ts";
 import { createEventPipeline } from "../../streaming/event-pipeline.ts";
 import type {
   ShutdownSignals,
@@ -64,7 +66,9 @@ export function respondStream(
       lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
       costUsd: () => {
         const usage = usageSoFar(meter);
-        return usage && usdText(chargeUsage(call, usage, deps.now()).cost);
+        if (usage === undefined) return undefined;
+        const { cost } = chargeUsage(call, usage, deps.now());
+        return usdText(cost);
       },
     }),
     timer: deps.timer,
@@ -80,10 +84,7 @@ export function respondStream(
       const metered = { ...billed, outcome, status: 200, stored, firstTokenMs };
       return settle(deps.settle, call, metered);
     },
-    errorBody: (failure) => {
-      const error = publicError(streamFault(call, failure));
-      return errorBody(errorFormat(request.api), error, input.requestId);
-    },
+    errorBody: (failure) => streamErrorBody(call, failure),
     ...(recorder === undefined ? {} : { record: recorder.record }),
   });
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
@@ -103,10 +104,18 @@ function streamHeaders(
   return headers;
 }
 
-function streamFault({ candidate }: HeldCall, failure: StreamFailure): Fault {
+function streamErrorBody(
+  { input, request, candidate }: HeldCall,
+  failure: StreamFailure,
+): JsonObject {
+  const fault = streamFault(failure, candidate.credential);
+  return errorBody(errorFormat(request.api), publicError(fault), input.requestId);
+}
+
+function streamFault(failure: StreamFailure, credential: Credential): Fault {
   if (failure === "hold_lost") return suspendedFault();
   if (failure === "shut_down") return shutDownFault();
   return failure === "unsettled"
     ? new Fault("internal", "the call could not be settled")
-    : transportFault(failure, `stream: ${failure}`, candidate.credential);
+    : transportFault(failure, `stream: ${failure}`, credential);
 }

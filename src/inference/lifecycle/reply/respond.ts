@@ -26,7 +26,16 @@ export async function respond(
     const { conversation, requestedModel } = stickyKey;
     deps.recordProvider(conversation, requestedModel, credential.provider.id, deps.now());
   }
-  if (reply.kind === "stream") return respondStream(deps, call, reply);
+  return reply.kind === "whole"
+    ? respondWhole(deps, call, reply)
+    : respondStream(deps, call, reply);
+}
+
+async function respondWhole(
+  deps: RespondDeps,
+  call: HeldCall,
+  reply: UpstreamReply & { readonly kind: "whole" },
+): Promise<Response> {
   const { metered, text, headers } = meterWholeReply(call, reply, deps.now());
   // Checked before and after: the settlement of a swept hold charges only what is left.
   const isHeld = confirmHold(deps.lease, call);
