@@ -2,6 +2,7 @@
 // provider's connection is released.
 
 import { afterEach, describe, expect, test } from "bun:test";
+import { createAbort } from "../../src/base/async/abort.ts";
 import { createSseParser } from "../../src/base/streams/sse.ts";
 import { createBodyStream, endBodyStream, push } from "../../src/http-client/body-stream.ts";
 import { type Listener, listen } from "../../src/http/listen.ts";
@@ -42,6 +43,7 @@ function openRelay(options: RelayOptions = {}) {
   const calls: string[] = [];
   const settled: StreamOutcome[] = [];
   const ticks = new Set<(now: number) => void>();
+  const forced = createAbort();
   const upstreamBody = createBodyStream({
     pause: () => calls.push("pause"),
     resume: () => calls.push("resume"),
@@ -74,7 +76,7 @@ function openRelay(options: RelayOptions = {}) {
     timeouts: { idleMs: IDLE_MS, streamMs: 10 * IDLE_MS },
     now: () => now,
     usageWaitMs: () => usageWaitMs,
-    shutdownSignals: { drained: { aborted: false }, forced: { aborted: false } },
+    shutdownSignals: { drained: { aborted: false }, forced: forced.signal },
     leaseTerm: () => 1,
     confirmHold: () => true,
     settle: async (outcome) => {
@@ -92,6 +94,7 @@ function openRelay(options: RelayOptions = {}) {
     settled,
     calls,
     meter,
+    forceShutdown: forced.abort,
     push: (text: string) => push(upstreamBody, Buffer.from(text)),
     end: (isComplete: boolean) => endBodyStream(upstreamBody, isComplete),
     isTicking: () => ticks.size > 0,
@@ -259,6 +262,18 @@ describe("a client that disconnects", () => {
     expect(relay.isTicking()).toBe(false);
   });
 
+  test("before reading pays for all that has arrived of a stream that is not broken", async () => {
+    for (const isBroken of [false, true]) {
+      const relay = openRelay();
+      relay.push(DELTA);
+      if (isBroken) relay.end(false);
+      await relay.stream.cancel();
+      await eventually(() => relay.settled.length > 0);
+      expect(relay.meter.outputBytes).toBe(10);
+      expect(relay.settled).toEqual([isBroken ? "upstream_error" : "client_aborted"]);
+    }
+  });
+
   test("during the stream aborts the call", async () => {
     const relay = openRelay();
     const client = await connectClient(relay);
@@ -309,16 +324,26 @@ describe("a client that disconnects", () => {
     }
   });
 
-  test("stops reading the rest at a limit of time or bytes", async () => {
-    for (const isLong of [false, true]) {
+  test("stops reading the rest at a limit of time or bytes, or at a forced shutdown", async () => {
+    const comment = `: ${"x".repeat(1_048_576)}\n\n`;
+    for (const reachLimit of [
+      (relay: ReturnType<typeof openRelay>) => relay.tick(120_001),
+      (relay: ReturnType<typeof openRelay>) => {
+        for (let count = 0; count < 33; count++) relay.push(comment);
+      },
+      (relay: ReturnType<typeof openRelay>) => {
+        relay.tick(1_000);
+        expect(relay.settled).toEqual([]);
+        relay.forceShutdown();
+        relay.tick(1_000);
+      },
+    ]) {
       const relay = openRelay({ usageWaitMs: 120_000 });
       const client = await connectClient(relay);
       await client.until(/hello/);
       await client.disconnect();
       expect(relay.settled).toEqual([]);
-      const comment = `: ${"x".repeat(1_048_576)}\n\n`;
-      if (isLong) for (let count = 0; count < 33; count++) relay.push(comment);
-      else relay.tick(120_001);
+      reachLimit(relay);
       await eventually(() => relay.settled.length > 0);
       expect(relay.settled).toEqual(["client_aborted"]);
       expect(relay.calls.filter((step) => step !== "resume")).toEqual(["cancel"]);
