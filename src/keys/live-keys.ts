@@ -20,6 +20,9 @@ export interface LiveKey extends AuthenticatedKey {
   readonly expiresAt: number | null;
 }
 
+/** An expression, because SQLite compiles a join again whenever a plain parameter of its conditions is bound. */
+const PARAMETER = "? || ''";
+
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
 const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy,
   response_storage.mode, response_storage.retention_days,
@@ -33,7 +36,10 @@ export async function readLiveKeyByHash(
   hash: string,
   now: number,
 ): Promise<LiveKey | undefined> {
-  return toLiveKey(await reader.get(`${SELECT_LIVE_KEY} and api_key.hash = ?`, [hash]), now);
+  return toLiveKey(
+    await reader.get(`${SELECT_LIVE_KEY} and api_key.hash = ${PARAMETER}`, [hash]),
+    now,
+  );
 }
 
 /** Asked inside the transaction of what a key does, because a body may come long after its key. */
@@ -42,7 +48,7 @@ export async function findLiveKey(
   id: string,
   now: number,
 ): Promise<LiveKey | undefined> {
-  return toLiveKey(await reader.get(`${SELECT_LIVE_KEY} and api_key.id = ?`, [id]), now);
+  return toLiveKey(await reader.get(`${SELECT_LIVE_KEY} and api_key.id = ${PARAMETER}`, [id]), now);
 }
 
 export async function isLiveKey(reader: Reader, id: string, now: number): Promise<boolean> {
