@@ -4,7 +4,13 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createAbort } from "../../src/base/async/abort.ts";
 import { createSseParser } from "../../src/base/streams/sse.ts";
-import { createBodyStream, endBodyStream, push } from "../../src/http-client/body-stream.ts";
+import {
+  createBodyStream,
+  endBodyStream,
+  pipeTo,
+  push,
+  setFlow,
+} from "../../src/http-client/body-stream.ts";
 import { type Listener, listen } from "../../src/http/listen.ts";
 import { streamResponse } from "../../src/http/response-stream.ts";
 import { usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
@@ -53,7 +59,8 @@ function openRelay(options: RelayOptions = {}) {
   let now = 0;
   push(upstreamBody, Buffer.from(first));
   const relay = relayStream({
-    body: upstreamBody,
+    pipeBody: (handler) => pipeTo(upstreamBody, handler),
+    setFlow: (flow) => setFlow(upstreamBody, flow),
     pipeline: createEventPipeline({
       parser: createSseParser(),
       meter,

@@ -2,7 +2,7 @@
 
 import type { AbortSignalLike } from "../../base/async/abort.ts";
 import type { JsonObject } from "../../base/json.ts";
-import type { BodyStream } from "../../http-client/body-stream.ts";
+import type { BodyHandler, Flow } from "../../http-client/body-stream.ts";
 import type { EventPipeline } from "./event-pipeline.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 
@@ -40,8 +40,10 @@ export interface ShutdownSignals {
 }
 
 export interface RelayOptions {
-  /** The provider's stream. */
-  readonly body: BodyStream;
+  /** Sends every chunk of the provider's stream to the handler. Called once. */
+  readonly pipeBody: (handler: BodyHandler) => void;
+  /** Changes the flow of the provider's stream. */
+  readonly setFlow: (flow: Flow) => void;
   readonly pipeline: EventPipeline;
   readonly timer: SharedTimer;
   readonly timeouts: StreamTimeouts;

@@ -1,7 +1,6 @@
 // Relays a provider's stream to the client, no faster than the client reads, and meters it. The terminal event waits for the
 // settlement: a client that has seen the end of its stream is in the ledger, even after a crash.
 
-import { type BodyHandler, pipeTo, setFlow } from "../../http-client/body-stream.ts";
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
 import type { RelayOptions, StreamFailure, StreamOutcome } from "./relay-options.ts";
@@ -70,7 +69,7 @@ export function relayStream(options: RelayOptions): ResponseStreamHandlers {
 }
 
 function readBody(options: RelayOptions, state: RelayState): void {
-  const handler: BodyHandler = {
+  options.pipeBody({
     onData: (bytes) => {
       state.lastReceivedAt = options.now();
       state.bytes += bytes.length;
@@ -81,14 +80,13 @@ function readBody(options: RelayOptions, state: RelayState): void {
       if (state.unconfirmed !== undefined) state.unconfirmedEnd = isWhole;
       else relayEnd(options, state, isWhole);
     },
-  };
-  pipeTo(options.body, handler);
+  });
 }
 
 /** The provider's stream is paused while the client does not read, or while the call's hold is uncertain. */
-function updateFlow({ body }: RelayOptions, state: RelayState): void {
+function updateFlow({ setFlow }: RelayOptions, state: RelayState): void {
   const isBlocked = state.isBackpressured || state.unconfirmed !== undefined;
-  setFlow(body, isBlocked && !state.hasClientLeft ? "paused" : "read");
+  setFlow(isBlocked && !state.hasClientLeft ? "paused" : "read");
 }
 
 // A process that was suspended may have lost its holds: nothing is relayed until the store has confirmed this one.
@@ -250,11 +248,11 @@ async function settleOnce(
   if (state.hasEnded) return false;
   state.hasEnded = true;
   state.stopTimer();
-  const { pipeline, record, body } = options;
+  const { pipeline, record, setFlow } = options;
   // The settlement stores the recorded reply, so its last event must be recorded before.
   if (isWhole) completeEvents(pipeline);
   for (const bytes of pipeline.heldBack) record?.(bytes);
-  setFlow(body, isWhole && !state.hasClientLeft ? "discarded" : "canceled");
+  setFlow(isWhole && !state.hasClientLeft ? "discarded" : "canceled");
   const { isUncovered } = await options.settle(outcome, isWhole);
   return isUncovered;
 }

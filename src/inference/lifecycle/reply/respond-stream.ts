@@ -6,6 +6,7 @@ import { Fault } from "../../../base/fault.ts";
 import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
 import { createSseParser } from "../../../base/streams/sse.ts";
+import { pipeTo, setFlow } from "../../../http-client/body-stream.ts";
 import { streamResponse } from "../../../http/response-stream.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
@@ -56,7 +57,8 @@ export function respondStream(
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply);
   const relay = relayStream({
-    body: reply.body,
+    pipeBody: (handler) => pipeTo(reply.body, handler),
+    setFlow: (flow) => setFlow(reply.body, flow),
     pipeline: createEventPipeline({
       parser: wire === "converse" ? createAwsFrameParser() : createSseParser(),
       meter,
