@@ -269,7 +269,10 @@ describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
       [
         "the memo of another challenge",
         () =>
-          credentialOf(({ memo = "0x" }) => ({ memo: `${memo.slice(0, -2)}ff` as `0x${string}` })),
+          credentialOf(({ memo = "0x" }) => {
+            const last = memo.endsWith("0") ? "1" : "0";
+            return { memo: `${memo.slice(0, -1)}${last}` as `0x${string}` };
+          }),
         "the memo does not name the challenge",
       ],
       [
