@@ -17,6 +17,7 @@ import type {
 } from "../../../src/inference/canonical/request.ts";
 import { closedSchema } from "../closed-schema.ts";
 import { replyToEvents } from "../reply-to-events.ts";
+import { hasUniqueCallIds } from "../unique-call-ids.ts";
 
 /** A schema that every provider takes as it is. */
 const CLOSED_SCHEMA = { type: "object", properties: {}, additionalProperties: false };
@@ -266,7 +267,7 @@ function fields(wire: TestedWire): fc.Arbitrary<Partial<CanonicalRequest>> {
 export function requests(wire: TestedWire): fc.Arbitrary<CanonicalRequest> {
   const tools = fc.uniqueArray(tool, { maxLength: 3, selector: (one) => one.name });
   return fc
-    .tuple(turns(wire), fields(wire), tools, maybe(fc.boolean()))
+    .tuple(turns(wire).filter(hasUniqueCallIds), fields(wire), tools, maybe(fc.boolean()))
     .chain(([conversation, rest, offered, parallel]) =>
       choiceOf(offered, wire).map((choice) => {
         const has = offered.length > 0;

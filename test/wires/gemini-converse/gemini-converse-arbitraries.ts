@@ -17,6 +17,7 @@ import type {
 import type { ReplyReadContext } from "../../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { closedSchema } from "../closed-schema.ts";
+import { hasUniqueCallIds } from "../unique-call-ids.ts";
 
 export type OutboundName = "gemini" | "converse";
 export const ORIGIN = { provider: "acme", model: "deep-1" };
@@ -185,7 +186,8 @@ function turns(wire: OutboundName): fc.Arbitrary<Turn[]> {
     .map(([userTurn, replyTurns]) => [userTurn].concat(replyTurns));
   return fc
     .tuple(system, fc.array(exchange, { maxLength: 3 }), user)
-    .map(([first, middle, last]) => first.concat(middle.flat(), last));
+    .map(([first, middle, last]) => first.concat(middle.flat(), last))
+    .filter(hasUniqueCallIds);
 }
 
 function tools(wire: OutboundName): fc.Arbitrary<Tool[]> {

@@ -21,6 +21,7 @@ import type {
 import { closedSchema } from "../closed-schema.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 import { ORIGIN } from "../stream-helpers.ts";
+import { hasUniqueCallIds } from "../unique-call-ids.ts";
 
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 3 });
 const text = fc.oneof(
@@ -292,17 +293,9 @@ const native = maybe(
   ),
 );
 
-// Call ids are made unique for a provider, so a reused id does not come back unchanged.
-const hasUniqueIds = (conversation: readonly Turn[]): boolean => {
-  const ids = conversation.flatMap(({ parts }) =>
-    parts.flatMap((part) => (part.type === "tool_call" ? [part.id] : [])),
-  );
-  return new Set(ids).size === ids.length;
-};
-
 export const requests: fc.Arbitrary<CanonicalRequest> = fc
   .tuple(
-    turns.filter(hasUniqueIds),
+    turns.filter(hasUniqueCallIds),
     fields,
     fc.uniqueArray(tool, { maxLength: 3, selector: (one) => one.name }),
     maybe(fc.boolean()),
