@@ -8,6 +8,7 @@ import type { Invoice } from "../../src/billing/invoices/invoices.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import type { PaymentFact } from "../../src/billing/payments/payment-processor.ts";
+import { FIRST_CALL_ID, LAST_CALL_ID } from "../../src/ledger/verify/checkpoint.ts";
 import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
@@ -20,7 +21,7 @@ import { reportJson, reportText } from "../../src/operator/report/report-output.
 import { parsePeriod, wholeHours } from "../../src/operator/report/report-period.ts";
 import { readReport, type Report } from "../../src/operator/report/report.ts";
 import { readTransferSums } from "../../src/operator/report/transfer-sums.ts";
-import type { Db } from "../../src/store/db.ts";
+import type { Db, Reader, Value } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
@@ -228,6 +229,43 @@ describe.each(KINDS)("report on %s", (kind) => {
     ]);
   });
 
+  test("does not grow with calls: reads no usage record, and only the other transfers", async () => {
+    const statements: { readonly sql: string; readonly values: readonly Value[] }[] = [];
+    await store.db.snapshot(async (reader) => {
+      const recorded: Reader = {
+        kind: reader.kind,
+        all: (sql, values = []) => {
+          statements.push({ sql, values });
+          return reader.all(sql, values);
+        },
+        get: (sql, values = []) => {
+          statements.push({ sql, values });
+          return reader.get(sql, values);
+        },
+      };
+      const period = { from: 0, to: harness.clock.now + 1 };
+      await readReport(recorded, period, await readTransferSums(recorded));
+    });
+    const tables = new Set(statements.flatMap(({ sql }) => tablesOf(sql)));
+    expect([...tables].sort()).toEqual([
+      "charge_hour",
+      "transfer",
+      "usage_pending",
+      "usage_rollup",
+      "wallet",
+    ]);
+    const transferReads = statements.filter(({ sql }) => tablesOf(sql).includes("transfer"));
+    for (const { sql, values } of transferReads) {
+      expect(sql).toMatch(/\bid [<>] \?/);
+      const limit = sql.includes("id < ?") ? FIRST_CALL_ID : LAST_CALL_ID;
+      expect(values).toContain(limit);
+      if (kind === "postgres") continue;
+      const plan = await store.db.all(`explain query plan ${sql}`, values);
+      const steps = plan.map(({ detail }) => String(detail));
+      expect(steps.filter((step) => /SCAN transfer/.test(step))).toEqual([]);
+    }
+  });
+
   test("has the same amounts as JSON and as text", () => {
     const [whole] = reports;
     if (whole === undefined) throw new Error("no report");
@@ -268,6 +306,10 @@ describe.each(KINDS)("report on %s", (kind) => {
 });
 
 let ownCalls = 0;
+
+function tablesOf(sql: string): readonly string[] {
+  return [...sql.matchAll(/\b(?:from|join) (?!lateral)([a-z_]+)/g)].map(([, table = ""]) => table);
+}
 
 /** One random change of an account. */
 async function randomStep(
