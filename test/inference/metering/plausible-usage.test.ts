@@ -405,7 +405,7 @@ test.each([
   ];
   const cuts = parts.slice(1).map((_part, index) => parts.slice(0, index + 1).join("").length);
   const headers = { "content-type": "text/event-stream" };
-  await open("OPENAI", { headers, body: parts.join(""), cuts, pauseMs: 60 });
+  await open("OPENAI", { headers, body: parts.join(""), cuts, pauseMs: 400 });
   const body = { model: "openai/gpt-5", stream: true, max_completion_tokens: 20_000 };
   const client = openSocketClient(gateway, account, "chat", { ...body, messages: MESSAGES });
   await client.waitForText(lastText);
