@@ -28,7 +28,7 @@ import {
 } from "../support/harness.ts";
 import { identicalModels, withModels } from "../support/models-file.ts";
 import { startRawProvider } from "../support/raw-provider.ts";
-import { openSocketClient } from "../support/socket-client.ts";
+import { disconnectSeen, openSocketClient } from "../support/socket-client.ts";
 
 let gateway: Gateway;
 let account: TestAccount;
@@ -322,7 +322,8 @@ test("a stream without a terminal event is stored for a client that left early",
   });
   const cuts = [1, 2].map((many) => parts.slice(0, many).join("").length);
   const headers = { "content-type": "text/event-stream" };
-  const reply = { headers, body: parts.join(""), cuts, pauseMs: 60 };
+  const left = Promise.withResolvers<void>();
+  const reply = { headers, body: parts.join(""), cuts, beforeNext: () => left.promise };
   const google = await startRawProvider(() => reply);
   const env = { GOOGLE_BASE_URL: google.url, GOOGLE_API_KEY: "test-key-0123456789" };
   const own = await startGateway({ providers: [], env });
@@ -330,7 +331,8 @@ test("a stream without a terminal event is stored for a client that left early",
   const body = bodyOf("messages", "x", { model: "google/gemini-2.5-flash", stream: true });
   const client = openSocketClient(own, caller, "messages", body);
   await client.waitForText("text_delta");
-  client.disconnect();
+  await disconnectSeen(client, own);
+  left.resolve();
   const [again] = await waitUntil(
     () => postCall(own, caller, "messages", body).then(async (r) => [r, await r.text()] as const),
     ([{ status }]) => status !== 409,

@@ -174,7 +174,7 @@ describe("a passthrough stream", () => {
 
   test("that begins with an error is retried, even after comments and in small chunks", async () => {
     const body = ': hello\n\ndata: {"error":{"message":"overloaded","code":529}}\n\n';
-    await start(() => ({ headers: SSE, body, cuts: [4, 20, 40], pauseMs: 20 }));
+    await start(() => ({ headers: SSE, body, cuts: [4, 20, 40], beforeNext: () => Bun.sleep(20) }));
     const response = await postCall(
       gateway,
       account,

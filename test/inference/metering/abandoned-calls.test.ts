@@ -28,6 +28,7 @@ import { type RawProvider, type RawReply, startRawProvider } from "../support/ra
 import { openSocketClient, type SocketClient } from "../support/socket-client.ts";
 import { WAYS_OF_LEAVING } from "../support/ways-of-leaving.ts";
 
+/** Between two chunks, so that clients leave at different places. The expected cost is the same at each. */
 const PAUSE_MS = 120;
 
 /** A kind of content: the request, the events of its stream, and the price of its usage. */
@@ -198,7 +199,7 @@ function streamOf(events: readonly string[]): RawReply {
   const pieces = [": wait\n\n", ...events];
   const cuts = pieces.map((_, index) => pieces.slice(0, index + 1).join("").length);
   const headers = { "content-type": "text/event-stream" };
-  return { headers, body: pieces.join(""), cuts, pauseMs: PAUSE_MS };
+  return { headers, body: pieces.join(""), cuts, beforeNext: () => Bun.sleep(PAUSE_MS) };
 }
 
 test.each([
@@ -230,7 +231,7 @@ describe("a call that its caller leaves", () => {
       usage,
     }),
     cuts: [1],
-    pauseMs: 3 * PAUSE_MS,
+    beforeNext: () => Bun.sleep(3 * PAUSE_MS),
   };
   const body = chatBody("word ".repeat(9_000), { stream: false, stream_options: undefined });
 

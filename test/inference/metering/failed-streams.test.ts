@@ -23,8 +23,12 @@ afterEach(async () => {
   await provider.stop();
 });
 
-/** A Responses stream that begins, and then fails with this usage and these output items. */
-async function startFailingProvider(usage: Json, output: readonly Json[]): Promise<void> {
+/** A Responses stream that begins, and fails with this usage and these output items once the returned promise resolves. */
+async function startFailingProvider(
+  usage: Json,
+  output: readonly Json[],
+): Promise<PromiseWithResolvers<void>> {
+  const begun = Promise.withResolvers<void>();
   const events = [
     { type: "response.created", response: { id: "resp_1", model: "gpt-5", status: "in_progress" } },
     { type: "response.output_text.delta", item_id: "msg_1", output_index: 0, delta: "Hello" },
@@ -37,7 +41,7 @@ async function startFailingProvider(usage: Json, output: readonly Json[]): Promi
     headers: { "content-type": "text/event-stream" },
     body: events.join(""),
     cuts: [events.slice(0, 2).join("").length],
-    pauseMs: 50,
+    beforeNext: (sentChunks) => (sentChunks === 1 ? begun.promise : undefined),
   }));
   gateway = await startGateway({
     providers: [],
@@ -45,6 +49,7 @@ async function startFailingProvider(usage: Json, output: readonly Json[]): Promi
   });
   account = await registerAccount(gateway);
   await grantCredits(gateway, account, USD);
+  return begun;
 }
 
 test.each([
@@ -62,7 +67,7 @@ test.each([
     50n * INPUT_PRICE + WEB_SEARCH_FEE,
   ],
 ])("charges %s", async (_, usage, output, cost) => {
-  await startFailingProvider(usage, output);
+  const begun = await startFailingProvider(usage, output);
   const response = await postCall(gateway, account, "responses", {
     model: "openai/gpt-5",
     input: "hello",
@@ -71,6 +76,7 @@ test.each([
     max_output_tokens: 100,
     max_tool_calls: 1,
   });
+  begun.resolve();
   await response.text();
   const [record] = await usageRecordsOf(gateway.server.db, account.id);
   expect([record?.["outcome"], BigInt(String(record?.["cost_nano"]))]).toEqual([

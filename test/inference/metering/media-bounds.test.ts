@@ -65,7 +65,6 @@ test("charges an image as one if the client disconnects before usage is reported
     headers: { "content-type": "text/event-stream" },
     body: first + last,
     cuts: [first.length],
-    pauseMs: 60,
     ending: "silence",
   });
   const url = `data:image/png;base64,${"A".repeat(1_000_000)}`;

@@ -19,7 +19,7 @@ import {
   readWallet,
 } from "../support/harness.ts";
 import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
-import { openSocketClient } from "../support/socket-client.ts";
+import { disconnectSeen, openSocketClient } from "../support/socket-client.ts";
 
 type EnvPrefix =
   | "ANTHROPIC"
@@ -88,11 +88,12 @@ test.each([
     const chunk = (content: string): string =>
       `data: ${JSON.stringify({ model: "m", choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`;
     const [first, second] = [chunk("one "), chunk("two ")];
+    const left = Promise.withResolvers<void>();
     await open("GROQ", {
       headers: { "content-type": "text/event-stream" },
       body: first + second + last,
       cuts: [first.length],
-      pauseMs: 100,
+      beforeNext: (sentChunks) => (sentChunks === 1 ? left.promise : undefined),
     });
     const body = {
       model: "groq/openai/gpt-oss-20b",
@@ -102,7 +103,8 @@ test.each([
     };
     const client = openSocketClient(gateway, account, "chat", body);
     await client.waitForText("one ");
-    client.disconnect();
+    await disconnectSeen(client, gateway);
+    left.resolve();
     const [record] = await waitUntil(
       () => usageRecordsOf(gateway.server.db, account.id),
       (records) => records.length === 1,
@@ -394,9 +396,9 @@ const REASONING_USAGE = {
 };
 
 test.each([
-  ["the stop reason", '"finish_reason":"stop"'],
-  ["the last text", "42."],
-])("charges hidden reasoning if the client disconnects after %s", async (_, lastText) => {
+  ["the stop reason", '"finish_reason":"stop"', 3],
+  ["the last text", "42.", 2],
+])("charges hidden reasoning if the client disconnects after %s", async (_, lastText, received) => {
   const parts = [
     delta("It is "),
     delta("42."),
@@ -405,11 +407,15 @@ test.each([
   ];
   const cuts = parts.slice(1).map((_part, index) => parts.slice(0, index + 1).join("").length);
   const headers = { "content-type": "text/event-stream" };
-  await open("OPENAI", { headers, body: parts.join(""), cuts, pauseMs: 400 });
+  const left = Promise.withResolvers<void>();
+  const beforeNext: RawReply["beforeNext"] = (sent) =>
+    sent === received ? left.promise : undefined;
+  await open("OPENAI", { headers, body: parts.join(""), cuts, beforeNext });
   const body = { model: "openai/gpt-5", stream: true, max_completion_tokens: 20_000 };
   const client = openSocketClient(gateway, account, "chat", { ...body, messages: MESSAGES });
   await client.waitForText(lastText);
-  client.disconnect();
+  await disconnectSeen(client, gateway);
+  left.resolve();
   const [record] = await waitUntil(
     () => usageRecordsOf(gateway.server.db, account.id),
     (records) => records.length === 1,

@@ -15,8 +15,8 @@ export interface RawReply {
   readonly body: Uint8Array | string;
   /** Where to split the body into chunks; one chunk by default. */
   readonly cuts?: readonly number[];
-  /** Milliseconds between two chunks. */
-  readonly pauseMs?: number;
+  /** Awaited before each chunk but the first, and before the ending. */
+  readonly beforeNext?: (sentChunks: number) => Promise<unknown> | undefined;
   /** Sends this `content-length` instead of chunked encoding. */
   readonly length?: number;
   /** After the last chunk: the reply ends, the connection is closed, or nothing more is sent. */
@@ -94,6 +94,7 @@ async function send(socket: Socket, reply: RawReply): Promise<void> {
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join("");
   socket.write(`HTTP/1.1 ${reply.status ?? 200} Status\r\n${head}${framing}\r\n\r\n`);
+  let sentChunks = 0;
   for (const piece of pieces(body, reply.cuts ?? [])) {
     if (socket.destroyed) return;
     if (reply.length === undefined)
@@ -105,7 +106,7 @@ async function send(socket: Socket, reply: RawReply): Promise<void> {
         ]),
       );
     else socket.write(piece);
-    if (reply.pauseMs !== undefined) await Bun.sleep(reply.pauseMs);
+    await reply.beforeNext?.(++sentChunks);
   }
   if (reply.ending === "silence") return;
   if (reply.ending === "cut") socket.destroy();

@@ -86,6 +86,15 @@ export function openSocketClient(
   };
 }
 
+/** Disconnects, and waits until the gateway has seen it: it answers a later request only after that. */
+export async function disconnectSeen(
+  client: SocketClient,
+  target: Pick<Gateway, "url">,
+): Promise<void> {
+  client.disconnect();
+  await (await fetch(`${target.url}/healthz`)).text();
+}
+
 export interface SoakResult {
   readonly clients: number;
   readonly seconds: number;

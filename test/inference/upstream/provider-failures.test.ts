@@ -145,9 +145,10 @@ describe("a retry", () => {
   });
 
   test("is not made for an error of the caller, nor after the first byte was relayed", async () => {
+    const begun = Promise.withResolvers<void>();
     await start((request) =>
       request.body.includes('"stream":true')
-        ? { headers: SSE, body: CHUNK, pauseMs: 50, ending: "cut" }
+        ? { headers: SSE, body: CHUNK, beforeNext: () => begun.promise, ending: "cut" }
         : { status: 400, body: '{"error":{"message":"no","param":"temperature"}}' },
     );
     const refused = await chat();
@@ -157,7 +158,9 @@ describe("a retry", () => {
       provider_status: 400,
     });
     expect(provider.requests.length).toBe(1);
-    const broken = await (await chat({ stream: true })).text();
+    const response = await chat({ stream: true });
+    begun.resolve();
+    const broken = await response.text();
     expect(broken).toContain("word ");
     expect(broken).toContain('"code":"upstream_error"');
     expect(provider.requests.length).toBe(2);
