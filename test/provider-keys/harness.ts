@@ -41,7 +41,7 @@ export async function openProviderKeysHarness(
     providers: () => ["openai", "sim"],
     check: createKeyCheck({
       endpointOf: (id) => (id === "mistral" ? undefined : provider.endpoint({ id })),
-      timeoutMs: 300,
+      timeoutMs: 1_000,
     }),
   });
   const idempotency = createIdempotency(MASTER);

@@ -64,7 +64,7 @@ for (const store of STORE_KINDS) {
 
     for (const [wire, model] of Object.entries(MODELS))
       test(`are returned in progress and complete (${wire})`, async () => {
-        const accepted = await begin("[[sim: latency=300]] later", { model });
+        const accepted = await begin("[[sim: latency=1000]] later", { model });
         expect(accepted).toMatchObject({
           object: "response",
           status: "in_progress",
@@ -101,7 +101,7 @@ for (const store of STORE_KINDS) {
     });
 
     test("can be continued only after they have completed", async () => {
-      const { id } = await begin("[[sim: latency=400]] first");
+      const { id } = await begin("[[sim: latency=1500]] first");
       const early = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
       });

@@ -238,7 +238,7 @@ describe("a WebSocket on /v1/responses", () => {
   test("ignores `response.processed`, and refuses too many waiting messages", async () => {
     const socket = await openSocket(gateway, account.headers);
     socket.send({ type: "response.processed", response_id: "resp_1" });
-    const create = { type: "response.create", model: MODEL, input: "[[sim: chunks=50 pace=20]]" };
+    const create = { type: "response.create", model: MODEL, input: "[[sim: chunks=50 pace=50]]" };
     for (let sent = 0; sent < 10; sent++) socket.send(create);
     const error = await eventually(() => socket.events.find(({ type }) => type === "error"));
     expect(error).toMatchObject({ status: 429 });
@@ -298,11 +298,11 @@ describe("a WebSocket on /v1/responses", () => {
 
 describe("the end of a WebSocket on /v1/responses", () => {
   test("comes after its lifetime, and not before the response in progress has ended", async () => {
-    const gateway = await openGateway({ webSocketLifetimeMs: 300 });
+    const gateway = await openGateway({ webSocketLifetimeMs: 1_000 });
     const account = await fundedAccount(gateway);
     const idle = await openSocket(gateway, account.headers);
     const busy = await openSocket(gateway, account.headers);
-    const final = busy.create({ model: MODEL, input: "[[sim: chunks=30 pace=40]]" });
+    const final = busy.create({ model: MODEL, input: "[[sim: chunks=30 pace=100]]" });
     expect((await idle.closed).code).toBe(1000);
     expect(idle.events).toMatchObject([
       { type: "error", error: { code: "websocket_connection_limit_reached" } },
@@ -318,7 +318,7 @@ describe("the end of a WebSocket on /v1/responses", () => {
     const account = await fundedAccount(gateway);
     const idle = await openSocket(gateway, account.headers);
     const busy = await openSocket(gateway, account.headers);
-    const final = busy.create({ model: MODEL, input: "[[sim: chunks=30 pace=20]]" });
+    const final = busy.create({ model: MODEL, input: "[[sim: chunks=30 pace=50]]" });
     await eventually(() => busy.events.length > 2);
     gateway.server.startDraining();
     expect((await idle.closed).code).toBe(1012);

@@ -259,7 +259,7 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
       const before = await call(gateway, "GET /v1/account", { key: account.key });
       expect(valueAt(before.body, "balance.held_credits")).toBe(0);
       const running = chat(gateway, account.key, {
-        messages: [{ role: "user", content: "[[sim: latency=600]] hello" }],
+        messages: [{ role: "user", content: "[[sim: latency=1500]] hello" }],
       });
       const callState = { ended: false };
       void running.finally(() => {

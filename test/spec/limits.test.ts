@@ -260,7 +260,7 @@ describe.each(STORE_KINDS)("limits on %s", (store) => {
   test("concurrent model calls of a key are limited with 429 and retry-after", async () => {
     const gateway = await startGateway({ store, env: { POSTERN_OPEN_CALLS_PER_KEY: "2" } });
     const account = await registerAccount(gateway);
-    const slow = { messages: [{ role: "user", content: "[[sim: latency=500]] hello" }] };
+    const slow = { messages: [{ role: "user", content: "[[sim: latency=1500]] hello" }] };
     const found = await Promise.all(
       Array.from({ length: 5 }, () => chat(gateway, account.key, slow)),
     );

@@ -401,10 +401,10 @@ describe("a misbehaving endpoint", () => {
       });
     });
 
-  const deliverTo = async (url: string) => {
+  const deliverTo = async (url: string, timeoutMs = 400) => {
     const { id } = await harness.createWebhook(url);
     await harness.call("alice", "POST", `/v1/webhooks/${id}/test`);
-    await harness.deliver(harness.newWorker({ timeoutMs: 400 }));
+    await harness.deliver(harness.newWorker({ timeoutMs }));
     const [delivery] = await harness.log(id);
     return { delivery, attempt: delivery?.attempts[0] };
   };
@@ -438,7 +438,7 @@ describe("a misbehaving endpoint", () => {
     const url = await rawServer((write) =>
       write(`HTTP/1.1 307 Moved\r\nlocation: ${target.url}/\r\ncontent-length: 0\r\n\r\n`),
     );
-    expect((await deliverTo(url)).attempt).toMatchObject({
+    expect((await deliverTo(url, 30_000)).attempt).toMatchObject({
       status: 307,
       error: "redirects are not followed",
     });
@@ -455,7 +455,7 @@ describe("a misbehaving endpoint", () => {
       }, 1);
       servers.push(() => clearInterval(timer));
     });
-    const { delivery, attempt } = await deliverTo(url);
+    const { delivery, attempt } = await deliverTo(url, 30_000);
     expect(delivery?.status).toBe("delivered");
     expect(attempt?.response).toBe("B".repeat(1_024));
     expect(written).toBeLessThan(4_000_000);
@@ -469,7 +469,7 @@ describe("a misbehaving endpoint", () => {
     });
     const { id } = await harness.createWebhook(url);
     await harness.call("alice", "POST", `/v1/webhooks/${id}/test`);
-    await harness.deliver(harness.newWorker({ timeoutMs: 1_000 }));
+    await harness.deliver(harness.newWorker({ timeoutMs: 3_000 }));
     expect((await harness.log(id))[0]).toMatchObject({ status: "delivered" });
   });
 

@@ -79,7 +79,7 @@ describe.each(STORE_KINDS)("the hold of a call with a slow request body, on %s",
 
   test("is not swept while the call still streams", async () => {
     now = START;
-    const body = bodyOf("chat", "[[sim: latency=600 tokens=20000 chunks=40 pace=50]] go", {
+    const body = bodyOf("chat", "[[sim: latency=600 tokens=20000 chunks=40 pace=100]] go", {
       stream: true,
       max_tokens: 20_000,
     });
@@ -114,7 +114,7 @@ describe.each(STORE_KINDS)("the hold of a call with a slow request body, on %s",
 
   test("is counted from its own start, not from the arrival of the request", async () => {
     now = START;
-    const connection = await beginCall(bodyOf("chat", "[[sim: latency=600]] go"));
+    const connection = await beginCall(bodyOf("chat", "[[sim: latency=1500]] go"));
     now = START + 119 * SECOND_MS;
     connection.finish();
     await waitUntil(
@@ -152,7 +152,7 @@ describe.each(STORE_KINDS)("the hold of a call with a slow request body, on %s",
 
   test("with an `Idempotency-Key` counts the age of the key from the end of the body", async () => {
     now = START;
-    const body = bodyOf("chat", "[[sim: latency=600]] keyed");
+    const body = bodyOf("chat", "[[sim: latency=1500]] keyed");
     const connection = await beginCall(body, "idempotency-key: slow\r\n");
     now = START + 119 * SECOND_MS;
     connection.finish();
@@ -188,12 +188,12 @@ describe.each(STORE_KINDS)(
       );
 
     for (const [how, first] of [
-      ["succeeds", bodyOf("chat", "[[sim: latency=300 text=first]] x")],
-      ["fails", bodyOf("chat", "[[sim: latency=300 status=400]] x")],
+      ["succeeds", bodyOf("chat", "[[sim: latency=1000 text=first]] x")],
+      ["fails", bodyOf("chat", "[[sim: latency=1000 status=400]] x")],
     ] as const)
       test(`belongs to the next call, even when the first ${how}`, async () => {
         const key = `released-${how}`;
-        const second = bodyOf("chat", "[[sim: latency=2500 text=second]] x");
+        const second = bodyOf("chat", "[[sim: latency=4000 text=second]] x");
         const earlier = keyed(first, key);
         await waitUntil(
           () => countOpenHolds(gateway.server.db),

@@ -270,7 +270,7 @@ describe("a key", () => {
     await grantCredits(gateway, account, USD);
     const responses = await Promise.all(
       Array.from({ length: 20 }, () =>
-        postCall(gateway, account, "chat", bodyOf("chat", "[[sim: latency=400]] x")),
+        postCall(gateway, account, "chat", bodyOf("chat", "[[sim: latency=1500]] x")),
       ),
     );
     expect(responses.filter((response) => response.status === 200).length).toBe(5);

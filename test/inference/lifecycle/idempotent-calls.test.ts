@@ -101,7 +101,7 @@ describe("Idempotency-Key on a model call", () => {
 
   test("is a 409 with `retry-after` while the first call runs, so that one of many concurrent calls is made", async () => {
     const key = newKey();
-    const body = bodyOf("chat", "[[sim: latency=400]] slow");
+    const body = bodyOf("chat", "[[sim: latency=1500]] slow");
     const before = (await simStats(gateway)).requests;
     const responses = await Promise.all(Array.from({ length: 10 }, () => keyed("chat", key, body)));
     expect(
@@ -139,7 +139,7 @@ describe("Idempotency-Key on a model call", () => {
 
   test("can be used again after its client left early", async () => {
     const key = newKey();
-    const body = bodyOf("chat", "[[sim: tokens=100 chunks=100 pace=10]] x", { stream: true });
+    const body = bodyOf("chat", "[[sim: tokens=100 chunks=100 pace=30]] x", { stream: true });
     const client = openSocketClient(
       gateway,
       withHeaders(account, { "idempotency-key": key }),
@@ -155,7 +155,7 @@ describe("Idempotency-Key on a model call", () => {
 
   test("replays the charged response to a client that lost its connection", async () => {
     const key = newKey();
-    const body = bodyOf("chat", "[[sim: latency=300 tokens=20]] x", {
+    const body = bodyOf("chat", "[[sim: latency=1500 tokens=20]] x", {
       model: "groq/openai/gpt-oss-20b",
     });
     const client = openSocketClient(
@@ -186,7 +186,7 @@ describe("Idempotency-Key on a model call", () => {
   for (const api of STREAMED_APIS)
     test(`replays the whole stream to a client that left, if the provider bills it to the end (${api})`, async () => {
       const key = newKey();
-      const body = bodyOf(api, "[[sim: tokens=30 chunks=10 pace=20]] x", {
+      const body = bodyOf(api, "[[sim: tokens=30 chunks=10 pace=150]] x", {
         model: "groq/openai/gpt-oss-20b",
         stream: true,
       });
@@ -222,7 +222,7 @@ describe("Idempotency-Key on a model call", () => {
 
   test("of an abandoned call is released after five minutes, for one of two repetitions", async () => {
     const key = newKey();
-    const send = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=300]] x"));
+    const send = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=1000]] x"));
     const abandon = (ageMs: number) =>
       gateway.server.db.write((tx) =>
         tx.run(

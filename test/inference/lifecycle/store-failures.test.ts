@@ -29,7 +29,7 @@ for (const store of STORE_KINDS) {
               gateway,
               account,
               api,
-              bodyOf(api, "[[sim: latency=300 tokens=10 chunks=5 pace=20]] x", { stream }),
+              bodyOf(api, "[[sim: latency=1500 tokens=10 chunks=5 pace=20]] x", { stream }),
             );
             const text = await response.text().catch(() => "");
             return { api, stream, status: response.status, text };

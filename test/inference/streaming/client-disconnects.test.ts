@@ -99,7 +99,7 @@ describe("a client that disconnects", () => {
       gateway,
       account,
       "chat",
-      bodyOf("chat", "[[sim: latency=600 tokens=60]] wait"),
+      bodyOf("chat", "[[sim: latency=1500 tokens=60]] wait"),
     );
     await waitUntil(
       () => simStats(gateway),
@@ -132,8 +132,8 @@ describe("a client that disconnects", () => {
     for (const stream of [true, false]) {
       const before = await simStats(gateway);
       const text = stream
-        ? "[[sim: tokens=60 chunks=60 pace=10]] on"
-        : "[[sim: latency=400 tokens=60]] on";
+        ? "[[sim: tokens=60 chunks=60 pace=25]] on"
+        : "[[sim: latency=1500 tokens=60]] on";
       const client = openSocketClient(
         gateway,
         account,
