@@ -15,7 +15,6 @@ const provider = openFakeProvider();
 const otherProvider = openFakeProvider();
 const WRONG_KEY = "sk-wrong-zyxwvutsrqponmlkjihgfedcba-0000";
 const ACTIVE: KeyCheckResult = { kind: "accepted", status: "active" };
-const SHORT_MS = 150;
 
 afterAll(async () => {
   await provider.close();
@@ -24,8 +23,12 @@ afterAll(async () => {
 
 beforeEach(() => provider.respondWith(acceptOnly(GOOD_KEY)));
 
-function check(endpoint: ProviderEndpoint | undefined, key: string): Promise<KeyCheckResult> {
-  return createKeyCheck({ endpointOf: () => endpoint, timeoutMs: SHORT_MS })("openai", secret(key));
+function check(
+  endpoint: ProviderEndpoint | undefined,
+  key: string,
+  timeoutMs = 30_000,
+): Promise<KeyCheckResult> {
+  return createKeyCheck({ endpointOf: () => endpoint, timeoutMs })("openai", secret(key));
 }
 
 function providerResponds(status: number, body: unknown): void {
@@ -163,7 +166,7 @@ describe("a key is unchecked", () => {
 
   test("after a timeout before the headers or within the body", async () => {
     provider.respondWith(() => new Promise<Response>(() => {}));
-    expect(await check(provider.endpoint(), GOOD_KEY)).toEqual(UNCHECKED);
+    expect(await check(provider.endpoint(), GOOD_KEY, 150)).toEqual(UNCHECKED);
     provider.respondWith(
       () =>
         new Response(
@@ -173,7 +176,7 @@ describe("a key is unchecked", () => {
           { status: 401 },
         ),
     );
-    expect(await check(provider.endpoint(), GOOD_KEY)).toEqual(UNCHECKED);
+    expect(await check(provider.endpoint(), GOOD_KEY, 150)).toEqual(UNCHECKED);
   });
 
   test("if the provider is unreachable, has an invalid URL or no endpoint", async () => {
