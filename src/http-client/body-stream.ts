@@ -10,8 +10,8 @@ export interface BodyHandler {
 }
 
 /**
- * What the reader of a piped stream wants of it. While it is discarded, a short rest is read, so that the connection can be
- * reused; a long or late one closes the connection, as canceling does.
+ * How a piped stream is read. The remainder of a "discarded" stream is read if it is short and arrives soon, so that the
+ * connection can be reused; otherwise the connection is closed, as for "canceled".
  */
 export type Flow = "read" | "paused" | "discarded" | "canceled";
 

@@ -208,7 +208,7 @@ function receiveBody(
   const admission = deps.overload?.admit(caller.accountId);
   const receive = (signal?: AbortSignal): Promise<Uint8Array> => {
     context.isAdmitted = true;
-    if (signal?.aborted === true) throw leftQueue();
+    if (signal?.aborted === true) throw clientLeftFault();
     return receiveAdmittedBody(handler, context, route, caller);
   };
   if (admission === undefined) return receive();
@@ -217,8 +217,8 @@ function receiveBody(
   return admission.then(() => receive(signal));
 }
 
-/** Never sent: the client has disconnected. */
-function leftQueue(): Fault {
+/** This error is never sent, because the client has disconnected. */
+function clientLeftFault(): Fault {
   return new Fault("request_timeout", "the client left while its call was queued");
 }
 

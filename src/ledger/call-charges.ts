@@ -1,4 +1,4 @@
-// What calls were charged. The transfers of a call are columns of its usage record, so a settlement writes one row and one
+// The charges of calls. The transfers of a call are columns of its usage record, so a settlement writes one row and one
 // index entry instead of two. Calls of older versions, archived calls, and calls without a record have rows in `transfer`.
 
 import { type Nano, toNano } from "../base/money/money.ts";

@@ -65,9 +65,9 @@ export type SettleOutcome =
   | {
       readonly status: "settled";
       readonly charged: Nano;
-      /** The rest of the cost. */
+      /** The part of the cost that is not charged. */
       readonly overrun: Nano;
-      /** The hold was swept before. */
+      /** Whether the hold was swept before this settlement. */
       readonly late: boolean;
     }
   | {

@@ -1,4 +1,4 @@
-// Writes what belongs to a settled call, in the transaction of its charge.
+// Writes the usage record and the stored reply of a settled call, in the transaction of its charge.
 
 import { Fault } from "../base/fault.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
@@ -10,13 +10,13 @@ import { insertUsage } from "../usage/insert-usage.ts";
 
 interface CallRecords {
   readonly records: readonly SettledCall[];
-  /** Those of the calls are in the order of the records. */
+  /** `calls` has the order of the records. */
   readonly charges: BatchCharges;
 }
 
 /**
- * Keeps replayable replies and releases the idempotency keys of failed and uncovered calls. Throws for a call whose key was lost, which
- * then is not charged: a repetition of it may have been.
+ * Stores replayable replies and releases the idempotency keys of failed and uncovered calls. Throws if a call has lost its
+ * key, so that it is not charged: a retry may have been charged already.
  */
 export async function writeCallRecords(
   tx: Tx,

@@ -1,5 +1,5 @@
-// Adds usage records to `usage_by_account`, only on SQLite. An entry for each call would change a page of its account; a
-// segment of thousands is sorted by account and appended. It owns the tables usage_segment and usage_by_account.
+// Adds usage records to `usage_by_account`, on SQLite only. With one entry per call, each call would change another page of
+// the index; a segment of thousands of entries is sorted by account and appended.
 // Every record up to the last id of the last segment has an entry, in the first segment that ends at or after its id.
 
 import { type Db, integer, type Reader, text, type Tx } from "../store/db.ts";
@@ -7,7 +7,7 @@ import { type Db, integer, type Reader, text, type Tx } from "../store/db.ts";
 const SEGMENT_RECORDS = 4_096;
 /** The newest records stay without entries: calls that began before them may still end, and each adds its own entry. */
 const TAIL_KEPT = 1_024;
-/** The tail is counted once for so many records, so it has at most this many more, and a batch. */
+/** The tail is counted after this many records, so it exceeds its limit by at most this number and one batch. */
 const CHECK_RECORDS = 512;
 
 interface SegmentSize {
@@ -38,7 +38,7 @@ export async function addLateEntries(
       );
 }
 
-/** Call after so many records were inserted, in the same transaction. */
+/** Called after `records` usage records were inserted, in the same transaction. */
 export type AddSegment = (tx: Tx, records: number) => Promise<void>;
 
 export function createAddSegment(size = SIZE, checkRecords = CHECK_RECORDS): AddSegment {

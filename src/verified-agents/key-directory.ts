@@ -7,7 +7,7 @@ import { Fault } from "../base/fault.ts";
 import { parseJson } from "../base/json.ts";
 import type { PublicEndpoint, ResolveHost } from "../base/network/public-endpoint.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import { getPublic } from "../http-client/get-public.ts";
+import { getPublicUrl } from "../http-client/public-url.ts";
 
 const DIRECTORY_PATH = "/.well-known/http-message-signatures-directory";
 const MEDIA_TYPE = "application/http-message-signatures-directory+json";
@@ -90,7 +90,7 @@ function thumbprintOf({ crv, kty, x }: Ed25519Key): string {
 }
 
 async function fetchDirectory(endpoint: PublicEndpoint, resolve: ResolveHost): Promise<string> {
-  const { status, body } = await getPublic({
+  const { status, body } = await getPublicUrl({
     endpoint: { ...endpoint, url: new URL(DIRECTORY_PATH, endpoint.url) },
     accept: MEDIA_TYPE,
     bytesMax: BYTES_MAX,

@@ -311,7 +311,7 @@ describe("cancelBodyStream", () => {
 });
 
 describe("a discarded stream", () => {
-  test("can end", async () => {
+  test("is read to its end", async () => {
     const harness = openStreamHarness();
     setFlow(harness.stream, "discarded");
     harness.push("data: [DONE]");

@@ -285,7 +285,7 @@ describeEachStore(
         expect(failures).toBe(4);
       });
 
-      test("a repeated settlement tells the overrun of the one whose reply was lost", async () => {
+      test("a repeated settlement reports the overrun of the first, whose reply was lost", async () => {
         let losesReply = false;
         const lossy: Db = {
           ...db,
@@ -330,7 +330,7 @@ describeEachStore(
         expect(await getWallet(db, id)).toEqual({ promo: 40n, paid: 0n, held: 0n });
       });
 
-      test("a late settlement that refuses what is uncovered charges all or nothing", async () => {
+      test("a late settlement with refuseUncovered charges the whole cost or nothing", async () => {
         for (const [spent, charged] of [
           [40n, 60n],
           [41n, 0n],

@@ -1,5 +1,5 @@
-// Reads by account find the same records whatever part of them is in segments: random histories of calls that end late,
-// transactions that fail, deletions, and reads of a second connection.
+// Reads by account find the same records, whether or not they are in segments. Random histories of late calls, failed
+// transactions, deletions, and reads by a second connection.
 
 import { describe, expect, test } from "bun:test";
 import type { Reader } from "../../src/store/db.ts";
@@ -12,6 +12,7 @@ import {
   removeFromSegments,
 } from "../../src/usage/usage-segments.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
+import { createRandom, type RandomInt } from "../support/random.ts";
 import { describeEachStore, openStoreAt } from "../support/stores/stores.ts";
 
 const SEEDS = [1, 2, 3, 4];
@@ -19,7 +20,7 @@ const STEPS = 60;
 const BATCH_MAX = 6;
 const ACCOUNTS = ["acct_a", "acct_b", "acct_c"];
 const SIZE = { records: 7, tailKept: 3 };
-/** Ids of the same number differ by a random number below this. */
+/** Records with the same number get ids that differ by a random number below this. */
 const IDS = 10_000;
 
 describeEachStore((kind, open) => {
@@ -28,7 +29,7 @@ describeEachStore((kind, open) => {
       test(`every read finds the records of its account (seed ${seed})`, async () => {
         const store = await open();
         const other = openStoreAt(store.location);
-        const random = randomOf(seed);
+        const random = createRandom(seed);
         const accounts = new Map<string, string>();
         const addSegment = createAddSegment(SIZE, 1);
         let newest = 0;
@@ -64,7 +65,7 @@ describeEachStore((kind, open) => {
 describe("segments on sqlite", () => {
   describeEachStore(
     (_, open) => {
-      test("the tail has at most a segment, what is kept of it, and a batch", async () => {
+      test("the tail is limited to a segment, the records kept in it, and a batch", async () => {
         const store = await open();
         const addSegment = createAddSegment(SIZE, 1);
         const tails: number[] = [];
@@ -114,7 +115,7 @@ describe("segments on sqlite", () => {
         const searches = steps.filter((step) => /usage_by_account|usage_record/.test(step));
         expect(searches).toHaveLength(3);
         for (const search of searches) expect(search).toMatch(/^SEARCH/);
-        // What is sorted are two pages, one of the tail and one of the segments: the limit is inside of their subqueries.
+        // Only two pages are sorted, one of the tail and one of the segments, because each subquery has the limit.
         const subqueries = plan.filter(({ detail }) => String(detail).startsWith("CO-ROUTINE"));
         const sorted = plan.filter(({ detail }) => /TEMP B-TREE/.test(String(detail)));
         expect(subqueries).toHaveLength(2);
@@ -126,17 +127,6 @@ describe("segments on sqlite", () => {
     ["sqlite"],
   );
 });
-
-type RandomInt = (below: number) => number;
-
-/** A linear congruential generator. */
-function randomOf(seed: number): RandomInt {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
 
 function idOf(number: number, random: RandomInt): string {
   return `req_${String(number).padStart(6, "0")}${String(random(IDS)).padStart(4, "0")}`;

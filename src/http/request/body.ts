@@ -10,7 +10,7 @@ const JSON_DEPTH_MAX = 64;
 const JSON_VALUES_MAX = 500_000;
 const FORM_FIELDS_MAX = 64;
 
-/** Chunks are joined in groups of this size: each takes 80 bytes besides its content, which the memory quota does not count. */
+/** Chunks are joined in groups of this size: each chunk takes 80 bytes besides its content, which the memory quota does not count. */
 const CHUNKS_JOINED = 512;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });

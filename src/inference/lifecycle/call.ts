@@ -94,7 +94,7 @@ export interface OpenCall extends Omit<RoutedCall, "candidates"> {
 
 export interface CallFiles {
   readonly files: FetchedFiles;
-  /** Ends their share of the quota of request bodies. */
+  /** Returns their bytes to the quota of request bodies. */
   readonly release: () => void;
 }
 
@@ -124,7 +124,7 @@ export interface MeteredReply {
   readonly cost: Nano;
   readonly outcome: Outcome;
   readonly status: number;
-  /** For a reply that has not begun to leave: it costs nothing if others have spent the credits of its hold. */
+  /** Set while no part of the reply has been sent: the call costs nothing if other calls have spent the credits of its hold. */
   readonly refuseUncovered?: boolean;
   /** Kept for a repetition with the same `Idempotency-Key`; without it, the request may run again. */
   readonly stored?: StoredReply | undefined;

@@ -23,7 +23,7 @@ const BASE64_RATIO = 4 / 3;
 
 export interface FetchFilesDeps {
   readonly fetchFile: FetchFile;
-  /** Of an account, in this process. */
+  /** By account, in this process. */
   readonly limiter: Pick<RateLimiter, "take">;
   readonly perMinute: number;
   readonly bodyQuota: Pick<BodyQuota, "acquire" | "release">;
@@ -31,8 +31,8 @@ export interface FetchFilesDeps {
 }
 
 /**
- * Undefined if nothing is to be fetched. Only a call that credits pay for causes requests: the hold proves a balance, a valid
- * key and its limits.
+ * Returns undefined if nothing is to be fetched. Only a call that is paid with credits fetches files: its hold proves a
+ * balance, a valid key and its limits.
  */
 export function fetchFiles(
   deps: FetchFilesDeps | undefined,
@@ -51,7 +51,7 @@ export function fetchFiles(
   return urls.length === 0 ? undefined : fetchAll(deps, call, urls);
 }
 
-/** The fault is that of a limit. A file that cannot be fetched has its problem in `call.files`. */
+/** Returns a fault if a limit is exceeded. A file that cannot be fetched has its problem in `call.files`. */
 async function fetchAll(
   deps: FetchFilesDeps,
   call: OpenCall,
@@ -79,7 +79,7 @@ async function fetchAll(
     deps.bodyQuota.acquire(quotaCaller, counted);
     quotaBytes += counted;
   };
-  const onRequest = (): void => rejectIfOften(deps, caller.accountId);
+  const onRequest = (): void => assertFileRateLimit(deps, caller.accountId);
   const queue = urls.slice(0, FILES_MAX).values();
   try {
     await Promise.all(
@@ -95,12 +95,12 @@ async function fetchAll(
   }
   for (const [url] of urls.slice(FILES_MAX))
     files.set(url, {
-      problem: `The gateway fetches at most ${FILES_MAX} files of a request. Send the content as base64.`,
+      problem: `The gateway fetches at most ${FILES_MAX} files for a request. Send the content as base64.`,
     });
   return undefined;
 }
 
-function rejectIfOften({ limiter, perMinute, now }: FetchFilesDeps, accountId: string): void {
+function assertFileRateLimit({ limiter, perMinute, now }: FetchFilesDeps, accountId: string): void {
   const waitMs = limiter.take(accountId, now());
   if (waitMs === 0) return;
   throw new Fault("rate_limited", "fetched too many files", {
@@ -111,6 +111,6 @@ function rejectIfOften({ limiter, perMinute, now }: FetchFilesDeps, accountId: s
 
 function tooManyBytes(): Fault {
   return new Fault("payload_too_large", "fetched files above the limit", {
-    message: `The files that the gateway fetches for a request may have at most ${TOTAL_BYTES_MAX / 1_000_000} MB together. Use fewer or smaller ones.`,
+    message: `The gateway fetches at most ${TOTAL_BYTES_MAX / 1_000_000} MB of files for a request. Use fewer or smaller files.`,
   });
 }

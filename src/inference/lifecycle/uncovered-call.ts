@@ -1,5 +1,5 @@
-// A call whose hold was swept, and whose credits others spent, before its settlement. Its caller gets an error, so nothing of it
-// is kept for a repetition.
+// An uncovered call: before its settlement, its hold was swept and other calls spent its credits. The caller gets an error, so
+// no reply is stored for a retry.
 
 import type { ChargeSplit, SettleOutcome } from "../../ledger/decide.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
@@ -7,12 +7,12 @@ import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
 import type { SettledCall } from "./call.ts";
 
 export function isUncovered(settled: SettleOutcome): boolean {
-  // Repeated after the reply to its commit was lost: the store does not keep whether the charge was late.
+  // A settlement is repeated if the reply to its commit was lost. The store does not keep whether the charge was late.
   if (settled.status === "already") return settled.overrun !== undefined;
   return settled.late && settled.overrun > 0n;
 }
 
-/** What is written of a settled call: no reply if its charge is uncovered. */
+/** The call as it is stored: without its reply if its charge is uncovered. */
 export function withoutUncoveredReply(
   call: SettledCall,
   charge: ChargeSplit | undefined,
@@ -26,7 +26,7 @@ export function withoutUncoveredReply(
   };
 }
 
-/** A stream is charged for what was relayed before its last event; a whole reply is not. */
+/** A stream is charged for the part that was relayed before its last event; a whole reply is not charged. */
 export function uncoveredUsage(usage: UsageRecord, isCharged: boolean): UsageRecord {
   if (!isCharged) return { ...usage, ...UNSERVED };
   return usage.outcome === "completed" ? { ...usage, outcome: "shut_down" } : usage;

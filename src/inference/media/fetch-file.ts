@@ -1,9 +1,9 @@
 // Fetches one image or document from a public web server, following redirects. Problems are sentences for the caller, and
-// say nothing about ports, addresses or names: otherwise a request would be a way to scan a network.
+// say nothing about ports, addresses or names: otherwise requests could scan a network.
 
 import { Fault } from "../../base/fault.ts";
 import { parseEndpoint, type ResolveHost } from "../../base/network/public-endpoint.ts";
-import { getPublic, type PublicReply } from "../../http-client/get-public.ts";
+import { getPublicUrl, type PublicUrlResponse } from "../../http-client/public-url.ts";
 import type { FetchedFile } from "../canonical/tools/fetched-files.ts";
 import { mediaTypeOf } from "./file-type.ts";
 import type { FileKind } from "./file-urls.ts";
@@ -21,12 +21,12 @@ export interface FileRequest {
   readonly url: string;
   readonly kind: FileKind;
   readonly signal: AbortSignal;
-  /** Called before each request, also that of a redirect. What it throws ends the fetch. */
+  /** Called before each request, also that of a redirect. An error that it throws ends the fetch. */
   readonly onRequest: () => void;
   readonly onBytes: (bytes: number) => void;
 }
 
-/** Throws only what `onRequest` and `onBytes` throw. */
+/** Throws only the errors of `onRequest` and `onBytes`. */
 export type FetchFile = (request: FileRequest) => Promise<FetchedFile>;
 
 export interface FetchFileDeps {
@@ -53,7 +53,7 @@ async function fetchFile(deps: FetchFileDeps, request: FileRequest): Promise<Fet
     const endpoint = parseEndpoint(url, deps.allowLoopback === true);
     if (typeof endpoint === "string") return problem(`could not be fetched: its URL ${endpoint}`);
     onRequest();
-    const reply = await getPublic({
+    const reply = await getPublicUrl({
       ...rest,
       endpoint,
       accept: ACCEPT[kind],
@@ -73,7 +73,7 @@ async function fetchFile(deps: FetchFileDeps, request: FileRequest): Promise<Fet
   return problem(`could not be fetched: more than ${REDIRECTS_MAX} redirects`);
 }
 
-function fileFrom({ body, contentType }: PublicReply, kind: FileKind): FetchedFile {
+function fileFrom({ body, contentType }: PublicUrlResponse, kind: FileKind): FetchedFile {
   if (body === undefined) return problem(`is larger than ${BYTES_MAX[kind] / 1_000_000} MB`);
   const mediaType = mediaTypeOf(body, contentType);
   if (mediaType === undefined) return problem("is not an image, a PDF or text");

@@ -65,7 +65,7 @@ export function completeEvents(pipeline: EventPipeline): void {
   if (last !== undefined) heldBack.push(withBlankLine(pipeline, last));
 }
 
-/** The event for a stream that broke; undefined if the client's API has seen an error already. */
+/** The error event for a stream that broke off; undefined if an error event was sent already. */
 export function errorEventOf(pipeline: EventPipeline, body: JsonObject): Uint8Array | undefined {
   const error = pipeline.transform.errorEvent(body);
   return error === undefined ? undefined : withBlankLine(pipeline, error);

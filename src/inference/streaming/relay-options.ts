@@ -1,4 +1,4 @@
-// The options of a stream's relay, and the ways in which a stream can end.
+// The options of a stream's relay, and how a stream can end.
 
 import type { AbortSignalLike } from "../../base/async/abort.ts";
 import type { JsonObject } from "../../base/json.ts";
@@ -14,7 +14,7 @@ export type StreamOutcome =
   | "upstream_error"
   | "upstream_timeout";
 
-/** Why a stream ended without the provider saying why. */
+/** Why a stream ended, if the provider did not state an error. */
 export type StreamFailure =
   | "timed_out"
   | "connection_lost"
@@ -60,7 +60,7 @@ export interface RelayOptions {
     outcome: StreamOutcome,
     isWhole: boolean,
   ) => Promise<{
-    /** Others have spent the credits of its hold: it must not look complete. */
+    /** Other calls have spent the credits of the hold: the stream must not look complete. */
     readonly isUncovered: boolean;
   }>;
   /** The body of the error event for a stream that broke. */

@@ -10,7 +10,7 @@ type StreamEnd = "completed" | "failed" | StreamFailure;
 
 const KEEP_ALIVE_MS = 15_000;
 const STREAM_MAX_BYTES = 256 * 1_048_576;
-/** Read for the provider's usage after the client has left. */
+/** The most bytes that are read for the provider's usage after the client has disconnected. */
 const REST_MAX_BYTES = 32 * 1_048_576;
 
 interface RelayState {
@@ -182,14 +182,14 @@ function onTick(options: RelayOptions, state: RelayState, at: number): void {
   else if (at - state.lastSentAt >= KEEP_ALIVE_MS) sendKeepAlive(options, state);
 }
 
-/** Reads on for the provider's usage, within limits. */
+/** Continues to read, within limits, until the provider's usage arrives. */
 function onClientGone(options: RelayOptions, state: RelayState): void {
   if (state.hasClientLeft) return;
   state.hasClientLeft = true;
   if (state.hasEnded) return;
   for (const chunk of state.unconfirmed ?? []) forward(options, state, chunk);
   state.unconfirmed = undefined;
-  // What has arrived is metered.
+  // Meters the bytes that have arrived.
   if (state.sink === undefined) readBody(options, state);
   if (state.unconfirmedEnd !== undefined) relayEnd(options, state, state.unconfirmedEnd);
   if (state.hasEnded) return;
@@ -206,7 +206,7 @@ function readRest(options: RelayOptions, state: RelayState, chunk: Uint8Array): 
     endAbandoned(options, state, false);
 }
 
-/** `hasClosed`: the stream was read to its end. */
+/** `hasClosed`: the provider's stream was read to its end. */
 function endAbandoned(options: RelayOptions, state: RelayState, hasClosed: boolean): void {
   const { end, meter } = options.pipeline;
   // A reply that was read to its end is charged, and can be replayed. A stream that the provider broke is the provider's
@@ -238,7 +238,7 @@ function outcomeOf(end: StreamEnd): StreamOutcome {
   return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }
 
-/** Whether the charge is uncovered. */
+/** Returns whether the charge is uncovered. */
 async function settleOnce(
   options: RelayOptions,
   state: RelayState,

@@ -111,7 +111,7 @@ export async function applyBatch<UsageRecord>(
   return { outcomes, bufferChanges: { added, settled, settledFlushed, wallets, keySpends } };
 }
 
-/** A caller must not serve a call whose earlier charge was not covered, even if it did not get that outcome. */
+/** The reply to an earlier settlement may have been lost. Its overrun is read again, because an uncovered call must not be served. */
 function addEarlierOverruns<UsageRecord>(
   tx: Tx,
   operations: readonly LedgerOperation<UsageRecord>[],

@@ -149,7 +149,7 @@ async function deleteRecords(
     ]);
   await removeFromSegments(tx, accountId, { first, last });
   let deleted = 0;
-  // A range of ids would have the records of all accounts.
+  // A range of ids would also match the records of other accounts.
   for (const { id } of records)
     deleted += await tx.run("delete from usage_record where account_id = ? and id = ?", [
       accountId,

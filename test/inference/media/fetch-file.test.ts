@@ -92,7 +92,7 @@ describe("fetchFile", () => {
     expect(requests).toBe(8);
   });
 
-  test("ends with its signal", async () => {
+  test("stops when its signal aborts", async () => {
     const stop = new AbortController();
     const fetching = fetchUrl(`${files.url}/hangs`, {
       signal: stop.signal,
@@ -101,7 +101,7 @@ describe("fetchFile", () => {
     expect(await fetching).toHaveProperty("problem", expect.stringContaining("in time"));
   });
 
-  test("ends with the fault of a quota", async () => {
+  test("throws the fault of a quota", async () => {
     const onBytes = (): never => {
       throw new Fault("overloaded", "no memory");
     };
@@ -109,7 +109,7 @@ describe("fetchFile", () => {
     expect(failed).toBeInstanceOf(Fault);
   });
 
-  test("takes no file that was cut off", async () => {
+  test("rejects a truncated file", async () => {
     const server = createServer((socket) => {
       socket.on("error", () => {});
       socket.once("data", () => {

@@ -14,11 +14,11 @@ import { emptyStatistics } from "./run-statistics.ts";
 setDefaultTimeout(120_000);
 
 const HISTORIES_PER_RUN = 20;
-/** POSTERN_FULL=1 runs more. */
+/** The number of histories. */
 const SQLITE = Number(
   process.env["POSTERN_HISTORIES"] ?? (process.env["POSTERN_FULL"] === "1" ? 7_000 : 3_500),
 );
-/** In these, everything that is counted happens, whatever the seed of the test run. */
+/** Fixed histories in which every counted kind of event happens, whatever the seed of the test run. */
 const VARIED_PLANS = fc.sample(runPlans(HISTORIES_PER_RUN), { seed: 1, numRuns: 4 });
 const TIMEOUT_MS = 120_000;
 

@@ -11,7 +11,7 @@ export function confirmHold(
 ): true | Promise<boolean> {
   // A hold of zero reserves nothing that others could spend.
   if (hold.amount === 0n) return true;
-  // 0 is no term: the hold may have been taken under an expired lease too.
+  // A term of 0 means an expired lease, also one under which the hold was taken, so it proves nothing.
   if (hold.leaseTerm !== 0 && hold.leaseTerm === lease.term()) return true;
   const { requestId: id, caller } = input;
   return lease.confirmHold({ id, accountId: caller.accountId }).then((isHeld) => {

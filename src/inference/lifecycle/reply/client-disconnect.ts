@@ -53,8 +53,8 @@ export function cancelSignalOf(
 }
 
 /**
- * How long to wait for the provider's usage. After the end of the reply too: otherwise a client could avoid paying for
- * hidden tokens, such as reasoning, by leaving before the usage.
+ * How long to wait for the provider's usage. The wait goes on after the end of the reply: otherwise a client could avoid
+ * paying for hidden tokens, such as reasoning, by disconnecting before the usage arrives.
  */
 export function usageWaitMs(call: OngoingCall, meter: StreamMeter): number {
   if (meter.finished) return 0;

@@ -60,7 +60,7 @@ function isAdvisor({ wire, value: { type } }: NativeTool): boolean {
   return wire === "messages" && typeof type === "string" && type.startsWith("advisor_");
 }
 
-/** What the provider runs. A search that the client runs is a function, because its call is the client's to answer. */
+/** A tool search or programmatic calls that the provider runs. A search that the client runs is a function instead. */
 function isToolSearch({ wire, value }: NativeTool): boolean {
   const { type, execution } = value;
   if (wire === "responses")

@@ -45,7 +45,7 @@ export function openAiToolsAsFunctions(
       addLoss(
         losses,
         tool.path ?? "tools",
-        `Another tool is named ${name}, which is its name here.`,
+        `Another tool of the request is named \`${name}\`, the name under which this tool is sent to the provider.`,
       );
       return [];
     }
@@ -107,7 +107,7 @@ function chosenName(
   return flatToolName(tools, { name, namespace: stringIn(namespace) });
 }
 
-/** The item of a call; undefined if its arguments do not fit, so that the caller gets them as they are. */
+/** The item of a call; undefined if the arguments do not fit an item, so that the caller gets a function call. */
 function itemOf(
   { name, custom }: { readonly name: string; readonly custom?: true | undefined },
   text: string,

@@ -1,5 +1,5 @@
-// The items of calls and results of tools that OpenAI's API defines and the client runs. Other APIs get calls of functions,
-// whose arguments are what the item has.
+// The items of calls and results of tools that OpenAI's API defines and the client runs. Other APIs get function calls, with
+// the fields of the item as arguments.
 
 import { arrayIn, isObject, type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 import { isLocal } from "./client-tools.ts";
@@ -9,7 +9,7 @@ export interface ClientCall {
   readonly input: JsonObject;
 }
 
-/** What a call's item says; undefined for any other item. */
+/** Undefined for an item that is not such a call. */
 export function readClientCall(item: JsonObject): ClientCall | undefined {
   const { type, action, actions, operation, environment } = item;
   switch (type) {

@@ -18,7 +18,7 @@ export interface ClientTool {
   readonly schemaOf: (tool: JsonObject) => ClientToolSchema;
   /** The fields of the tool that are in the schema. */
   readonly fields: ReadonlySet<string>;
-  /** The item of a call without its ids; undefined for arguments that it cannot have. */
+  /** The item of a call without its ids; undefined for arguments that do not fit it. */
   readonly writeCall: (input: JsonObject) => JsonObject | undefined;
 }
 
@@ -27,7 +27,7 @@ const SHELL: ClientTool = {
   schemaOf: shellSchema,
   fields: new Set(["type", "environment"]),
   writeCall: ({ commands, timeout_ms = null, max_output_length = null }) =>
-    areTexts(commands)
+    isStringList(commands)
       ? {
           type: "shell_call",
           action: { commands, timeout_ms, max_output_length },
@@ -41,7 +41,7 @@ const LOCAL_SHELL: ClientTool = {
   schemaOf: localShellSchema,
   fields: new Set(["type"]),
   writeCall: ({ command, env, timeout_ms, working_directory, user }) =>
-    areTexts(command)
+    isStringList(command)
       ? {
           type: "local_shell_call",
           action: {
@@ -103,7 +103,7 @@ const TOOL_SEARCH: ClientTool = {
   writeCall: (input) => ({ type: "tool_search_call", execution: "client", arguments: input }),
 };
 
-/** Of OpenAI's ids for the items of calls. */
+/** The prefixes of the ids that OpenAI gives to the items of calls. */
 export const CALL_ID_PREFIXES: Readonly<Record<string, string>> = {
   shell_call: "sh",
   local_shell_call: "lsh",
@@ -137,14 +137,14 @@ export function isLocal(environment: unknown): boolean {
   return !isObject(environment) || environment["type"] === "local";
 }
 
-/** Models leave out what the item requires. */
+/** Adds fields that the item requires and that models often leave out. */
 function readAction(value: unknown): JsonObject | undefined {
   if (!isObject(value) || !isOneOf(value["type"], COMPUTER_ACTIONS)) return undefined;
   if (value["type"] === "click") return { button: "left", ...value };
   return value["type"] === "scroll" ? { scroll_x: 0, scroll_y: 0, ...value } : value;
 }
 
-function areTexts(value: unknown): boolean {
+function isStringList(value: unknown): boolean {
   return Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === "string");
 }
 

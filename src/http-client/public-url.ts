@@ -11,27 +11,27 @@ import {
 
 const HEADERS_MAX_BYTES = 16_384;
 
-export interface PublicGet {
+export interface PublicUrlRequest {
   readonly endpoint: PublicEndpoint;
   readonly accept: string;
   readonly userAgent?: string;
   readonly bytesMax: number;
   readonly resolve: ResolveHost;
   readonly signal: AbortSignal;
-  /** Called for each chunk of the body before it is kept. What it throws ends the request. */
+  /** Called for each chunk of the body before it is kept. An error that it throws ends the request. */
   readonly onBytes?: (bytes: number) => void;
 }
 
-export interface PublicReply {
+export interface PublicUrlResponse {
   readonly status: number;
   readonly contentType: string;
-  /** Of a redirect. */
+  /** The target of a redirect. */
   readonly location: string | undefined;
   /** Empty unless the status is 200; undefined if it is larger than `bytesMax`. */
   readonly body: Buffer | undefined;
 }
 
-export async function getPublic(get: PublicGet): Promise<PublicReply> {
+export async function getPublicUrl(get: PublicUrlRequest): Promise<PublicUrlResponse> {
   const { endpoint, resolve, signal } = get;
   const lookup = resolveAllowedAddresses(endpoint, resolve);
   const [address] = (await Promise.race([lookup, rejectOnAbort(signal)])) ?? [];
@@ -67,7 +67,7 @@ export async function getPublic(get: PublicGet): Promise<PublicReply> {
   });
 }
 
-function requestTo(address: string, { endpoint: { url }, ...get }: PublicGet): http.ClientRequest {
+function requestTo(address: string, { endpoint: { url }, ...get }: PublicUrlRequest): http.ClientRequest {
   const options = {
     host: address,
     port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
@@ -89,7 +89,7 @@ function requestTo(address: string, { endpoint: { url }, ...get }: PublicGet): h
 
 function readBody(
   response: IncomingMessage,
-  { bytesMax, onBytes }: PublicGet,
+  { bytesMax, onBytes }: PublicUrlRequest,
   done: (result: Buffer | Error | undefined) => void,
 ): void {
   const announced = Number(response.headers["content-length"] ?? Number.NaN);
