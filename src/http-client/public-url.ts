@@ -67,7 +67,10 @@ export async function getPublicUrl(get: PublicUrlRequest): Promise<PublicUrlResp
   });
 }
 
-function requestTo(address: string, { endpoint: { url }, ...get }: PublicUrlRequest): http.ClientRequest {
+function requestTo(
+  address: string,
+  { endpoint: { url }, ...get }: PublicUrlRequest,
+): http.ClientRequest {
   const options = {
     host: address,
     port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),

@@ -174,6 +174,7 @@ describe("a passthrough stream", () => {
 
   test("that begins with an error is retried, even after comments and in small chunks", async () => {
     const body = ': hello\n\ndata: {"error":{"message":"overloaded","code":529}}\n\n';
+    // The pieces must arrive one by one; no event tells when the gateway has read one.
     await start(() => ({ headers: SSE, body, cuts: [4, 20, 40], beforeNext: () => Bun.sleep(20) }));
     const response = await postCall(
       gateway,

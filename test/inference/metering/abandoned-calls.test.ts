@@ -199,6 +199,7 @@ function streamOf(events: readonly string[]): RawReply {
   const pieces = [": wait\n\n", ...events];
   const cuts = pieces.map((_, index) => pieces.slice(0, index + 1).join("").length);
   const headers = { "content-type": "text/event-stream" };
+  // The client leaves between two events; no event tells when the gateway has noticed.
   return { headers, body: pieces.join(""), cuts, beforeNext: () => Bun.sleep(PAUSE_MS) };
 }
 
@@ -231,6 +232,7 @@ describe("a call that its caller leaves", () => {
       usage,
     }),
     cuts: [1],
+    // The client leaves before the reply; no event tells when the gateway has noticed.
     beforeNext: () => Bun.sleep(3 * PAUSE_MS),
   };
   const body = chatBody("word ".repeat(9_000), { stream: false, stream_options: undefined });
