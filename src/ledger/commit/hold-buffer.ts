@@ -1,10 +1,9 @@
 // Write-behind buffer for holds, only with SQLite. Its one process ends together with its calls, so a hold needs no row
-// until it is a second old, and most short calls are settled by then. All other access through this `Db` flushes the
-// buffer first, so every reader and writer finds every hold in its table.
+// until it is a second old, and most short calls are settled by then. All other access to these rows through this `Db`
+// flushes the buffer first, so every reader and writer finds every hold in its table.
 
-import { memoize } from "../../base/memoize.ts";
 import { type Nano, maxNano } from "../../base/money/money.ts";
-import { type Db, text, type Tx } from "../../store/db.ts";
+import { type Db, type Durability, text, type Tx } from "../../store/db.ts";
 import {
   decideHold,
   type HoldOutcome,
@@ -23,6 +22,8 @@ import {
   updateWallets,
 } from "../rows.ts";
 import { createRowCache, type RowCache } from "./row-cache.ts";
+import { createSerialQueue } from "./serial-queue.ts";
+import { prepareLedgerStatements, readsHolds } from "./statement-hook.ts";
 
 const FLUSH_AFTER_MS = 1_000;
 /** One flush of this size takes some milliseconds. */
@@ -110,23 +111,14 @@ export function bufferHolds(db: Db, flushAfterMs = FLUSH_AFTER_MS): BufferedDb {
   );
   const flushAll = (): Promise<number> => writeQueue.run(() => flush([...buffer.holds.values()]));
   const flushIfConcerned = async (sql: string): Promise<void> => {
-    if (buffer.holds.size > 0 && touchesHoldTables(sql)) await flushAll();
+    if (buffer.holds.size > 0 && readsHolds(sql)) await flushAll();
   };
   return {
     ...db,
     all: (sql, params) => flushIfConcerned(sql).then(() => db.all(sql, params)),
     get: (sql, params) => flushIfConcerned(sql).then(() => db.get(sql, params)),
     snapshot: (work) => flushAll().then(() => db.snapshot(work)),
-    write: (work, durability) =>
-      writeQueue.run(async () => {
-        const holds = [...buffer.holds.values()];
-        const result = await db.write(async (tx) => {
-          if (holds.length > 0) await insertBufferedHolds(tx, buffer, holds);
-          return work(tx);
-        }, durability);
-        removeFlushed(buffer, holds);
-        return result;
-      }),
+    write: (work, durability) => writeQueue.run(() => writeWithHolds(db, buffer, work, durability)),
     writeBatch: (work) =>
       writeQueue.run(async () => {
         if (buffer.holds.size >= BUFFER_MAX) await flush(bufferedBefore(buffer, Infinity));
@@ -156,6 +148,26 @@ export function bufferHolds(db: Db, flushAfterMs = FLUSH_AFTER_MS): BufferedDb {
       await db.close();
     },
   };
+}
+
+/** Most transactions, such as those of stored responses, concern no row of the ledger: they leave holds and cache alone. */
+async function writeWithHolds<T>(
+  db: Db,
+  buffer: HoldBuffer,
+  work: (tx: Tx) => Promise<T>,
+  durability: Durability | undefined,
+): Promise<T> {
+  const holds = [...buffer.holds.values()];
+  let inserted: Promise<void> | undefined;
+  const result = await db.write((tx) => {
+    inserted = undefined;
+    const insertOnce = (): Promise<void> => (inserted ??= insertBufferedHolds(tx, buffer, holds));
+    return work(prepareLedgerStatements(tx, insertOnce));
+  }, durability);
+  if (inserted === undefined) return result;
+  removeFlushed(buffer, holds);
+  buffer.rowCache.clear();
+  return result;
 }
 
 function holdFromCache(
@@ -204,31 +216,6 @@ export function addBufferedHold(
   };
 }
 
-interface SerialQueue {
-  readonly run: <T>(work: () => Promise<T>) => Promise<T>;
-  /** True while work is running or waiting. */
-  readonly isBusy: () => boolean;
-  readonly drained: () => Promise<unknown>;
-}
-
-// Runs transactions one after the other, so that the buffer changes of one are applied before the next starts.
-function createSerialQueue(): SerialQueue {
-  let last: Promise<unknown> = Promise.resolve();
-  let pending = 0;
-  return {
-    run: (work) => {
-      pending += 1;
-      const result = last.then(work).finally(() => {
-        pending -= 1;
-      });
-      last = result.catch(() => {});
-      return result;
-    },
-    isBusy: () => pending > 0,
-    drained: () => last,
-  };
-}
-
 interface FlushTimer {
   readonly start: () => void;
   readonly stop: () => void;
@@ -269,8 +256,6 @@ function createFlushTimer(
     },
   };
 }
-
-const touchesHoldTables = memoize((sql: string) => /\b(hold|wallet|spender)\b/.test(sql), 1_000);
 
 function bufferedBefore(buffer: HoldBuffer, beforeMs: number): readonly BufferedHold[] {
   const holds: BufferedHold[] = [];
@@ -336,11 +321,12 @@ function setCallsByKey(
   else buffer.callsByKey.set(id, { ...calls, theoreticalArrivalAt });
 }
 
-/** Also clears the row cache, because the same transaction may have changed any row. */
 function removeFlushed(buffer: HoldBuffer, flushed: readonly BufferedHold[]): void {
-  buffer.rowCache.clear();
   for (const { hold } of flushed) {
     const { id, accountId, keyId, amount } = hold;
+    // The flush changed these rows, and may have lowered the hold.
+    buffer.rowCache.wallets.delete(accountId);
+    buffer.rowCache.keySpends.delete(keyId);
     buffer.holds.delete(id);
     buffer.flushed.add(id);
     const held = (buffer.heldByWallet.get(accountId) ?? 0n) - amount;
@@ -363,6 +349,7 @@ async function insertBufferedHolds(
   buffer: HoldBuffer,
   all: readonly BufferedHold[],
 ): Promise<void> {
+  if (all.length === 0) return;
   const accountIds = new Set(all.map(({ hold }) => hold.accountId));
   const keyIds = new Set(all.map(({ hold }) => hold.keyId));
   const walletRows = await tx.lockMany("wallet", "account_id", [...accountIds]);

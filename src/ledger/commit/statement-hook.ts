@@ -1,0 +1,38 @@
+// Runs work before the statements of a transaction that concern the ledger's cached rows. A statement names every table
+// that it reads or changes, because the schema has no views, triggers or foreign keys.
+
+import { memoize } from "../../base/memoize.ts";
+import type { Tx } from "../../store/db.ts";
+
+const STATEMENTS_MAX = 1_000;
+
+/** Whether a statement reads rows that buffered holds change. */
+export const readsHolds = memoize(
+  (sql: string) => /\b(hold|wallet|spender)\b/i.test(sql),
+  STATEMENTS_MAX,
+);
+
+/** Whether a statement may also change rows that are cached. */
+const mayChangeCachedRows = memoize(
+  (sql: string) => readsHolds(sql) || /\bapi_key\b/i.test(sql),
+  STATEMENTS_MAX,
+);
+
+/** Waits for `prepare` before each statement that reads or changes rows of the ledger. */
+export function prepareLedgerStatements(tx: Tx, prepare: () => Promise<void>): Tx {
+  const after = <T>(sql: string, statement: () => Promise<T>): Promise<T> =>
+    mayChangeCachedRows(sql) ? prepare().then(statement) : statement();
+  return {
+    kind: tx.kind,
+    all: (sql, params) => after(sql, () => tx.all(sql, params)),
+    get: (sql, params) => after(sql, () => tx.get(sql, params)),
+    run: (sql, params) => after(sql, () => tx.run(sql, params)),
+    insertMany: (table, columns, rows) => after(table, () => tx.insertMany(table, columns, rows)),
+    updateMany: (table, columns, rows) => after(table, () => tx.updateMany(table, columns, rows)),
+    deleteMany: (table, key, keys) => after(table, () => tx.deleteMany(table, key, keys)),
+    lockMany: (table, key, keys, columns) =>
+      after(table, () => tx.lockMany(table, key, keys, columns)),
+    readMany: (table, key, keys, columns) =>
+      after(table, () => tx.readMany(table, key, keys, columns)),
+  };
+}
