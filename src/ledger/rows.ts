@@ -4,6 +4,7 @@ import { type Nano, toNano } from "../base/money/money.ts";
 import { zeroSpend, toLimitWindow } from "../base/money/spend-window.ts";
 import {
   type Column,
+  columnName,
   type Row,
   text,
   textOrNull,
@@ -103,6 +104,9 @@ const KEY_SPEND_COLUMNS: readonly Column[] = [
   "month_start:bigint",
   "month_spent:bigint",
 ];
+
+/** What `toKeySpend` reads, and the key. */
+export const KEY_SPEND_NAMES = KEY_SPEND_COLUMNS.map(columnName).join(", ");
 
 export interface NewHold extends OpenHold {
   /** The process that made the hold, and its epoch at that time. */

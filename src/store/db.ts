@@ -19,7 +19,8 @@ export interface Tx extends Reader {
   insertMany(table: string, columns: readonly Column[], rows: readonly Values[]): Promise<void>;
   /** The first column is the key; sets the other columns of each row. */
   updateMany(table: string, columns: readonly Column[], rows: readonly Values[]): Promise<void>;
-  deleteMany(table: string, key: string, keys: readonly string[]): Promise<void>;
+  /** Returns `columns` of the deleted rows, in any order; nothing without `columns`. */
+  deleteMany: ReadRows;
   /** Reads and locks the rows with these keys, in key order, until the transaction ends. */
   lockMany: ReadRows;
   /** Reads the rows with these keys without locking them. */

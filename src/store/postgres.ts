@@ -13,9 +13,9 @@ import {
   type Row,
   type Tx,
   UNAVAILABLE,
-  type Value,
   type Values,
 } from "./db.ts";
+import { arrayText, columnText } from "./postgres-arrays.ts";
 import {
   createPoolSource,
   DEFAULT_POOL_SIZE,
@@ -244,34 +244,33 @@ function transactionOn(runner: Runner): Tx {
     if (rows.length === 0) return;
     await runner.unsafe(
       sql,
-      columns.map((_, index) =>
-        arrayText(assertExactValues(rows.map((row) => row[index] ?? null))),
-      ),
+      columns.map((_, index) => columnText(rows, index)),
     );
   };
-  const selectMany =
-    (suffix: (key: string) => string): ReadRows =>
-    async (table, key, keys, columns = "*") =>
-      keys.length === 0
-        ? []
-        : runner.unsafe(
-            `select ${columns} from ${table} where ${key} = any($1::text[]) ${suffix(key)}`,
-            [arrayText(keys)],
-          );
+  const byKeys =
+    (statement: (table: string, key: string, columns: string) => string, all = "*"): ReadRows =>
+    async (table, key, keys, columns = all) =>
+      keys.length === 0 ? [] : runner.unsafe(statement(table, key, columns), [arrayText(keys)]);
   return {
     ...readerOn(runner),
     run: async (sql, params = []) =>
       Number((await runner.unsafe(numberParameters(sql), params)).count ?? 0),
     insertMany: (table, columns, rows) => runMany(insertStatement(table, columns), columns, rows),
     updateMany: (table, columns, rows) => runMany(updateStatement(table, columns), columns, rows),
-    deleteMany: async (table, key, keys) => {
-      if (keys.length > 0)
-        await runner.unsafe(`delete from ${table} where ${key} = any($1::text[])`, [
-          arrayText(keys),
-        ]);
-    },
-    lockMany: selectMany((key) => `order by ${key} for update`),
-    readMany: selectMany(() => ""),
+    deleteMany: byKeys(
+      (table, key, columns) =>
+        `delete from ${table} where ${key} = any($1::text[])${columns && ` returning ${columns}`}`,
+      "",
+    ),
+    lockMany: byKeys(
+      (table, key, columns) =>
+        `select ${columns} from ${table} where ${key} = any($1::text[]) order by ${key} for update`,
+    ),
+    // PostgreSQL may plan `= any` without the keys: on a small table, that compares each row with each key.
+    readMany: byKeys(
+      (table, key, columns) =>
+        `select ${columns} from ${table} where ${key} in (select unnest($1::text[]))`,
+    ),
   };
 }
 
@@ -289,22 +288,6 @@ const updateStatement = cachePerColumns((table, columns) => {
 function unnest(columns: readonly Column[]): string {
   return `unnest(${columns.map((column, index) => `$${index + 1}::${column.slice(column.lastIndexOf(":") + 1)}[]`).join(", ")})`;
 }
-
-/** PostgreSQL's array literal. Every text is quoted, so that no value can end it. */
-function arrayText(values: Values): string {
-  let literal = "";
-  for (const value of values) literal += `,${elementText(value)}`;
-  return `{${literal.slice(1)}}`;
-}
-
-function elementText(value: Value): string {
-  if (value === null) return "NULL";
-  if (value instanceof Uint8Array) return `"\\\\x${Buffer.from(value).toString("hex")}"`;
-  if (typeof value !== "string") return String(value);
-  return NEEDS_ESCAPE.test(value) ? `"${value.replaceAll(/["\\]/g, "\\$&")}"` : `"${value}"`;
-}
-
-const NEEDS_ESCAPE = /["\\]/;
 
 const numberedSqlCache = new Map<string, string>();
 

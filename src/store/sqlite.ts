@@ -313,12 +313,12 @@ function transactionOn(database: Database, guard: Guard): Tx {
     insertMany: (table, columns, rows) => runMany(insertStatement(table, columns), rows),
     updateMany: (table, columns, rows) =>
       runMany(updateStatement(table, columns), rows.map(moveKeyLast)),
-    deleteMany: async (table, key, keys) =>
-      guard(
-        () =>
-          void database
-            .query(`delete from ${table} where ${keyCondition(key, keys)}`)
-            .run(keysParameter(keys)),
+    deleteMany: async (table, key, keys, columns) =>
+      guard(() =>
+        prepared(
+          database,
+          `delete from ${table} where ${keyCondition(key, keys)}${columns === undefined ? "" : ` returning ${columns}`}`,
+        ).all(keysParameter(keys)),
       ),
     lockMany: selectMany,
     readMany: selectMany,

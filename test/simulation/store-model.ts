@@ -341,7 +341,7 @@ function transactionOn(session: Session, engine: StoreEngine, guarded: Guarded):
     },
     deleteMany: async (table, key, keys) => {
       const sql = `delete from ${table} where ${key} in (select value from json_each(?))`;
-      if (keys.length > 0) await write(sql, [JSON.stringify(keys)]);
+      return keys.length > 0 ? write(sql, [JSON.stringify(keys)]) : [];
     },
     lockMany: (table, key, keys) => {
       const seen = {};

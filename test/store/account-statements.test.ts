@@ -13,7 +13,6 @@ const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
     "a batch of several accounts; the ids of keys and holds are unique",
   "src/ledger/commit/lock-rows.ts hold by id": "a batch of several accounts",
   "src/ledger/commit/lock-rows.ts swept_hold by id": "a batch of several accounts",
-  "src/ledger/commit/batch.ts hold by id": "a batch of several accounts",
   "src/ledger/commit/batch.ts swept_hold by id": "a batch of several accounts",
   "src/ledger/commit/hold-buffer.ts spender by key_id": "only on SQLite",
   "src/ledger/rows.ts spender by KEY_SPEND_COLUMNS": "a batch of several accounts",
@@ -40,7 +39,7 @@ const TEXT = /`[^`]*`|"[^"\n]*"/g;
 const STATEMENT = new RegExp(`\\b(?:from|join|update|into)\\s+(${TABLES})\\b`);
 /** Bulk statements: the table, and the key or the constant with the columns, whose first one is the key. */
 const BULK = new RegExp(
-  `\\b(?:lockMany|readMany|deleteMany|updateMany|lockByKey)\\(\\s*"(${TABLES})",\\s*"?(\\w+)`,
+  `\\b(?:lockMany|readMany|deleteMany|updateMany|lockByKey|deleteByKey)\\(\\s*"(${TABLES})",\\s*"?(\\w+)`,
   "g",
 );
 

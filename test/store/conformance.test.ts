@@ -131,6 +131,14 @@ describeEachStore((kind, open) => {
       expect(await ids()).toEqual([]);
     });
 
+    test("each unusual text is stored unchanged by a bulk insert of its own", async () => {
+      for (const [index, body] of [...UNUSUAL_TEXTS, JSON.stringify(UNUSUAL_TEXTS)].entries()) {
+        await store.db.write((tx) => tx.insertMany("thing", COLUMNS, [[`${index}`, body, 7]]));
+        const row = await store.db.get("select body from thing where id = ?", [`${index}`]);
+        expect(row?.["body"]).toBe(body);
+      }
+    });
+
     test("a lone surrogate is stored as the replacement character", async () => {
       await store.db.write((tx) => tx.insertMany("thing", COLUMNS, [["a", "x\ud800y", null]]));
       expect((await store.db.get("select body from thing"))?.["body"]).toBe("x\ufffdy");
@@ -256,6 +264,18 @@ describeEachStore((kind, open) => {
       await insert("c", "a", "b");
       const rows = await store.db.write((tx) => tx.lockMany("thing", "id", ["a", "b", "c", "z"]));
       expect(rows.map((row) => row["id"])).toEqual(["a", "b", "c"]);
+    });
+
+    test("deleteMany returns the columns of the rows that it deleted", async () => {
+      await insert("a", "b", "c");
+      const [some, none] = await store.db.write(async (tx) => [
+        await tx.deleteMany("thing", "id", ["c", "z", "a"], "id, n"),
+        await tx.deleteMany("thing", "id", ["a"], "id, n"),
+      ]);
+      const rows = some.map((row) => `${text(row, "id")}=${integer(row, "n")}`);
+      expect(rows.toSorted()).toEqual(["a=0", "c=0"]);
+      expect(none).toEqual([]);
+      expect(await ids()).toEqual(["b"]);
     });
 
     test("a transaction that throws is rolled back", async () => {

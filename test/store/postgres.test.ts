@@ -244,6 +244,26 @@ describe("the store on PostgreSQL", () => {
     await other.close();
   });
 
+  test("reads by keys without comparing each row with each key", async () => {
+    const plan = await db.write(async (tx) => {
+      await tx.run("create table small (id text primary key)");
+      await tx.insertMany(
+        "small",
+        ["id:text"],
+        KEYS.map((key) => [key]),
+      );
+      await tx.run("analyze small");
+      await tx.readMany("small", "id", KEYS);
+      const [prepared] = await tx.all(
+        "select statement from pg_prepared_statements where statement like 'select * from small %'",
+      );
+      const lines = await tx.all(`explain (generic_plan) ${String(prepared?.["statement"])}`);
+      return lines.map((line) => line["QUERY PLAN"]).join("\n");
+    });
+    expect(plan).toMatch("Scan on small");
+    expect(plan).not.toMatch(/Filter:.*ANY/);
+  });
+
   test("limits the time that a process can freeze inside a transaction", async () => {
     const row = await db.write((tx) => tx.get("show idle_in_transaction_session_timeout"));
     expect(row?.["idle_in_transaction_session_timeout"]).toBe("30s");

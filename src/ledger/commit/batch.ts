@@ -59,6 +59,7 @@ export interface BatchContext<UsageRecord> {
 
 interface PendingWrites<UsageRecord> {
   readonly newHolds: Map<string, NewHold>;
+  /** Of holds that were in their table. */
   readonly deletedHolds: string[];
   readonly settledBuffered: string[];
   readonly deletedSweptHolds: string[];
@@ -238,7 +239,7 @@ async function writeAll<UsageRecord>(
   context: BatchContext<UsageRecord>,
   buffersHolds: boolean,
 ): Promise<void> {
-  const work: Promise<void>[] = [];
+  const work: Promise<unknown>[] = [];
   if (writes.touchedWallets.size > 0)
     work.push(
       updateWallets(tx, writes.touchedWallets),
@@ -246,7 +247,6 @@ async function writeAll<UsageRecord>(
     );
   if (writes.newHolds.size > 0 && !buffersHolds)
     work.push(insertHolds(tx, [...writes.newHolds.values()]));
-  if (writes.deletedHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.deletedHolds));
   if (writes.deletedSweptHolds.length > 0)
     work.push(tx.deleteMany("swept_hold", "id", writes.deletedSweptHolds));
   const { records, recordCharges, chargedCalls } = writes;

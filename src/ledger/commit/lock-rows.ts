@@ -1,5 +1,5 @@
-// Locks and reads the rows of a batch. Wallets first, then spenders, then holds, each in key order: this lock order
-// prevents deadlocks between batches.
+// Locks and reads the rows of a batch. Wallets first, then spenders, each in key order: this lock order prevents deadlocks
+// between batches. Holds change only under the lock of their wallet, so those that the batch settles are deleted at once.
 
 import { type ReadRows, type Row, text, type Tx } from "../../store/db.ts";
 import { balanceThresholdsOf } from "../balance-thresholds.ts";
@@ -8,6 +8,7 @@ import {
   type BufferedKeySpend,
   type BufferedWallet,
   KEY_RULES_COLUMNS,
+  KEY_SPEND_NAMES,
   OPEN_HOLD_COLUMNS,
   toKeyRules,
   toOpenHold,
@@ -39,7 +40,8 @@ export async function lockRows(
 ): Promise<LockedRows> {
   const accountIds = new Set<string>();
   const keyIds = new Set<string>();
-  const holdIds: string[] = [];
+  const settledIds: string[] = [];
+  const heldIds: string[] = [];
   const holds = new Map<string, OpenHold>();
   for (const { kind, request } of operations) {
     const { id, accountId, keyId } = request;
@@ -47,23 +49,25 @@ export async function lockRows(
     keyIds.add(keyId);
     const buffered = buffer?.holds.get(id);
     if (buffered !== undefined) holds.set(id, buffered.hold);
-    else if (buffer === undefined || kind === "settle" || buffer.flushed.has(id)) holdIds.push(id);
+    else if (kind === "settle") settledIds.push(id);
+    else if (buffer === undefined || buffer.flushed.has(id)) heldIds.push(id);
   }
   const rowCache = buffer?.rowCache;
-  const lockByKey: ReadRows = (table, key, ids, columns) =>
-    ids.length === 0 ? NO_ROWS : tx.lockMany(table, key, ids, columns);
-  const uncachedKeys = uncachedIds(keyIds, rowCache?.keys);
+  const [lockByKey, deleteByKey, readByKey] = [
+    skipEmpty(tx.lockMany),
+    skipEmpty(tx.deleteMany),
+    skipEmpty(tx.readMany),
+  ];
   // PostgreSQL runs these one after the other on one connection; pipelined, they cost one round trip.
-  const [wallets, keySpends, open, swept, keys] = await Promise.all([
+  const [wallets, keySpends, settled, held, swept, keys] = await Promise.all([
     lockByKey("wallet", "account_id", uncachedIds(accountIds, rowCache?.wallets)),
-    lockByKey("spender", "key_id", uncachedIds(keyIds, rowCache?.keySpends)),
-    lockByKey("hold", "id", holdIds, OPEN_HOLD_COLUMNS),
-    lockByKey("swept_hold", "id", holdIds, OPEN_HOLD_COLUMNS),
-    uncachedKeys.length === 0
-      ? NO_ROWS
-      : tx.readMany("api_key", "id", uncachedKeys, KEY_RULES_COLUMNS),
+    lockByKey("spender", "key_id", uncachedIds(keyIds, rowCache?.keySpends), KEY_SPEND_NAMES),
+    deleteByKey("hold", "id", settledIds, OPEN_HOLD_COLUMNS),
+    lockByKey("hold", "id", heldIds, OPEN_HOLD_COLUMNS),
+    lockByKey("swept_hold", "id", [...settledIds, ...heldIds], OPEN_HOLD_COLUMNS),
+    readByKey("api_key", "id", uncachedIds(keyIds, rowCache?.keys), KEY_RULES_COLUMNS),
   ]);
-  for (const row of open) holds.set(text(row, "id"), toOpenHold(row));
+  for (const row of [...settled, ...held]) holds.set(text(row, "id"), toOpenHold(row));
   return {
     wallets: mergeWithCache(accountIds, rowCache?.wallets, wallets, (row) => {
       const id = text(row, "account_id");
@@ -87,6 +91,11 @@ export async function lockRows(
 }
 
 const NO_ROWS: Promise<readonly Row[]> = Promise.resolve([]);
+
+function skipEmpty(bulk: ReadRows): ReadRows {
+  return (table, key, ids, columns) =>
+    ids.length === 0 ? NO_ROWS : bulk(table, key, ids, columns);
+}
 
 function uncachedIds(
   ids: ReadonlySet<string>,
