@@ -80,8 +80,10 @@ export const CHECKS: readonly Check[] = [
   },
   {
     problem: "a ledger account belongs neither to a wallet nor to the system",
+    // The casts give the column a type: without one, SQLite builds no index for the join.
     sql: `with ${SUMS_CTE}, buckets as (
-        select account_id || ':promo' as account from wallet union all select account_id || ':paid' as account from wallet
+        select cast(account_id || ':promo' as text) as account from wallet
+        union all select cast(account_id || ':paid' as text) from wallet
       )
       select sums.account, cast(sums.total as text) as total
       from sums left join buckets on buckets.account = sums.account

@@ -18,10 +18,8 @@ import {
 import { type Check, CHECKS } from "./ledger-checks.ts";
 
 const PROBLEMS_MAX = 100;
-/** SQLite joins the sums of a check row by row, so the time grows with the square of the accounts in one statement. */
-const ACCOUNTS_PER_RANGE = 100;
-/** On PostgreSQL after a checkpoint: its joins by hash prefer larger ranges. */
-const ACCOUNTS_PER_LATER_RANGE = 2_000;
+/** Bounds the memory of a statement. Each one reads the records that are in no segment yet, so small ranges take longer. */
+const ACCOUNTS_PER_RANGE = 2_000;
 /** Both stores sort what fits into this in memory, and the rest on disk at a fraction of the speed. */
 const SORT_MEMORY_MIB = 256;
 
@@ -154,8 +152,8 @@ async function enlargeSortMemory(reader: Reader): Promise<void> {
 }
 
 async function* rangesOf(reader: Reader, position?: string): AsyncGenerator<AccountRange> {
-  if (reader.kind === "sqlite") yield* accountRanges(reader, ACCOUNTS_PER_RANGE);
-  else if (position !== undefined) yield* accountRanges(reader, ACCOUNTS_PER_LATER_RANGE);
+  if (reader.kind === "sqlite" || position !== undefined)
+    yield* accountRanges(reader, ACCOUNTS_PER_RANGE);
   // PostgreSQL joins by hash and needs no ranges.
   else yield ALL_ACCOUNTS;
 }
