@@ -37,8 +37,8 @@ const IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000;
 /** Short, because the waiting transaction holds locks and a connection itself. */
 const LOCK_TIMEOUT_MS = 2_000;
 // A database, a role or the server may have `synchronous_commit=off`, which acknowledges charges that a crash loses.
-const beginWrite = (lockTimeoutMs: number): string =>
-  `begin; set local synchronous_commit = on; set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS}; set local lock_timeout = ${lockTimeoutMs}`;
+const SET_FOR_WRITE = `select set_config('synchronous_commit', 'on', true), set_config('lock_timeout', $1, true),
+  set_config('idle_in_transaction_session_timeout', '${IDLE_IN_TRANSACTION_TIMEOUT_MS}', true)`;
 const DISABLE_LOCK_TIMEOUT = "set local lock_timeout = 0";
 const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialization failure and deadlock: PostgreSQL guarantees that nothing was changed. */
@@ -77,7 +77,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
   const { usesPreparedStatements = target.usesPreparedStatements, poolSize = DEFAULT_POOL_SIZE } =
     options;
   const source = createPoolSource({ ...target, usesPreparedStatements, poolSize }, stallCheckMs);
-  const begin = beginWrite(lockTimeoutMs);
+  const beginWrite = createBeginWrite(usesPreparedStatements, lockTimeoutMs);
   const onPool = <T>(work: (pool: Pool) => Promise<T>): Promise<T> =>
     withRetry(async () => {
       const pool = await source.current();
@@ -94,10 +94,10 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
       unsafe: (sql, params) => onPool(({ client }) => send(client, sql, params)),
     }),
     write: (work) =>
-      onPool((pool) => inTransaction(pool, begin, (runner) => work(transactionOn(runner)))),
+      onPool((pool) => inTransaction(pool, beginWrite, (runner) => work(transactionOn(runner)))),
     snapshot: (work) =>
       onPool((pool) =>
-        inTransaction(withoutStallCheck(pool), BEGIN_SNAPSHOT, (runner) => work(readerOn(runner))),
+        inTransaction(withoutStallCheck(pool), beginSnapshot, (runner) => work(readerOn(runner))),
       ),
     backup: async () => {
       throw new Error(
@@ -154,10 +154,33 @@ function send(connection: Bun.SQL, sql: string, params?: Values): Promise<Rows> 
   });
 }
 
-// `begin` is pipelined with the first statement, which saves a round trip in every transaction.
+type Begin = (connection: Bun.SQL) => Promise<unknown>;
+
+const beginSnapshot: Begin = (connection) => send(connection, BEGIN_SNAPSHOT);
+
+/** Bun pipelines only prepared statements; without parameters, it prepares only templates. */
+function createBeginWrite(usesPreparedStatements: boolean, lockTimeoutMs: number): Begin {
+  if (!usesPreparedStatements)
+    return (connection) =>
+      send(connection, `begin; ${SET_FOR_WRITE.replace("$1", `'${lockTimeoutMs}'`)}`);
+  const settings = [String(lockTimeoutMs)];
+  return (connection) =>
+    Promise.all([sendBegin(connection), send(connection, SET_FOR_WRITE, settings)]);
+}
+
+async function sendBegin(connection: Bun.SQL): Promise<void> {
+  try {
+    const { command } = await connection`begin`.execute();
+    if (command !== "BEGIN") throw new Error(`the server replied ${String(command)} to a begin`);
+  } catch (error) {
+    throw tagError(error);
+  }
+}
+
+// `begin` is pipelined with the first statements, which saves a round trip in every transaction.
 async function inTransaction<T>(
   pool: Pool,
-  begin: string,
+  begin: Begin,
   work: (runner: Runner) => Promise<T>,
 ): Promise<T> {
   const connection = await trackInFlight(pool, reserveConnection(pool.client));
@@ -176,7 +199,7 @@ async function inTransaction<T>(
     },
   };
   try {
-    const beginning = trackInFlight(pool, send(connection, begin)).catch(fail);
+    const beginning = trackInFlight(pool, begin(connection)).catch(fail);
     const [result] = await Promise.all([(async () => work(runner))(), beginning]);
     if (failure !== undefined) throw failure.cause;
     failure = { cause: new Error("the transaction is over") };

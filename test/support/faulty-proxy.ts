@@ -10,6 +10,8 @@ export interface FaultyProxy {
   readonly silence: () => void;
   /** Delays everything that the client sends by this time. */
   readonly delay: (ms: number) => void;
+  /** How often the client has sent something after a reply. */
+  readonly roundTrips: () => number;
   /** Closes all connections and stops listening. */
   readonly stop: () => void;
   /** Listens again on the same port. */
@@ -28,6 +30,8 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
   let silencedUpTo = 0;
   let openedConnections = 0;
   let delayMs = 0;
+  let roundTrips = 0;
+  let isReplying = true;
   const server = createServer((client) => {
     const upstream = connect(port, target.hostname);
     let dropsReplies = false;
@@ -54,6 +58,8 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
     }
     client.on("data", (chunk: Buffer) => {
       if (number <= silencedUpTo) return;
+      if (isReplying) roundTrips += 1;
+      isReplying = false;
       if (pendingCut === undefined || !chunk.includes(COMMIT)) {
         if (delayMs === 0 && delayedChunks === 0) upstream.write(chunk);
         else sendDelayed(chunk);
@@ -70,6 +76,7 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
       }, REPLY_MS);
     });
     upstream.on("data", (chunk: Buffer) => {
+      isReplying = true;
       if (!dropsReplies && number > silencedUpTo) client.write(chunk);
     });
   });
@@ -88,6 +95,7 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
     delay: (ms) => {
       delayMs = ms;
     },
+    roundTrips: () => roundTrips,
     stop: () => {
       for (const socket of sockets) socket.destroy();
       server.close();

@@ -1,8 +1,11 @@
 // The statements of a batch: one for each table and kind of access, whatever the number of its calls and accounts.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { deposit } from "../../../src/ledger/ledger.ts";
+import { deposit, type Ledger } from "../../../src/ledger/ledger.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
+import { openPostgres } from "../../../src/store/postgres.ts";
+import type { UsageRecord } from "../../../src/usage/usage.ts";
+import { startFaultyProxy } from "../../support/faulty-proxy.ts";
 import { openStore, type TestStore } from "../../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../fixtures.ts";
 
@@ -44,18 +47,40 @@ function recorded(db: Db, statements: string[]): Db {
   return { ...db, write: (work) => db.write((tx) => work(wrap(tx))) };
 }
 
-test("a batch runs one statement for each table and kind of access", async () => {
-  const statements: string[] = [];
-  const ledger = await startLedger(store.db, "p", NOW, { db: recorded(store.db, statements) });
-  const calls = ACCOUNTS.map((accountId) => ({
-    id: `${accountId}.call`,
+interface Call {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly now: number;
+}
+
+function callsOf(name: string): readonly Call[] {
+  return ACCOUNTS.map((accountId) => ({
+    id: `${accountId}.${name}`,
     accountId,
     keyId: `${accountId}.k`,
     now: NOW,
   }));
-  await Promise.all(
-    calls.map((call) => ledger.hold({ ...call, amount: 9n, expiresAt: NOW + 1_000 })),
-  );
+}
+
+async function hold(ledger: Ledger<UsageRecord>, calls: readonly Call[]): Promise<void> {
+  const requests = calls.map((call) => ({ ...call, amount: 9n, expiresAt: NOW + 1_000 }));
+  await Promise.all(requests.map(ledger.hold));
+}
+
+async function settle(ledger: Ledger<UsageRecord>, calls: readonly Call[]): Promise<void> {
+  const requests = calls.map((call) => {
+    const record = usageRecord({ ...call, cost: 5n, createdAt: NOW });
+    return { ...call, cost: 5n, record };
+  });
+  await Promise.all(requests.map(ledger.settle));
+}
+
+test("a batch runs one statement for each table and kind of access", async () => {
+  const statements: string[] = [];
+  const ledger = await startLedger(store.db, "p", NOW, { db: recorded(store.db, statements) });
+  const calls = callsOf("call");
+  await hold(ledger, calls);
   expect(statements.splice(0)).toEqual([
     "lock wallet",
     "lock spender",
@@ -66,12 +91,7 @@ test("a batch runs one statement for each table and kind of access", async () =>
     "update spender",
     "insert hold",
   ]);
-  await Promise.all(
-    calls.map((call) => {
-      const record = usageRecord({ ...call, cost: 5n, createdAt: NOW });
-      return ledger.settle({ ...call, cost: 5n, record });
-    }),
-  );
+  await settle(ledger, calls);
   expect(statements).toEqual([
     "lock wallet",
     "lock spender",
@@ -83,4 +103,22 @@ test("a batch runs one statement for each table and kind of access", async () =>
     "insert usage_record",
     "insert usage_pending",
   ]);
+});
+
+test("a batch takes three round trips: locks, writes, commit", async () => {
+  const proxy = await startFaultyProxy(store.location.address);
+  const db = openPostgres(proxy.url, { poolSize: 1 });
+  const ledger = await startLedger(store.db, "proxied", NOW, { db });
+  // The first statements of a connection are prepared.
+  await hold(ledger, callsOf("first"));
+  await settle(ledger, callsOf("first"));
+  // Longer than it takes the client to send all statements of a trip.
+  proxy.delay(50);
+  for (const operation of [hold, settle]) {
+    const before = proxy.roundTrips();
+    await operation(ledger, callsOf("second"));
+    expect(proxy.roundTrips() - before).toBe(3);
+  }
+  await db.close();
+  proxy.stop();
 });
