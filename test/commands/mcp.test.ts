@@ -19,7 +19,7 @@ import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { textAt, valueAt } from "../spec/api-client.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
-import { LAUNCHER } from "../support/program.ts";
+import { PROGRAM } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 
 // Each client starts a process.
@@ -39,8 +39,8 @@ afterEach(() => rmSync(home, { recursive: true, force: true }));
 
 function serverParameters(url: string, env: Record<string, string> = {}) {
   return {
-    command: "node",
-    args: [LAUNCHER, "mcp", "--url", url],
+    command: process.execPath,
+    args: [...PROGRAM, "mcp", "--url", url],
     cwd: home,
     env: { PATH: process.env["PATH"] ?? "", HOME: home, ...env },
     stderr: "ignore" as const,

@@ -11,7 +11,7 @@ import { bytesOrNull, type Db, type Values } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
 import { startGateway } from "../support/gateway.ts";
-import { LAUNCHER } from "../support/program.ts";
+import { PROGRAM } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
@@ -279,7 +279,7 @@ async function killDuringCopy(
   target: string,
   settings: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const child = spawn("node", [LAUNCHER, "move", "--to", target], {
+  const child = spawn(process.execPath, [...PROGRAM, "move", "--to", target], {
     env: { PATH: process.env["PATH"] ?? "", ...settings },
     stdio: ["ignore", "pipe", "inherit"],
     detached: true,

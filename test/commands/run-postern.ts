@@ -1,10 +1,10 @@
-// Runs the `postern` command by the launcher, in a temporary folder, with only the given settings.
+// Runs the `postern` command in a temporary folder, with only the given settings.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { LAUNCHER } from "../support/program.ts";
+import { PROGRAM } from "../support/program.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 
@@ -32,7 +32,7 @@ export function stopAll(): void {
   for (const child of running) killAll(child);
 }
 
-// The launcher and the program under it are one process group.
+// A gateway and its workers are one process group.
 function killAll({ pid }: ChildProcess): void {
   if (pid !== undefined) process.kill(-pid, "SIGKILL");
 }
@@ -91,7 +91,7 @@ function startProcess(args: readonly string[], settings: Settings, cwd: string) 
     POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
     ...settings,
   };
-  const child = spawn("node", [LAUNCHER, ...args], {
+  const child = spawn(process.execPath, [...PROGRAM, ...args], {
     cwd,
     env,
     stdio: ["ignore", "pipe", "pipe"],
