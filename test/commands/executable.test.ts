@@ -1,4 +1,4 @@
-// `npm run build`: a single executable without dependencies.
+// `npm run build`: a single executable without dependencies, as the Dockerfile builds it.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawn, spawnSync } from "node:child_process";
@@ -8,21 +8,23 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { z } from "zod";
 import packageJson from "../../package.json" with { type: "json" };
+import { runBuildStage } from "../deploy/build-stage.ts";
 import { skipUnless } from "../support/skip.ts";
 import { listeningUrl } from "./run-postern.ts";
 
 const ROOT = path.resolve(import.meta.dir, "../..");
 const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-executable-"));
-const executable = path.join(tempFolder, "postern");
+const dist = path.join(tempFolder, "dist");
+const executable = path.join(dist, "postern");
 const empty = path.join(tempFolder, "empty");
 
 beforeAll(() => {
+  runBuildStage(tempFolder);
   mkdirSync(empty);
-  build("--out", tempFolder);
-});
-afterAll(() => rmSync(tempFolder, { recursive: true, force: true }));
+}, 180_000);
+afterAll(() => rmSync(tempFolder, { recursive: true, force: true }), 60_000);
 
-describe("the executable", () => {
+describe("the executable that the first stage of the Dockerfile builds", () => {
   test("prints version and help without other files", () => {
     const run = (flag: string) =>
       spawnSync(executable, [flag], { cwd: empty, env: {}, encoding: "utf8" });
@@ -52,7 +54,7 @@ describe("the executable", () => {
     }
     for (const section of stdout.split("-".repeat(80)))
       expect(section).toMatch(/Permission is hereby granted|Apache License|Permission to use|Bun /);
-    expect(readFileSync(path.join(tempFolder, "THIRD-PARTY-LICENSES.txt"), "utf8")).toBe(
+    expect(readFileSync(path.join(dist, "THIRD-PARTY-LICENSES.txt"), "utf8")).toBe(
       stdout.slice(0, -1),
     );
   });
@@ -98,7 +100,9 @@ describe("npm run build -- --all", () => {
     "builds an executable per platform with checksums and an SBOM",
     () => {
       const folder = path.join(tempFolder, "release");
-      build("--all", "--out", folder);
+      const script = path.join(ROOT, "bin", "build.js");
+      const built = spawnSync("node", [script, "--all", "--out", folder], { encoding: "utf8" });
+      expect([built.status, built.stderr]).toEqual([0, ""]);
       const lines = readFileSync(path.join(folder, "SHA256SUMS"), "utf8").trim().split("\n");
       expect(lines.map((line) => line.split("  ")[1])).toEqual([
         "postern-linux-x64",
@@ -149,10 +153,4 @@ function bundledPackages(): readonly string[] {
     [...file.matchAll(/^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//g)].map(([, folder = ""]) => folder),
   );
   return [...new Set(folders)];
-}
-
-function build(...args: readonly string[]): void {
-  const script = path.join(ROOT, "bin", "build.js");
-  const { status, stderr } = spawnSync("node", [script, ...args], { encoding: "utf8" });
-  if (status !== 0) throw new Error(stderr);
 }

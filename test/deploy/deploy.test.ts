@@ -1,9 +1,8 @@
 // The files in deploy/, the Dockerfile and the workflows: parsed, and compared with the program's settings, metrics and commands.
 
-import { afterAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import path from "node:path";
 import { parse, parseAllDocuments } from "yaml";
 import { z } from "zod";
@@ -16,10 +15,8 @@ import { usageRecord } from "../ledger/fixtures.ts";
 import { skipUnless } from "../support/skip.ts";
 import { defaultRoutes } from "../support/source/generated-docs.ts";
 import { filesUnder, readText, ROOT } from "../support/source/source-files.ts";
+import { dockerfile } from "./build-stage.ts";
 import { ALL_OPTIONS } from "./chart-options.ts";
-
-const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-deploy-"));
-afterAll(() => rmSync(tempFolder, { recursive: true, force: true }), 60_000);
 
 const StringRecord = z.record(z.string(), z.string());
 
@@ -138,32 +135,12 @@ const Alerts = z.object({
 });
 
 describe("the Dockerfile", () => {
-  const lines = readText("Dockerfile").replaceAll("\\\n", " ").split("\n");
-  const buildStage = lines.slice(
-    lines.findIndex((line) => line.startsWith("FROM ${NODE_IMAGE}")),
-    lines.findIndex((line) => line.startsWith("FROM ${RUNTIME_IMAGE}")),
-  );
-
-  test("builds an executable in its first stage", () => {
-    const stage = path.join(tempFolder, "build");
-    for (const line of buildStage) {
-      const [instruction, ...words] = line.split(" ");
-      if (instruction === "COPY")
-        for (const source of words.slice(0, -1)) copyInto(stage, source, words.at(-1) ?? "");
-      if (instruction === "RUN") runIn(stage, words.join(" "));
-    }
-    const { stdout } = spawnSync(path.join(stage, "dist", "postern"), ["--version"], {
-      encoding: "utf8",
-    });
-    expect(stdout).toBe(`${packageJson.version}\n`);
-  }, 180_000);
-
   test("sets settings that exist, and a command as its health check", () => {
-    const environment = lines.find((line) => line.startsWith("ENV ")) ?? "";
+    const environment = dockerfile.find((line) => line.startsWith("ENV ")) ?? "";
     for (const [, name = ""] of environment.matchAll(/ (POSTERN_\w+)=/g))
       expect(Object.keys(SETTINGS)).toContain(name);
     const [, command = ""] =
-      /HEALTHCHECK .*CMD \["postern", "(\w+)"\]/.exec(lines.join("\n")) ?? [];
+      /HEALTHCHECK .*CMD \["postern", "(\w+)"\]/.exec(dockerfile.join("\n")) ?? [];
     expect(Object.keys(COMMANDS)).toContain(command);
   });
 
@@ -179,27 +156,6 @@ describe("the Dockerfile", () => {
     });
   });
 });
-
-function runIn(stage: string, command: string): void {
-  const { PATH = "", HOME = "" } = process.env;
-  const { status, stderr } = spawnSync("sh", ["-c", command], {
-    cwd: stage,
-    env: { PATH, HOME, npm_config_prefer_offline: "true" },
-    encoding: "utf8",
-  });
-  expect([command, status, status === 0 ? "" : stderr]).toEqual([command, 0, ""]);
-}
-
-/** What .dockerignore lets through, as in `COPY`. */
-const buildContext = readText(".dockerignore")
-  .split("\n")
-  .flatMap((line) => (line.startsWith("!") ? [line.slice(1)] : []));
-
-function copyInto(stage: string, source: string, target: string): void {
-  expect(buildContext).toContain(source);
-  const to = target === "./" ? path.join(stage, source) : path.join(stage, target);
-  cpSync(path.join(ROOT, source), to, { recursive: true });
-}
 
 const helm = spawnSync("helm", ["version", "--short"]);
 const skipHelm = skipUnless(
