@@ -197,7 +197,7 @@ describe("URLs in requests to Bedrock", () => {
     const photos = Array.from({ length: 6 }, (_, index) => urlImage(`/photo${index}.png`));
     const { status, text } = await callApi(harness, "chat", chatBody(...photos));
     expect(status).toBe(413);
-    expect(text).toContain("at most 20 MB together");
+    expect(text).toContain("at most 20 MB of files");
     const metrics = await (await fetch(`${harness.gateway.url}/metrics`)).text();
     expect(metrics).toContain("postern_request_body_bytes 0\n");
   });
