@@ -124,8 +124,9 @@ export function takeIfComplete(stream: BodyStream, maxBytes: number): Uint8Array
   return bytes;
 }
 
-/** Abandons a pending nextChunk(); the chunk is kept for the next reader. */
+/** Rejects a pending nextChunk(); the chunk is kept for the next reader. */
 export function cancelRead(stream: BodyStream): void {
+  stream.pendingRead?.reject(new Error("the read was canceled"));
   stream.pendingRead = undefined;
 }
 

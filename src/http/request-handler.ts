@@ -141,17 +141,11 @@ interface HandlerContext {
 }
 
 async function handleRequest(handler: HandlerContext, context: RequestContext): Promise<Response> {
-  const { deps, match } = handler;
+  const { deps } = handler;
   const { request, path } = context;
   validateTarget(request, path, context.query);
   if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflightResponse(request);
-  const unsupported = (one: string): Fault | undefined => deps.unsupportedEndpointFault?.(one);
-  const found = requireRoute(
-    request,
-    match(request.method, path),
-    () => unsupported(path),
-    () => notFoundFault(request.method, path, { routes: deps.routes, match, unsupported }),
-  );
+  const found = requireRoute(handler, context);
   const { route } = found;
   context.route = route;
   if (deps.isDraining() && route.tag !== "Operations")
@@ -206,15 +200,17 @@ function receiveBody(
     return receiveAdmittedBody(handler, context, route, caller);
   deps.openCalls?.rejectIfFull(keyId);
   const admission = deps.overload?.admit(caller.accountId);
-  const receive = (signal?: AbortSignal): Promise<Uint8Array> => {
+  if (admission === undefined) {
     context.isAdmitted = true;
-    if (signal?.aborted === true) throw clientLeftFault();
     return receiveAdmittedBody(handler, context, route, caller);
-  };
-  if (admission === undefined) return receive();
+  }
   // Read before the wait: a signal that is created after the client has disconnected may never abort.
   const { signal } = context.request;
-  return admission.then(() => receive(signal));
+  return admission.then(() => {
+    context.isAdmitted = true;
+    if (signal.aborted) throw clientLeftFault();
+    return receiveAdmittedBody(handler, context, route, caller);
+  });
 }
 
 /** This error is never sent, because the client has disconnected. */
@@ -261,15 +257,16 @@ function bodyQuotaCaller(
 }
 
 function requireRoute(
-  request: Request,
-  found: RouteMatch,
-  unsupportedEndpointFault: () => Fault | undefined,
-  unknownPathFault: () => Fault,
+  { deps, match }: HandlerContext,
+  { request, path }: RequestContext,
 ): RouteMatch & { kind: "route" } {
+  const found = match(request.method, path);
   if (found.kind === "route") return found;
-  const fault = unsupportedEndpointFault();
+  const unsupported = (one: string): Fault | undefined => deps.unsupportedEndpointFault?.(one);
+  const fault = unsupported(path);
   if (fault !== undefined) throw fault;
-  if (found.kind === "none") throw unknownPathFault();
+  if (found.kind === "none")
+    throw notFoundFault(request.method, path, { routes: deps.routes, match, unsupported });
   const allow = found.allow.join(", ");
   // Codex continues over HTTP only after this status; after any other it repeats the upgrade.
   if (request.headers.get("upgrade")?.toLowerCase() === "websocket")

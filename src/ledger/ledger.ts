@@ -135,10 +135,9 @@ function trackHolds<UsageRecord>(
   return async (operations, hasShortLockTimeout) => {
     try {
       const outcomes = await commit(operations, hasShortLockTimeout);
-      for (const [index, outcome] of outcomes.entries()) {
-        const id = operations[index]?.request.id;
-        if (outcome.status === "held" && id !== undefined) addOpen(id);
-      }
+      operations.forEach(({ request }, index) => {
+        if (outcomes[index]?.status === "held") addOpen(request.id);
+      });
       return outcomes;
     } catch (error) {
       for (const { kind, request } of operations) if (kind === "settle") addSettlement(request);

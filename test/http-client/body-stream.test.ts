@@ -220,8 +220,9 @@ describe("pipeTo", () => {
   test("keeps the chunk of an abandoned read for the next reader", async () => {
     for (const reads of ["next", "flow"]) {
       const harness = openStreamHarness();
-      void nextChunk(harness.stream);
+      const canceled = nextChunk(harness.stream);
       cancelRead(harness.stream);
+      expect(await rejectionMessage(canceled)).toBe("the read was canceled");
       harness.push("late");
       harness.end();
       const { received, handler } = createRecordingHandler();

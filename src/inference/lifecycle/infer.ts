@@ -45,7 +45,8 @@ export interface InferDeps {
 export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
   rejectIfOftenAbandoned(deps.abandonedCalls, input);
   deps.tokenCounts.rejectIfExceeded(input.caller, input.now);
-  const parsed = await parseCall(deps.parse, input);
+  const parsing = parseCall(deps.parse, input);
+  const parsed = parsing instanceof Promise ? await parsing : parsing;
   if (parsed instanceof Response) return parsed;
   const routing = routeCall(deps.route, parsed);
   const routed = routing instanceof Promise ? await routing : routing;
@@ -84,7 +85,8 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
   for (const [index, priced] of call.candidates.entries()) {
     const remaining = call.candidates.slice(index + 1);
     const isFallback = failed !== undefined;
-    const hold = await ensureHold(deps.hold, call, { priced, remaining, isFallback });
+    const holding = ensureHold(deps.hold, call, { priced, remaining, isFallback });
+    const hold = holding instanceof Promise ? await holding : holding;
     if (!hold.isPaid && !priced.candidate.credential.byok) continue;
     const fetching = fetchFiles(deps.files, call, priced.candidate, hold);
     const fileFault = fetching === undefined ? undefined : await fetching;

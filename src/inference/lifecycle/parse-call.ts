@@ -16,15 +16,26 @@ export type PrepareCall = (
   input: CallInput,
 ) => StatefulCall | undefined | Promise<StatefulCall | Response | undefined>;
 
-/** A call that continues a stored response is parsed again with all earlier turns. */
-export async function parseCall(
+/** Not async: most calls are parsed without waiting, and a promise costs CPU. */
+export function parseCall(
   { prepareCall }: ParseDeps,
   input: CallInput,
-): Promise<ParsedCall | Response> {
-  const { statefulCall: prepared } = input;
-  if (prepared !== undefined) return { input, request: prepared.request, statefulCall: prepared };
+): ParsedCall | Response | Promise<ParsedCall | Response> {
+  const { statefulCall } = input;
+  if (statefulCall !== undefined) return { input, request: statefulCall.request, statefulCall };
   const request = parseRequest(input.api, input.text);
-  const statefulCall = await prepareCall?.(request, input);
-  if (statefulCall instanceof Response) return statefulCall;
-  return { input, request: statefulCall?.request ?? request, statefulCall };
+  const prepared = prepareCall?.(request, input);
+  return prepared instanceof Promise
+    ? prepared.then((done) => toParsedCall(input, request, done))
+    : toParsedCall(input, request, prepared);
+}
+
+/** A call that continues a stored response is parsed again with all earlier turns. */
+function toParsedCall(
+  input: CallInput,
+  request: ParsedRequest,
+  prepared: StatefulCall | Response | undefined,
+): ParsedCall | Response {
+  if (prepared instanceof Response) return prepared;
+  return { input, request: prepared?.request ?? request, statefulCall: prepared };
 }

@@ -60,9 +60,9 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
     resolved.card,
     cardResolver(catalog, model.provider, at),
   );
-  const isUsageImplausible = [usage, ...(usage.additional ?? [])].some((part) =>
-    isImplausible(part, estimate),
-  );
+  const isUsageImplausible =
+    isImplausible(usage, estimate) ||
+    usage.additional?.some((part) => isImplausible(part, estimate)) === true;
   const missingPrices = resolved.exact
     ? priced.missingPrices
     : [...priced.missingPrices, `model:${usage.model ?? ""}`];

@@ -33,7 +33,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
   const { adjustments, dropped } = adaptRequest(input);
-  const allDropped = [...dropped, ...droppedStore(request, candidate.credential)];
+  const allDropped = dropped.concat(droppedStore(request, candidate.credential));
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
     wire: api,
@@ -85,13 +85,12 @@ function adaptRequest({ request, candidate, adjustments }: PlanInput): {
   const omitted = api === "embeddings" ? [] : rejectedSampling(api, json, model);
   const relaxed = api === "chat" ? relaxTools(json, model) : undefined;
   const claude = api === "messages" ? adaptClaudeSettings(json, model) : undefined;
-  const dropped = [
-    ...omitted,
-    ...history.dropped,
-    ...foreign.dropped,
-    ...(relaxed?.dropped ?? []),
-    ...(claude?.dropped ?? []),
-  ];
+  const dropped = omitted.concat(
+    history.dropped,
+    foreign.dropped,
+    relaxed?.dropped ?? [],
+    claude?.dropped ?? [],
+  );
   if (dropped.length === 0) return { adjustments, dropped };
   return {
     adjustments: {

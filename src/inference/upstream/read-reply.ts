@@ -102,17 +102,15 @@ async function readStreamStart(
     if (read !== undefined) putBack(body, read);
     return { ok: true, reply: { kind: "stream", body, headers, contentType } };
   };
-  const timedOut = Promise.withResolvers<"timed_out">();
+  let isLate = false;
   const clearDeadline = startDeadline(FIRST_EVENT_TIMEOUT_MS, () => {
+    isLate = true;
     cancelRead(body);
-    timedOut.resolve("timed_out");
   });
   let received: Uint8Array | undefined;
   try {
     for (;;) {
-      const chunk = await Promise.race([nextChunk(body), timedOut.promise]);
-      // A chunk that arrives later stays in the body stream for its next reader.
-      if (chunk === "timed_out") return started(received);
+      const chunk = await nextChunk(body);
       onFirstBytes();
       const events = chunk === undefined ? parser.end() : parser.push(chunk);
       if (chunk !== undefined)
@@ -124,7 +122,7 @@ async function readStreamStart(
         const status = streamErrorStatus(message, error);
         return providerError({ status, text: error, headers });
       }
-      if (message !== undefined || (received?.length ?? 0) > FIRST_EVENT_MAX_BYTES)
+      if (message !== undefined || isLate || (received?.length ?? 0) > FIRST_EVENT_MAX_BYTES)
         return started(received);
       if (chunk === undefined)
         return failed({
@@ -134,6 +132,8 @@ async function readStreamStart(
         });
     }
   } catch {
+    // A chunk that arrives later stays in the body stream for its next reader.
+    if (isLate) return started(received);
     cancelBodyStream(body);
     return lost("the connection was closed before the first event");
   } finally {

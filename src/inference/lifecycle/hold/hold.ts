@@ -46,8 +46,9 @@ export function ensureHold(
   const isPaid = !priced.candidate.credential.byok;
   if (call.hold !== undefined && (call.hold.isPaid || !isPaid)) return call.hold;
   const estimate = isPaid ? paidEstimate(priced, remaining) : zeroEstimate(priced);
-  const placed = placeHold(deps, call, estimate, isPaid);
-  if (!isFallback) return placed;
+  // Most holds are decided at once, and a promise costs CPU.
+  const placed = tryHold(deps, call, estimate, isPaid) ?? placeHold(deps, call, estimate, isPaid);
+  if (!isFallback || !(placed instanceof Promise)) return placed;
   return placed.catch((error: unknown) => {
     if (!(error instanceof Fault) || !isShortfall(error, call.input)) throw error;
     call.shortfall ??= error;
@@ -92,6 +93,22 @@ const OWNER_FIXABLE_OUTCOMES: ReadonlySet<string> = new Set([
   "key_limit",
 ]);
 
+/** A call's first hold, if it can be decided without waiting and is not refused. */
+function tryHold(
+  deps: HoldDeps,
+  call: OpenCall,
+  estimate: CostEstimate,
+  isPaid: boolean,
+): Hold | undefined {
+  const mustWait = estimate.amount === 0n || call.statefulCall?.onHeld !== undefined;
+  if (mustWait || call.hold !== undefined) return undefined;
+  const leaseTerm = deps.lease.term();
+  const outcome = deps.ledger.tryHoldSync(holdRequestOf(deps, call, estimate));
+  if (outcome?.status !== "held") return undefined;
+  call.hold = { amount: outcome.amount, isPaid, leaseTerm };
+  return call.hold;
+}
+
 async function placeHold(
   deps: HoldDeps,
   call: OpenCall,
@@ -102,22 +119,7 @@ async function placeHold(
   const { caller } = input;
   const isFirst = call.hold === undefined;
   if (!isFirst) await releaseHold(deps, call);
-  // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
-  const now = deps.now();
-  const holdRequest: HoldRequest = {
-    id: input.requestId,
-    accountId: caller.accountId,
-    keyId: caller.keyId,
-    amount: estimate.amount,
-    minimum: estimate.minimum,
-    now,
-    expiresAt: now + deps.lifetimeMs,
-    // A second hold is not a second call.
-    rateLimit: isFirst ? rateLimitOf(caller.policy, deps.rateLimit) : undefined,
-    openCallsMax: isFirst
-      ? lowerLimit(caller.policy?.concurrentCalls, deps.openCallsMax)
-      : undefined,
-  };
+  const holdRequest = holdRequestOf(deps, call, estimate);
   // A hold of zero does not look at the wallet, where the ledger would see the freeze.
   if (estimate.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
   const leaseTerm = deps.lease.term();
@@ -131,7 +133,31 @@ async function placeHold(
   const { isSignInDisabled } = deps;
   const isClaimed =
     OWNER_FIXABLE_OUTCOMES.has(outcome.status) && (await deps.isClaimed(caller.accountId));
+  const { now } = holdRequest;
   throw holdFault(outcome, estimate, { request, ...caller, isClaimed, isSignInDisabled, now });
+}
+
+function holdRequestOf(
+  deps: HoldDeps,
+  { input, hold }: OpenCall,
+  { amount, minimum }: CostEstimate,
+): HoldRequest {
+  const { accountId, keyId, policy } = input.caller;
+  // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
+  const now = deps.now();
+  // A second hold is not a second call.
+  const isFirst = hold === undefined;
+  return {
+    id: input.requestId,
+    accountId,
+    keyId,
+    amount,
+    minimum,
+    now,
+    expiresAt: now + deps.lifetimeMs,
+    rateLimit: isFirst ? rateLimitOf(policy, deps.rateLimit) : undefined,
+    openCallsMax: isFirst ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
+  };
 }
 
 /** Like the gateway's own rate limit: up to ten seconds' calls at once. */

@@ -16,11 +16,12 @@ export interface RespondDeps extends RespondStreamDeps {
   readonly recordProvider: StickyRouting["record"];
 }
 
-export async function respond(
+/** Not async: every call passes here, and each promise costs CPU. */
+export function respond(
   deps: RespondDeps,
   call: HeldCall,
   reply: UpstreamReply,
-): Promise<Response> {
+): Response | Promise<Response> {
   const { stickyKey, credential } = call.candidate;
   if (stickyKey !== undefined) {
     const { conversation, requestedModel } = stickyKey;
