@@ -21,7 +21,7 @@ import {
 
 const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? 10);
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 2);
-/** The runtime compiles hot code in the first seconds of a process. */
+/** Of each kind of load: the runtime compiles hot code in its first seconds. */
 const WARM_UP_SECONDS = Number(process.env["BENCH_WARM_UP_SECONDS"] ?? 10);
 const CHAT_PATH = "/v1/chat/completions";
 const UNPACED = { streams: 16, chunks: 1_000, paceMs: 0 };
@@ -77,8 +77,7 @@ try {
   console.log(
     `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), ${isPinned ? "pinned" : "not pinned"}, Bun ${Bun.version}, ${ROUNDS} rounds\n`,
   );
-  for (const peer of peers) await jsonLoad(peer, 64, WARM_UP_SECONDS);
-  for (const peer of peers) await streams(peer, PACED);
+  for (const peer of peers) await warmUp(peer);
   for (let round = 0; round < ROUNDS; round++)
     for (const peer of peers) peer.samples.push(await measure(peer));
   printTable(peers);
@@ -102,6 +101,14 @@ function runningPeer(text: string): Peer {
   const [name = "", url = "", pid = "", model = ""] = text.split(",");
   const cpuSeconds = (): number => cpuSecondsOf(Number(pid));
   return { name, url, key: "none", model, cpuSeconds, samples: [] };
+}
+
+async function warmUp(peer: Peer): Promise<void> {
+  await jsonLoad(peer, 64, WARM_UP_SECONDS);
+  for (const load of [UNPACED, PACED]) {
+    const until = performance.now() + WARM_UP_SECONDS * 1_000;
+    while (performance.now() < until) await streams(peer, load);
+  }
 }
 
 async function measure(peer: Peer): Promise<Sample> {
