@@ -12,8 +12,10 @@ const FRACTION_SCALE = 1_000_000;
 
 /** count × unitPrice × factor. Seconds of audio may be fractional: they are rounded up to a millionth. */
 export function product(count: number, unitPrice: Pico, factor: Ratio): Ratio {
-  if (Number.isSafeInteger(count))
-    return { num: BigInt(count) * unitPrice * factor.num, den: factor.den };
+  if (Number.isSafeInteger(count)) {
+    const price = BigInt(count) * unitPrice;
+    return factor === ONE ? { num: price, den: 1n } : { num: price * factor.num, den: factor.den };
+  }
   const scaledCount = BigInt(Math.ceil(count * FRACTION_SCALE));
   return { num: scaledCount * unitPrice * factor.num, den: factor.den * BigInt(FRACTION_SCALE) };
 }
@@ -35,5 +37,6 @@ export function maxRatio(left: Ratio, right: Ratio): Ratio {
 }
 
 export function ceilOf({ num, den }: Ratio): bigint {
-  return (num + den - 1n) / den;
+  // Nearly all are whole, and each operation creates a bigint.
+  return den === 1n ? num : (num + den - 1n) / den;
 }

@@ -7,6 +7,7 @@ import { FEE_METERS, type Usage } from "../../base/money/usage-meters.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
 import { cardFor, cardResolver, OPERATOR_SOURCE } from "../../models/catalog.ts";
 import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
+import { ceilOf, product } from "../../models/ratio.ts";
 import type { PricedLine } from "../../usage/usage.ts";
 import type { CostEstimate } from "./cost-estimate.ts";
 import { BYTES_PER_TOKEN } from "./input-bound.ts";
@@ -221,9 +222,8 @@ function isImplausible(part: Usage, { plausible }: CostEstimate): boolean {
 }
 
 function toPricedLine(line: PriceLine): PricedLine {
-  const { num, den } = line.multiplier;
   // Rounded up to a whole pico-USD for display only; the cost was summed exactly.
-  const unitPrice = (line.unitPrice * num + den - 1n) / den;
+  const unitPrice = ceilOf(product(1, line.unitPrice, line.multiplier));
   const pricedLine = { meter: line.meter, count: line.count, usd: usdTextOfPico(unitPrice) };
   return line.model === undefined ? pricedLine : { ...pricedLine, model: line.model };
 }

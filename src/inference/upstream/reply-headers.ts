@@ -14,8 +14,10 @@ export function returnedHeaders(
   now: number,
 ): Record<string, string> {
   const returned: Record<string, string> = {};
-  for (const [name, value] of headers) {
+  // The names alone: an entry is an array, and few headers are returned.
+  for (const name of headers.keys()) {
     if (!isReturned(name)) continue;
+    const value = headers.get(name) ?? "";
     const text = name === "retry-after" ? retryAfterText(value, now) : value;
     if (text !== undefined) returned[name] = text;
   }

@@ -94,6 +94,12 @@ const REASONING_PATHS: readonly Path[] = [
   ["completion_tokens_details", "reasoning_tokens"],
   ["reasoning_tokens"],
 ];
+const SUM_PATHS: readonly Path[] = [["prompt_tokens"], ["completion_tokens"], ["total_tokens"]];
+const TOTAL_PATH: readonly Path[] = [["total_tokens"]];
+const INPUT_AUDIO_PATH: Path = ["prompt_tokens_details", "audio_tokens"];
+const INPUT_IMAGE_PATH: Path = ["prompt_tokens_details", "image_tokens"];
+const OUTPUT_AUDIO_PATH: Path = ["completion_tokens_details", "audio_tokens"];
+const OUTPUT_IMAGE_PATH: Path = ["completion_tokens_details", "image_tokens"];
 // Groq reports the same numbers again in `x_groq`, on another chunk. Moonshot reports usage inside a choice.
 const USAGE_PATHS: readonly Path[] = [["usage"], ["x_groq", "usage"]];
 
@@ -180,11 +186,12 @@ function addDelta(state: StreamState, delta: unknown): void {
       addText(state, ownMember(thought, "text"));
   }
   addText(state, ownMember(delta, "refusal"));
-  addAudio(state, valueAt(delta, ["audio", "data"]));
-  addText(state, valueAt(delta, ["audio", "transcript"]));
+  const audio = ownMember(delta, "audio");
+  addAudio(state, ownMember(audio, "data"));
+  addText(state, ownMember(audio, "transcript"));
   addReasoningBytes(state, delta);
   for (const call of arrayIn(ownMember(delta, "tool_calls")))
-    addText(state, valueAt(call, ["function", "arguments"]));
+    addText(state, ownMember(ownMember(call, "function"), "arguments"));
 }
 
 // The same reasoning text may be sent under several names.
@@ -216,9 +223,7 @@ function usageObject(body: unknown): JsonObject | undefined {
 }
 
 function hasNumbers(usage: JsonObject): boolean {
-  return (
-    firstNumber(usage, [["prompt_tokens"], ["completion_tokens"], ["total_tokens"]]) !== undefined
-  );
+  return firstNumber(usage, SUM_PATHS) !== undefined;
 }
 
 function readUsage(usage: JsonObject, body: unknown, provider: string): Usage {
@@ -246,17 +251,17 @@ function inputTokens(
   usage: JsonObject,
   rule: ChatUsageRule,
 ): Partial<Record<TokenMeter, number>> {
-  const total = firstNumber(usage, [["total_tokens"]]);
+  const total = firstNumber(usage, TOTAL_PATH) ?? 0;
   const completion = readCount(notes, usage["completion_tokens"]);
-  const prompt = readCount(notes, usage["prompt_tokens"] ?? Math.max(0, (total ?? 0) - completion));
-  const audio = readCount(notes, valueAt(usage, ["prompt_tokens_details", "audio_tokens"]));
+  const prompt = readCount(notes, usage["prompt_tokens"] ?? Math.max(0, total - completion));
+  const audio = readCount(notes, valueAt(usage, INPUT_AUDIO_PATH));
   const more = rule.moreInput === undefined ? 0 : readCount(notes, valueAt(usage, rule.moreInput));
   return splitInput(notes, {
     total: prompt + more + (rule.audio === "outside" ? audio : 0),
     cached: readCount(notes, firstNumber(usage, CACHED_PATHS)),
     written: readCount(notes, firstNumber(usage, CACHE_WRITE_PATHS)),
     audio,
-    image: readCount(notes, valueAt(usage, ["prompt_tokens_details", "image_tokens"])),
+    image: readCount(notes, valueAt(usage, INPUT_IMAGE_PATH)),
   });
 }
 
@@ -275,8 +280,8 @@ function outputTokens(
   return splitOutput(notes, {
     total: completion + (isOutside ? reasoning : 0),
     reasoning: isOutside ? reasoning : Math.min(reasoning, completion),
-    audio: readCount(notes, valueAt(usage, ["completion_tokens_details", "audio_tokens"])),
-    image: readCount(notes, valueAt(usage, ["completion_tokens_details", "image_tokens"])),
+    audio: readCount(notes, valueAt(usage, OUTPUT_AUDIO_PATH)),
+    image: readCount(notes, valueAt(usage, OUTPUT_IMAGE_PATH)),
   });
 }
 
