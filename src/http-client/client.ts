@@ -43,7 +43,7 @@ const STALE_CONNECTION_RETRY_MS = 1_000;
 
 interface IdleConnection {
   readonly connection: Connection;
-  readonly cancelTimeout: () => void;
+  readonly idleUntil: number;
 }
 
 export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
@@ -51,9 +51,7 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
   const poolHooks = createPoolHooks(idle);
 
   function takeIdle(origin: string): Connection | undefined {
-    const reused = idle.get(origin)?.pop();
-    reused?.cancelTimeout();
-    return reused?.connection;
+    return idle.get(origin)?.pop()?.connection;
   }
 
   async function open(
@@ -116,23 +114,34 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
 
 /** Keeps idle connections for the next request to the same origin. */
 function createPoolHooks(idle: Map<string, IdleConnection[]>): PoolHooks {
+  let hasDeadline = false;
+  // One deadline for all of them: nearly every connection is used again at once, so its own would only cost CPU.
+  const closeAfter = (ms: number): void => {
+    hasDeadline = true;
+    startDeadline(ms, () => {
+      const now = performance.now();
+      const all = [...idle.values()].flat();
+      for (const { connection, idleUntil } of all) if (idleUntil <= now) destroy(connection);
+      const next = Math.min(...all.map(({ idleUntil }) => idleUntil).filter((at) => at > now));
+      hasDeadline = next < Infinity;
+      if (hasDeadline) closeAfter(next - now);
+    });
+  };
   return {
     onIdle: (connection) => {
       const { origin } = connection;
       const all = idle.get(origin) ?? [];
       if (all.length >= IDLE_PER_ORIGIN_MAX) return destroy(connection);
       idle.set(origin, all);
-      all.push({
-        connection,
-        cancelTimeout: startDeadline(IDLE_TIMEOUT_MS, () => destroy(connection)),
-      });
+      all.push({ connection, idleUntil: performance.now() + IDLE_TIMEOUT_MS });
+      if (!hasDeadline) closeAfter(IDLE_TIMEOUT_MS);
     },
     onClosed: (connection) => {
       const { origin } = connection;
       const all = idle.get(origin);
       const index = all?.findIndex((entry) => entry.connection === connection) ?? -1;
       if (all === undefined || index === -1) return;
-      all.splice(index, 1)[0]?.cancelTimeout();
+      all.splice(index, 1);
       if (all.length === 0) idle.delete(origin);
     },
   };
