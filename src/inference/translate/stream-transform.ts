@@ -4,7 +4,7 @@
 import { failedResponseError, responsesErrorFields } from "../../base/error-body.ts";
 import { type JsonObject, numberIn, objectIn, parseObject } from "../../base/json.ts";
 import type { SseEvent } from "../../base/streams/sse.ts";
-import { memberSpans, withMembers } from "../request/json-edit.ts";
+import { memberSpans, skipWhitespace, withMembers } from "../request/json-edit.ts";
 
 /** Called only where the cost is shown, because computing it is not free. */
 export type CostSoFar = () => string | undefined;
@@ -123,9 +123,10 @@ const USAGE_KEY = '"usage"';
 function openingBrace(text: string, name: number): number | undefined {
   // After a backslash the quote is inside a string.
   if (text[name - 1] === "\\") return undefined;
-  const pattern = /\s*:\s*\{/y;
-  pattern.lastIndex = name + USAGE_KEY.length;
-  return pattern.test(text) ? pattern.lastIndex - 1 : undefined;
+  const colon = skipWhitespace(text, name + USAGE_KEY.length);
+  if (text[colon] !== ":") return undefined;
+  const open = skipWhitespace(text, colon + 1);
+  return text[open] === "{" ? open : undefined;
 }
 
 /** Adds the extras to the usage object at this path of a JSON text; returns the text unchanged if there is none. */
