@@ -4,7 +4,7 @@ const TICK_MS = 250;
 
 interface PendingDeadline {
   readonly at: number;
-  readonly signal: Pick<AbortSignal, "aborted"> | undefined;
+  readonly isDue: (() => boolean) | undefined;
   readonly run: () => void;
 }
 
@@ -13,15 +13,15 @@ let timer: ReturnType<typeof setInterval> | undefined;
 
 /** Calls `run` after `ms`, unless the returned function cancels it first: then that returns true. */
 export function startDeadline(ms: number, run: () => void): () => boolean {
-  return addPending({ at: performance.now() + ms, signal: undefined, run });
+  return addPending({ at: performance.now() + ms, isDue: undefined, run });
 }
 
 /**
- * Calls `run` soon after the signal aborts, unless the returned function cancels it first. Polling the runtime's
- * signals costs a tenth of adding a listener to each.
+ * Calls `run` soon after `isDue` becomes true, unless the returned function cancels it first. Polling the runtime's
+ * abort signals costs a tenth of adding a listener to each.
  */
-export function onAborted(signal: Pick<AbortSignal, "aborted">, run: () => void): () => void {
-  return addPending({ at: Infinity, signal, run });
+export function runWhen(isDue: () => boolean, run: () => void): () => void {
+  return addPending({ at: Infinity, isDue, run });
 }
 
 function addPending(deadline: PendingDeadline): () => boolean {
@@ -34,7 +34,7 @@ function addPending(deadline: PendingDeadline): () => boolean {
 function tick(): void {
   const now = performance.now();
   for (const deadline of pending) {
-    if (deadline.at > now && deadline.signal?.aborted !== true) continue;
+    if (deadline.at > now && deadline.isDue?.() !== true) continue;
     pending.delete(deadline);
     deadline.run();
   }

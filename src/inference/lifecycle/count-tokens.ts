@@ -40,7 +40,7 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
     isTranslated: false,
     forwardedHeaders: input.forwardedHeaders,
     callerSignal: input.signal,
-    cancelSignal: input.signal,
+    isCanceled: () => input.signal.aborted,
   } as const;
   const result = await attemptCandidate(candidate, attempt, [], deps.send);
   if (!result.ok) throw result.fault;

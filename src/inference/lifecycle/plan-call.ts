@@ -9,7 +9,7 @@ import { isStrict } from "../translate/losses.ts";
 import { planFor } from "../translate/plan.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
 import type { CandidateRequest, HeldCall, Hold, OpenCall } from "./call.ts";
-import { cancelSignalOf } from "./reply/client-disconnect.ts";
+import { cancelCheckOf } from "./reply/client-disconnect.ts";
 
 export interface PlanDeps {
   /** A stable name for the account that reveals nothing about it. */
@@ -80,7 +80,7 @@ export function attemptRequestFor(
     forwardedHeaders: withBeta(input.forwardedHeaders, plan.beta),
     callerSignal: input.signal,
     // A stream that has begun learns from its own cancellation that the caller has left.
-    cancelSignal: cancelSignalOf(input.signal, shutdownSignals, call),
+    isCanceled: cancelCheckOf(input.signal, shutdownSignals, call),
     maxAttempts: isOtherModelNext ? 1 : undefined,
   };
 }

@@ -2,7 +2,7 @@
 // by then, so an attempt can be repeated; what is the caller's own fault is not.
 
 import { type Abort, type AbortSignalLike, createAbort } from "../../base/async/abort.ts";
-import { onAborted, startDeadline } from "../../base/async/deadline.ts";
+import { runWhen, startDeadline } from "../../base/async/deadline.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { Send } from "../../http-client/client.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
@@ -40,7 +40,7 @@ export interface AttemptRequest extends UpstreamRequest {
   /** Nothing is sent once the caller has left. */
   readonly callerSignal: Pick<AbortSignalLike, "aborted">;
   /** Ends a request that was sent: the caller left and the bill stops, or the process is shutting down. */
-  readonly cancelSignal: Pick<AbortSignalLike, "aborted">;
+  readonly isCanceled: () => boolean;
   /** Fewer than usual where another provider is next, so that no backoff is needed. */
   readonly maxAttempts?: number | undefined;
 }
@@ -67,16 +67,16 @@ export async function attemptCandidate(
   deps: AttemptDeps,
 ): Promise<CandidateResult> {
   const { credential, model } = candidate;
-  const { accountId, callerSignal, cancelSignal } = request;
+  const { accountId, callerSignal, isCanceled } = request;
   const { breaker } = deps;
   const circuit = circuitFor(candidate, request.wire);
   const abort = createAbort();
-  const unsubscribe = onAborted(cancelSignal, abort.abort);
-  if (cancelSignal.aborted) abort.abort();
+  const unsubscribe = runWhen(isCanceled, abort.abort);
+  if (isCanceled()) abort.abort();
   let previousFault: Fault | undefined;
   try {
     for (let attempt = 1; ; attempt++) {
-      if (callerSignal.aborted || cancelSignal.aborted)
+      if (callerSignal.aborted || isCanceled())
         return toFailedAttempt(abortFailure(request, false), request, credential);
       const startedAt = deps.now();
       const waitMs = breaker.admit(circuit, accountId, startedAt);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { onAborted, startDeadline } from "../../../src/base/async/deadline.ts";
+import { runWhen, startDeadline } from "../../../src/base/async/deadline.ts";
 import { MINUTE_MS } from "../../../src/base/time.ts";
 import { eventually } from "../../support/eventually.ts";
 
@@ -25,13 +25,19 @@ describe("startDeadline", () => {
   });
 });
 
-describe("onAborted", () => {
-  test("runs once after the signal aborts, also if it was aborted before", async () => {
+describe("runWhen", () => {
+  test("runs once when it is due, also if it was due before", async () => {
     const [late, early] = [new AbortController(), new AbortController()];
     const ran: string[] = [];
     early.abort();
-    onAborted(early.signal, () => ran.push("early"));
-    onAborted(late.signal, () => ran.push("late"));
+    runWhen(
+      () => early.signal.aborted,
+      () => ran.push("early"),
+    );
+    runWhen(
+      () => late.signal.aborted,
+      () => ran.push("late"),
+    );
     await nextTick();
     expect(ran).toEqual(["early"]);
     late.abort();
@@ -44,7 +50,10 @@ describe("onAborted", () => {
   test("does not run if canceled", async () => {
     const controller = new AbortController();
     const ran: string[] = [];
-    const cancel = onAborted(controller.signal, () => ran.push("ran"));
+    const cancel = runWhen(
+      () => controller.signal.aborted,
+      () => ran.push("ran"),
+    );
     cancel();
     controller.abort();
     await nextTick();

@@ -34,21 +34,19 @@ function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean
   return !mayReason && !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
 }
 
-/** Ends a request to a provider: on a shutdown, and when the caller leaves where the gateway can hang up. */
-export function cancelSignalOf(
+/** Tells when a request to a provider ends: on a shutdown, and when the caller leaves where the gateway can hang up. */
+export function cancelCheckOf(
   caller: Pick<AbortSignalLike, "aborted">,
   { drained, forced }: ShutdownSignals,
   call: OngoingCall,
-): Pick<AbortSignalLike, "aborted"> {
-  // The signal is polled, so what it costs to decide is paid once, and only if the caller leaves.
+): () => boolean {
+  // The check is polled, so what it costs to decide is paid once, and only if the caller leaves.
   let isCancelable: boolean | undefined;
-  return {
-    get aborted() {
-      if (forced.aborted) return true;
-      if (!caller.aborted) return drained.aborted;
-      isCancelable ??= canHangUp(call) && !hasUnknownMedia(call.request.json);
-      return isCancelable;
-    },
+  return () => {
+    if (forced.aborted) return true;
+    if (!caller.aborted) return drained.aborted;
+    isCancelable ??= canHangUp(call) && !hasUnknownMedia(call.request.json);
+    return isCancelable;
   };
 }
 
