@@ -133,21 +133,27 @@ async function addSmallAccounts(db: Db, count: number, now: number): Promise<voi
   const existing = await countOf(db, "select count(*) as count from wallet", []);
   for (let index = existing; index < count; index += BATCH)
     await db.write(async (tx) => {
-      const records: UsageRecord[] = [];
-      for (let offset = 0; offset < Math.min(BATCH, count - index); offset++) {
-        const accountId = newId("acct", now);
-        const keyId = `${accountId}.k`;
-        await openAccount(tx, accountId, [keyId], now);
-        await tx.run("insert into account (id, created_at, created_from) values (?, ?, 'bench')", [
-          accountId,
-          now,
-        ]);
-        await deposit(tx, promoDeposit(`start.${accountId}`, accountId, 1_000_000n, now));
-        records.push(recordAt(offset, { accountId, keyId }, now - SMALL_ACCOUNT_AGE_MS));
-        await charge(tx, accountId, keyId, COST);
-      }
+      const accounts = Array.from({ length: Math.min(BATCH, count - index) }, () =>
+        newId("acct", now),
+      );
+      // At once, so that PostgreSQL gets many statements in one round trip.
+      await Promise.all(accounts.map((accountId) => openSmallAccount(tx, accountId, now)));
+      const records = accounts.map((accountId, offset) =>
+        recordAt(offset, { accountId, keyId: `${accountId}.k` }, now - SMALL_ACCOUNT_AGE_MS),
+      );
       await insertCharged(tx, records);
     }, "os_cache");
+}
+
+async function openSmallAccount(tx: Tx, accountId: string, now: number): Promise<void> {
+  const keyId = `${accountId}.k`;
+  await openAccount(tx, accountId, [keyId], now);
+  await tx.run("insert into account (id, created_at, created_from) values (?, ?, 'bench')", [
+    accountId,
+    now,
+  ]);
+  await deposit(tx, promoDeposit(`start.${accountId}`, accountId, 1_000_000n, now));
+  await charge(tx, accountId, keyId, COST);
 }
 
 async function countOf(db: Db, sql: string, params: readonly string[]): Promise<number> {

@@ -1,5 +1,5 @@
-// Benchmarks `postern serve --workers` on one PostgreSQL: JSON calls per second, and the CPU time of a call in the gateway
-// and in PostgreSQL. All processes share the machine. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
+// Benchmarks `postern serve --workers` on one PostgreSQL: JSON calls per second, the CPU time of a call in the gateway and in
+// PostgreSQL, and, in a round of its own, the statements of a commit. All processes share the machine. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
 
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -33,12 +33,14 @@ const postgres = spawn(
     "fsync=on",
     "full_page_writes=on",
     "log_min_messages=panic",
+    "shared_preload_libraries=pg_stat_statements",
   ],
   { stdio: ["pipe", "pipe", "inherit"] },
 );
 const postgresUrl = await new Promise<string>((resolve) => {
   postgres.stdout.setEncoding("utf8").once("data", (line: string) => resolve(line.trim()));
 });
+await trackStatements("none");
 const simulator = await startServer(["simulate", "--port"], {});
 const rows: Row[] = [];
 const gateways: Gateway[] = [];
@@ -50,10 +52,13 @@ for (let round = 0; round < ROUNDS; round++)
 console.log(
   `${cpus().length} cores, Bun ${Bun.version}, medians of ${ROUNDS} rounds of ${SECONDS} s`,
 );
+const statements = new Map<number, string>();
+for (const gateway of gateways)
+  statements.set(gateway.workers, (await countStatements(gateway)).toFixed(1));
 console.log(
-  "\n| workers | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | calls per commit | failures |",
+  "\n| workers | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | calls per commit | statements per commit | failures |",
 );
-console.log("|---|---|---|---|---|---|---|---|");
+console.log("|---|---|---|---|---|---|---|---|---|");
 for (const workers of WORKERS)
   printRow(
     workers,
@@ -130,6 +135,29 @@ async function measure(gateway: Gateway): Promise<Row> {
   return { workers: gateway.workers, load: result, gatewayMicros, postgresMicros, callsPerCommit };
 }
 
+/** Of the gateway's transactions, without `begin`, its settings and `commit`. */
+async function countStatements(gateway: Gateway): Promise<number> {
+  const admin = new SQL(gateway.databaseUrl, { max: 1 });
+  await admin.unsafe("create extension pg_stat_statements");
+  await trackStatements("top");
+  await load(gateway, SECONDS);
+  await trackStatements("none");
+  const [row] = await admin.unsafe(
+    `select sum(case when query like 'begin%' or query like 'select set_config%' or query = 'commit' then 0 else calls end)::float8
+       / sum(case when query = 'commit' then calls end) as count
+     from pg_stat_statements where dbid = (select oid from pg_database where datname = current_database())`,
+  );
+  await admin.close();
+  return Number(row?.count);
+}
+
+async function trackStatements(level: "top" | "none"): Promise<void> {
+  const admin = new SQL(postgresUrl, { max: 1 });
+  await admin.unsafe(`alter system set pg_stat_statements.track = '${level}'`);
+  await admin.unsafe("select pg_reload_conf()");
+  await admin.close();
+}
+
 function printRow(workers: number, measured: readonly Row[]): void {
   const median = (value: (row: Row) => number, digits: number): string => {
     const sorted = measured.map(value).toSorted((a, b) => a - b);
@@ -143,6 +171,7 @@ function printRow(workers: number, measured: readonly Row[]): void {
     median((row) => row.gatewayMicros, 0),
     median((row) => row.postgresMicros, 0),
     median((row) => row.callsPerCommit, 1),
+    statements.get(workers) ?? "",
     median((row) => row.load.failures, 0),
   ];
   console.log(`| ${columns.join(" | ")} |`);
