@@ -3,6 +3,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { lazy } from "../../../src/base/lazy.ts";
 import { geminiValidator } from "../../wires/gemini/gemini-discovery-schema.ts";
 import { validateConverseRequest } from "./converse-schema.ts";
 import type { Api, Json, Wire } from "./harness.ts";
@@ -30,7 +31,10 @@ export interface OpenApiSpecs {
 /** Postern's documented extensions, which the specifications do not have. */
 const POSTERN_FIELDS: ReadonlySet<string> = new Set(["cost", "dropped", "native_finish_reason"]);
 
-export function loadSpecs(): OpenApiSpecs {
+/** Once per process, and each schema on its first use: compiling all of them takes more than a second of CPU time. */
+export const loadSpecs = lazy(createSpecs);
+
+function createSpecs(): OpenApiSpecs {
   const openai = validatorsOf(OPENAI);
   const anthropic = validatorsOf(ANTHROPIC);
   const gemini = geminiValidator() ?? (() => []);
@@ -85,25 +89,34 @@ function withPreprocessing(change: (value: unknown) => unknown, check: Validator
 type UnknownFieldPolicy = "open" | "closed";
 
 function validatorsOf(file: string): (schema: string, openness?: UnknownFieldPolicy) => Validator {
-  const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false });
+  const ajv = new Ajv2020({
+    strict: false,
+    validateFormats: false,
+    logger: false,
+    // Optimizing the validators takes longer than it saves.
+    code: { optimize: false },
+  });
   // The specifications' alternatives overlap, so a value may match several of them.
   const text = readFileSync(file, "utf8").replaceAll(/"oneOf"\s*:/g, '"anyOf":');
   const { components } = JSON.parse(text, withType) as { components: object };
   ajv.addSchema({ $id: "spec", components });
   return (schema, openness = "open") => {
-    const validate = ajv.compile({
-      $ref: `spec#/components/schemas/${schema}`,
-      ...(openness === "closed" ? { unevaluatedProperties: false } : {}),
-    });
-    return (value) =>
-      validate(value)
-        ? []
-        : (validate.errors ?? [])
-            .map(
-              (error) =>
-                `${schema}${error.instancePath} ${error.message} ${JSON.stringify(error.params)}`,
-            )
-            .filter((problem) => !KNOWN_MISMATCHES.some(({ at }) => at.test(problem)));
+    const compiled = lazy(() =>
+      ajv.compile({
+        $ref: `spec#/components/schemas/${schema}`,
+        ...(openness === "closed" ? { unevaluatedProperties: false } : {}),
+      }),
+    );
+    return (value) => {
+      const validate = compiled();
+      if (validate(value)) return [];
+      return (validate.errors ?? [])
+        .map(
+          (error) =>
+            `${schema}${error.instancePath} ${error.message} ${JSON.stringify(error.params)}`,
+        )
+        .filter((problem) => !KNOWN_MISMATCHES.some(({ at }) => at.test(problem)));
+    };
   };
 }
 
