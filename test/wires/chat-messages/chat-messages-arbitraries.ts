@@ -18,6 +18,7 @@ import type {
 import { closedSchema } from "../closed-schema.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 import { hasUniqueCallIds } from "../unique-call-ids.ts";
+import { webUrl } from "../web-url.ts";
 
 /** A schema that every provider takes as it is. */
 const CLOSED_SCHEMA = { type: "object", properties: {}, additionalProperties: false };
@@ -68,7 +69,7 @@ const image: fc.Arbitrary<Part> = fc.record({
       mediaType: fc.constantFrom("image/png", "image/jpeg"),
       data,
     }),
-    fc.record({ kind: fc.constant("url" as const), url: fc.webUrl() }),
+    fc.record({ kind: fc.constant("url" as const), url: webUrl }),
   ),
   cache,
 });

@@ -22,6 +22,7 @@ import { closedSchema } from "../closed-schema.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 import { ORIGIN } from "../stream-helpers.ts";
 import { hasUniqueCallIds } from "../unique-call-ids.ts";
+import { webUrl } from "../web-url.ts";
 
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 3 });
 const text = fc.oneof(
@@ -58,7 +59,7 @@ const image: fc.Arbitrary<Part> = fc.record({
       mediaType: fc.constantFrom("image/png", "image/jpeg"),
       data,
     }),
-    fc.record({ kind: fc.constant("url" as const), url: fc.webUrl() }),
+    fc.record({ kind: fc.constant("url" as const), url: webUrl }),
     fc.record({
       kind: fc.constant("file_id" as const),
       wire: fc.constant("responses" as const),
@@ -76,7 +77,7 @@ const pdf: fc.Arbitrary<Part> = fc.record({
       mediaType: fc.constantFrom("application/pdf", "text/plain"),
       data,
     }),
-    fc.record({ kind: fc.constant("url" as const), url: fc.webUrl() }),
+    fc.record({ kind: fc.constant("url" as const), url: webUrl }),
   ),
   name,
   cache,
@@ -326,7 +327,7 @@ const blobOf = (wires: readonly WireName[], kind: OpaqueBlob["kind"]): fc.Arbitr
 const WIRES = ["chat", "responses", "messages", "gemini"] as const;
 
 const citation: fc.Arbitrary<Citation> = fc.oneof(
-  fc.record({ url: fc.webUrl(), title: name, start: fc.nat(9), end: fc.nat(9) }),
+  fc.record({ url: webUrl, title: name, start: fc.nat(9), end: fc.nat(9) }),
   fc.constant<Citation>({
     native: {
       wire: "responses",
