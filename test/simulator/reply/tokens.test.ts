@@ -6,8 +6,9 @@ import {
   cutToTokens,
   fillerText,
 } from "../../../src/simulator/reply/tokens.ts";
+import { anyCharacter } from "../../support/any-character.ts";
 
-const text = fc.string({ unit: "binary", maxLength: 60 });
+const text = fc.string({ unit: anyCharacter, maxLength: 60 });
 const bytes = (value: string): number => new TextEncoder().encode(value).length;
 
 test("counts one token per four bytes", () => {
