@@ -70,7 +70,7 @@ export function passthroughTransform(
       latest = event;
       if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
       const cost = costUsd();
-      return cost === undefined ? event.raw : addExtrasToEvent(event.raw, path, { cost, dropped });
+      return cost === undefined ? event.raw : addExtrasToEvent(event, path, { cost, dropped });
     },
     rewriteError: (bytes) => {
       const text = decoder.decode(bytes);
@@ -97,11 +97,19 @@ export interface UsageExtras {
   readonly dropped?: string | undefined;
 }
 
-/**
- * Adds the extras to the usage object of a non-streamed reply. If `"usage"` occurs only once in the text, the object is there
- * and the text need not be parsed.
- */
+/** Adds the extras to the usage object of a non-streamed reply. */
 export function addExtrasToReply(text: string, usage: unknown, extras: UsageExtras): string {
+  return (
+    addExtrasToOnlyUsage(text, usage, extras) ?? addExtrasAtPath(text, 0, USAGE_PATHS.chat, extras)
+  );
+}
+
+/** If `"usage"` occurs only once in the text, the usage object is there and the text need not be parsed. */
+function addExtrasToOnlyUsage(
+  text: string,
+  usage: unknown,
+  { cost, dropped }: UsageExtras,
+): string | undefined {
   const name = text.indexOf(USAGE_KEY);
   const isOnlyOne = name > 0 && text.indexOf(USAGE_KEY, name + 1) === -1;
   const open = isOnlyOne ? openingBrace(text, name) : undefined;
@@ -111,8 +119,7 @@ export function addExtrasToReply(text: string, usage: unknown, extras: UsageExtr
     !("cost" in usage) &&
     !("dropped" in usage) &&
     Object.keys(usage).length > 0;
-  if (open === undefined || !isPlain) return addExtrasAtPath(text, 0, ["usage"], extras);
-  const { cost, dropped } = extras;
+  if (open === undefined || !isPlain) return undefined;
   const added = dropped === undefined ? `"cost":${cost},` : `"cost":${cost},"dropped":${dropped},`;
   return text.slice(0, open + 1) + added + text.slice(open + 1);
 }
@@ -164,7 +171,7 @@ function insertAtPath(
 }
 
 function addExtrasToEvent(
-  raw: Uint8Array,
+  { raw, message }: SseEvent,
   path: readonly string[],
   extras: UsageExtras,
 ): Uint8Array {
@@ -172,7 +179,12 @@ function addExtrasToEvent(
   const data = /^data: ?/m.exec(text);
   // An event with several data lines passes through unchanged.
   if (data === null || text.indexOf("\ndata:", data.index + 1) !== -1) return raw;
-  return encoder.encode(addExtrasAtPath(text, data.index + data[0].length, path, extras));
+  let usage = message?.json;
+  for (const name of path) usage = objectIn(usage)?.[name];
+  const added =
+    addExtrasToOnlyUsage(text, usage, extras) ??
+    addExtrasAtPath(text, data.index + data[0].length, path, extras);
+  return encoder.encode(added);
 }
 
 function isUsageOnly(event: SseEvent): boolean {
