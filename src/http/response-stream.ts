@@ -54,6 +54,8 @@ export function streamResponse(handlers: ResponseStreamHandlers): ReadableStream
           // No reason: Bun would print it.
           abort: () => reject(),
         });
+        // Flushed within `pull`, what was written leaves in one packet with the headers.
+        void controller.flush();
       });
     },
     cancel: onClientGone,
