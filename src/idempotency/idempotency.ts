@@ -18,7 +18,7 @@ import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/
 
 const RETENTION_MS = DAY_MS;
 /** A call may need this long from its record here to its hold: it may have to pay first, and clocks differ. */
-export const CALL_START_GRACE_MS = 5 * MINUTE_MS;
+const CALL_START_GRACE_MS = 5 * MINUTE_MS;
 
 export interface IdempotentRequest {
   /** The account, key or client address, and the route. */
@@ -174,24 +174,35 @@ async function takeOverAbandoned(tx: Tx, row: Row, request: IdempotentRequest): 
       request.now + RETENTION_MS,
       text(row, "id"),
       textOrNull(row, "hold_id"),
-      request.now - CALL_START_GRACE_MS,
+      ...graceOf(request.now, CALL_START_GRACE_MS),
     ],
   );
   return updated === 1;
 }
 
-/** Marked as running, but without a hold for too long, or with a hold that was swept after the end of its process. */
+/**
+ * Marked as running, but without a hold for too long, or with a hold that was swept after the end of its process. A start
+ * in the future is that of a process whose clock is ahead: a living call only loses its key by it, see `finish`.
+ */
 const IS_ABANDONED = `state = 'running' and (
-  (created_at < ? and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id))
+  (created_at not between ? and ? and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id))
   or exists (select 1 from swept_hold where swept_hold.id = idempotent_answer.hold_id))`;
 
 // A key that was released while its call was running may belong to another call.
 const IS_OWN_RECORD = "id = ? and coalesce(hold_id, '') = ?";
 
+function graceOf(now: number, graceMs: number): readonly [from: number, to: number] {
+  return [now - graceMs, now + graceMs];
+}
+
 /** Releases the keys of calls that died with their process. */
-export async function releaseAbandonedKeys(db: Db, startedBefore: number): Promise<void> {
+export async function releaseAbandonedKeys(
+  db: Db,
+  now: number,
+  graceMs = CALL_START_GRACE_MS,
+): Promise<void> {
   await db.write((tx) =>
-    tx.run(`delete from idempotent_answer where ${IS_ABANDONED}`, [startedBefore]),
+    tx.run(`delete from idempotent_answer where ${IS_ABANDONED}`, graceOf(now, graceMs)),
   );
 }
 

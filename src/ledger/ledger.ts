@@ -257,11 +257,24 @@ export function grant(tx: Tx, request: Grant): Promise<boolean> {
   });
 }
 
+/**
+ * Registers the processes of holds again that the store has lost, for example by a restored backup. Whether they are
+ * dead is decided by their heartbeats, as for all others.
+ */
+export async function restoreProcesses(tx: Tx): Promise<void> {
+  await tx.run(`insert into process (name, epoch, started_at, seen_at)
+    select process, max(epoch), 0, 0 from hold where not exists
+      (select 1 from process where process.name = hold.process and process.epoch >= hold.epoch)
+    group by process order by process
+    on conflict (name) do update set epoch = excluded.epoch where process.epoch < excluded.epoch`);
+}
+
 /** Registers a process and returns its epoch, which is one higher at every start under the same name. */
 export async function startEpoch(db: Db, name: string, now: number): Promise<number> {
   for (;;) {
     try {
       return await db.write(async (tx) => {
+        await restoreProcesses(tx);
         const [row] = await tx.lockMany("process", "name", [name]);
         if (row === undefined) {
           await tx.run(
@@ -285,7 +298,10 @@ export async function startEpoch(db: Db, name: string, now: number): Promise<num
   }
 }
 
-/** Records that this process is alive; false if another process took its name or its row is gone. */
+/**
+ * Records that this process is alive; false if another one took its name. A lower epoch, or none, is that of a store
+ * which lost the start of this process, such as a restored backup.
+ */
 export async function heartbeat(
   db: Db,
   name: string,
@@ -293,7 +309,11 @@ export async function heartbeat(
   now: number,
 ): Promise<boolean> {
   const updated = await db.write((tx) =>
-    tx.run("update process set seen_at = ? where name = ? and epoch = ?", [now, name, epoch]),
+    tx.run(
+      `insert into process (name, epoch, started_at, seen_at) values (?, ?, ?, ?) on conflict (name)
+       do update set epoch = excluded.epoch, seen_at = excluded.seen_at where process.epoch <= excluded.epoch`,
+      [name, epoch, now, now],
+    ),
   );
   return updated === 1;
 }

@@ -1,14 +1,15 @@
 // Compares this process's holds in the store with its open calls. A hold without a call belongs to a settlement that the
-// store lost, or to one that could not be written: it is settled again, or released as after a crash.
+// store lost, or to one that could not be written: it is settled again, or released as after a crash. Times are measured
+// on the monotonic clock, because the wall clock may jump.
 
 import { MINUTE_MS } from "../base/time.ts";
-import { type Db, isLocked, type Row, text } from "../store/db.ts";
+import { type Db, integer, isLocked, type Row, text } from "../store/db.ts";
 import type { Ledger } from "./ledger.ts";
 import type { OwnHolds } from "./own-holds.ts";
 import { releaseHolds } from "./sweep.ts";
 
-/** A younger hold may still wait for the reply to its commit. */
-const AGE_MIN_MS = MINUTE_MS;
+/** In a row: the reply to the commit of a new hold may still be on its way. */
+const RUNS_WITHOUT_CALL = 3;
 /** A settlement is kept at least for this time, and at most for twice as long. */
 const SETTLEMENTS_KEPT_MS = 5 * MINUTE_MS;
 const PAGE = 500;
@@ -25,45 +26,72 @@ export interface ReconcileDeps<UsageRecord> {
   readonly process: string;
   readonly epoch: number;
   readonly now: () => number;
+  /** For tests. */
+  readonly monotonicNow?: () => number;
 }
 
-/** Returns a function for a job. It acts on a hold only if two runs in a row found it without a call. */
+interface ObservedHold {
+  readonly firstSeenAt: number;
+  readonly runsWithoutCall: number;
+}
+
+/** Returns a function for a job that runs every half a minute. */
 export function createHoldReconciler<UsageRecord>(
   deps: ReconcileDeps<UsageRecord>,
 ): () => Promise<HoldReconciliation> {
-  const { ownHolds, now } = deps;
-  let suspects: ReadonlySet<string> = new Set();
-  let forgotAt = now();
+  const { db, ownHolds, now, monotonicNow = () => performance.now() } = deps;
+  let observed: ReadonlyMap<string, ObservedHold> = new Map();
+  let forgotAt = monotonicNow();
   return async () => {
-    if (Math.abs(now() - forgotAt) > SETTLEMENTS_KEPT_MS) {
+    const startedAt = monotonicNow();
+    if (startedAt - forgotAt > SETTLEMENTS_KEPT_MS) {
       ownHolds.forgetOlder();
-      forgotAt = now();
+      forgotAt = startedAt;
     }
-    const orphans = (await findOldHolds(deps)).filter((row) => !ownHolds.isOpen(text(row, "id")));
-    const confirmed = orphans.filter((row) => suspects.has(text(row, "id")));
-    suspects = new Set(orphans.map((row) => text(row, "id")));
-    if (confirmed.length === 0) return { settledAgain: 0, released: 0 };
-    return settleOrRelease(deps, confirmed);
+    const previous = observed;
+    const rows = await findHolds(deps);
+    observed = new Map(
+      rows.map((row) => {
+        const id = text(row, "id");
+        const { firstSeenAt = startedAt, runsWithoutCall = 0 } = previous.get(id) ?? {};
+        return [
+          id,
+          { firstSeenAt, runsWithoutCall: ownHolds.isOpen(id) ? 0 : runsWithoutCall + 1 },
+        ];
+      }),
+    );
+    const hasNoCall = (row: Row): boolean =>
+      (observed.get(text(row, "id"))?.runsWithoutCall ?? 0) >= RUNS_WITHOUT_CALL;
+    // Observed for its lifetime: longer than any call can take.
+    const isExpired = (row: Row): boolean =>
+      startedAt - (observed.get(text(row, "id"))?.firstSeenAt ?? startedAt) >
+      integer(row, "lifetime_ms");
+    const { settledAgain, unknown } = await settleAgain(deps, rows.filter(hasNoCall));
+    const expired = rows.filter((row) => !hasNoCall(row) && isExpired(row));
+    return { settledAgain, released: await releaseUnlocked(db, now(), [...unknown, ...expired]) };
   };
 }
 
-async function settleOrRelease<UsageRecord>(
-  { db, ledger, ownHolds, now }: ReconcileDeps<UsageRecord>,
+/** Returns the holds whose settlement is not known too. */
+async function settleAgain<UsageRecord>(
+  { ledger, ownHolds }: ReconcileDeps<UsageRecord>,
   holds: readonly Row[],
-): Promise<HoldReconciliation> {
-  const known = holds.flatMap((row) => ownHolds.findSettlement(text(row, "id")) ?? []);
-  const unknown = holds.filter((row) => ownHolds.findSettlement(text(row, "id")) === undefined);
+): Promise<{ readonly settledAgain: number; readonly unknown: readonly Row[] }> {
+  const settlements = holds.map((row) => ownHolds.findSettlement(text(row, "id")));
   // The callers have their replies.
   const outcomes = await Promise.all(
-    known.map((request) => ledger.settle({ ...request, refuseUncovered: false })),
+    settlements.flatMap((request) =>
+      request === undefined ? [] : [ledger.settle({ ...request, refuseUncovered: false })],
+    ),
   );
   return {
     settledAgain: outcomes.filter(({ status }) => status === "settled").length,
-    released: unknown.length === 0 ? 0 : await releaseUnlocked(db, now(), unknown),
+    unknown: holds.filter((_, index) => settlements[index] === undefined),
   };
 }
 
 async function releaseUnlocked(db: Db, now: number, holds: readonly Row[]): Promise<number> {
+  if (holds.length === 0) return 0;
   try {
     return await db.write((tx) => releaseHolds(tx, now, holds));
   } catch (error) {
@@ -73,18 +101,17 @@ async function releaseUnlocked(db: Db, now: number, holds: readonly Row[]): Prom
   }
 }
 
-async function findOldHolds<UsageRecord>({
+async function findHolds<UsageRecord>({
   db,
   process,
   epoch,
-  now,
 }: ReconcileDeps<UsageRecord>): Promise<readonly Row[]> {
   const found: Row[] = [];
   for (let after = ""; ;) {
     const page = await db.all(
-      `select id, account_id, key_id from hold where id > ? and process = ? and epoch = ? and created_at < ?
-       order by id limit ${PAGE}`,
-      [after, process, epoch, now() - AGE_MIN_MS],
+      `select id, account_id, key_id, expires_at - created_at as lifetime_ms from hold
+       where id > ? and process = ? and epoch = ? order by id limit ${PAGE}`,
+      [after, process, epoch],
     );
     found.push(...page);
     const last = page.at(-1);

@@ -1,5 +1,6 @@
-// Releases the holds of dead processes. A hold is swept if its process has restarted or is dead, or if it expired.
-// Swept holds are kept for a while, so that a late settlement still charges, once.
+// Releases the holds of other processes that have restarted or are dead. No clock of the sweeping process decides: a
+// running process releases its own holds (`reconcile.ts`). Swept holds are kept for a while, so that a late settlement
+// still charges, once.
 
 import { DAY_MS } from "../base/time.ts";
 import {
@@ -13,6 +14,7 @@ import {
   type Tx,
   type Value,
 } from "../store/db.ts";
+import { restoreProcesses } from "./ledger.ts";
 import { createDeadProcessDetector, type DeadProcess } from "./liveness.ts";
 import { toOpenHold, toKeySpend, toWallet, updateKeySpends, updateWallets } from "./rows.ts";
 
@@ -42,9 +44,10 @@ export async function sweepHolds(
   deadProcesses: readonly DeadProcess[] = [],
 ): Promise<number> {
   const swept = await sweepAll(db, { now, deadProcesses });
-  await db.write((tx) =>
-    tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_RETENTION_MS]),
-  );
+  await db.write(async (tx) => {
+    await restoreProcesses(tx);
+    await tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_RETENTION_MS]);
+  });
   return swept;
 }
 
@@ -88,16 +91,15 @@ async function sweepPerAccount(db: Db, sweep: SweepScope): Promise<number> {
 
 function findDeadHolds(
   reader: Reader,
-  { now, deadProcesses, accountId }: SweepScope,
+  { deadProcesses, accountId }: Omit<SweepScope, "now">,
 ): Promise<readonly Row[]> {
   // A process with a newer heartbeat than the one the detector saw is alive.
   const isDeadProcess = " or (process.name = ? and process.epoch = ? and process.seen_at = ?)";
   return reader.all(
-    `select hold.id, hold.account_id, hold.key_id from hold left join process on process.name = hold.process
-     where (hold.expires_at < ? or process.name is null or process.epoch > hold.epoch${isDeadProcess.repeat(deadProcesses.length)})
+    `select hold.id, hold.account_id, hold.key_id from hold join process on process.name = hold.process
+     where (process.epoch > hold.epoch${isDeadProcess.repeat(deadProcesses.length)})
      ${accountId === undefined ? "" : "and hold.account_id = ?"} order by hold.id limit ${SWEEP_BATCH}`,
     [
-      now,
       ...deadProcesses.flatMap(({ name, epoch, seenAt }) => [name, epoch, seenAt]),
       ...(accountId === undefined ? [] : [accountId]),
     ],

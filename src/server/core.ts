@@ -7,7 +7,6 @@ import { loadMasterSecret } from "../config/master-secret.ts";
 import { emitBudgetEvents, emitKeyAlerts } from "../events/producers.ts";
 import { type BodyQuota, createBodyQuota } from "../http/request/body-quota.ts";
 import {
-  CALL_START_GRACE_MS,
   createIdempotency,
   type Idempotency,
   releaseAbandonedKeys,
@@ -64,7 +63,8 @@ export async function openCore(
   const epoch = await startEpoch(db, config.processName, now());
   const released = await sweepHolds(db, now());
   if (released > 0) log.info("released holds of a previous process", { holds: released });
-  await releaseAbandonedKeys(db, db.kind === "sqlite" ? now() : now() - CALL_START_GRACE_MS);
+  // On SQLite, no other process runs calls.
+  await releaseAbandonedKeys(db, now(), db.kind === "sqlite" ? 0 : undefined);
   const master = loadMasterSecret(config, config.store.dataDir);
   const idempotency = createIdempotency(master);
   const ownHolds = createOwnHolds(withoutLargeReplies);

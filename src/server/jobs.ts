@@ -9,11 +9,7 @@ import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
 import type { UsageRetention } from "../config/retention.ts";
 import { emitExpiringKeys } from "../events/producers.ts";
-import {
-  CALL_START_GRACE_MS,
-  deleteExpiredResponses,
-  releaseAbandonedKeys,
-} from "../idempotency/idempotency.ts";
+import { deleteExpiredResponses, releaseAbandonedKeys } from "../idempotency/idempotency.ts";
 import { keepCallTransfers } from "../ledger/call-charges.ts";
 import type { Lease } from "../ledger/lease.ts";
 import { createSweeper } from "../ledger/sweep.ts";
@@ -155,7 +151,7 @@ async function eraseClosed(db: Db, log: Log, now: number): Promise<void> {
 
 async function deleteExpired(db: Db, now: number): Promise<void> {
   await deleteExpiredResponses(db, now);
-  await releaseAbandonedKeys(db, now - CALL_START_GRACE_MS);
+  await releaseAbandonedKeys(db, now);
   await db.write((tx) => sweepCreationCounts(tx, now));
   await db.write((tx) => sweepSolvedChallenges(tx, now));
   await db.write((tx) => sweepSessions(tx, now));

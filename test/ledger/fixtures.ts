@@ -9,7 +9,8 @@ import {
   startEpoch,
 } from "../../src/ledger/ledger.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
-import type { Db, Tx } from "../../src/store/db.ts";
+import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { type Db, integer, text, type Tx } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 
@@ -104,4 +105,15 @@ export async function startLedger(
 ): Promise<Ledger<UsageRecord>> {
   const epoch = await startEpoch(db, name, now);
   return createLedger({ db, process: name, epoch, writeRecords: insertUsage, ...deps });
+}
+
+/** What a process does that has seen no heartbeat of the others for 30 s. Sweeps nothing if a heartbeat arrives in between. */
+export async function sweepAsDead(db: Db, now: number): Promise<number> {
+  const rows = await db.all("select name, epoch, seen_at from process");
+  const dead = rows.map((row) => ({
+    name: text(row, "name"),
+    epoch: integer(row, "epoch"),
+    seenAt: integer(row, "seen_at"),
+  }));
+  return sweepHolds(db, now, dead);
 }

@@ -95,7 +95,7 @@ describeEachStore((kind, open) => {
       });
     const held = async (): Promise<bigint> => (await getWallet(store.db, accountId)).held;
 
-    for (const aheadMs of [-600, -31, 31, 600].map((seconds) => seconds * SECOND_MS))
+    for (const aheadMs of [-7_200, -600, -31, 31, 600, 7_200].map((seconds) => seconds * SECOND_MS))
       test(`a live process keeps its holds if the sweeper's clock is ${aheadMs / SECOND_MS} s ahead`, async () => {
         const sweep = sweeperOf(second, aheadMs);
         for (let check = 0; check < 12; check++) {
@@ -114,13 +114,22 @@ describeEachStore((kind, open) => {
         expect(settled).toEqual({ status: "settled", charged: 900n, overrun: 0n, late: false });
       });
 
-    test("a process without a heartbeat for 30 s loses its holds, and not before", async () => {
-      const sweep = sweeperOf(second);
+    /** How long a sweeper that runs every 10 s needs until it releases a hold. */
+    const timeToSweep = async (sweep: () => Promise<number>): Promise<number> => {
       const startedMs = monotonicMs;
       const elapsedMs = (): number => monotonicMs - startedMs;
       while ((await sweep()) === 0 && elapsedMs() < 60 * SECOND_MS) monotonicMs += 10 * SECOND_MS;
-      expect(elapsedMs()).toBe(30 * SECOND_MS);
-      expect(await held()).toBe(0n);
+      return elapsedMs();
+    };
+
+    for (const aheadMs of [0, -2 * HOUR_MS, 2 * HOUR_MS])
+      test(`a process without a heartbeat for 30 s loses its holds, and not before; the sweeper's clock is ${aheadMs / SECOND_MS} s ahead`, async () => {
+        expect(await timeToSweep(sweeperOf(second, aheadMs))).toBe(30 * SECOND_MS);
+        expect(await held()).toBe(0n);
+      });
+
+    test("a settlement after the sweep charges the call once", async () => {
+      await timeToSweep(sweeperOf(second));
       const settled = await first.ledger.settle({ ...ids("a"), cost: 900n, now: NOW });
       expect(settled).toEqual({ status: "settled", charged: 900n, overrun: 0n, late: true });
     });
@@ -181,6 +190,37 @@ describeEachStore((kind, open) => {
       await startEpoch(store.db, first.name, NOW);
       expect(await sweeperOf(first)()).toBe(1);
       expect(await held()).toBe(0n);
+    });
+
+    const LOST_STARTS: Readonly<Record<string, string>> = {
+      "its row was deleted": "delete from process where name = ?",
+      "its row is that of an earlier start":
+        "update process set epoch = 0, seen_at = 0 where name = ?",
+    };
+    for (const [title, sql] of Object.entries(LOST_STARTS)) {
+      test(`a live process keeps its holds and its name if ${title}`, async () => {
+        const sweep = sweeperOf(second);
+        for (let check = 0; check < 12; check++) {
+          if (check % 4 === 0) await store.db.write((tx) => tx.run(sql, [first.name]));
+          expect(await sweep()).toBe(0);
+          expect(await first.heartbeat()).toBe(true);
+          monotonicMs += 10 * SECOND_MS;
+        }
+        expect(await held()).toBe(900n);
+      });
+
+      test(`a dead process loses its holds after 40 s if ${title}`, async () => {
+        await store.db.write((tx) => tx.run(sql, [first.name]));
+        expect(await timeToSweep(sweeperOf(second))).toBe(40 * SECOND_MS);
+        expect(await held()).toBe(0n);
+      });
+    }
+
+    test("a start after the row was deleted has a new epoch and releases the holds of the earlier one", async () => {
+      await store.db.write((tx) => tx.run("delete from process where name = ?", [first.name]));
+      expect(await startEpoch(store.db, first.name, NOW)).toBe(2);
+      expect(await first.heartbeat()).toBe(false);
+      expect(await sweeperOf(second)()).toBe(1);
     });
 
     test("a process whose clock steps back is not dead", async () => {

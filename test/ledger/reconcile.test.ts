@@ -13,6 +13,8 @@ import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 
 setDefaultTimeout(120_000);
 
+const LIFETIME_MS = 45 * 60_000;
+const NOTHING: HoldReconciliation = { settledAgain: 0, released: 0 };
 const START = Date.UTC(2026, 5, 1);
 const OWNER = { accountId: "acct_a", keyId: "key_a" };
 const TABLES = ["wallet", "spender", "hold", "transfer", "usage_record", "usage_pending"];
@@ -23,6 +25,7 @@ describeEachStore((kind, open) => {
     let ledger: Ledger<UsageRecord>;
     let reconcile: () => Promise<HoldReconciliation>;
     let now = START;
+    let monotonicMs = 0;
     beforeEach(async () => {
       store = await open();
       now = START;
@@ -39,12 +42,13 @@ describeEachStore((kind, open) => {
       const identity = { db, process: "p", epoch: await startEpoch(db, "p", now) };
       const ownHolds = createOwnHolds<UsageRecord>();
       const started = createLedger({ ...identity, ownHolds, writeRecords: insertUsage });
-      const deps = { ...identity, ledger: started, ownHolds, now: () => now };
+      const clocks = { now: () => now, monotonicNow: () => monotonicMs };
+      const deps = { ...identity, ledger: started, ownHolds, ...clocks };
       return [started, createHoldReconciler(deps)];
     }
 
     const hold = async (id: string): Promise<void> => {
-      const expiresAt = now + 45 * 60_000;
+      const expiresAt = now + LIFETIME_MS;
       const outcome = await ledger.hold({ id, ...OWNER, amount: 100n, now, expiresAt });
       expect(outcome.status).toBe("held");
     };
@@ -71,11 +75,15 @@ describeEachStore((kind, open) => {
       });
     }
 
-    const reconcileTwice = async (): Promise<HoldReconciliation> => {
-      now += 61_000;
-      expect(await reconcile()).toEqual({ settledAgain: 0, released: 0 });
+    const runJob = (): Promise<HoldReconciliation> => {
       now += 30_000;
+      monotonicMs += 30_000;
       return reconcile();
+    };
+    /** A minute passes between the first run and the last one. */
+    const reconcileFor = async (runs = 3): Promise<HoldReconciliation> => {
+      for (let run = 1; run < runs; run++) expect(await runJob()).toEqual(NOTHING);
+      return runJob();
     };
     const balance = async (): Promise<unknown> => {
       const row = await store.db.get("select promo, held from wallet");
@@ -86,19 +94,18 @@ describeEachStore((kind, open) => {
       await hold("c1");
       await lose(() => settle("c1", 70n));
       expect(await balance()).toEqual({ promo: 1_000, held: 100 });
-      expect(await reconcileTwice()).toEqual({ settledAgain: 1, released: 0 });
+      expect(await reconcileFor()).toEqual({ settledAgain: 1, released: 0 });
       expect(await balance()).toEqual({ promo: 930, held: 0 });
       expect(await store.db.all("select id from usage_record")).toEqual([{ id: "c1" }]);
-      expect(await reconcileTwice()).toEqual({ settledAgain: 0, released: 0 });
+      expect(await reconcileFor()).toEqual(NOTHING);
       expect((await verifyLedger(store.db)).problems).toEqual([]);
     });
 
     test("releases a hold whose settlement is not known, and charges a late one", async () => {
       await hold("c1");
       await lose(() => settle("c1", 70n));
-      now += 6 * 60_000;
-      expect(await reconcile()).toEqual({ settledAgain: 0, released: 0 });
-      now += 6 * 60_000;
+      for (let minutes = 0; minutes < 12; minutes += 6, monotonicMs += 6 * 60_000)
+        expect(await reconcile()).toEqual(NOTHING);
       expect(await reconcile()).toEqual({ settledAgain: 0, released: 1 });
       expect(await balance()).toEqual({ promo: 1_000, held: 0 });
       expect(await settle("c1", 70n)).toMatchObject({ status: "settled", late: true });
@@ -111,21 +118,40 @@ describeEachStore((kind, open) => {
       await settle("again", 0n);
       // A fallback holds again under the same id.
       await hold("again");
-      expect(await reconcileTwice()).toEqual({ settledAgain: 0, released: 0 });
+      expect(await reconcileFor()).toEqual(NOTHING);
       await hold("young");
       await lose(() => settle("young", 5n));
-      expect(await reconcile()).toEqual({ settledAgain: 0, released: 0 });
-      expect(await reconcile()).toEqual({ settledAgain: 0, released: 0 });
+      expect(await reconcileFor(2)).toEqual(NOTHING);
       expect(await balance()).toEqual({ promo: 1_000, held: 300 });
     });
 
     test("leaves the holds of other processes and of later starts alone", async () => {
       await hold("c1");
       const [, reconcileLater] = await startProcess();
-      now += 61_000;
-      await reconcileLater();
-      expect(await reconcileLater()).toEqual({ settledAgain: 0, released: 0 });
+      for (let run = 0; run < 4; run++) expect(await reconcileLater()).toEqual(NOTHING);
       expect(await balance()).toEqual({ promo: 1_000, held: 100 });
+    });
+
+    for (const aheadMs of [-2 * 3_600_000, 2 * 3_600_000])
+      test(`clock jumps of ${aheadMs / 3_600_000} h change neither`, async () => {
+        await hold("open");
+        await hold("lost");
+        await lose(() => settle("lost", 70n));
+        now += aheadMs;
+        expect(await reconcileFor()).toEqual({ settledAgain: 1, released: 0 });
+        expect(await reconcileFor(4)).toEqual(NOTHING);
+        expect(await balance()).toEqual({ promo: 930, held: 100 });
+      });
+
+    test("releases the hold of a call that has not ended after the lifetime of its hold", async () => {
+      await hold("stuck");
+      expect(await runJob()).toEqual(NOTHING);
+      monotonicMs += LIFETIME_MS;
+      expect(await reconcile()).toEqual(NOTHING);
+      expect(await runJob()).toEqual({ settledAgain: 0, released: 1 });
+      expect(await balance()).toEqual({ promo: 1_000, held: 0 });
+      expect(await settle("stuck", 70n)).toMatchObject({ status: "settled", late: true });
+      expect((await verifyLedger(store.db)).problems).toEqual([]);
     });
   });
 });

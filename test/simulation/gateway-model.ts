@@ -3,11 +3,7 @@
 
 import { secret } from "../../src/base/crypto/secret.ts";
 import { Fault } from "../../src/base/fault.ts";
-import {
-  CALL_START_GRACE_MS,
-  createIdempotency,
-  releaseAbandonedKeys,
-} from "../../src/idempotency/idempotency.ts";
+import { createIdempotency, releaseAbandonedKeys } from "../../src/idempotency/idempotency.ts";
 import type {
   CallInput,
   HeldCall,
@@ -47,6 +43,8 @@ export interface GatewayModel extends Actor {
   freezesAtSettlementMs: number;
   /** How often it was killed or suspended. */
   interruptions: number;
+  /** Whether a client waits for a reply. */
+  readonly isBusy: () => boolean;
   /** What a client gets: the result, or why there is none. */
   readonly request: <T>(work: (gateway: RunningGateway) => Promise<T>) => Promise<Reply<T>>;
 }
@@ -117,6 +115,7 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
       gateway.frozenUntil = world.now() + ms;
       store.endIdle(gateway);
     },
+    isBusy: () => pending.size > 0,
     request: <T>(work: (running: RunningGateway) => Promise<T>) =>
       new Promise<Reply<T>>((resolve) => {
         const finish = (reply: Reply<T>): void => {
@@ -176,7 +175,7 @@ async function startProcess(
   runEvery(5_000, beat);
   runEvery(10_000, createSweeper(identity));
   runEvery(30_000, createHoldReconciler({ ...identity, ledger, ownHolds }));
-  runEvery(60_000, () => releaseAbandonedKeys(db, now() - CALL_START_GRACE_MS));
+  runEvery(60_000, () => releaseAbandonedKeys(db, now()));
   return { db, epoch, now, ledger, lease, openCalls: new Set() };
 }
 

@@ -24,7 +24,7 @@ import { type GatewayModel, RESTART_MS, START, startGatewayModel } from "./gatew
 import { BALANCE_TABLES, checkBalances, checkEnd, checkWaiting, type Query } from "./invariants.ts";
 import { createStoreEngine, type StoreEngine } from "./store-engine.ts";
 import { createStoreModel, type StoreModel } from "./store-model.ts";
-import { createWorld, type World } from "./world.ts";
+import { type Actor, createWorld, type World } from "./world.ts";
 
 const GATEWAYS = 3;
 const CALLERS = 8;
@@ -36,7 +36,7 @@ const ABANDONED_KEYS_MS = 400_000;
 const QUIET_STEP_MS = 10_000;
 const FAULT_INTERVAL_MS = 5_000;
 const LAG_MAX_MS = 5_000;
-const CLOCK_JUMP_MAX_MS = 120_000;
+const CLOCK_JUMP_MAX_MS = 7_200_000;
 /** Longer than the silence after which a process counts as dead, with a part of the time beside it. */
 const FREEZE_MS = { min: 30_000, max: 75_000 };
 
@@ -58,6 +58,9 @@ interface Simulation {
   readonly gateways: readonly GatewayModel[];
 }
 
+/** Writes that no gateway makes. */
+const OUTSIDE: Actor = { name: "outside", life: 0, frozenUntil: 0, clockOffsetMs: 0 };
+
 type Fault = (simulation: Simulation, gateway: GatewayModel) => void;
 
 const FAULTS: Readonly<Record<string, Fault>> = {
@@ -73,6 +76,12 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   outage: ({ world, store }) => store.setOutage(world.now() + world.random.integer(10_000)),
   clock: ({ world }, gateway) => {
     gateway.clockOffsetMs = (world.random.next() - 0.5) * 2 * CLOCK_JUMP_MAX_MS;
+  },
+  deleteProcess: ({ store }, { name }) => {
+    const write = store
+      .dbOf(OUTSIDE)
+      .write((tx) => tx.run("delete from process where name = ?", [name]));
+    write.catch(() => {});
   },
   errors: ({ world, store }) => {
     const rate = world.random.next() / 20;
@@ -184,11 +193,12 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
   world.runUntil(begin + FAULTS_MS);
   store.setFaults(NO_FAULTS);
   store.setOutage(0);
+  for (const gateway of gateways) gateway.freezesAtSettlementMs = 0;
   if (!isPromoted)
     for (const problem of findStaleHolds(world, { gateways, query })) problems.add(problem);
   const isQuiet = (): boolean =>
     observed.waiting.size === 0 &&
-    gateways.every(({ frozenUntil }) => frozenUntil < world.now()) &&
+    gateways.every((gateway) => gateway.frozenUntil < world.now() && !gateway.isBusy()) &&
     query("select id from hold limit 1").length === 0;
   runUntilQuiet(world, QUIET_MS, isQuiet);
   // The key of a call whose hold was lost is taken over later.
@@ -261,7 +271,7 @@ function scheduleFaults(simulation: Simulation, end: number): void {
 
 /** Accounts with credit for a few calls at a time. */
 function insertFixtures(world: World, store: StoreModel): void {
-  const db = store.dbOf({ name: "fixtures", life: 0, frozenUntil: 0, clockOffsetMs: 0 });
+  const db = store.dbOf(OUTSIDE);
   world.schedule(undefined, 0, () => {
     void db.write(async (tx) => {
       for (const id of CLAIMED_ACCOUNTS) await insertAccount(tx, id);

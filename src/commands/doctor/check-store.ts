@@ -7,7 +7,7 @@ import {
   countOpenAgentPayments,
 } from "../../billing/payments/agent-payment-rows.ts";
 import type { Config } from "../../config/config.ts";
-import { heartbeat } from "../../ledger/ledger.ts";
+import { probeHoldWrite } from "../../ledger/write-probe.ts";
 import type { Db } from "../../store/db.ts";
 import { findDurabilityRisks } from "../../store/durability.ts";
 import { missingMigrations } from "../../store/migrate.ts";
@@ -16,8 +16,6 @@ import { errorMessage } from "../with-store.ts";
 import type { Finding } from "./finding.ts";
 
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;
-/** No process has this name, so its heartbeat tests a write and changes nothing. */
-const PROBE_PROCESS_NAME = "doctor";
 
 export async function checkStore(config: Config, now: number): Promise<readonly Finding[]> {
   const isSqlite = config.store.databaseUrl === undefined;
@@ -65,7 +63,7 @@ async function checkSchema(db: Db, where: string, now: number): Promise<readonly
         hint: "Run postern migrate; postern serve does the same at start.",
       },
     ];
-  await heartbeat(db, PROBE_PROCESS_NAME, 0, now);
+  await probeHoldWrite(db, now);
   return [
     {
       status: "ok",

@@ -5,9 +5,8 @@ import type { HeldCall } from "../../../src/inference/lifecycle/call.ts";
 import { confirmHold } from "../../../src/inference/lifecycle/hold/confirm-hold.ts";
 import { createLease } from "../../../src/ledger/lease.ts";
 import { startEpoch } from "../../../src/ledger/ledger.ts";
-import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
-import { integer, text } from "../../../src/store/db.ts";
+import { sweepAsDead } from "../../ledger/fixtures.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
@@ -35,17 +34,7 @@ describe("a gateway that was suspended for longer than its lease", () => {
     await gate.stop();
   });
 
-  /** What another process does that has seen no heartbeat for 30 s. Sweeps nothing if a heartbeat arrives in between. */
-  const sweepAsDead = async (): Promise<number> => {
-    const { db } = gateway.server;
-    const rows = await db.all("select name, epoch, seen_at from process");
-    const dead = rows.map((row) => ({
-      name: text(row, "name"),
-      epoch: integer(row, "epoch"),
-      seenAt: integer(row, "seen_at"),
-    }));
-    return sweepHolds(db, Date.now() + aheadMs, dead);
-  };
+  const sweep = (): Promise<number> => sweepAsDead(gateway.server.db, Date.now() + aheadMs);
   const suspend = (): void => {
     aheadMs += SUSPENDED_MS;
   };
@@ -56,7 +45,7 @@ describe("a gateway that was suspended for longer than its lease", () => {
     const pending = postCall(gateway, account, "chat", bodyOf("chat", "[[sim: tokens=20]] once"));
     await eventually(() => gate.waiting() === 1);
     suspend();
-    await eventually(async () => (await sweepAsDead()) === 1);
+    await eventually(async () => (await sweep()) === 1);
     gate.open();
     const response = await pending;
     expect(response.status).toBe(503);
@@ -110,7 +99,7 @@ describe("a gateway that was suspended for longer than its lease", () => {
         await reader?.read();
         expect(await countOpenHolds(db)).toBe(1);
         suspend();
-        if (isSwept) await eventually(async () => (await sweepAsDead()) === 1);
+        if (isSwept) await eventually(async () => (await sweep()) === 1);
         let rest = "";
         for (;;) {
           const part = await reader?.read();

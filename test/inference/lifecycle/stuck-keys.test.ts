@@ -103,7 +103,8 @@ describeEachStore((kind, open) => {
         writeRecords: (tx, records, charges) =>
           writeCallRecords(tx, { records, charges }, idempotency),
       });
-      await ledger.hold({ ...owner, amount: 60n, now, expiresAt: now - 1 });
+      await ledger.hold({ ...owner, amount: 60n, now, expiresAt: now + 60_000 });
+      await startEpoch(db, "suspended", now);
       await sweepHolds(db, now);
       const other = { ...owner, id: "req_other", now };
       await ledger.hold({ ...other, amount: 80n, expiresAt: now + 60_000 });

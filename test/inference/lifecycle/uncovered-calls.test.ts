@@ -3,8 +3,8 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { adjust } from "../../../src/ledger/payments/adjustments.ts";
-import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
+import { sweepAsDead } from "../../ledger/fixtures.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   type Gateway,
@@ -29,7 +29,6 @@ import {
 // The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(120_000);
 
-const YEAR_MS = 365 * 86_400_000;
 const REFUSAL = "suspended during the call";
 
 describe.each(STORE_KINDS)("a call whose credits others have spent, on %s", (store) => {
@@ -48,7 +47,7 @@ describe.each(STORE_KINDS)("a call whose credits others have spent, on %s", (sto
   async function loseHold({ id }: TestAccount): Promise<void> {
     const { db } = gateway.server;
     await eventually(() => gate.waiting() === 1);
-    await eventually(async () => (await sweepHolds(db, Date.now() + YEAR_MS)) === 1);
+    await eventually(async () => (await sweepAsDead(db, Date.now())) === 1);
     const { promo, paid } = await readWallet(db, id);
     const amount = -(promo + paid);
     await db.write((tx) =>

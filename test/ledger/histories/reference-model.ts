@@ -6,7 +6,6 @@ export type ModelHold = {
   readonly amount: bigint;
   readonly process: number;
   readonly epoch: number;
-  readonly expiresAt: number;
   readonly state: "open" | "swept" | "resolved";
   readonly sweptAt?: number;
 };
@@ -283,7 +282,6 @@ export function applyOperation(
       ];
     case "select dead": {
       const isDead = (one: ModelHold): boolean =>
-        one.expiresAt < clock.now ||
         one.epoch < (clock.epochs[one.process] ?? 0) ||
         (clock.seen[one.process] ?? 0) < clock.now - 30_000;
       const sweepCandidates = [...model.holds]
@@ -335,13 +333,12 @@ function hold(
     operation.amount === 0n
       ? 0n
       : minNano(operation.amount, funds, ...remainingLimits(model, operation.key, now));
-  const { process, expiresAt } = operation;
+  const { process } = operation;
   const added: ModelHold = {
     key: operation.key,
     amount,
     process,
     epoch: clock.epochs[process] ?? 0,
-    expiresAt,
     state: "open",
   };
   const limited =
