@@ -13,20 +13,24 @@ import { SKIP_PREFIX } from "./support/skip.ts";
 
 const ROOT = path.dirname(import.meta.dir);
 /** More than the cores that most machines have: many tests wait for timers and other processes. */
-const SHARDS = 5;
+const SHARDS = 6;
 const TEST_TIMEOUT_MS = 120_000;
 const BATCH_TIMEOUT_MS = 480_000;
 /** Of test code. Files share a process, because loading the server takes most of the time of a short file. */
 const BATCH_BYTES = 90_000;
-/** Started first, each in its own process, so that no shard runs one of them at the end: those above ten seconds. */
+/** Each in its own process, in this order, so that no shard starts a long one at the end: those above ten seconds. */
 const LONG_FILES: readonly string[] = [
   "browser/console-pages",
   "commands/serve",
+  "chaos/chaos",
   "inference/lifecycle/multiple-processes",
+  "translation/recordings/recordings",
+  "claims/claim-browser",
   "inference/upstream/provider-failures",
   "browser/public-pages",
   "responses/background",
   "email/emails",
+  "billing/mpp/tempo-faults",
   "browser/operator-pages",
   "commands/drain-deadline",
   "commands/admin-accounts",
@@ -41,15 +45,12 @@ const LONG_FILES: readonly string[] = [
   "responses/background-stream",
   "inference/metering/plausible-usage",
   "billing/stripe/random-histories",
-  "translation/recordings/recordings",
   "inference/upstream/corrupted-replies",
   "commands/move",
   "billing/top-up/top-up-worker",
   "translation/recordings/recorded-costs",
-  "chaos/chaos",
   "commands/rotate-secret",
   "billing/mpp/mpp-faults",
-  "claims/claim-browser",
 ].map((name) => `test/${name}.test.ts`);
 /** Time for the pipes to close after a batch exits: a leaked child process can hold them open. */
 const PIPE_CLOSE_MS = 2_000;
@@ -119,7 +120,7 @@ async function runChecks(): Promise<void> {
   }
 }
 
-/** The long files, longest first, and then the other files in batches of about the same size. */
+/** Alternates long files, which mostly wait, with batches of the other files, which compute. */
 function createBatches(): readonly Batch[] {
   const files = readdirSync(path.join(ROOT, "test"), { recursive: true, encoding: "utf8" })
     .filter((file) => /\.test\.tsx?$/.test(file))
@@ -130,10 +131,13 @@ function createBatches(): readonly Batch[] {
     throw new Error(`LONG_FILES names files that do not exist: ${missing.join(" ")}`);
   const isChosen = (file: string): boolean =>
     filters.length === 0 || filters.some((part) => file.includes(part));
-  return [
-    ...LONG_FILES.filter(isChosen).map((file) => [file]),
-    ...groupBySize(files.filter((file) => isChosen(file) && !LONG_FILES.includes(file))),
-  ].map((members) => ({ name: nameOf(members), files: members }));
+  const long = LONG_FILES.filter(isChosen).map((file) => [file]);
+  const others = groupBySize(files.filter((file) => isChosen(file) && !LONG_FILES.includes(file)));
+  const turns = Math.max(long.length, others.length);
+  return Array.from({ length: turns }, (_, turn) => [long[turn] ?? [], others[turn] ?? []])
+    .flat()
+    .filter((members) => members.length > 0)
+    .map((members) => ({ name: nameOf(members), files: members }));
 }
 
 function groupBySize(files: readonly string[]): readonly (readonly string[])[] {
