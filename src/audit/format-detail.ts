@@ -1,20 +1,36 @@
-/** The detail of an audit entry as one line: `limit usd: 5; limit window: day`. */
+import { nanoFromUsd } from "../base/money/money.ts";
+import { formatUsdExact } from "../base/text/format.ts";
+
+const MONEY_FIELD = /^usd$|_usd$|^(?:promo|paid|owed)_(?:before|after)$/;
+
+/** The detail of an audit entry as one line: `limit: $5.00; limit window: day`. */
 export function formatAuditDetail(detail: Readonly<Record<string, unknown>>): string {
   return Object.entries(detail)
     .filter(([, value]) => value !== null)
-    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${valueText(value)}`)
+    .map(([name, value]) => `${labelOf(name)}: ${valueText(name, value)}`)
     .join("; ");
 }
 
+function labelOf(name: string): string {
+  return name === "usd" ? "amount" : name.replace(/_usd$/, "").replaceAll("_", " ");
+}
+
 /** Settings such as the policy of a key are stored as JSON. */
-function valueText(value: unknown): string {
+function valueText(name: string, value: unknown): string {
   const text = String(value);
+  if (MONEY_FIELD.test(name)) return usdText(text);
   if (!text.startsWith("{")) return text;
   try {
     return Object.entries(JSON.parse(text))
-      .map(([name, part]) => `${name} ${String(part)}`)
+      .map(([part, partValue]) => `${labelOf(part)} ${valueText(part, partValue)}`)
       .join(", ");
   } catch {
     return text;
   }
+}
+
+/** Text that is not an amount is returned unchanged. */
+function usdText(text: string): string {
+  const amount = nanoFromUsd(text);
+  return amount === undefined ? text : formatUsdExact(amount);
 }
