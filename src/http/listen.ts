@@ -9,7 +9,7 @@ const WEB_SOCKET_IDLE_SECONDS = 120;
 /** A client that reads this little of what was sent is disconnected: senders wait for it long before. */
 const UNREAD_MAX_BYTES = 67_108_864;
 const REJECTED_IDLE_SECONDS = 10;
-const REJECTED_STATUSES: ReadonlySet<number> = new Set([401, 404, 405, 413, 429]);
+const REJECTED_STATUSES: ReadonlySet<number> = new Set([401, 404, 405, 413, 429, 503]);
 
 export interface Listener {
   readonly port: number;

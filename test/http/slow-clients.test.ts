@@ -1,6 +1,7 @@
 // Timeouts of slow and idle clients. The clients run concurrently, because each test takes many seconds.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Listener, listen } from "../../src/http/listen.ts";
 import { valueAt, call, listAt } from "../spec/api-client.ts";
 import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
@@ -14,9 +15,12 @@ import { IDLE_SECONDS, startShortTimeoutGateway } from "./short-timeout-gateway.
 
 const HOST = "Host: postern.example\r\n";
 const TEST_MS = 120_000;
+/** Longer than the wait for a closed connection. */
+const LONG_IDLE_SECONDS = 240;
 
 let gateway: Gateway;
 let account: TestAccount;
+let overloaded: Listener;
 let started: SlowClients;
 
 interface SlowClients {
@@ -24,6 +28,7 @@ interface SlowClients {
   readonly nothingSent: Promise<SocketOutput>;
   readonly idleAfterResponse: Promise<SocketOutput>;
   readonly idleAfterRejectedCall: Promise<SocketOutput>;
+  readonly idleAfterOverload: Promise<SocketOutput>;
   readonly slowCall: Promise<SocketOutput>;
   readonly slowReader: Promise<{ readonly bytes: number; readonly isClosed: boolean }>;
 }
@@ -31,6 +36,9 @@ interface SlowClients {
 beforeAll(async () => {
   gateway = await startShortTimeoutGateway();
   account = await registerAccount(gateway);
+  overloaded = listen({ host: "127.0.0.1", port: 0, idleSeconds: LONG_IDLE_SECONDS }, () =>
+    Promise.resolve(new Response("overloaded", { status: 503 })),
+  );
   started = {
     slowHeaders: drip(`GET /healthz HTTP/1.1\r\n${HOST}X-A: ${"a".repeat(200)}`, 500),
     nothingSent: openRawConnection(gateway).then((connection) => connection.whenClosed()),
@@ -38,12 +46,17 @@ beforeAll(async () => {
     idleAfterRejectedCall: sendAndWait(
       `POST /v1/chat/completions HTTP/1.1\r\n${HOST}Content-Length: 0\r\n\r\n`,
     ),
+    idleAfterOverload: sendAndWait(
+      `POST /v1/chat/completions HTTP/1.1\r\n${HOST}Content-Length: 1000\r\n\r\n`,
+      `http://127.0.0.1:${overloaded.port}`,
+    ),
     slowCall: sendAndWait(slowCallText()),
     slowReader: connectWithoutReading(),
   };
 });
 afterAll(async () => {
   expect(gateway.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+  await overloaded.stop(true);
   await gateway.stop();
 });
 
@@ -62,8 +75,8 @@ async function drip(text: string, everyMs: number): Promise<SocketOutput> {
   return output;
 }
 
-async function sendAndWait(bytes: string): Promise<SocketOutput> {
-  const connection = await openRawConnection(gateway);
+async function sendAndWait(bytes: string, url = gateway.url): Promise<SocketOutput> {
+  const connection = await openRawConnection({ url });
   connection.socket.write(bytes);
   const output = await connection.whenClosed();
   connection.socket.destroy();
@@ -221,6 +234,15 @@ describe("a connection", () => {
     async () => {
       const { isClosed, text } = await started.idleAfterRejectedCall;
       expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 401]);
+    },
+    TEST_MS,
+  );
+
+  test(
+    "is closed soon if its body is not sent after a refusal for overload",
+    async () => {
+      const { isClosed, text } = await started.idleAfterOverload;
+      expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 503]);
     },
     TEST_MS,
   );
