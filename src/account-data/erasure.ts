@@ -5,7 +5,7 @@ import { type Db, integer, type Reader, text, type Tx } from "../store/db.ts";
 import { selectUsage } from "../store/usage-of-account.ts";
 import { GRACE_MS } from "./closing.ts";
 
-/** Per transaction, so that other writes get their turn. */
+/** Rows per transaction, so that other writes do not wait long. */
 const CHUNK_ROWS = 500;
 const ACCOUNTS_PER_RUN = 20;
 
@@ -26,7 +26,7 @@ const OF_ACCOUNT = "account_id = @account";
 const ONLY_HERE = `(select membership.person_id from membership where membership.account_id = @account
   and not exists (select 1 from membership other where other.person_id = membership.person_id and other.account_id <> @account))`;
 
-/** In this order: a row is erased before the row that leads to it. */
+/** In this order: a row is erased before the row through which it is found. */
 export const ERASURES: readonly Erasure[] = [
   {
     table: "stored_stream",
@@ -137,7 +137,7 @@ export async function eraseClosedAccounts(db: Db, now: number): Promise<readonly
   return erased;
 }
 
-/** Then the account waits for the next run. */
+/** Whether a hold, top-up or agent payment is open. The account is then erased in a later run. */
 async function hasMoneyInFlight(db: Reader, accountId: string): Promise<boolean> {
   const row = await db.get(
     `select (select count(*) from hold where account_id = ?)

@@ -43,7 +43,7 @@ function exportStream(
 ): ReadableStream<Uint8Array> {
   const lines = exportLines(context);
   const encoder = new TextEncoder();
-  // The client can leave while a page is read. Its stream then takes no more.
+  // The client can disconnect while a page is read. The stream then accepts no more data.
   let isCanceled = false;
   return new ReadableStream({
     pull: async (controller) => {

@@ -122,7 +122,7 @@ export async function sweepCreationCounts(tx: Tx, now: number): Promise<void> {
   await tx.run("delete from account_creation where hour < ?", [now - 2 * DAY_MS]);
 }
 
-// Increments before it checks, in one transaction, so that concurrent requests cannot both take the last place.
+// Increments before it checks, in one transaction, so that concurrent requests cannot both pass the limit.
 async function countAccount(
   tx: Tx,
   { clientIp, now }: CreationRequest,

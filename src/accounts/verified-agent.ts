@@ -27,7 +27,7 @@ export type VerifyAgent = (
   now: number,
 ) => Promise<VerifiedAgent | undefined>;
 
-/** Makes each signature work once. */
+/** Rejects a signature that was used before. */
 export async function takeSignature(
   tx: Tx,
   { signatureId, expiresAt }: VerifiedAgent,

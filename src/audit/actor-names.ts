@@ -2,7 +2,7 @@
 
 import { type Reader, text, textOrNull } from "../store/db.ts";
 
-/** Names by id; an id that is not found has none. */
+/** Names by id. An unknown id has no entry. */
 export type ActorNames = ReadonlyMap<string, string>;
 
 interface IdOfAccount {

@@ -5,7 +5,7 @@ import { roleOf } from "../accounts/members.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault, type FaultOptions } from "../base/fault.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
-import { PAGE_ROUTE } from "../http/pages/page-route.ts";
+import { PAGE_ROUTE } from "../http/pages/page-response.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { sessionRoute, type Route, type SessionUser, optionalSessionRoute } from "../http/route.ts";
 import type { Db } from "../store/db.ts";

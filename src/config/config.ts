@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import type { Nano } from "../base/money/money.ts";
-import { isLoopbackHost } from "../base/network/loopback.ts";
+import { isLoopbackHost } from "../base/network/public-address.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
 import { emailError } from "../base/text/email.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";

@@ -14,12 +14,11 @@ interface ConfirmLinkProps {
   readonly label: string;
   /** What the action applies to, for screen readers. */
   readonly subject: string;
-  readonly kind?: "danger" | "secondary";
 }
 
-export function ConfirmLink({ href, label, subject, kind = "danger" }: ConfirmLinkProps): Child {
+export function ConfirmLink({ href, label, subject }: ConfirmLinkProps): Child {
   return (
-    <a class={`button ${kind}`} href={`${href}#${CONFIRM_ID}`}>
+    <a class="button danger" href={`${href}#${CONFIRM_ID}`}>
       {label} <span class="visually-hidden">{subject}</span>
     </a>
   );

@@ -24,7 +24,7 @@ import { authorizationServerMetadata, protectedResourceMetadata } from "./oauth-
 import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi/openapi.ts";
 import { REGISTER_ROUTE } from "./route-keys.ts";
 import { securityTxt } from "./security-txt.ts";
-import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site/site-assets.ts";
+import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site/site-frame.tsx";
 import { siteRoutes } from "./site/site-routes.ts";
 import type { Site } from "./site/site-types.ts";
 

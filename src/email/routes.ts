@@ -3,8 +3,7 @@
 import { z } from "zod";
 import { EMAIL_CATEGORY_NAMES } from "../events/email-types.ts";
 import { listEmails, listOptOuts, setOptOuts } from "../events/emails.ts";
-import { pageResponse, redirect } from "../http/pages/page-response.ts";
-import { PAGE_ROUTE } from "../http/pages/page-route.ts";
+import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { emailMessage } from "./email-message.ts";

@@ -1,4 +1,4 @@
-// Alerts for the operator: each check reports a problem or none; channels hear when a problem begins, once a day while it
+// Alerts for the operator: each check reports a problem or none; channels are notified when a problem begins, once a day while it
 // lasts, and when it is over. The state is in memory, so a restarted process reports a lasting problem again.
 
 import type { Log } from "../base/log.ts";

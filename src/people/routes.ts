@@ -4,8 +4,7 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
-import { pageResponse, redirect } from "../http/pages/page-response.ts";
-import { PAGE_ROUTE } from "../http/pages/page-route.ts";
+import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { toFault } from "../http/response.ts";
 import { publicRoute, sessionRoute, type Route, optionalSessionRoute } from "../http/route.ts";

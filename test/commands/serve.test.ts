@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
-import { isLoopbackHost } from "../../src/base/network/loopback.ts";
+import { isLoopbackHost } from "../../src/base/network/public-address.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   createTempFolder,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { DOCS_SCRIPT, DOCS_STYLESHEET } from "../../src/discovery/site/site-assets.ts";
+import { DOCS_SCRIPT, DOCS_STYLESHEET } from "../../src/discovery/site/site-frame.tsx";
 import { compressResponse } from "../../src/http/compress.ts";
 import { APP_SCRIPT, ASSETS, STYLESHEET } from "../../src/http/pages/assets.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";

@@ -11,7 +11,7 @@ interface PendingDeadline {
 const pending = new Set<PendingDeadline>();
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** Calls `run` after `ms`, unless the returned function cancels it first: then that returns true. */
+/** Calls `run` after `ms`. The returned function cancels it, and returns whether it did. */
 export function startDeadline(ms: number, run: () => void): () => boolean {
   return addPending({ at: performance.now() + ms, isDue: undefined, run });
 }

@@ -54,6 +54,13 @@ export function isPublicHostname(hostname: string): boolean {
   return host.includes(".") && !PRIVATE_NAME.test(host);
 }
 
+const LOOPBACK_HOST = /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i;
+
+/** Takes a host name or an IP address, also in the form of `URL.hostname`. */
+export function isLoopbackHost(hostname: string): boolean {
+  return LOOPBACK_HOST.test(hostname);
+}
+
 export function isLoopbackAddress(address: string): boolean {
   return (isIP(address) === 4 && address.startsWith("127.")) || address === "::1";
 }

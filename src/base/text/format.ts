@@ -29,14 +29,14 @@ export function formatSpend(amount: Nano): string {
   return formatUsd(amount < NANO_PER_CENT ? amount : amount - (amount % NANO_PER_CENT));
 }
 
-/** `$26.76`, `$0.0378`, `$0.000018`: for columns of amounts, whose exact value is a click away. */
+/** `$26.76`, `$0.0378`, `$0.000018`: for columns of amounts whose exact values are on another page. */
 export function formatCost(amount: Nano): string {
   if (amount === 0n || amount >= NANO_PER_USD) return formatUsd(amount);
   const usd = Number(amount) / Number(NANO_PER_USD);
   return usd >= 0.0001 ? `$${usd.toFixed(4)}` : formatUsdShort(Number(usd.toPrecision(2)));
 }
 
-/** A column of amounts with equally many decimals, so that they compare at a glance: two if one is a dollar or more, else four. */
+/** A column of amounts with equally many decimals, so that they are easy to compare: two if one is a dollar or more, else four. */
 export function formatCosts(amounts: readonly Nano[]): readonly string[] {
   const isLarge = amounts.some((amount) => amount >= NANO_PER_USD);
   if (!isLarge) return amounts.map(formatCost);

@@ -5,8 +5,7 @@ import { getAccount } from "../../accounts/accounts.ts";
 import { roleOf } from "../../accounts/members.ts";
 import { Fault } from "../../base/fault.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import { pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { PAGE_ROUTE } from "../../http/pages/page-route.ts";
+import { PAGE_ROUTE, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { type Route, type SessionUser, optionalSessionRoute } from "../../http/route.ts";
 import {
   requireLoopback,

@@ -16,7 +16,7 @@ import { invalid } from "../../base/fault.ts";
 import { isObject, parseJson } from "../../base/json.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 
-/** The client signs or asks for a token in this time. */
+/** How long a challenge is valid. The client must sign, or get a token, within this time. */
 const VALIDITY_MS = 5 * MINUTE_MS;
 const CREDENTIAL_CHARACTERS_MAX = 8_192;
 const NONCE_BYTES = 12;
@@ -38,7 +38,7 @@ export type PaymentChallenge = Readonly<z.infer<typeof ChallengeSchema>>;
 const CredentialSchema = z.object({
   challenge: ChallengeSchema,
   payload: z.unknown(),
-  /** Who pays, as a DID. The payer says it; nothing proves it. */
+  /** The payer's DID, as stated by the payer. It is not verified. */
   source: z.string().optional(),
 });
 /** What a client sends to pay: the challenge as it was, and the method's proof. */
@@ -68,7 +68,7 @@ export function createChallenge(
     method,
     intent: CHARGE,
     request: encodeJson(request),
-    // Whole seconds, which is what a signature's end is counted in.
+    // Whole seconds, the unit of a signature's expiry.
     expires: new Date(Math.ceil((now + VALIDITY_MS) / 1_000) * 1_000).toISOString(),
     digest: "",
     // The nonce makes the id, and with it the payment, unique.

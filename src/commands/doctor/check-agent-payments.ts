@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Secret } from "../../base/crypto/secret.ts";
-import { isLoopbackHost } from "../../base/network/loopback.ts";
+import { isLoopbackHost } from "../../base/network/public-address.ts";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import { TEMPO_TESTNET } from "../../config/agent-payments.ts";
 import type { Config } from "../../config/config.ts";

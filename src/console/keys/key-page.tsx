@@ -19,8 +19,7 @@ import { DoneNotice } from "../done-notice.tsx";
 import { keyName } from "../usage/read-usage.ts";
 import { KeyFields } from "./key-fields.tsx";
 import { type KeyFormError, keyFormValues, type KeyFormValues } from "./key-form.ts";
-import { keyPath } from "./key-path.ts";
-import { KeyState } from "./keys-page.tsx";
+import { keyPath, KeyState } from "./keys-page.tsx";
 
 export interface KeyPageProps {
   readonly user: SessionUser;

@@ -22,8 +22,7 @@ import {
   parseKeyForm,
 } from "./key-form.ts";
 import { keyPage } from "./key-page.tsx";
-import { keyPath } from "./key-path.ts";
-import { keysPage, keysPath } from "./keys-page.tsx";
+import { keyPath, keysPage, keysPath } from "./keys-page.tsx";
 import { type KeyCursors, readKeys } from "./read-keys.ts";
 
 export interface KeyPageDeps extends ConsoleReadDeps {

@@ -21,7 +21,6 @@ import { DoneNotice } from "../done-notice.tsx";
 import { keyName } from "../usage/read-usage.ts";
 import { KeyFields } from "./key-fields.tsx";
 import type { KeyFormError, KeyFormValues } from "./key-form.ts";
-import { keyPath } from "./key-path.ts";
 import type { KeyCursors, KeyLists } from "./read-keys.ts";
 
 export interface KeysPageProps {
@@ -223,4 +222,8 @@ function RevokedKeys({
       )}
     </Card>
   );
+}
+
+export function keyPath(accountId: string, keyId: string): string {
+  return `${workspacePath(accountId, "/keys")}/${keyId}`;
 }

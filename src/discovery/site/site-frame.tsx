@@ -2,9 +2,13 @@
 // The frame of the documentation and of the model pages: head, header with search, and the script.
 
 import type { Child } from "hono/jsx";
-import { STYLESHEET } from "../../http/pages/assets.ts";
+import { scriptAsset, STYLESHEET, styleAsset } from "../../http/pages/assets.ts";
 import { ICON, pageHeaders } from "../../http/pages/layout.tsx";
-import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site-assets.ts";
+import { DOCS_SCRIPT_SOURCE } from "./docs-script.ts";
+import docsCss from "./docs.css" with { type: "text" };
+
+export const DOCS_STYLESHEET = styleAsset(docsCss);
+export const DOCS_SCRIPT = scriptAsset(DOCS_SCRIPT_SOURCE);
 
 export interface SiteFrame {
   readonly title: string;

@@ -2,7 +2,7 @@
 // developer's own keys, and any site open in their browser could reach it.
 
 import { Fault } from "../../base/fault.ts";
-import { isLoopbackHost } from "../../base/network/loopback.ts";
+import { isLoopbackHost } from "../../base/network/public-address.ts";
 
 /** Whether a page of another host sent the request. Only browsers send `origin`. */
 export function isForeignOrigin(headers: Headers): boolean {

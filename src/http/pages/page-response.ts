@@ -10,6 +10,14 @@ import {
   renderPage,
 } from "./layout.tsx";
 
+/** The documentation that all page routes share. */
+export const PAGE_ROUTE = {
+  dialect: "page",
+  hidden: true,
+  faults: [],
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
+} as const;
+
 export interface PageResponseOptions {
   readonly status?: number;
   readonly policy?: PagePolicy;

@@ -25,7 +25,7 @@ export interface SettleDeps {
   readonly onSettled?: ((usage: UsageRecord, call: HeldCall) => void) | undefined;
 }
 
-/** Of one usage record. */
+/** The most dropped fields that one usage record lists. */
 const DROPPED_MAX = 50;
 const DROPPED_PATH_MAX_LENGTH = 200;
 

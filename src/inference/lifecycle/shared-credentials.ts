@@ -3,6 +3,7 @@
 
 import type { Fault } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { isForeignContainer } from "../canonical/tools/code-execution.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isCodeTool, toolsOf } from "../request/tool-bounds.ts";
 import {
@@ -10,7 +11,6 @@ import {
   storedReferenceFault,
   unboundedCostFault,
 } from "../shared-account/faults.ts";
-import { isForeignContainer } from "../shared-account/foreign-container.ts";
 import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
 
 const SEND_HISTORY_HINT = "Send the earlier turns of the conversation in the request";

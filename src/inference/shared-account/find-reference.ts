@@ -63,7 +63,7 @@ function asReference(
   return isPresent(value) ? { path, alternative } : undefined;
 }
 
-// Below an unknown field, only references are looked for first: they have the better error.
+// Below an unknown field, references are looked for first, because their error is more specific.
 function inUnknown(
   key: string,
   value: unknown,
@@ -71,11 +71,12 @@ function inUnknown(
   position: Position,
 ): FoundReference | undefined {
   const found = inField(key, value, holder, { ...position, members: undefined });
+  // In a tool, `{}` enables the feature that the field names.
   const isNamed = mayName(value) || (position.parent === "tools" && isObject(value));
   return found ?? (isNamed ? { path: key, alternative: undefined } : undefined);
 }
 
-/** Numbers and booleans name nothing; of an object, the names of its fields can. In a tool, `{}` turns on what it names. */
+/** Whether the value can name something: text can, and so can the field names of an object, but not numbers and booleans. */
 function mayName(value: unknown): boolean {
   if (Array.isArray(value)) return value.some(mayName);
   return isObject(value)

@@ -1,4 +1,4 @@
-// Models that their provider has shut down, or never sold under this name. They keep their prices for old records, but cannot
+// Models that their provider has shut down or never sold under this name. Their prices are kept for old records; they cannot
 // be called.
 
 export const RETIRED: Readonly<Record<string, RegExp>> = {

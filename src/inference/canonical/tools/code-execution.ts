@@ -18,3 +18,8 @@ export type CodeReplyForm = ServerToolReplyForm<CodeRun>;
 
 /** Prefix of the container ids that this gateway writes for code that ran at another provider. OpenAI has no such container. */
 export const FOREIGN_CONTAINER = "cntr_pst_";
+
+/** Whether this gateway wrote the id, so that no provider has the container. */
+export function isForeignContainer(id: string): boolean {
+  return id.startsWith(FOREIGN_CONTAINER);
+}

@@ -1,6 +1,6 @@
 // Items of OpenAI's server tools: calls with their results.
 import type { JsonObject } from "../../../base/json.ts";
-import { FOREIGN_CONTAINER } from "../../canonical/tools/code-execution.ts";
+import { isForeignContainer } from "../../canonical/tools/code-execution.ts";
 
 const CALLS: ReadonlySet<unknown> = new Set([
   "web_search_call",
@@ -19,6 +19,6 @@ export function isForeignRun({ type, container_id: container }: JsonObject): boo
   return (
     type === "code_interpreter_call" &&
     typeof container === "string" &&
-    container.startsWith(FOREIGN_CONTAINER)
+    isForeignContainer(container)
   );
 }

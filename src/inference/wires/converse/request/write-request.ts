@@ -6,7 +6,6 @@ import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { writeClaudeOutput } from "../../claude-schema.ts";
 import { effectiveToolChoice, requiresToolCall } from "../../tool-checks.ts";
 import { familyOf } from "./model-family.ts";
-import { operationPath } from "./operation-path.ts";
 import { writeSampling } from "./write-sampling.ts";
 import { writeThinking } from "./write-thinking.ts";
 import { writeTools } from "./write-tools.ts";
@@ -110,4 +109,11 @@ function writeTier(request: CanonicalRequest, losses: Loss[]): JsonObject | unde
 
 function omitIfEmpty(object: JsonObject): JsonObject | undefined {
   return Object.values(object).some((value) => value !== undefined) ? object : undefined;
+}
+
+type ConverseOperation = "converse" | "converse-stream";
+
+/** The path below the provider's base URL. The model may be an ARN with slashes and colons. */
+function operationPath(model: string, operation: ConverseOperation): string {
+  return `/model/${encodeURIComponent(model)}/${operation}`;
 }

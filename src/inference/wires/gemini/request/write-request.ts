@@ -10,7 +10,6 @@ import {
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { firstStops } from "../../stop-sequences.ts";
 import { isThirdGeneration } from "./model-generation.ts";
-import { operationPath } from "./operation-path.ts";
 import { writeThinking } from "./write-thinking.ts";
 import { isGoogleSchema, writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
@@ -163,4 +162,12 @@ function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefine
 
 function omitIfEmpty(object: JsonObject): JsonObject | undefined {
   return Object.values(object).some((value) => value !== undefined) ? object : undefined;
+}
+
+type GeminiOperation = "generateContent" | "streamGenerateContent";
+
+/** The path below the provider's base URL. A name with a slash (`tunedModels/x`) includes its own collection. */
+function operationPath(model: string, operation: GeminiOperation): string {
+  const name = model.includes("/") ? model : `models/${encodeURIComponent(model)}`;
+  return `/${name}:${operation}${operation === "streamGenerateContent" ? "?alt=sse" : ""}`;
 }

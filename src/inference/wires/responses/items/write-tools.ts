@@ -47,7 +47,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   };
 }
 
-/** Without those that items of the conversation load. */
+/** Excludes the tools that items of the conversation load. */
 export function listedTools(tools: readonly Tool[] = []): readonly Tool[] {
   return tools.filter((tool) => tool.type === "native" || tool.isLoaded !== true);
 }

@@ -1,4 +1,0 @@
-declare module "*.jsonl" {
-  const text: string;
-  export default text;
-}
