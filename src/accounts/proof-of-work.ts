@@ -27,7 +27,7 @@ const NONCE_CHARACTERS = 16;
 /** `<bits>.<expires at, in epoch seconds>.<nonce>.<signature>.<solution>` */
 const PROOF = /^((\d{1,2})\.(\d{1,12})\.[0-9A-Za-z]{16})\.([\w-]{43})\.[0-9A-Za-z]{1,32}$/;
 
-export interface ProofRequest {
+interface ProofRequest {
   readonly headers: Headers;
   readonly clientIp: string;
   readonly now: number;

@@ -61,7 +61,7 @@ const SIGNATURE_HEADERS_DOC = {
     "Web Bot Auth (RFC 9421, tag `web-bot-auth`), if your operator is listed by this gateway: the quota and the starting credit of your operator apply, and not those of your network. Sent with `signature` and `signature-agent`.",
 } as const;
 
-export interface MemberSummary {
+interface MemberSummary {
   readonly email: string;
   readonly role: string;
 }

@@ -15,7 +15,7 @@ export interface VerifiedAgent {
   readonly expiresAt: number;
 }
 
-export interface SignedRequest {
+interface SignedRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: Headers;

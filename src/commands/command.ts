@@ -13,7 +13,7 @@ export interface Flag {
   readonly required?: boolean;
 }
 
-export interface ClientEnv {
+interface ClientEnv {
   readonly homeFolder: string;
   readonly apiKey: string | undefined;
   readonly baseUrl: string | undefined;
@@ -22,7 +22,7 @@ export interface ClientEnv {
 }
 
 /** For `serve`. */
-export interface WorkersEnv {
+interface WorkersEnv {
   readonly cores: number;
   readonly platform: string;
   readonly start: StartWorker;

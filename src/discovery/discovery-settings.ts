@@ -41,7 +41,7 @@ export interface DiscoverySettings {
   readonly contactUrl?: string;
 }
 
-export interface GrantSettings {
+interface GrantSettings {
   readonly whenExhausted: "create" | "refuse";
   /** Shares of the day's budget that one address gets. */
   readonly percentPerHour: number;

@@ -27,7 +27,7 @@ interface EventEmail {
 }
 
 /** The events that are sent to members. */
-export const EVENT_EMAILS = {
+const EVENT_EMAILS = {
   "balance.low": { category: "balance", roles: PAYERS },
   "balance.empty": { category: "balance", roles: PAYERS },
   "budget.reached": { category: "budgets", roles: PAYERS },

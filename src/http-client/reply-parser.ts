@@ -1,7 +1,7 @@
 // Incremental parser of one HTTP/1.1 reply (RFC 9112). It is strict, because lenient parsing enables response smuggling: any
 // deviation closes the connection.
 
-export interface ReplyHead {
+interface ReplyHead {
   readonly status: number;
   /** By lowercase name; repeated headers are joined by a comma. */
   readonly headers: ReadonlyMap<string, string>;

@@ -31,7 +31,7 @@ export type Dial = <Owner extends object>(
   createOwner: (socket: Socket) => Owner,
 ) => PendingDial<Owner>;
 
-export interface PendingDial<Owner> {
+interface PendingDial<Owner> {
   readonly connected: Promise<Owner>;
   /** Closes a connection that is not established yet. */
   readonly cancel: () => void;

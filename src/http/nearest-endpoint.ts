@@ -11,7 +11,7 @@ const PATH_MAX_CHARACTERS = 200;
 const FOREIGN_ROOT =
   /^\/(?:openai\/deployments\/[^/]+|api|openai|anthropic|proxy|inference|v1|v2|v1beta)(?=\/)/;
 
-export type MatchRoute = (method: string, path: string) => RouteMatch;
+type MatchRoute = (method: string, path: string) => RouteMatch;
 
 interface Endpoints {
   readonly routes: readonly Route[];

@@ -20,7 +20,7 @@ const RETENTION_MS = DAY_MS;
 /** A call may need this long from its record here to its hold: it may have to pay first, and clocks differ. */
 const CALL_START_GRACE_MS = 5 * MINUTE_MS;
 
-export interface IdempotentRequest {
+interface IdempotentRequest {
   /** The account, key or client address, and the route. */
   readonly scope: string;
   readonly key: string;

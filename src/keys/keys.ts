@@ -53,7 +53,7 @@ export interface Key {
   readonly createdBy: string | null;
 }
 
-export interface NewKey extends KeySettings {
+interface NewKey extends KeySettings {
   readonly createdBy?: string | undefined;
 }
 

@@ -13,7 +13,7 @@ export interface TransferPage {
   readonly next: string | undefined;
 }
 
-export type ListedTransfer = Omit<Transfer, "memo"> & { readonly memo: string | null };
+type ListedTransfer = Omit<Transfer, "memo"> & { readonly memo: string | null };
 
 /** Cursors of the rows of the table `transfer`, after those of calls. */
 const ROWS = "rows:";

@@ -8,7 +8,7 @@ import { Measured, type MeasuredModels, toMeasured } from "./measured.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
 
 /** Recent health of a model on the gateway's own account; undefined where it is unknown. */
-export interface EndpointHealth {
+interface EndpointHealth {
   readonly status: "up" | "degraded" | "down";
   readonly latencyMs: number | undefined;
   readonly replyMs: number | undefined;

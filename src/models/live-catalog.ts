@@ -20,7 +20,7 @@ export interface ModelsFileSource {
   read(): string;
 }
 
-export interface RefreshResult {
+interface RefreshResult {
   readonly changed: boolean;
   /** Why the current file is invalid; the previous catalog stays in use. */
   readonly error?: string;

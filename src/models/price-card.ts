@@ -33,7 +33,7 @@ export interface Pricing {
   readonly hours?: PriceHours | undefined;
 }
 
-export interface PriceHours {
+interface PriceHours {
   /** "01:00"; an end before the start means past midnight. */
   readonly start: string;
   readonly end: string;

@@ -6,7 +6,7 @@ import { DAY_MS } from "../base/time.ts";
 
 const REPEAT_AFTER_MS = DAY_MS;
 
-export type AlertName =
+type AlertName =
   | "provider_down"
   | "ledger_problem"
   | "disk_low"

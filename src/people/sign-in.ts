@@ -71,7 +71,7 @@ export interface SignInDeps {
   readonly endpoint?: SignInEndpoint;
 }
 
-export interface SignInEndpoint {
+interface SignInEndpoint {
   readonly callbackPath: string;
   readonly cookie: string;
   /** The path attribute of the cookie. */

@@ -31,7 +31,7 @@ import { createProviderKeyCache, type DecryptedKey } from "./provider-key-cache.
 const KEYS_PER_ACCOUNT_MAX = 50;
 
 export const PROVIDER_KEY_STATUSES = ["active", "unchecked", "deleted"] as const;
-export type ProviderKeyStatus = (typeof PROVIDER_KEY_STATUSES)[number];
+type ProviderKeyStatus = (typeof PROVIDER_KEY_STATUSES)[number];
 
 export interface ProviderKey {
   readonly id: string;

@@ -5,7 +5,7 @@ import type { Db, Reader, Tx } from "./db.ts";
 
 const PAGE_ROWS = 200;
 
-export interface EncryptedColumn {
+interface EncryptedColumn {
   /** The id of the row, by which pages are ordered. */
   readonly id: string;
   readonly encrypted: string;

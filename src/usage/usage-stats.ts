@@ -14,7 +14,7 @@ import { type Dimension, DIMENSIONS, type UsageFilter } from "./usage-filter.ts"
 export const GROUPINGS = ["day", "hour", ...DIMENSIONS] as const;
 export type Grouping = (typeof GROUPINGS)[number];
 
-export interface LatencyPercentiles {
+interface LatencyPercentiles {
   readonly p50: number;
   readonly p95: number;
 }

@@ -14,7 +14,7 @@ import { createKeyDirectory, type Ed25519Key, type KeyDirectory } from "./key-di
 const CLOCK_SKEW_MS = MINUTE_MS;
 const VALIDITY_MAX_MS = DAY_MS;
 
-export interface ListedAgent {
+interface ListedAgent {
   /** The origin of the agent's operator. */
   readonly url: string;
   readonly accountsPerHour: number;

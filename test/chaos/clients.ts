@@ -4,7 +4,7 @@
 import { connect } from "node:net";
 import type { Random } from "../fuzz/random.ts";
 
-export interface ClientTarget {
+interface ClientTarget {
   readonly url: string;
   readonly key: string;
 }

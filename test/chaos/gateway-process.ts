@@ -18,7 +18,7 @@ export interface GatewayProcess {
   readonly end: () => void;
 }
 
-export interface ProcessLimits {
+interface ProcessLimits {
   /** A write that makes a file larger fails. */
   readonly fileBytesMax?: number;
 }

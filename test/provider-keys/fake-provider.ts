@@ -2,7 +2,7 @@
 
 import type { ProviderEndpoint } from "../../src/provider-keys/key-check.ts";
 
-export interface ReceivedRequest {
+interface ReceivedRequest {
   readonly path: string;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -17,7 +17,7 @@ import type { EngineTransaction, StatementResult, StoreEngine } from "./store-en
 import type { Actor, World } from "./world.ts";
 
 /** Probabilities of faults of a statement or a commit. */
-export interface StoreFaults {
+interface StoreFaults {
   readonly serializationFailure: number;
   readonly connectionLost: number;
   readonly commitLost: number;

@@ -13,7 +13,7 @@ export interface Actor {
   clockOffsetMs: number;
 }
 
-export interface WorldRandom {
+interface WorldRandom {
   /** At least 0, below 1. */
   readonly next: () => number;
   readonly integer: (below: number) => number;

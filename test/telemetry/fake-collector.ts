@@ -46,7 +46,7 @@ const Export = z.strictObject({
   ),
 });
 
-export interface ReceivedSpan extends Readonly<
+interface ReceivedSpan extends Readonly<
   z.infer<typeof Export>["resourceSpans"][number]["scopeSpans"][number]["spans"][number]
 > {
   readonly attributeValues: Readonly<Record<string, unknown>>;

@@ -30,7 +30,7 @@ export const PAYMENT_METHOD_TEXTS: Readonly<Record<AgentPaymentMethod, string>> 
  * the operator was notified. `paid` and `refused` are final.
  */
 const PAYMENT_STATES = ["open", "paid", "refused", "unclear"] as const;
-export type AgentPaymentState = (typeof PAYMENT_STATES)[number];
+type AgentPaymentState = (typeof PAYMENT_STATES)[number];
 
 export interface AgentPayment {
   /** Unique for what can be charged once: a transfer's chain, token, payer and nonce, a challenge, or a transaction. */

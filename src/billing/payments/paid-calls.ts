@@ -25,7 +25,7 @@ export interface PaidCallDeps {
   readonly now: () => number;
 }
 
-export interface PaidCall {
+interface PaidCall {
   readonly accountId: string;
   readonly keyId: string;
   readonly path: string;

@@ -34,7 +34,7 @@ export interface SentTransfer extends MemoTransfer {
   readonly expiresAt: number;
 }
 
-export type ChainOutcome =
+type ChainOutcome =
   | { readonly kind: "paid" }
   /** Not paid, and it can no longer be paid. */
   | { readonly kind: "refused"; readonly reason: string }

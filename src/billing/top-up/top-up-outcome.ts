@@ -16,7 +16,7 @@ import {
 const FAILURES_MAX = 2;
 const RETRY_MS = 10 * MINUTE_MS;
 
-export const TOP_UP_FAILURE_REASONS = [
+const TOP_UP_FAILURE_REASONS = [
   "declined",
   "authentication_required",
   "method_gone",

@@ -12,7 +12,7 @@ import {
 } from "../../store/db.ts";
 
 export const AUTO_TOP_UP_STATUSES = ["off", "on", "stopped"] as const;
-export type AutoTopUpStatus = (typeof AUTO_TOP_UP_STATUSES)[number];
+type AutoTopUpStatus = (typeof AUTO_TOP_UP_STATUSES)[number];
 
 export interface AutoTopUp {
   readonly accountId: string;
@@ -33,7 +33,7 @@ export interface AutoTopUp {
 
 /** `charging` and `processing` top-ups are open. An account has at most one open top-up. */
 export const TOP_UP_STATES = ["charging", "processing", "paid", "failed"] as const;
-export type TopUpState = (typeof TOP_UP_STATES)[number];
+type TopUpState = (typeof TOP_UP_STATES)[number];
 
 export interface TopUp {
   readonly id: string;

@@ -30,7 +30,7 @@ export interface BuyPageProps {
 }
 
 /** A purchase that awaits confirmation. */
-export interface PendingPurchase {
+interface PendingPurchase {
   readonly amountCents: number;
   /** Makes a double click one purchase. */
   readonly idempotencyKey: string;

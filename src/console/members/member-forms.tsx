@@ -15,7 +15,7 @@ import { HiddenFields, workspacePath } from "../console-layout.tsx";
 import { ROLE_LABELS, ROLE_TEXTS } from "./member-texts.ts";
 
 /** The values of a rejected form. */
-export interface MemberFormValues {
+interface MemberFormValues {
   readonly do: string;
   readonly email?: string;
   readonly role?: string;

@@ -21,7 +21,7 @@ import { type ChoosableKey, describeUse, UseFields } from "./provider-key-use.ts
 import { providerKeyName, providerKeyPath, ProviderKeyState } from "./provider-keys-page.tsx";
 
 /** The values of a rejected form, without the key itself. */
-export interface ProviderKeyFormValues {
+interface ProviderKeyFormValues {
   readonly provider: string;
   readonly name?: string | undefined;
   readonly use: ProviderKeyUse;

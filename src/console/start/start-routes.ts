@@ -23,14 +23,14 @@ export interface StartPageDeps extends ConsoleReadDeps {
   readonly createWorkspace: (tx: Tx, request: WorkspaceRequest) => Promise<FirstKey>;
 }
 
-export interface WorkspaceRequest {
+interface WorkspaceRequest {
   readonly owner: SessionUser;
   readonly name: string | null;
   readonly clientIp: string;
   readonly now: number;
 }
 
-export interface FirstKey {
+interface FirstKey {
   readonly accountId: string;
   /** The raw key. */
   readonly raw: string;

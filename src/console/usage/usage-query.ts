@@ -7,7 +7,7 @@ import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/
 import { DIMENSIONS, type UsageFilter } from "../../usage/usage-filter.ts";
 import { OUTCOMES, USAGE_APIS } from "../../usage/usage.ts";
 
-export const RANGES = { "24h": 1, yesterday: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
+const RANGES = { "24h": 1, yesterday: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
 export type Range = keyof typeof RANGES;
 // Safe because these are the keys of `RANGES`.
 export const RANGE_NAMES = Object.keys(RANGES) as Range[];

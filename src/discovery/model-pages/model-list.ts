@@ -5,7 +5,7 @@ import type { Column } from "../../http/pages/components/table.tsx";
 import type { ModelRecordJson } from "../../models/api-record.ts";
 
 export const SORT_ORDERS = ["name", "input", "output", "context", "latency", "uptime"] as const;
-export type SortOrder = (typeof SORT_ORDERS)[number];
+type SortOrder = (typeof SORT_ORDERS)[number];
 
 export interface ModelListQuery {
   readonly q?: string | undefined;

@@ -40,7 +40,7 @@ interface CodeSample {
 }
 
 /** How a call can pay for itself (draft-payment-discovery). The amount depends on the request. */
-export interface PaymentOffer {
+interface PaymentOffer {
   readonly intent: "charge";
   readonly method: string;
   readonly amount: null;
@@ -48,7 +48,7 @@ export interface PaymentOffer {
 }
 
 /** Of the whole service (draft-payment-discovery). */
-export interface ServiceInfo {
+interface ServiceInfo {
   readonly categories: readonly string[];
   readonly docs: {
     readonly apiReference: string;

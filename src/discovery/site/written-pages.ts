@@ -51,7 +51,7 @@ import verifiedAgents from "../../../docs/site/verified-agents.md" with { type: 
 import webhooks from "../../../docs/site/webhooks.md" with { type: "text" };
 import x402 from "../../../docs/site/x402.md" with { type: "text" };
 
-export interface WrittenPage {
+interface WrittenPage {
   readonly slug: string;
   readonly label?: string;
   /** Relative to `docs/site`. */

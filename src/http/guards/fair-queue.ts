@@ -1,7 +1,7 @@
 // A queue of calls that is fair by account: one call of each account in turn. The newest call of an account goes first, because
 // under overload the oldest ones are refused anyway, and the others need not wait for them.
 
-export interface QueuedCall {
+interface QueuedCall {
   readonly queuedAt: number;
   readonly admit: () => void;
   readonly refuse: () => void;

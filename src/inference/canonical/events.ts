@@ -56,7 +56,7 @@ export type CanonicalEvent =
   | { readonly type: "usage"; readonly report: UsageReport }
   | { readonly type: "error"; readonly error: CanonicalError };
 
-export interface PartPosition {
+interface PartPosition {
   readonly choice: number;
   readonly part: number;
 }

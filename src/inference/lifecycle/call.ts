@@ -92,7 +92,7 @@ export interface OpenCall extends Omit<RoutedCall, "candidates"> {
   shortfall?: Fault;
 }
 
-export interface CallFiles {
+interface CallFiles {
   readonly files: FetchedFiles;
   /** Returns their bytes to the quota of request bodies. */
   readonly release: () => void;

@@ -1,12 +1,12 @@
 // Request signing for provider accounts that need more than an API key in a header.
 
-export interface RequestToSign {
+interface RequestToSign {
   readonly url: string;
   readonly method: "POST" | "GET";
   readonly body: string;
 }
 
-export type SignResult =
+type SignResult =
   | { readonly kind: "signed"; readonly headers: Readonly<Record<string, string>> }
   /** The token endpoint rejected the account. */
   | { readonly kind: "rejected"; readonly response: Response };

@@ -52,7 +52,7 @@ export interface Provider {
   readonly imageTokensMax: number;
 }
 
-export interface AccountSetting {
+interface AccountSetting {
   readonly name: string;
   readonly defaultValue: string;
   readonly description: string;

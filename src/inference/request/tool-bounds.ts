@@ -53,7 +53,7 @@ export interface ToolBounds {
 }
 
 /** A container that the provider creates for a tool, whether code runs in it or not. */
-export interface RequestedContainer {
+interface RequestedContainer {
   readonly param: string;
   /** Undefined for a memory limit that OpenAI does not document. */
   readonly gigabytes: number | undefined;

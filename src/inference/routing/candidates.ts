@@ -24,7 +24,7 @@ export interface Candidate {
     | undefined;
 }
 
-export interface CallerProviderKey {
+interface CallerProviderKey {
   readonly id: string;
   readonly apiKey: Secret;
   readonly allowStore: boolean;

@@ -34,7 +34,7 @@ export interface AttemptSample {
   readonly now: number;
 }
 
-export interface CompletionSample {
+interface CompletionSample {
   readonly provider: string;
   readonly model: string;
   readonly outputTokens: number;

@@ -27,7 +27,7 @@ export interface TransportPlan {
   readonly withoutEndpoint?: TransportPlan;
 }
 
-export interface ReplyBody {
+interface ReplyBody {
   readonly text: string;
   readonly json: JsonObject;
 }

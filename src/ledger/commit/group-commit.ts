@@ -9,7 +9,7 @@ import { createLockBackoff, type LockBackoff } from "./lock-backoff.ts";
  * "new" work is rejected while the queue is full or the store fails; "owed" work, such as a settlement, is always
  * admitted.
  */
-export type Admission = "new" | "owed";
+type Admission = "new" | "owed";
 
 const BATCH_MAX = 500;
 const QUEUE_MAX = 20_000;

@@ -74,12 +74,12 @@ export interface BufferedDb extends Db {
   readonly tryHoldSync: TryHoldSync;
 }
 
-export type WriteBatch = (
+type WriteBatch = (
   work: (tx: Tx, buffer: HoldBuffer) => Promise<AppliedBatch>,
 ) => Promise<AppliedBatch>;
 
 /** Decides a hold from the row cache; undefined if a batch must read rows for it. */
-export type TryHoldSync = (
+type TryHoldSync = (
   request: HoldRequest,
   process: Pick<NewHold, "process" | "epoch">,
 ) => HoldOutcome | undefined;

@@ -5,7 +5,7 @@ import { type Nano, maxNano, minNano, toNano } from "../../base/money/money.ts";
 import { text, type Tx } from "../../store/db.ts";
 
 /** A refund or dispute of a payment: its movement id and the id its reversal would have (which may not exist yet). */
-export interface PaymentReturn {
+interface PaymentReturn {
   readonly id: string;
   readonly reversedBy: string;
   readonly kind: "refund" | "dispute";

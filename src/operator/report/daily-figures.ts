@@ -24,8 +24,8 @@ export interface DailyFigures {
   readonly networks: readonly NetworkFigures[];
 }
 
-export const INCOME_SERIES = ["purchases", "paid usage", "promotional usage"] as const;
-export type IncomeSeries = (typeof INCOME_SERIES)[number];
+const INCOME_SERIES = ["purchases", "paid usage", "promotional usage"] as const;
+type IncomeSeries = (typeof INCOME_SERIES)[number];
 
 export interface ProviderFigures {
   readonly provider: string;
@@ -34,7 +34,7 @@ export interface ProviderFigures {
   readonly cost: Nano;
 }
 
-export interface NetworkFigures {
+interface NetworkFigures {
   readonly network: string;
   readonly accounts: number;
   readonly claimed: number;

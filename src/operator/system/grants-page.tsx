@@ -14,7 +14,7 @@ import type { ListedOperator } from "./system-state.ts";
 
 export const GRANTS_PATH = `${OPERATOR_PATH}/grants`;
 export const GRANT_PERIODS = ["1", "7", "30"] as const;
-export type GrantPeriod = (typeof GRANT_PERIODS)[number];
+type GrantPeriod = (typeof GRANT_PERIODS)[number];
 
 /** More new accounts than this from one network deserve a look. */
 const MANY_ACCOUNTS = 20;

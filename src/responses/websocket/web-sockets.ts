@@ -21,7 +21,7 @@ const RETRY_SECONDS = 5;
 /** OpenAI's limit. */
 const LIFETIME_MS = HOUR_MS;
 
-export interface HandshakeInput {
+interface HandshakeInput {
   readonly keyId: string;
   readonly accountId: string;
   readonly clientIp: string;

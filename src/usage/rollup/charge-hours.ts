@@ -4,7 +4,7 @@
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { integer, type Reader, type Row, text, textOrNull, type Tx } from "../../store/db.ts";
 
-export interface Charges {
+interface Charges {
   readonly promo: Nano;
   readonly paid: Nano;
   readonly overrun: Nano;

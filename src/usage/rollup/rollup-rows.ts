@@ -5,7 +5,7 @@ import type { Tx, Value } from "../../store/db.ts";
 import { LATENCY_BUCKETS } from "./latency-histogram.ts";
 import { addSums, COUNT_COLUMNS, emptySums, type RollupDelta } from "./rollup-delta.ts";
 
-export const UNIT_MS = { hour: HOUR_MS, day: DAY_MS } as const;
+const UNIT_MS = { hour: HOUR_MS, day: DAY_MS } as const;
 export type RollupUnit = keyof typeof UNIT_MS;
 
 const KEY_COLUMNS = [

@@ -6,8 +6,6 @@ import type { FakeStripe } from "../../support/fakes/stripe.ts";
 import type { TempoChain, TempoWallet } from "../../support/fakes/tempo-chain.ts";
 import type { Wallet } from "../../support/fakes/x402-facilitator.ts";
 
-export type { Challenge };
-
 /** The domain of the fake chain's token. */
 const AUTHORIZATION = { name: "USDC", version: "2" };
 

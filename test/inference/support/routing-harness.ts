@@ -59,7 +59,7 @@ export function startFaultyProvider(): FaultyProvider {
   return provider;
 }
 
-export const PROVIDER_IDS = ["alpha", "beta", "gamma"] as const;
+const PROVIDER_IDS = ["alpha", "beta", "gamma"] as const;
 export type ProviderId = (typeof PROVIDER_IDS)[number];
 
 /** US dollars per million tokens of input and output. */

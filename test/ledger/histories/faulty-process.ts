@@ -12,7 +12,7 @@ import { insertUsage } from "../../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";
 
 /** The fault injected into one process's commits in a round. */
-export type CommitFault = "none" | "reply lost" | "crash before commit" | "crash after commit";
+type CommitFault = "none" | "reply lost" | "crash before commit" | "crash after commit";
 
 export interface FaultyProcess {
   readonly name: string;

@@ -7,7 +7,7 @@ export const PROCESSES = 2;
 export const KEYS = 2;
 const ROUNDS_MAX = 7;
 
-export type HoldPlan = {
+type HoldPlan = {
   readonly kind: "hold";
   readonly key: number;
   readonly amount: number;
@@ -16,7 +16,7 @@ export type HoldPlan = {
   readonly openMax: number | null;
   readonly lifetimeMs: number;
 };
-export type SettlePlan = {
+type SettlePlan = {
   readonly kind: "settle";
   /** Selects one of the earlier holds. */
   readonly pick: number;
@@ -46,7 +46,7 @@ export type AdminPlan =
       readonly month?: number | null | undefined;
     };
 
-export type RoundPlan = {
+type RoundPlan = {
   /** The concurrent calls of each process. */
   readonly calls: readonly (readonly CallPlan[])[];
   /** Runs concurrently with the calls. */

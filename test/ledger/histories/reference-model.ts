@@ -1,7 +1,7 @@
 // An independent model of the ledger for one account: it keeps every operation and recomputes all sums for each
 // question, where the ledger keeps balances.
 
-export type ModelHold = {
+type ModelHold = {
   readonly key: number;
   readonly amount: bigint;
   readonly process: number;
@@ -10,7 +10,7 @@ export type ModelHold = {
   readonly sweptAt?: number;
 };
 
-export type ModelKey = {
+type ModelKey = {
   readonly revoked: boolean;
   readonly expiresAt: number | null;
   readonly limit: bigint | null;
@@ -25,7 +25,7 @@ type Charge = {
   readonly overrun: bigint;
 };
 
-export type ModelBudget = { readonly day: bigint | null; readonly month: bigint | null };
+type ModelBudget = { readonly day: bigint | null; readonly month: bigint | null };
 
 export type Model = {
   readonly createdAt: number;

@@ -8,7 +8,7 @@ import chromium from "@sparticuz/chromium";
 import { type Browser, type BrowserContext, chromium as driver, type Page } from "playwright-core";
 
 export type Screen = "desktop" | "phone";
-export type ColorScheme = "light" | "dark";
+type ColorScheme = "light" | "dark";
 
 export const SCREEN_SIZES: Readonly<
   Record<Screen, { readonly width: number; readonly height: number }>

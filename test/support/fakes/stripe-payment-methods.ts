@@ -1,6 +1,6 @@
 // The part of the fake Stripe for saved payment methods: customers, setup sessions, off-session payments, taxes.
 
-export type CardBehavior = "works" | "declined" | "authentication_required" | "processing";
+type CardBehavior = "works" | "declined" | "authentication_required" | "processing";
 
 export interface SavedIntent {
   readonly id: string;
@@ -23,7 +23,7 @@ interface SavedMethod {
   isAttached: boolean;
 }
 
-export interface SetupSession {
+interface SetupSession {
   readonly id: string;
   readonly customer: string;
   readonly metadata: Readonly<Record<string, string>>;

@@ -10,7 +10,7 @@ import {
 } from "./stripe-payment-methods.ts";
 import { createFakeSharedTokens, type FakeSharedTokens } from "./stripe-shared-tokens.ts";
 
-export type StripeFault = "ok" | "down" | "slow" | "reply lost";
+type StripeFault = "ok" | "down" | "slow" | "reply lost";
 
 interface CheckoutSession {
   readonly id: string;
@@ -55,12 +55,12 @@ interface Dispute {
   status: "warning_needs_response" | "needs_response" | "won" | "lost";
 }
 
-export interface WebhookEvent {
+interface WebhookEvent {
   readonly type: string;
   readonly body: string;
 }
 
-export interface PaymentOutcome {
+interface PaymentOutcome {
   readonly cents?: number;
   readonly taxCents?: number;
   readonly currency?: string;

@@ -35,7 +35,7 @@ export function skipWithoutAnvil(): boolean {
   );
 }
 
-export type TempoFault = "ok" | "down" | "send lost" | "reply lost";
+type TempoFault = "ok" | "down" | "send lost" | "reply lost";
 export type TempoWallet = ReturnType<typeof privateKeyToAccount>;
 
 export interface TempoChain {

@@ -91,7 +91,7 @@ interface MinedTransaction {
   readonly logs: readonly LogEntry[];
 }
 
-export interface TestChain {
+interface TestChain {
   /** In cents. */
   readonly balanceOf: (address: string) => bigint;
   readonly fund: (address: string, cents: bigint) => void;

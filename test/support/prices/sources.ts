@@ -16,7 +16,7 @@ export interface PriceSources {
   readonly tokenlens: Readonly<Record<string, unknown>>;
 }
 
-export const SOURCE_NAMES = ["genai-prices", "litellm", "pi-ai", "tokenlens"] as const;
+const SOURCE_NAMES = ["genai-prices", "litellm", "pi-ai", "tokenlens"] as const;
 export type SourceName = (typeof SOURCE_NAMES)[number];
 
 const PI_AI_PACKAGE = "@earendil-works/pi-ai";

@@ -8,7 +8,7 @@ import { type AcceptedRequest, parseJson } from "./accepted-requests.ts";
 import { isAboutAccount } from "./refusals.ts";
 
 /** One model for each wire, and a second one where the newest models take fewer parameters. */
-export const TARGETS = {
+const TARGETS = {
   "chat (compatible server)": modelOn("chat"),
   "responses (openai/gpt-5.5)": "openai/gpt-5.5",
   "messages (anthropic/claude-sonnet-4-5)": "anthropic/claude-sonnet-4-5",

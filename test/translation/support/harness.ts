@@ -26,7 +26,7 @@ export type Wire = (typeof WIRES)[number];
 export type Json = Record<string, unknown>;
 
 /** A request that the provider received. */
-export interface UpstreamRequest {
+interface UpstreamRequest {
   /** The caller's API. Tests make one call at a time, so it is the API called last. */
   readonly api: Api;
   readonly wire: Wire | "count";

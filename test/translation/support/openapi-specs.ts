@@ -20,7 +20,7 @@ const ANTHROPIC = join(FOLDER, "anthropic-openapi.lingua-2026-08.yml");
 
 export const hasSpecs = existsSync(OPENAI) && existsSync(ANTHROPIC);
 
-export type Validator = (value: unknown) => readonly string[];
+type Validator = (value: unknown) => readonly string[];
 
 export interface OpenApiSpecs {
   readonly request: Readonly<Record<Wire, Validator>>;

@@ -5,7 +5,7 @@ import type {
   ServerToolRequestForm,
 } from "./server-tool.ts";
 
-export interface CodeRun {
+interface CodeRun {
   readonly code: string;
   readonly output: string;
   /** What the code wrote to the error output, or why it did not run. */

@@ -15,11 +15,11 @@ export interface McpServer {
   readonly allowedTools?: readonly string[] | undefined;
 }
 
-export interface McpServers extends ServerToolDefinition {
+interface McpServers extends ServerToolDefinition {
   readonly servers: readonly McpServer[];
 }
 
-export interface McpCall {
+interface McpCall {
   readonly server: string;
   readonly name: string;
   /** JSON text. */

@@ -37,7 +37,7 @@ export interface ServerToolRequestForm<T extends ServerToolDefinition> {
 }
 
 /** What a part of a reply says about calls of the tool; undefined for any other part. */
-export type ServerToolReport<C> =
+type ServerToolReport<C> =
   /** More about the same call follows in another part, or the part says nothing that another API has. */
   | { readonly kind: "pending" }
   | {

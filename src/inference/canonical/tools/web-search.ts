@@ -21,7 +21,7 @@ export interface WebSearch extends ServerToolDefinition {
   readonly maxUses?: Setting<number> | undefined;
 }
 
-export interface SearchCall {
+interface SearchCall {
   readonly queries: readonly string[];
   readonly sources: readonly SearchSource[];
 }
