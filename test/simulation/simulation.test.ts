@@ -7,7 +7,6 @@ import { createSimulator, type SimulationResult } from "./simulate.ts";
 const REGRESSIONS: Readonly<Record<string, number>> = {
   "a key of a call is stuck after the reply to its claim was lost": 8,
   "a suspended process serves calls on holds that others may have spent": 4,
-  "holds are released although the heartbeat of their process has changed": 587,
   "a call is charged although a repetition has taken its key over": 22,
   "the settlement of a released hold is lost": 3,
   "holds are released when the clock of another process is ahead": 2,
