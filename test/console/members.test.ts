@@ -99,10 +99,12 @@ test("irreversible actions need a confirmation", async () => {
       await page.keyboard.press("Tab");
       expect([pageName, await page.locator("#question :focus").count()]).toEqual([pageName, 1]);
       await page.getByRole("link", { name: "Cancel", exact: true }).click();
+      await page.waitForURL((url) => url.search === "" && url.hash === "");
       expect(await row.count()).toBe(1);
       await row.getByRole("link", { name: link }).click();
       if (confirm === undefined) continue;
       await page.getByRole("button", { name: confirm, exact: true }).click();
+      await page.waitForURL(/done=/);
       expect([pageName, await row.count()]).toEqual([pageName, 0]);
     }
     expect(await page.textContent("main")).toContain("first transfer ownership");

@@ -31,6 +31,14 @@ const idempotency = createIdempotency(secret("the master secret of this test"));
 const call = (holdId: string) => ({ scope: "acct_1 chat", key: "a-key", body: "{}", now, holdId });
 const lost = (): Error => Object.assign(new Error("connection lost"), { [UNAVAILABLE]: true });
 
+const owner = { id: "req_1", accountId: "acct_1", keyId: "key_1" };
+const beginFundedCall = (db: Db): Promise<unknown> =>
+  db.write(async (tx) => {
+    await openAccount(tx, "acct_1", ["key_1"], now);
+    await deposit(tx, promoDeposit("d1", "acct_1", 100n, now));
+    await idempotency.begin(tx, call("req_1"));
+  });
+
 describeEachStore((kind, open) => {
   describe(`a key, on ${kind}`, () => {
     test("is free at once when the hold of its call was swept", async () => {
@@ -60,12 +68,7 @@ describeEachStore((kind, open) => {
 
     test("that a repetition took over leaves the first call uncharged", async () => {
       const { db, close } = await open();
-      const owner = { id: "req_1", accountId: "acct_1", keyId: "key_1" };
-      await db.write(async (tx) => {
-        await openAccount(tx, "acct_1", ["key_1"], now);
-        await deposit(tx, promoDeposit("d1", "acct_1", 100n, now));
-        await idempotency.begin(tx, call("req_1"));
-      });
+      await beginFundedCall(db);
       const epoch = await startEpoch(db, "suspended", now);
       const ledger = createLedger<SettledCall>({
         db,
@@ -90,12 +93,7 @@ describeEachStore((kind, open) => {
 
     test("is free after a refused call, however often its settlement is repeated", async () => {
       const { db, close } = await open();
-      const owner = { id: "req_1", accountId: "acct_1", keyId: "key_1" };
-      await db.write(async (tx) => {
-        await openAccount(tx, "acct_1", ["key_1"], now);
-        await deposit(tx, promoDeposit("d1", "acct_1", 100n, now));
-        await idempotency.begin(tx, call("req_1"));
-      });
+      await beginFundedCall(db);
       const ledger = createLedger<SettledCall>({
         db,
         process: "suspended",
