@@ -25,6 +25,8 @@ const PAUSE_DOUBLINGS_MAX = 4;
  */
 const STORE_RETRY_PAUSES: Readonly<Record<Admission, number>> = { new: 30, owed: 1_000 };
 const STORE_ATTEMPTS_MIN = 2;
+/** How much of an attempt counts: the process may be suspended during it, and owed work must then still be retried. */
+const ATTEMPT_PAUSES_MAX = 100;
 /** Owed work on locked rows is retried every 100 pauses (5 s), 360 times: for half an hour. */
 const LOCK_RETRY_PAUSES = 100;
 const LOCK_RETRIES_MAX = 360;
@@ -105,7 +107,8 @@ export function createGroupCommit<Operation, Outcome>(
     batch: readonly QueuedOperation<Operation, Outcome>[],
   ): Promise<void> => {
     let rest = batch;
-    const startedAt = performance.now();
+    let retriedMs = 0;
+    let attemptedAt = monotonicNow();
     for (let attempt = 1; rest.length > 0; attempt++) {
       const uncommitted = await commitBatch(rest, { commit, lockBackoff });
       for (const queued of uncommitted?.rest ?? []) queued.mayHaveCommitted = true;
@@ -114,8 +117,10 @@ export function createGroupCommit<Operation, Outcome>(
       else if (rest.some(({ admission }) => admission === "new")) isStoreFailing = false;
       if (uncommitted === undefined) break;
       rest = uncommitted.rest;
-      const retriedMs = attempt < STORE_ATTEMPTS_MIN ? 0 : performance.now() - startedAt;
-      if (retriedMs > STORE_RETRY_PAUSES.new * pauseMs) {
+      const now = monotonicNow();
+      retriedMs += Math.min(now - attemptedAt, ATTEMPT_PAUSES_MAX * pauseMs);
+      attemptedAt = now;
+      if (attempt >= STORE_ATTEMPTS_MIN && retriedMs > STORE_RETRY_PAUSES.new * pauseMs) {
         unavailableFault = overloadedFault("the store cannot be used", uncommitted.cause);
         queue = rejectAdmission(queue, "new", unavailableFault);
         queue.push(...compensations(rest, compensationFor));
