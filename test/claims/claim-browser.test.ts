@@ -107,7 +107,9 @@ async function startFor(
 async function signIn(page: Page, email: string): Promise<void> {
   await page.getByLabel("Email").fill(email);
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByLabel("Six-digit code").fill(printed.at(-1)?.slice(-6) ?? "");
+  const code = page.getByLabel("Six-digit code");
+  await code.waitFor();
+  await code.fill(printed.at(-1)?.slice(-6) ?? "");
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
@@ -119,7 +121,9 @@ async function openLinkAndSignIn(page: Page, link: string, email: string): Promi
   await page.waitForURL(`${base}/claim`);
 }
 
-const heading = (page: Page) => page.getByRole("heading", { level: 1 }).textContent();
+/** The previous page may still be open after a click. */
+const waitForHeading = (page: Page, name: string): Promise<void> =>
+  page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
 
 describe("in a browser without JavaScript", () => {
   test(
@@ -160,13 +164,13 @@ describe("in a browser without JavaScript", () => {
       const attempt = await startFor(agent, email);
       await page.goto(attempt.verification_uri_complete);
       expect(page.url()).toBe(`${base}/claim`);
-      expect(await heading(page)).toBe("An agent needs your decision");
+      await waitForHeading(page, "An agent needs your decision");
       await checkPage(page, "landing");
       await page.getByRole("link", { name: "Sign in" }).click();
       await checkPage(page, "dev-email");
       await signIn(page, email);
+      await waitForHeading(page, "An agent wants to hand you its account");
       expect(page.url()).toBe(`${base}/claim`);
-      expect(await heading(page)).toBe("An agent wants to hand you its account");
       const code = attempt.user_code;
       expect(await page.getByText(`${code.slice(0, 3)} ${code.slice(3)}`).isVisible()).toBe(true);
       await checkPage(page, "review");
@@ -177,8 +181,8 @@ describe("in a browser without JavaScript", () => {
       expect(Math.round(left?.height ?? 0)).toBe(Math.round(right?.height ?? 1));
       await page.getByRole("radio", { name: "Limit to" }).first().check();
       await confirm.click();
+      await waitForHeading(page, "The account is yours");
       expect(page.url()).toBe(`${base}/claim`);
-      expect(await heading(page)).toBe("The account is yours");
       await checkPage(page, "owner");
       expect((await agent.poll()).status).toBe(200);
       expect(failures).toEqual([]);
@@ -209,8 +213,7 @@ describe("in a browser without JavaScript", () => {
         if ((await page.locator(":focus").textContent())?.trim() === "Decline") break;
       }
       await page.keyboard.press("Enter");
-      await page.waitForURL(`${base}/claim`);
-      expect(await heading(page)).toBe("You declined");
+      await waitForHeading(page, "You declined");
       await checkPage(page, "declined");
       expect(await (await agent.poll()).json()).toMatchObject({ error: "access_denied" });
       expect(failures).toEqual([]);
@@ -230,18 +233,19 @@ describe("in a browser without JavaScript", () => {
         owner,
       );
       await page.getByRole("button", { name: "Take over the account" }).click();
+      await waitForHeading(page, "The account is yours");
       const guest = await openWindow({ dark: true });
       const invited = "guest@example.com";
       const attempt = await startFor(agent, invited);
       await openLinkAndSignIn(guest.page, attempt.verification_uri, invited);
-      expect(await heading(guest.page)).toBe("Enter the code");
+      await waitForHeading(guest.page, "Enter the code");
       await checkPage(guest.page, "code");
       await guest.page.getByLabel("Six-digit code").fill(attempt.user_code);
       await guest.page.getByRole("button", { name: "Continue" }).click();
-      expect(await heading(guest.page)).toBe("An agent invites you to a workspace");
+      await waitForHeading(guest.page, "An agent invites you to a workspace");
       await checkPage(guest.page, "invited");
       await guest.page.getByRole("button", { name: "Join the workspace" }).click();
-      expect(await heading(guest.page)).toBe("You have joined the workspace");
+      await waitForHeading(guest.page, "You have joined the workspace");
       await checkPage(guest.page, "developer");
       expect([...failures, ...guest.failures]).toEqual([]);
     },
@@ -259,17 +263,17 @@ describe("in a browser without JavaScript", () => {
         (await startFor(agent, "right@example.com")).verification_uri_complete,
         email,
       );
-      expect(await heading(page)).toBe("This is for another account");
+      await waitForHeading(page, "This is for another account");
       await checkPage(page, "wrong-account");
 
       await page.goto(`${base}/claim?token=x&user_code=123456`);
-      expect(await heading(page)).toBe("This link is not valid");
+      await waitForHeading(page, "This link is not valid");
       await checkPage(page, "invalid");
 
       const first = await startFor(agent, email);
       const second = await startFor(agent, email);
       await page.goto(first.verification_uri_complete);
-      expect(await heading(page)).toBe("There is a newer link");
+      await waitForHeading(page, "There is a newer link");
       await checkPage(page, "superseded");
 
       const wrong = second.user_code === "111111" ? "222222" : "111111";
@@ -277,19 +281,22 @@ describe("in a browser without JavaScript", () => {
         second.verification_uri_complete.replace(/user_code=\d+/, `user_code=${wrong}`),
       );
       await page.getByRole("button", { name: "Take over the account" }).click();
-      expect(await page.getByRole("alert").textContent()).toContain("4 more wrong codes");
-      await checkPage(page, "wrong-code");
-      for (let time = 0; time < 4; time++) {
+      for (let left = 4; left > 0; left--) {
+        await page
+          .getByRole("alert")
+          .filter({ hasText: `${left} more wrong code` })
+          .waitFor();
+        if (left === 4) await checkPage(page, "wrong-code");
         await page.getByLabel("Six-digit code from your agent").fill(wrong);
         await page.getByRole("button", { name: "Take over the account" }).click();
       }
-      expect(await heading(page)).toBe("Too many wrong codes");
+      await waitForHeading(page, "Too many wrong codes");
       await checkPage(page, "locked");
 
       const third = await startFor(agent, email);
       ahead += 900_000;
       await page.goto(third.verification_uri_complete);
-      expect(await heading(page)).toBe("This link has expired");
+      await waitForHeading(page, "This link has expired");
       await checkPage(page, "expired");
 
       const fourth = await startFor(agent, email);
@@ -297,8 +304,9 @@ describe("in a browser without JavaScript", () => {
       const faster = await openWindow();
       await openLinkAndSignIn(faster.page, fifth.verification_uri_complete, "faster@example.com");
       await faster.page.getByRole("button", { name: "Take over the account" }).click();
+      await waitForHeading(faster.page, "The account is yours");
       await page.goto(fourth.verification_uri_complete);
-      expect(await heading(page)).toBe("Claimed by someone else");
+      await waitForHeading(page, "Claimed by someone else");
       await checkPage(page, "claimed-by-other");
 
       await page.goto(`${base}/sessions`);
@@ -334,9 +342,9 @@ describe("in a browser without JavaScript", () => {
       const { page, failures } = await openWindow();
       await page.goto((await startFor(agent, email)).verification_uri_complete);
       await page.getByRole("link", { name: "Sign in" }).click();
-      expect(await heading(page)).toBe("An agent wants to hand you its account");
+      await waitForHeading(page, "An agent wants to hand you its account");
       await page.getByRole("button", { name: "Take over the account" }).click();
-      expect(await heading(page)).toBe("The account is yours");
+      await waitForHeading(page, "The account is yours");
       expect(await (await agent.poll()).json()).toMatchObject({ status: "claimed" });
       expect(failures).toEqual([]);
       await listener.stop(true);
