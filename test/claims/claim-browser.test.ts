@@ -86,6 +86,8 @@ async function openWindow(
 
 /** Checks the page on a desktop and a phone, in light and dark mode. */
 async function checkPage(page: Page, name: string): Promise<void> {
+  // After a click, the page may still be loading.
+  await page.getByRole("heading", { level: 1 }).waitFor();
   if (SCREENSHOT_DIR !== undefined)
     await page.screenshot({ path: path.join(SCREENSHOT_DIR, `claim-${name}.png`), fullPage: true });
   expect(await findPageIssues(page)).toEqual([]);
@@ -167,6 +169,7 @@ describe("in a browser without JavaScript", () => {
       await waitForHeading(page, "An agent needs your decision");
       await checkPage(page, "landing");
       await page.getByRole("link", { name: "Sign in" }).click();
+      await page.getByLabel("Email").waitFor();
       await checkPage(page, "dev-email");
       await signIn(page, email);
       await waitForHeading(page, "An agent wants to hand you its account");

@@ -19,6 +19,7 @@ const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
   "src/ledger/sweep.ts spender by key_id": "releases holds of dead processes in all accounts",
   "src/ledger/sweep.ts hold by id": "releases holds of dead processes in all accounts",
   "src/ledger/sweep.ts swept_hold": "deletes old rows of all accounts",
+  "src/ledger/ledger.ts hold": "restores the processes of all holds",
   "src/ledger/liveness.ts hold": "finds dead processes with holds in any account",
   "src/keys/delegation.ts spender by key_id": "locks one key by its unique id",
   "src/accounts/member-keys.ts spender by key_id": "locks keys by their unique ids",
