@@ -25,7 +25,7 @@ const PAUSE_DOUBLINGS_MAX = 4;
  */
 const STORE_RETRY_PAUSES: Readonly<Record<Admission, number>> = { new: 30, owed: 1_000 };
 const STORE_ATTEMPTS_MIN = 2;
-/** How much of an attempt counts: the process may be suspended during it, and owed work must then still be retried. */
+/** How much of an attempt and its pause counts: the process may be suspended, and must then still retry owed work. */
 const ATTEMPT_PAUSES_MAX = 100;
 /** Owed work on locked rows is retried every 100 pauses (5 s), 360 times: for half an hour. */
 const LOCK_RETRY_PAUSES = 100;
@@ -107,8 +107,7 @@ export function createGroupCommit<Operation, Outcome>(
     batch: readonly QueuedOperation<Operation, Outcome>[],
   ): Promise<void> => {
     let rest = batch;
-    let retriedMs = 0;
-    let attemptedAt = monotonicNow();
+    const measureRetries = createRetryTimer(pauseMs, monotonicNow);
     for (let attempt = 1; rest.length > 0; attempt++) {
       const uncommitted = await commitBatch(rest, { commit, lockBackoff });
       for (const queued of uncommitted?.rest ?? []) queued.mayHaveCommitted = true;
@@ -117,9 +116,7 @@ export function createGroupCommit<Operation, Outcome>(
       else if (rest.some(({ admission }) => admission === "new")) isStoreFailing = false;
       if (uncommitted === undefined) break;
       rest = uncommitted.rest;
-      const now = monotonicNow();
-      retriedMs += Math.min(now - attemptedAt, ATTEMPT_PAUSES_MAX * pauseMs);
-      attemptedAt = now;
+      const retriedMs = measureRetries();
       if (attempt >= STORE_ATTEMPTS_MIN && retriedMs > STORE_RETRY_PAUSES.new * pauseMs) {
         unavailableFault = overloadedFault("the store cannot be used", uncommitted.cause);
         queue = rejectAdmission(queue, "new", unavailableFault);
@@ -156,6 +153,17 @@ export function createGroupCommit<Operation, Outcome>(
       await running;
       for (; lockBackoff.pending() > 0; await running) await lockBackoff.drained();
     },
+  };
+}
+
+/** The returned function returns the sum of the times between its calls. */
+function createRetryTimer(pauseMs: number, now: () => number): () => number {
+  let [retriedMs, measuredAt] = [0, now()];
+  return () => {
+    const at = now();
+    retriedMs += Math.min(at - measuredAt, ATTEMPT_PAUSES_MAX * pauseMs);
+    measuredAt = at;
+    return retriedMs;
   };
 }
 
