@@ -211,9 +211,9 @@ describe("the store on PostgreSQL", () => {
   });
 
   test("waits for slow statements of migrations", async () => {
-    const other = openPostgres(store.location.address, { stallCheckMs: 20, lockTimeoutMs: 20 });
+    const other = openPostgres(store.location.address, { stallCheckMs: 300, lockTimeoutMs: 20 });
     await other.write((tx) =>
-      tx.run("insert into thing (id, n)\n select 'slow', 1 from (select pg_sleep(0.5)) as slept"),
+      tx.run("insert into thing (id, n)\n select 'slow', 1 from (select pg_sleep(1.5)) as slept"),
     );
     expect(await other.get("select n from thing where id = 'slow'")).toMatchObject({ n: 1n });
     await other.close();
