@@ -131,14 +131,14 @@ describe("the Budgets page", () => {
     const [context, opened] = await openPage(owner);
     await opened.goto(`${gateway.url}/console/${account.id}`);
     await opened.click("nav >> text=Budgets");
-    expect(await opened.textContent("h1")).toBe("Budgets");
+    await opened.getByRole("heading", { name: "Budgets", level: 1, exact: true }).waitFor();
     expect(await opened.locator("text=No budget is set.").count()).toBe(2);
     expect(await opened.locator("progress").count()).toBe(0);
     await screenshot(opened, "budgets-none");
     await opened.fill("label:has-text('Daily budget') + input", "0.0010");
     await opened.fill("label:has-text('Monthly budget') + input", "12.5");
     await opened.click("button:has-text('Save budgets')");
-    expect(opened.url()).toBe(`${page()}?done=saved`);
+    await opened.waitForURL(`${page()}?done=saved`);
     expect(await opened.textContent("[role=status]")).toContain("The budgets are saved");
     expect(await opened.inputValue("[name=daily_usd]")).toBe("0.001");
     expect(await opened.inputValue("[name=monthly_usd]")).toBe("12.5");

@@ -139,6 +139,7 @@ describe("in a browser without JavaScript", () => {
       await page.getByRole("button", { name: "Continue" }).click();
       await page.getByLabel("Six-digit code").fill("0");
       await page.getByRole("button", { name: "Sign in" }).click();
+      await page.locator(".error").waitFor();
       const [content, screen, red] = await page.evaluate(() => {
         const wrong = document.querySelector(".error");
         const color = wrong === null ? "" : getComputedStyle(wrong).color;

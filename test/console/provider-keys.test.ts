@@ -228,19 +228,20 @@ test("adds keys and deletes one after a confirmation, in a browser without JavaS
     const page = await context.newPage();
     await page.goto(`${fixture.gateway.url}/console/${fixture.account.id}`);
     await page.click("nav >> text=Provider keys");
-    expect(await page.textContent("main")).toContain("No provider keys yet.");
+    await page.locator("main", { hasText: "No provider keys yet." }).waitFor();
     for (const keyName of ["the first", "the second"]) {
       await page.click("text=Add provider key");
       await page.selectOption("#add-provider", "openai");
       await page.fill("#add-key", GOOD_KEY);
       await page.fill("#add-name", keyName);
       await page.click("button:has-text('Add key')");
+      await page.locator(`tr:has-text('${keyName}')`).waitFor();
     }
     expect(await page.textContent("[role=status]")).toBe("The provider key is added.");
     expect(await page.textContent("tr:has-text('first')")).toContain("Not used");
     await page.click("text=the second");
     await page.click("a:has-text('Delete')");
-    expect(await page.textContent("main")).toContain("will use the key that ends in 9fQz");
+    await page.locator("main", { hasText: "will use the key that ends in 9fQz" }).waitFor();
     if (SCREENSHOTS_DIR !== undefined)
       for (const { screen, scheme } of testedModes(0)) {
         await page.setViewportSize({ width: screen === "phone" ? 360 : 1_280, height: 800 });
@@ -249,10 +250,10 @@ test("adds keys and deletes one after a confirmation, in a browser without JavaS
         await page.screenshot({ path: path.join(SCREENSHOTS_DIR, file), fullPage: true });
       }
     await page.click("text=Cancel");
-    expect(await page.textContent("h1")).toBe("the second");
+    await page.getByRole("heading", { name: "the second", level: 1, exact: true }).waitFor();
     await page.click("a:has-text('Delete')");
     await page.click("button:has-text('Delete key')");
-    expect(await page.textContent("[role=status]")).toBe("The provider key is deleted.");
+    await page.locator("[role=status]", { hasText: "The provider key is deleted." }).waitFor();
     expect(await page.textContent("tr:has-text('first')")).toContain("In use");
     expect(await page.textContent("li:has-text('second')")).toContain("…9fQz");
   } finally {

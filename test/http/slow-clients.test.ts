@@ -220,29 +220,15 @@ describe("a connection", () => {
     TEST_MS,
   );
 
-  test(
-    "is closed if it is idle after a response",
-    async () => {
-      const { isClosed, text } = await started.idleAfterResponse;
-      expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 200]);
-    },
-    TEST_MS,
-  );
-
-  test(
-    "is closed if it is idle after a rejected model call",
-    async () => {
-      const { isClosed, text } = await started.idleAfterRejectedCall;
-      expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 401]);
-    },
-    TEST_MS,
-  );
-
-  test(
-    "is closed soon if its body is not sent after a refusal for overload",
-    async () => {
-      const { isClosed, text } = await started.idleAfterOverload;
-      expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 503]);
+  test.each([
+    ["it is idle after a response", "idleAfterResponse", 200],
+    ["it is idle after a rejected model call", "idleAfterRejectedCall", 401],
+    ["its body is not sent after a refusal for overload", "idleAfterOverload", 503],
+  ] as const)(
+    "is closed if %s",
+    async (_, connection, status) => {
+      const { isClosed, text } = await started[connection];
+      expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, status]);
     },
     TEST_MS,
   );
