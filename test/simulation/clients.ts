@@ -119,7 +119,11 @@ function noteInternalError(
   internalErrors.push(`${name} got ${reply.error.message}`);
 }
 
-const FINAL_CODES: ReadonlySet<string> = new Set(["insufficient_credits", "upstream_error"]);
+const FINAL_CODES: ReadonlySet<string> = new Set([
+  "insufficient_credits",
+  "workspace_frozen",
+  "upstream_error",
+]);
 
 function isFinal(reply: Reply<unknown>): boolean {
   return (

@@ -1,27 +1,41 @@
 // A simulated gateway process: the real ledger, lease, sweeper, reconciliation and idempotency on the store model, and the
-// steps of a model call in their order in src/inference/lifecycle/infer.ts, with a provider that only takes time.
+// real hold, response and settlement of a model call, in the order of src/inference/lifecycle/infer.ts.
 
 import { secret } from "../../src/base/crypto/secret.ts";
 import { Fault } from "../../src/base/fault.ts";
+import { createLog } from "../../src/base/log.ts";
 import { createIdempotency, releaseAbandonedKeys } from "../../src/idempotency/idempotency.ts";
 import type {
   CallInput,
   HeldCall,
+  Hold,
+  OpenCall,
   SettledCall,
   StoredReply,
 } from "../../src/inference/lifecycle/call.ts";
-import { confirmHold } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
-import { isUncovered } from "../../src/inference/lifecycle/uncovered-call.ts";
+import { confirmHold, suspendedFault } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
+import { ensureHold, type HoldDeps, releaseHold } from "../../src/inference/lifecycle/hold/hold.ts";
+import { toStoredReply } from "../../src/inference/lifecycle/reply/idempotent-reply.ts";
+import { chargeUsage, NOTHING_BILLED } from "../../src/inference/lifecycle/reply/meter.ts";
+import { respond, type RespondDeps } from "../../src/inference/lifecycle/reply/respond.ts";
+import { settle, type SettleDeps, settleFailed } from "../../src/inference/lifecycle/settle.ts";
 import { withIdempotency } from "../../src/inference/lifecycle/with-idempotency.ts";
+import { estimateCost } from "../../src/inference/metering/cost-estimate.ts";
+import type { Credential } from "../../src/inference/providers/credentials.ts";
+import { parseRequest } from "../../src/inference/request/parse-request.ts";
+import type { Candidate } from "../../src/inference/routing/candidates.ts";
+import type { TransportPlan } from "../../src/inference/translate/transport-plan.ts";
+import type { FailedCandidate } from "../../src/inference/upstream/attempt.ts";
+import type { UpstreamReply } from "../../src/inference/upstream/read-reply.ts";
 import { isLiveKey } from "../../src/keys/live-keys.ts";
 import { createLease, type Lease } from "../../src/ledger/lease.ts";
 import { createLedger, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler } from "../../src/ledger/reconcile.ts";
 import { createSweeper, sweepHolds } from "../../src/ledger/sweep.ts";
+import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { writeCallRecords } from "../../src/server/call-records.ts";
 import type { Db } from "../../src/store/db.ts";
-import { usageRecord } from "../ledger/fixtures.ts";
 import type { StoreModel } from "./store-model.ts";
 import type { Actor, World } from "./world.ts";
 
@@ -32,6 +46,26 @@ export const RESTART_MS = 500;
 /** About the time of a transaction. */
 const SETTLEMENT_MS = 20;
 const IDEMPOTENCY = createIdempotency(secret("simulation".repeat(4)));
+const NANO_PER_USD = 1e9;
+
+const CATALOG = catalogOf(builtInModels());
+const REQUEST = parseRequest(
+  "chat",
+  JSON.stringify({ model: "sim/echo", messages: [{ role: "user", content: "hello" }] }),
+);
+const CANDIDATE = simulatorCandidate();
+const ESTIMATE = estimateCost(REQUEST, CANDIDATE.model, CANDIDATE.credential.provider, {
+  catalog: CATALOG,
+  now: START,
+  byok: false,
+});
+const PROVIDER_FAILURE: FailedCandidate = {
+  ok: false,
+  fault: new Fault("upstream_error", "the provider failed"),
+  isClientGone: false,
+  wasSent: true,
+};
+const WHOLE_REPLY: UpstreamReply = { kind: "whole", text: "", json: {}, headers: {} };
 
 export interface GatewayModel extends Actor {
   /** Undefined while it starts. */
@@ -154,6 +188,14 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
   return gateway;
 }
 
+function simulatorCandidate(): Candidate {
+  const resolved = findModel(CATALOG, "sim/echo");
+  if (resolved === undefined) throw new Error("the catalog has no simulator");
+  // Safe: these are the only fields that are read.
+  const credential = { provider: { id: "sim" }, byok: false } as Credential;
+  return { wires: ["chat"], model: resolved.model, upstreamName: "echo", credential };
+}
+
 async function startProcess(
   { name, now }: GatewayModel,
   db: Db,
@@ -210,7 +252,7 @@ export async function serveCall(gateway: RunningGateway, call: SimulatedCall): P
     served = await trackCall(gateway, call, idempotent);
     return new Response(null);
   });
-  return replayed === undefined ? served : replayed.body.trim();
+  return replayed === undefined ? served : (replayed.body.split("\n").at(-1) ?? "");
 }
 
 type Idempotent = NonNullable<CallInput["idempotent"]>;
@@ -229,54 +271,126 @@ async function trackCall(
   }
 }
 
+/** The stages of `infer`, with a provider that only takes time. A reply in several parts is a stream. */
 async function runCall(
   gateway: RunningGateway,
   call: SimulatedCall,
   idempotent?: Idempotent,
 ): Promise<string> {
-  const { ledger, lease, now, onServed, onSettling } = gateway;
-  const { id, accountId, keyId, amount } = call;
-  const owner = { id, accountId, keyId };
-  let isHeld = false;
-  const settle = async (cost: bigint, isServed: boolean): Promise<boolean> => {
-    const reply = isServed ? { status: 200, body: `\n${id}` } : undefined;
-    const usage = usageRecord({
-      ...owner,
-      cost,
-      createdAt: now(),
-      outcome: isServed ? "completed" : "upstream_error",
-    });
-    const record = { usage, idempotent: idempotent && { call: idempotent, reply } };
-    return !isUncovered(
-      await ledger.settle({ ...owner, cost, now: now(), refuseUncovered: true, record }),
-    );
-  };
+  const { lease, onServed, onSettling } = gateway;
+  const deps = lifecycleDepsOf(gateway);
+  const opened = openCallOf(gateway, call, idempotent);
   try {
-    const leaseTerm = lease.term();
-    const hold = { amount, isPaid: true, leaseTerm };
-    // Safe: these are the only fields that it reads.
-    const held = { input: { requestId: id, caller: owner }, hold } as unknown as HeldCall;
-    const expiresAt = now() + HOLD_LIFETIME_MS;
-    const outcome = await ledger.hold({ ...owner, amount, now: now(), expiresAt });
-    if (outcome.status !== "held") throw new Fault("insufficient_credits", outcome.status);
-    isHeld = true;
-    for (let part = 0; part < call.parts; part++) {
+    const [priced] = opened.candidates;
+    const hold = await ensureHold(deps.hold, opened, { priced, remaining: [], isFallback: false });
+    const held = heldCallOf(opened, hold, call.cost);
+    for (let part = 1; part <= call.parts; part++) {
       await new Promise((resolve) => setTimeout(resolve, call.providerMs / call.parts));
-      if (!(await confirmHold(lease, held))) {
-        await settle(0n, false);
-        throw new Fault("overloaded", "suspended");
-      }
-      onServed(id);
+      if (call.parts === 1) break;
+      if (!(await confirmHold(lease, held))) return await endStream(deps.settle, held, "shut_down");
+      onServed(call.id);
     }
     if (call.providerFails) {
-      await settle(0n, false);
-      throw new Fault("upstream_error", "the provider failed");
+      await settleFailed(deps.settle, held, PROVIDER_FAILURE);
+      throw PROVIDER_FAILURE.fault;
     }
     onSettling();
-    if (!(await settle(call.cost, true))) throw new Fault("overloaded", "suspended");
-    return id;
+    if (call.parts > 1) return await endStream(deps.settle, held, "completed");
+    await respond(deps.respond, held, WHOLE_REPLY);
+    onServed(call.id);
+    return call.id;
   } catch (error) {
-    if (isHeld) await ledger.settle({ ...owner, cost: 0n, now: now() }).catch(() => {});
+    await releaseHold(deps.hold, opened).catch(() => {});
     throw error;
   }
+}
+
+/** As a relay ends a stream: an incomplete one costs nothing here. */
+async function endStream(
+  deps: SettleDeps,
+  call: HeldCall,
+  outcome: "completed" | "shut_down",
+): Promise<string> {
+  const { requestId } = call.input;
+  const isComplete = outcome === "completed";
+  const billed = isComplete
+    ? chargeUsage(call, call.plan.readUsage({}), deps.now())
+    : NOTHING_BILLED;
+  const stored = isComplete ? toStoredReply(new Headers(), requestId) : undefined;
+  const { isUncovered } = await settle(deps, call, { ...billed, outcome, status: 200, stored });
+  if (isUncovered || !isComplete) throw suspendedFault();
+  return requestId;
+}
+
+interface LifecycleDeps {
+  readonly hold: HoldDeps;
+  readonly settle: SettleDeps;
+  readonly respond: RespondDeps;
+}
+
+function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps {
+  const settleDeps: SettleDeps = {
+    ledger,
+    now,
+    log: createLog({ level: "error", isPretty: false, now, write: () => {} }),
+    abandonedCalls: { count: () => {} },
+    tokenCounts: { add: () => {} },
+    recordOutcome: () => {},
+  };
+  return {
+    hold: {
+      ledger,
+      lease,
+      now,
+      lifetimeMs: HOLD_LIFETIME_MS,
+      rateLimit: undefined,
+      openCallsMax: undefined,
+      isClaimed: async () => false,
+      isSignInDisabled: false,
+    },
+    settle: settleDeps,
+    // Safe: the other fields are only read for streams.
+    respond: { lease, now, settle: settleDeps } as unknown as RespondDeps,
+  };
+}
+
+function openCallOf(
+  { now }: RunningGateway,
+  { id, accountId, keyId, amount }: SimulatedCall,
+  idempotent: Idempotent | undefined,
+): OpenCall {
+  const input = {
+    api: REQUEST.api,
+    requestId: id,
+    caller: { accountId, keyId },
+    now: now(),
+    headers: new Headers(),
+    labels: [],
+    signal: { aborted: false },
+    idempotent,
+  };
+  return {
+    // Safe: these are the only fields that the stages after routing read.
+    input: input as unknown as CallInput,
+    request: REQUEST,
+    statefulCall: undefined,
+    catalog: CATALOG,
+    pricedAt: input.now,
+    candidates: [{ candidate: CANDIDATE, estimate: { ...ESTIMATE, amount, minimum: undefined } }],
+    attempts: [],
+    untrack: () => {},
+  };
+}
+
+function heldCallOf(opened: OpenCall, hold: Hold, cost: bigint): HeldCall {
+  const [{ candidate, estimate }] = opened.candidates;
+  const { requestId } = opened.input;
+  const usage = { tokens: {}, fees: {}, statedCostUsd: Number(cost) / NANO_PER_USD };
+  // Safe: these are the only fields that are read after the provider's reply.
+  const plan = {
+    dropped: [],
+    readUsage: () => usage,
+    writeReply: () => ({ text: requestId, dropped: [] }),
+  } as unknown as TransportPlan;
+  return { ...opened, candidate, estimate, hold, outputMax: undefined, plan };
 }

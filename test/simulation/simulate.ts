@@ -163,8 +163,11 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
     const { interruptions } = gateway;
     observed.servers.set(callId, () => gateway.interruptions === interruptions);
     if (isPromoted) return;
-    if (query("select id from hold where id = ?", [callId]).length === 0)
-      problems.add(`${callId} was served without a hold`);
+    const rows = query(
+      "select id from hold where id = ? union select id from usage_record where id = ?",
+      [callId, callId],
+    );
+    if (rows.length === 0) problems.add(`${callId} was served without a hold or a charge`);
   };
   const store = createStoreModel({ world, engine, onCommit });
   insertFixtures(world, store);
