@@ -19,6 +19,8 @@ import { transportFault } from "./transport-fault.ts";
 export interface ReplyTimeouts {
   /** Until the first byte of a stream. */
   readonly firstByteMs: number;
+  /** After this long without a first event, the caller gets the headers of a stream. */
+  readonly firstEventMs: number;
   /** Until the end of a reply that is not streamed. */
   readonly replyMs: number;
 }
@@ -166,7 +168,9 @@ async function attemptOnce(
     if ("kind" in response) failure = response;
     else {
       const headers = returnedHeaders(response.headers, now());
-      const result = await readReply(response, { isStream, headers, onFirstBytes: clearDeadline });
+      const { firstEventMs } = timeouts;
+      const reading = { isStream, headers, onFirstBytes: clearDeadline, firstEventMs };
+      const result = await readReply(response, reading);
       if (result.ok) return result;
       ({ failure } = result);
     }

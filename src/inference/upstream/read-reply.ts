@@ -47,10 +47,9 @@ export interface ReplyContext {
   readonly headers: Readonly<Record<string, string>>;
   /** Called when the first bytes of a stream arrive. */
   readonly onFirstBytes: () => void;
+  readonly firstEventMs: number;
 }
 
-/** After this long without a first event the caller gets the response headers. */
-const FIRST_EVENT_TIMEOUT_MS = 15_000;
 /** How much of a stream is buffered in search of its first event. */
 const FIRST_EVENT_MAX_BYTES = 65_536;
 const ERROR_BODY_MAX_BYTES = 65_536;
@@ -95,7 +94,7 @@ function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): Re
 async function readStreamStart(
   body: BodyStream,
   contentType: string,
-  { headers, onFirstBytes }: ReplyContext,
+  { headers, onFirstBytes, firstEventMs }: ReplyContext,
 ): Promise<ReadResult> {
   const parser = /^text\//i.test(contentType) ? createSseParser() : createAwsFrameParser();
   const started = (read: Uint8Array | undefined): ReadResult => {
@@ -103,7 +102,7 @@ async function readStreamStart(
     return { ok: true, reply: { kind: "stream", body, headers, contentType } };
   };
   let isLate = false;
-  const clearDeadline = startDeadline(FIRST_EVENT_TIMEOUT_MS, () => {
+  const clearDeadline = startDeadline(firstEventMs, () => {
     isLate = true;
     cancelRead(body);
   });
