@@ -9,6 +9,14 @@ test("writes the detail of an audit entry as one line", () => {
   expect(formatAuditDetail({ note: "{not JSON" })).toBe("note: {not JSON");
 });
 
+test("formats times in the reader's time zone", () => {
+  const detail = { name: "ci", expires_at: "2026-12-24T18:00:00.000Z" };
+  expect(formatAuditDetail(detail)).toBe("name: ci; expires at: 2026-12-24 18:00 UTC");
+  expect(formatAuditDetail(detail, "Asia/Tokyo")).toBe(
+    "name: ci; expires at: 2026-12-25 03:00 GMT+9",
+  );
+});
+
 test("formats amounts as money", () => {
   expect(
     formatAuditDetail({ usd: "2.5", reason: "5", paid_before: "-1", paid_after: "1234.5" }),

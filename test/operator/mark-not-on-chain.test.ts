@@ -97,7 +97,7 @@ describeEachStore((kind, openStore) => {
           invoice: invoiceId,
           payer,
           chain: "not asked",
-          heard: "no_answer",
+          previous_reason: "no_answer",
         },
         network: null,
       });

@@ -10,7 +10,7 @@ import type { Page } from "../../base/pagination.ts";
 import { Card, EmptyState } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
-import { DateTime } from "../../http/pages/components/time.tsx";
+import { DateTime, useTimeZone } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { WorkspaceContext } from "../authorize.ts";
@@ -64,7 +64,7 @@ export function auditPage(props: AuditPageProps): PageLayout {
                 <>
                   <span title={actionText(entry.action)}>{entry.action}</span>
                   <span class="type">
-                    <bdi>{formatAuditDetail(entry.detail)}</bdi>
+                    <Detail {...entry} />
                   </span>
                 </>,
                 <Named id={entry.target} names={names} />,
@@ -109,6 +109,10 @@ function FilterForm({ path, filter, actors }: AuditPageProps & { readonly path: 
       )}
     </form>
   );
+}
+
+function Detail({ detail }: AuditEntry): Child {
+  return <bdi>{formatAuditDetail(detail, useTimeZone())}</bdi>;
 }
 
 function actionText(action: string): string | undefined {

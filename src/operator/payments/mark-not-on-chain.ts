@@ -99,7 +99,7 @@ async function recordAudit(
       invoice: invoiceId,
       payer,
       chain: chainResult,
-      ...(previousReason === null ? {} : { heard: previousReason }),
+      ...(previousReason === null ? {} : { previous_reason: previousReason }),
     },
     network,
     now,

@@ -17,15 +17,15 @@ export function InTimeZone({
   return <TimeZone.Provider value={timeZone}>{children}</TimeZone.Provider>;
 }
 
+export const useTimeZone = (): string => useContext(TimeZone);
+
 export function DateTime({ at }: { readonly at: number }): Child {
-  return (
-    <time datetime={new Date(at).toISOString()}>{formatDateTime(at, useContext(TimeZone))}</time>
-  );
+  return <time datetime={new Date(at).toISOString()}>{formatDateTime(at, useTimeZone())}</time>;
 }
 
 /** The time of day as a link, and the day below it. */
 export function ClockLink({ at, href }: { readonly at: number; readonly href: string }): Child {
-  const timeZone = useContext(TimeZone);
+  const timeZone = useTimeZone();
   const { time, day } = formatClock(at, timeZone);
   return (
     <>
@@ -41,7 +41,7 @@ export function ClockLink({ at, href }: { readonly at: number; readonly href: st
 export function RelativeTime({ at }: { readonly at: number }): Child {
   return (
     <time datetime={new Date(at).toISOString()} data-relative="">
-      {formatDateTime(at, useContext(TimeZone))}
+      {formatDateTime(at, useTimeZone())}
     </time>
   );
 }
