@@ -198,6 +198,26 @@ describe("search", () => {
     await close();
   });
 
+  test("keeps the focus on a result when others arrive", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}`, DESKTOP);
+    const isChosen = Promise.withResolvers<void>();
+    await page.route(/\/search\?q=/, async (route) => {
+      await isChosen.promise;
+      await route.continue();
+    });
+    await page.keyboard.press("Control+k");
+    const dialog = page.getByRole("dialog", { name: "Search pages, models and keys" });
+    // The pages are found at once, the models by a request.
+    await dialog.getByRole("searchbox").fill("in");
+    await dialog.getByRole("link", { name: /Settings/ }).waitFor();
+    await page.keyboard.press("ArrowDown");
+    isChosen.resolve();
+    await dialog.getByRole("link", { name: /sim\/tiny/ }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/settings$/);
+    await close();
+  });
+
   test("is a page without scripts", async () => {
     const target = `/console/${fixture.account.id}/search?q=nightly`;
     const { page, close } = await openPage(target, DESKTOP);

@@ -1,12 +1,15 @@
 // The search dialog, opened by ⌘K, Ctrl+K or the search link, which leads to a page without the script.
 
-export function showSearchResults(list: HTMLElement, text: string, link: HTMLAnchorElement): void {
+export function showSearchResults(
+  list: HTMLElement,
+  { text, link, isCurrent }: { text: string; link: HTMLAnchorElement; isCurrent: () => boolean },
+): void {
   const needle = text.trim().toLowerCase();
   const pages = [...document.querySelectorAll<HTMLAnchorElement>(".sidebar nav a")]
     .map((page) => ({ href: page.href, label: page.textContent, kind: "Page" }))
     .filter(({ label }) => label.toLowerCase().includes(needle));
-  const show = (results: readonly { href: string; label: string; kind: string }[]): void => {
-    list.replaceChildren(
+  const add = (results: readonly { href: string; label: string; kind: string }[]): void => {
+    list.append(
       ...results.map(({ href, label, kind }) => {
         const item = document.createElement("li");
         const target = document.createElement("a");
@@ -20,7 +23,8 @@ export function showSearchResults(list: HTMLElement, text: string, link: HTMLAnc
       }),
     );
   };
-  show(pages);
+  list.replaceChildren();
+  add(pages);
   const source = link.dataset["search"];
   if (source === undefined || needle.length < 2) return;
   void fetch(`${source}?q=${encodeURIComponent(needle)}`, {
@@ -28,8 +32,8 @@ export function showSearchResults(list: HTMLElement, text: string, link: HTMLAnc
   })
     .then((response) => response.json())
     .then((found: { data: { href: string; label: string; kind: string }[] }) => {
-      // A slow reply to an earlier text must not replace newer results.
-      if (list.dataset["query"] === text) show([...pages, ...found.data]);
+      // A slow reply to an earlier text must not be shown, and a result that has the focus must stay.
+      if (isCurrent()) add(found.data);
     })
     .catch(() => undefined);
 }
@@ -47,9 +51,10 @@ export function openSearch(link: HTMLAnchorElement): void {
   list.className = "search-results";
   dialog.append(input, list);
   document.body.append(dialog);
+  let searches = 0;
   const update = (): void => {
-    list.dataset["query"] = input.value;
-    showSearchResults(list, input.value, link);
+    const search = ++searches;
+    showSearchResults(list, { text: input.value, link, isCurrent: () => search === searches });
   };
   input.addEventListener("input", update);
   dialog.addEventListener("close", () => dialog.remove());
