@@ -176,7 +176,7 @@ describe("the store on PostgreSQL", () => {
 
   test("a server that stops responding fails pending statements as unavailable", async () => {
     const proxy = await startFaultyProxy(store.location.address);
-    const proxied = openPostgres(proxy.url, { stallCheckMs: 50 });
+    const proxied = openPostgres(proxy.url, { stallCheckMs: 200 });
     const bump = () => proxied.write((tx) => tx.run(increment, ["k07"]));
     await Promise.all(Array.from({ length: 20 }, bump));
     proxy.silence();
@@ -194,10 +194,11 @@ describe("the store on PostgreSQL", () => {
   }, 120_000);
 
   test("waits for slow reads and snapshots while writes succeed", async () => {
-    const other = openPostgres(store.location.address, { stallCheckMs: 20 });
+    // They take longer than the nine checks after which a statement counts as stalled.
+    const other = openPostgres(store.location.address, { stallCheckMs: 300 });
     const slow = [
-      other.snapshot((reader) => reader.get("select pg_sleep(0.5)")),
-      other.get("select pg_sleep(0.5)"),
+      other.snapshot((reader) => reader.get("select pg_sleep(4)")),
+      other.get("select pg_sleep(4)"),
     ];
     const outcomes: string[] = [];
     for (const one of slow)
