@@ -139,6 +139,13 @@ describeEachStore((store) => {
         expect.stringContaining("Choose a time zone from the list"),
       ]);
       expect((await save("Asia/Kolkata")).location).toBe(`${path}/settings?saved=true`);
+      const created = await fetch(`${gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ name: "winter", expires_at: "2027-01-31T00:00:00.000Z" }),
+      });
+      expect(created.status).toBe(201);
+      expect(textOf(await visit("/audit"))).toContain("expires at: 2027-01-31 05:30 GMT+5:30");
       expect((await visit("/settings")).text).toContain(
         '<option value="Asia/Kolkata" selected="">',
       );
