@@ -45,7 +45,7 @@ async function listCalls(
   const { sql, values } = selectUsageInOrder(
     reader.kind,
     "id, account_id, promo_nano, paid_nano, overrun_nano, charged_at",
-    { accountId, ids: [{ sql: "id > ?", values: [after] }] },
+    { accountId, ids: { after } },
     { order: "asc", limit },
   );
   const calls = await reader.all(sql, values);

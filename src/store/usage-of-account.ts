@@ -9,39 +9,51 @@ export interface SqlCondition<Param extends Value = Value> {
   readonly values: readonly Param[];
 }
 
+/** A range of ids, with at most one bound on each side. */
+export interface IdRange {
+  /** Inclusive. */
+  readonly from?: string | undefined;
+  /** Exclusive. */
+  readonly after?: string | undefined;
+  /** Exclusive. */
+  readonly before?: string | undefined;
+  /** Inclusive. */
+  readonly upTo?: string | undefined;
+}
+
 export interface UsageRange {
   readonly accountId: string;
-  /** Conditions on the column id alone. */
-  readonly ids: readonly SqlCondition[];
+  readonly ids: IdRange;
   /** Conditions on other columns. */
   readonly others?: readonly SqlCondition[];
 }
 
+// SQLite searches an index by one lower and one upper bound, and reads what the others exclude. In the tail the lower bound is
+// the end of the last segment: the sign hides the other bound from the search.
 const TAIL = "id > (select coalesce(max(last_id), '') from usage_segment)";
+const TESTED_ID = "+id";
 const JOIN_RECORD =
   "cross join usage_record on usage_record.id = entry_id and usage_record.account_id = entry_account";
 
-/** Bounds of ids that the condition implies: only segments with such ids are read. */
-export interface IdBounds {
-  readonly from?: string | undefined;
-  readonly to?: string | undefined;
-}
-
-/** Selects the records of some accounts in any order. The condition is on the columns account_id and id alone. */
-export function selectUsage<Param extends Value>(
+/** Selects the records of some accounts in any order. The condition is on the column account_id alone. */
+export function selectUsage(
   kind: Reader["kind"],
   columns: string,
-  condition: SqlCondition<Param>,
-  bounds: IdBounds = {},
-): SqlCondition<Param | string> {
-  const { sql, values } = condition;
+  accounts: SqlCondition<string>,
+  ids: IdRange = {},
+): SqlCondition<string> {
+  const records = joinConditions([accounts, ...idConditions(ids)]);
   if (kind === "postgres")
-    return { sql: `select ${columns} from usage_record where ${sql}`, values };
-  const segments = segmentsWithin(bounds);
+    return {
+      sql: `select ${columns} from usage_record where ${records.sql}`,
+      values: records.values,
+    };
+  const tail = joinConditions([accounts, ...idConditions(ids, TESTED_ID)]);
+  const entries = joinConditions([accounts, ...idConditions(ids), ...segmentConditions(ids)]);
   return {
-    sql: `select ${columns} from usage_record where ${sql} and ${TAIL}
-      union all select ${columns} from ${entriesWhere(`${sql} and ${segments.sql}`)} ${JOIN_RECORD}`,
-    values: [...values, ...values, ...segments.values],
+    sql: `select ${columns} from usage_record where ${tail.sql} and ${TAIL}
+      union all select ${columns} from ${entriesWhere(entries.sql)} ${JOIN_RECORD}`,
+    values: [...tail.values, ...entries.values],
   };
 }
 
@@ -52,47 +64,71 @@ export function selectUsageInOrder(
   { accountId, ids, others = [] }: UsageRange,
   { order, limit }: { readonly order: "asc" | "desc"; readonly limit: number },
 ): SqlCondition {
-  const found = [{ sql: "account_id = ?", values: [accountId] }, ...ids];
-  const [where, rest] = [joinSql(found), joinSql(others)];
-  const values = [...found, ...others].flatMap((condition) => condition.values);
+  const account = { sql: "account_id = ?", values: [accountId] };
+  const rest = joinConditions(others);
   const inOrder = `order by id ${order} limit ${limit}`;
-  if (kind === "postgres")
-    return {
-      sql: `select ${columns} from usage_record where ${where} and ${rest} ${inOrder}`,
-      values,
-    };
+  if (kind === "postgres") {
+    const { sql, values } = joinConditions([account, ...idConditions(ids), ...others]);
+    return { sql: `select ${columns} from usage_record where ${sql} ${inOrder}`, values };
+  }
+  const tail = joinConditions([account, ...idConditions(ids, TESTED_ID), ...others]);
+  const entries = joinConditions([account, ...idConditions(ids), ...segmentConditions(ids)]);
   // Segments in the order of their ids, and the entries of each in theirs: nothing is sorted, and reading ends at the limit.
   return {
     sql: `select ${columns} from (
-      select * from (select usage_record.* from usage_record where ${where} and ${rest} and ${TAIL} ${inOrder})
+      select * from (select usage_record.* from usage_record where ${tail.sql} and ${TAIL} ${inOrder})
       union all
-      select * from (select usage_record.* from ${entriesWhere(where)} ${JOIN_RECORD} where ${rest}
+      select * from (select usage_record.* from ${entriesWhere(entries.sql)} ${JOIN_RECORD} where ${rest.sql}
         order by segment_end ${order}, entry_id ${order} limit ${limit})) as slice ${inOrder}`,
-    values: [...values, ...values],
+    values: [...tail.values, ...entries.values, ...rest.values],
   };
 }
 
-/** A segment has the ids after the end of the one before it. */
-function segmentsWithin({ from, to }: IdBounds): SqlCondition<string> {
-  const conditions = [
-    ...(from === undefined ? [] : [{ sql: "last_id >= ?", values: [from] }]),
-    ...(to === undefined
-      ? []
-      : [
-          {
-            sql: "last_id <= coalesce((select min(last_id) from usage_segment where last_id >= ?), ?)",
-            values: [to, to],
-          },
-        ]),
+/** The conditions of a range on the column id; `lower` is what its lower bound is compared with. */
+export function idConditions(
+  { from, after, before, upTo }: IdRange,
+  lower = "id",
+): readonly SqlCondition<string>[] {
+  return [
+    ...condition(`${lower} >= ?`, from),
+    ...condition(`${lower} > ?`, after),
+    ...condition("id < ?", before),
+    ...condition("id <= ?", upTo),
   ];
-  return { sql: joinSql(conditions), values: conditions.flatMap(({ values }) => values) };
 }
 
-function entriesWhere(condition: string): string {
+/** A segment has the ids after the end of the one before it. */
+function segmentConditions({
+  from,
+  after,
+  before,
+  upTo,
+}: IdRange): readonly SqlCondition<string>[] {
+  const [first, last] = [from ?? after, before ?? upTo];
+  return [
+    ...condition("last_id >= ?", first),
+    // "~" sorts after every id.
+    ...condition(
+      "last_id <= (select coalesce(min(last_id), '~') from usage_segment where last_id >= ?)",
+      last,
+    ),
+  ];
+}
+
+function condition(sql: string, value: string | undefined): readonly SqlCondition<string>[] {
+  return value === undefined ? [] : [{ sql, values: [value] }];
+}
+
+function entriesWhere(sql: string): string {
   return `(select last_id as segment_end, account_id as entry_account, id as entry_id
-    from usage_segment cross join usage_by_account on segment = number where ${condition})`;
+    from usage_segment cross join usage_by_account on segment = number where ${sql})`;
 }
 
-function joinSql(conditions: readonly SqlCondition[]): string {
-  return conditions.length === 0 ? "true" : conditions.map(({ sql }) => sql).join(" and ");
+function joinConditions<Param extends Value>(
+  conditions: readonly SqlCondition<Param>[],
+): SqlCondition<Param> {
+  return {
+    sql: conditions.length === 0 ? "true" : conditions.map(({ sql }) => sql).join(" and "),
+    values: conditions.flatMap(({ values }) => values),
+  };
 }

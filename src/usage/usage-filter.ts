@@ -3,6 +3,7 @@
 import { minIdAt } from "../base/id.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { Value } from "../store/db.ts";
+import type { IdRange } from "../store/usage-of-account.ts";
 import type { Outcome, UsageApi } from "./usage.ts";
 
 /** What usage is grouped by, besides time. */
@@ -55,18 +56,15 @@ export function dimensionConditions(filter: UsageFilter): readonly Condition[] {
   ]);
 }
 
-/** On ids alone. Ids contain the time, and a range of them is a range of the primary key, which the times are not. */
-export function idConditions({
-  from,
-  to,
-}: Pick<UsageListFilter, "from" | "to">): readonly Condition[] {
-  return given([
-    ["id >= ?", from === undefined ? undefined : minIdAt("req", from - ID_SLACK_MS)],
-    ["id < ?", to === undefined ? undefined : minIdAt("req", to + ID_SLACK_MS)],
-  ]);
+/** Ids contain the time, and a range of them is a range of the primary key, which the times are not. */
+export function idRange({ from, to }: Pick<UsageListFilter, "from" | "to">): IdRange {
+  return {
+    from: from === undefined ? undefined : minIdAt("req", from - ID_SLACK_MS),
+    before: to === undefined ? undefined : minIdAt("req", to + ID_SLACK_MS),
+  };
 }
 
-/** Without those of `idConditions`. */
+/** Without those of `idRange`. */
 export function recordConditions(filter: UsageListFilter): readonly Condition[] {
   const { from, to, label, outcome } = filter;
   return [

@@ -13,7 +13,7 @@ import {
   type Condition,
   dimensionConditions,
   ID_SLACK_MS,
-  idConditions,
+  idRange,
   joinConditions,
   recordConditions,
   type UsageListFilter,
@@ -81,9 +81,10 @@ async function readSlice(
   { before, limit }: { readonly before: string; readonly limit: number },
 ): Promise<Slice> {
   const { from, to } = filter;
+  const ids = idRange(filter);
   const range = {
     accountId,
-    ids: [{ sql: "id < ?", values: [before] }, ...idConditions(filter)],
+    ids: ids.before !== undefined && ids.before < before ? ids : { ...ids, before },
     others: recordConditions({ from, to }),
   };
   const matching = joinConditions(recordConditions(filter));
@@ -99,10 +100,10 @@ async function readSlice(
   );
   const records = rows.map(toUsageRecord);
   if (records.length >= limit) return { records, last: records.at(-1)?.id };
-  const ids = slice("id");
+  const slicedIds = slice("id");
   const end = await reader.get(
-    `select min(id) as last, count(*) as count from (${ids.sql}) as slice`,
-    ids.values,
+    `select min(id) as last, count(*) as count from (${slicedIds.sql}) as slice`,
+    slicedIds.values,
   );
   const isFull = end !== undefined && integer(end, "count") === RECORDS_PER_STATEMENT;
   return { records, last: isFull ? (textOrNull(end, "last") ?? undefined) : undefined };

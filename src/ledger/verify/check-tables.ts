@@ -2,7 +2,7 @@
 // checkpoint covers is one call of each key with the sums of all of them, so the same checks hold.
 
 import type { Reader } from "../../store/db.ts";
-import { type IdBounds, selectUsage } from "../../store/usage-of-account.ts";
+import { idConditions, type IdRange, selectUsage } from "../../store/usage-of-account.ts";
 import { SYSTEM_ACCOUNTS } from "../rows.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 import { checkpointsOf, FIRST_CALL_ID, LAST_CALL_ID } from "./checkpoint.ts";
@@ -38,12 +38,12 @@ function rowsOf(table: string, kind: Reader["kind"], { range, position }: CheckS
   if (position !== undefined && table === "usage_record")
     return laterRecords(kind, range, position);
   const accounts = rangeCondition(table === "account" ? "id" : "account_id", range);
-  if (kind === "sqlite" && table === "usage_record") return usageOf(accounts, "usage_record.*");
+  if (kind === "sqlite" && table === "usage_record") return usageOf(accounts);
   return { sql: `(select * from ${table} where ${accounts.sql})`, params: accounts.params };
 }
 
-function usageOf({ sql, params }: SqlPart, columns: string, bounds: IdBounds = {}): SqlPart {
-  const usage = selectUsage<string>("sqlite", columns, { sql, values: params }, bounds);
+function usageOf({ sql, params }: SqlPart, ids: IdRange = {}): SqlPart {
+  const usage = selectUsage("sqlite", "usage_record.*", { sql, values: params }, ids);
   return { sql: `(${usage.sql})`, params: usage.values };
 }
 
@@ -51,27 +51,24 @@ function usageOf({ sql, params }: SqlPart, columns: string, bounds: IdBounds = {
 export function perAccount(
   kind: Reader["kind"],
   { table, columns, range }: { table: string; columns: string; range: AccountRange },
-  ids: SqlPart & IdBounds,
+  ids: IdRange,
 ): SqlPart {
   const owners = rangeCondition("account_id", range);
   if (kind === "sqlite" && table === "usage_record") {
-    const params = [...owners.params, ...ids.params];
-    const { sql, params: values } = usageOf(
-      { sql: `${owners.sql} and ${ids.sql}`, params },
-      "usage_record.*",
-      ids,
-    );
-    return { sql: `select ${columns} from ${sql}`, params: values };
+    const { sql, params } = usageOf(owners, ids);
+    return { sql: `select ${columns} from ${sql}`, params };
   }
+  const conditions = idConditions(ids);
+  const inRange = conditions.map(({ sql }) => sql).join(" and ");
   const accounts = `(select account_id as owner from wallet where ${owners.sql}) as owners`;
-  const selected = `select ${columns} from ${table} where account_id = owner and ${ids.sql}`;
+  const selected = `select ${columns} from ${table} where account_id = owner and ${inRange}`;
   return {
     // Without `offset 0`, PostgreSQL would join by reading the whole table.
     sql:
       kind === "postgres"
         ? `select ${columns} from ${accounts} cross join lateral (${selected} offset 0) as rows_of_owner`
-        : `select ${columns} from ${accounts} cross join ${table} on account_id = owner and ${ids.sql}`,
-    params: [...owners.params, ...ids.params],
+        : `select ${columns} from ${accounts} cross join ${table} on account_id = owner and ${inRange}`,
+    params: [...owners.params, ...conditions.flatMap(({ values }) => values)],
   };
 }
 
@@ -81,9 +78,9 @@ function laterParts(
   position: string,
 ): readonly SqlPart[] {
   return [
-    { sql: "id < ?", params: [FIRST_CALL_ID], to: FIRST_CALL_ID },
-    { sql: "id >= ? and id <= ?", params: [position, LAST_CALL_ID], from: position },
-    { sql: "id > ?", params: [LAST_CALL_ID], from: LAST_CALL_ID },
+    { before: FIRST_CALL_ID },
+    { from: position, upTo: LAST_CALL_ID },
+    { after: LAST_CALL_ID },
   ].map((ids) => perAccount(kind, source, ids));
 }
 

@@ -115,8 +115,7 @@ async function sumRange(
   { range, position }: CheckScope,
   { known, next }: { readonly known: string | undefined; readonly next: string },
 ): Promise<readonly CheckpointRow[]> {
-  const from = position ?? FIRST_CALL_ID;
-  const ids = { sql: "id >= ? and id < ?", params: [from, next], from, to: next };
+  const ids = { from: position ?? FIRST_CALL_ID, before: next };
   const rowsOf = (table: string, columns: string): SqlPart => {
     const { sql, params } = perAccount(reader.kind, { table, columns, range }, ids);
     return { sql: `(${sql})`, params };

@@ -32,10 +32,7 @@ export interface TransferSum {
 const ACCOUNTS_PER_STATEMENT = 500;
 const COLUMNS = "account_id, id, from_account, to_account, amount, kind, at";
 /** All transfers except those of calls, whose ids begin with the id of the call. */
-const BESIDE_CALLS = [
-  { sql: "id < ?", params: [FIRST_CALL_ID] },
-  { sql: "id > ?", params: [LAST_CALL_ID] },
-];
+const BESIDE_CALLS = [{ before: FIRST_CALL_ID }, { after: LAST_CALL_ID }];
 
 /** The reader must be a snapshot. */
 export async function readTransferSums(reader: Reader): Promise<readonly TransferSum[]> {

@@ -99,7 +99,7 @@ async function archiveSome(
   const { sql, values } = selectUsageInOrder(
     db.kind,
     "*",
-    { accountId, ids: [{ sql: "id < ?", values: [before] }] },
+    { accountId, ids: { before } },
     { order: "asc", limit: RECORDS_PER_TRANSACTION },
   );
   const rows = await db.all(sql, values);
@@ -164,10 +164,11 @@ async function readCharges(
   firstId: string,
   lastId: string,
 ): Promise<ReadonlyMap<string, Charge>> {
-  const calls = selectUsage<string>(
+  const calls = selectUsage(
     reader.kind,
     "id as ref, promo_nano + paid_nano + overrun_nano as total, charged_at as at, promo_nano + paid_nano as charged",
-    { sql: "account_id = ? and id >= ? and id <= ?", values: [accountId, firstId, lastId] },
+    { sql: "account_id = ?", values: [accountId] },
+    { from: firstId, upTo: lastId },
   );
   // The ids of a call's transfers begin with its own.
   const rows = await reader.all(

@@ -10,7 +10,7 @@ import {
   type Condition,
   type Dimension,
   dimensionConditions,
-  idConditions,
+  idRange,
   joinConditions,
   recordConditions,
   type UsageFilter,
@@ -288,8 +288,7 @@ async function addRecords(
 ): Promise<void> {
   const { reader, accountId, filter } = query;
   const within = { ...filter, ...range };
-  for (let after = ""; ;) {
-    const ids = [{ sql: "id > ?", values: [after] }, ...idConditions(within)];
+  for (let ids = idRange(within); ;) {
     const { sql, values } = selectUsageInOrder(
       reader.kind,
       "*",
@@ -300,7 +299,7 @@ async function addRecords(
     addDeltas(query, rollupDeltas(rows.map(toUsageRecord)), slices);
     const last = rows.at(-1);
     if (last === undefined || rows.length < RECORDS_PER_STATEMENT) return;
-    after = text(last, "id");
+    ids = { after: text(last, "id"), before: ids.before };
     await pause(reader);
   }
 }
