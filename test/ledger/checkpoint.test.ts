@@ -6,7 +6,7 @@ import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import { keepCallTransfers } from "../../src/ledger/call-charges.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
 import { verifyFromCheckpoint, verifyLedger } from "../../src/ledger/verify/verify.ts";
-import { integer } from "../../src/store/db.ts";
+import { type Db, integer } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
@@ -64,6 +64,35 @@ describeEachStore((kind) => {
 
   const allRows = (): Promise<readonly unknown[]> =>
     store.db.all("select account_id, key_id, through_id from ledger_checkpoint order by 1, 2, 3");
+
+  test("writes the sums of many keys in a few statements", async () => {
+    const calls = await Promise.all(
+      ["a", "b", "c"].flatMap((account) =>
+        [1, 2].map((key) => call(account, `${account}${key}`, NOW)),
+      ),
+    );
+    let statements = 0;
+    const counted: Db = {
+      ...store.db,
+      write: (work, durability) =>
+        store.db.write(
+          (tx) =>
+            work({
+              ...tx,
+              run: (sql, params) => {
+                statements += 1;
+                return tx.run(sql, params);
+              },
+            }),
+          durability,
+        ),
+    };
+    const { problems } = await verifyFromCheckpoint(counted, { now: NOW + DAY_MS });
+    expect(problems).toEqual([]);
+    expect(await checkpoints()).toHaveLength(calls.length);
+    // The position, and the deletion of rows that are replaced.
+    expect(statements).toBe(2);
+  });
 
   test("sums verified calls once, whatever the number of runs", async () => {
     for (let index = 0; index < 12; index++) await call("a", index < 4 ? "a1" : "a2", NOW + index);

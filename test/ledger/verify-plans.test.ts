@@ -1,10 +1,14 @@
-// SQLite joins row by row, so a check whose join finds no index takes a time that grows with the square of the accounts.
+// SQLite joins row by row, so a check whose join finds no index takes a time that grows with the square of the accounts. On
+// PostgreSQL, so does one that reads all checkpoints for each range of accounts.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { restrictCheck } from "../../src/ledger/verify/check-tables.ts";
 import { CHECKS } from "../../src/ledger/verify/ledger-checks.ts";
 import { integer, text } from "../../src/store/db.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
+
+// The first test on PostgreSQL starts the server, possibly on a busy machine.
+setDefaultTimeout(120_000);
 
 const RANGE = { after: "acct_1", upTo: "acct_2" };
 
@@ -46,4 +50,28 @@ test("a join of a column without a type is such a scan", async () => {
   const sql = `with names as (select account_id || ':paid' as name from wallet union all select key_id || '' from spender)
     select 1 from transfer left join names on names.name = to_account`;
   expect(await findNestedScans(sql, [])).toHaveLength(1);
+});
+
+test("no check after a checkpoint reads the checkpoints of other accounts on PostgreSQL", async () => {
+  const postgres = await openStore("postgres");
+  await postgres.db.write(async (tx) => {
+    await tx.run(`insert into ledger_checkpoint
+      select 'acct_' || lpad(n::text, 6, '0'), 'key', 'req_00', 1, 0, 0 from generate_series(1, 20000) as n`);
+    await tx.run(`insert into wallet (account_id, promo, paid, held)
+      select 'acct_' || lpad(n::text, 6, '0'), 1, 0, 0 from generate_series(1, 20000) as n`);
+    await tx.run("analyze ledger_checkpoint");
+    await tx.run("analyze wallet");
+  });
+  const range = { after: "acct_010000", upTo: "acct_012000" };
+  let plans = 0;
+  for (const { sql: check, isFullOnly, isGlobal } of CHECKS) {
+    if (isFullOnly === true || isGlobal === true) continue;
+    const { sql, params } = restrictCheck(check, "postgres", { range, position: "req_01" });
+    const plan = await postgres.db.all(`explain ${sql}`, params);
+    const lines = plan.map((line) => text(line, "QUERY PLAN"));
+    plans += lines.some((line) => line.includes("ledger_checkpoint")) ? 1 : 0;
+    expect(lines.filter((line) => line.includes("Seq Scan on ledger_checkpoint"))).toEqual([]);
+  }
+  expect(plans).toBeGreaterThan(0);
+  await postgres.close();
 });

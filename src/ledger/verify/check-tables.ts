@@ -5,7 +5,7 @@ import type { Reader } from "../../store/db.ts";
 import { idConditions, type IdRange, selectUsage } from "../../store/usage-of-account.ts";
 import { SYSTEM_ACCOUNTS } from "../rows.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
-import { checkpointsOf, FIRST_CALL_ID, LAST_CALL_ID } from "./checkpoint.ts";
+import { checkpointsOf, FIRST_CALL_ID } from "./checkpoint.ts";
 
 export interface CheckScope {
   readonly range: AccountRange;
@@ -77,11 +77,9 @@ function laterParts(
   source: { table: string; columns: string; range: AccountRange },
   position: string,
 ): readonly SqlPart[] {
-  return [
-    { before: FIRST_CALL_ID },
-    { from: position, upTo: LAST_CALL_ID },
-    { after: LAST_CALL_ID },
-  ].map((ids) => perAccount(kind, source, ids));
+  return [{ before: FIRST_CALL_ID }, { from: position }].map((ids) =>
+    perAccount(kind, source, ids),
+  );
 }
 
 /** Archived calls are summed by account: as transfers that refer to the last one, which needs no record. */

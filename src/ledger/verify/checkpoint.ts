@@ -6,7 +6,7 @@ import { minIdAt } from "../../base/id.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { maxId } from "../../base/pagination.ts";
 import { HOUR_MS } from "../../base/time.ts";
-import { type Column, type Db, type Reader, text } from "../../store/db.ts";
+import { type Column, type Db, type Reader, text, type Tx } from "../../store/db.ts";
 import { SYSTEM_ACCOUNTS } from "../rows.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 
@@ -54,13 +54,14 @@ export function checkpointsOf(
   range: AccountRange,
   position: string,
 ): { readonly sql: string; readonly params: readonly string[] } {
-  const accounts = rangeCondition("checkpoint.account_id", range);
+  const accounts = rangeCondition("account_id", range);
+  // A window and not an anti-join, for which PostgreSQL reads the whole table once for each range.
   return {
-    sql: `(select checkpoint.* from ledger_checkpoint checkpoint
-      where checkpoint.account_id > '${NO_ACCOUNT}' and ${accounts.sql} and checkpoint.through_id <= ? and not exists (
-        select 1 from ledger_checkpoint newer where newer.account_id = checkpoint.account_id and newer.key_id = checkpoint.key_id
-          and newer.through_id > checkpoint.through_id and newer.through_id <= ?))`,
-    params: [...accounts.params, position, position],
+    sql: `(select * from (
+        select checkpoint.*, row_number() over (partition by account_id, key_id order by through_id desc) as age
+        from ledger_checkpoint checkpoint where account_id > '${NO_ACCOUNT}' and ${accounts.sql} and through_id <= ?
+      ) as dated where age = 1)`,
+    params: [...accounts.params, position],
   };
 }
 
@@ -158,12 +159,7 @@ export async function writeCheckpoints(
   for (let from = 0; from < rows.length; from += ROWS_PER_TRANSACTION) {
     const part = rows.slice(from, from + ROWS_PER_TRANSACTION);
     await db.write(async (tx) => {
-      // Two verifications may end with the same position.
-      for (const { accountId, keyId } of part)
-        await tx.run(
-          "delete from ledger_checkpoint where account_id = ? and key_id = ? and through_id >= ?",
-          [accountId, keyId, position],
-        );
+      await deleteFrom(tx, part, position);
       await tx.insertMany(
         "ledger_checkpoint",
         CHECKPOINT_COLUMNS,
@@ -190,4 +186,19 @@ export async function writeCheckpoints(
       [position, position],
     );
   });
+}
+
+/** Deletes what a run of the same position, or one that crashed, wrote for these keys. There are rarely such rows. */
+async function deleteFrom(tx: Tx, rows: readonly CheckpointRow[], position: string): Promise<void> {
+  const accounts = rows.map(({ accountId }) => accountId).toSorted();
+  const written = await tx.get(
+    "select 1 from ledger_checkpoint where account_id >= ? and account_id <= ? and through_id >= ? limit 1",
+    [accounts[0] ?? "", accounts.at(-1) ?? "", position],
+  );
+  if (written === undefined) return;
+  for (const { accountId, keyId } of rows)
+    await tx.run(
+      "delete from ledger_checkpoint where account_id = ? and key_id = ? and through_id >= ?",
+      [accountId, keyId, position],
+    );
 }
