@@ -44,7 +44,7 @@ export interface InferenceDeps {
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
   readonly allowUnknownFields: ReadonlySet<string>;
   readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
-  /** `perMinute` is 0 where no files are fetched. */
+  /** `perMinute` is 0 if no files are fetched. */
   readonly files: Omit<FetchFilesDeps, "limiter" | "now">;
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;

@@ -15,7 +15,7 @@ const SCHEMA_TYPES: ReadonlySet<unknown> = new Set([
   "null",
 ]);
 const SCHEMA_DEPTH_MAX = 64;
-/** Of one tool or output. OpenAI takes 5,000 properties. */
+/** Per tool or output schema. OpenAI accepts 5,000 properties. */
 const SUBSCHEMAS_MAX = 10_000;
 const TURNS_MAX = 20_000;
 const TOOLS_MAX = 2_048;
@@ -69,7 +69,7 @@ function checkTurn(turn: Turn): void {
 
 interface PendingCalls {
   readonly calls: Map<string, { readonly name: string; readonly path: string | undefined }>;
-  /** Their results so far: the parts of the turn after the calls. */
+  /** The results that have arrived so far, as parts of the turn after the calls. */
   results: ToolResultPart[];
 }
 
@@ -103,7 +103,7 @@ function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
   return reordered;
 }
 
-// Parallel calls in messages of their own, whose results all come after the last of them, are one turn.
+// Some clients send each parallel call as a message, and all results after the last one: these calls become one turn.
 function joinsUnansweredCalls(pending: PendingCalls, turn: Turn, reordered: Turn[]): boolean {
   const index = reordered.length - 2;
   const previous = reordered[index];

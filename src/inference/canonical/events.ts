@@ -17,7 +17,7 @@ import type { CanonicalReply, Finish, UsageReport } from "./reply.ts";
 export type PartHead =
   | {
       readonly type: "text";
-      /** The model signs its texts, after their end. */
+      /** The model signs the text; the signature arrives after the text has ended. */
       readonly isSignedLater?: true | undefined;
     }
   | { readonly type: "refusal" }

@@ -1,4 +1,4 @@
-// Hints: fields that tune how a reply is made or describe the call, but do not change what is asked for. A hint that the
+// Hints: fields that tune how a reply is made or describe the call, but do not change what it must contain. A hint that the
 // target does not take is dropped and listed to the caller; every other field is refused.
 
 import { isObject } from "../../base/json.ts";
@@ -97,8 +97,8 @@ export const REASONING_DIALECT_FIELDS: ReadonlySet<string> = new Set([
   "chat_template_kwargs",
 ]);
 
-/** Values that ask for nothing, whatever the field's name. */
-function asksForNothing(value: unknown): boolean {
+/** Values that have no effect in any field. */
+function hasNoEffect(value: unknown): boolean {
   return (
     value === null ||
     value === false ||
@@ -112,5 +112,5 @@ export function isHintField(field: RequestField): boolean {
 }
 
 export function isNativeHint(wire: WireName, key: string, value: unknown): boolean {
-  return asksForNothing(value) || NATIVE_HINTS[wire]?.[key] !== undefined;
+  return hasNoEffect(value) || NATIVE_HINTS[wire]?.[key] !== undefined;
 }

@@ -4,7 +4,7 @@ import type { Turn } from "./request.ts";
 
 const OPENING_TEXT = "Continue.";
 
-/** The turns after the leading instructions, with a neutral user message before an assistant's, which is listed as a loss. */
+/** Inserts a neutral user message if the first turn after the leading instructions is the assistant's, and lists a loss. */
 export function withOpeningTurn(turns: readonly Turn[], losses: Loss[]): readonly Turn[] {
   const [first] = turns;
   if (first?.role !== "assistant") return turns;

@@ -11,7 +11,7 @@ export interface NativeFields {
 }
 
 export interface CanonicalNode {
-  /** The place in the caller's request (`messages[3].content[1]`), for errors. Not part of equality. */
+  /** The path in the caller's request (`messages[3].content[1]`), for errors. Not part of equality. */
   readonly path?: string | undefined;
   readonly native?: NativeFields | undefined;
 }
@@ -28,7 +28,7 @@ export type Source =
       readonly kind: "url";
       readonly url: string;
       readonly mediaType?: string | undefined;
-      /** Why the gateway could not fetch it, if it tried: a sentence. */
+      /** Set if the gateway tried to fetch the URL and failed: the reason, as a sentence. */
       readonly problem?: string | undefined;
     }
   | { readonly kind: "text"; readonly mediaType: string; readonly text: string }

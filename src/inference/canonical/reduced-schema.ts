@@ -109,20 +109,20 @@ function isRecursive(schema: JsonObject): boolean {
     for (const [name, one] of Object.entries(isObject(schema[key]) ? schema[key] : {}))
       definitions.set(`#/${key}/${name}`, referencesIn(one));
   if (referencesIn(schema).has("#")) return true;
-  // Each definition is left once, after all that it refers to, so that a long chain takes linear time.
-  const left = new Set<string>();
-  const entered = new Set<string>();
+  // Depth-first search. Each definition is searched once, so that a long chain takes linear time.
+  const finished = new Set<string>();
+  const started = new Set<string>();
   const open = [...definitions.keys()];
   for (let next = open.at(-1); next !== undefined; next = open.at(-1)) {
-    if (left.has(next) || entered.has(next)) {
-      left.add(next);
+    if (finished.has(next) || started.has(next)) {
+      finished.add(next);
       open.pop();
       continue;
     }
-    entered.add(next);
+    started.add(next);
     for (const reference of definitions.get(next) ?? []) {
-      if (left.has(reference)) continue;
-      if (entered.has(reference)) return true;
+      if (finished.has(reference)) continue;
+      if (started.has(reference)) return true;
       open.push(reference);
     }
   }

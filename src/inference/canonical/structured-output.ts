@@ -101,7 +101,7 @@ export function addJsonInstruction(request: CanonicalRequest, losses: Loss[]): C
   return { ...addInstruction(request, text), output: undefined };
 }
 
-/** Adds it after the caller's own. */
+/** Adds the text after the caller's own instructions. */
 export function addInstruction(request: CanonicalRequest, text: string): CanonicalRequest {
   const { turns } = request;
   const index = turns.findIndex(({ role }) => role !== "system" && role !== "developer");

@@ -92,7 +92,7 @@ export interface ReplyWriteContext {
   readonly createdSeconds: number;
   /** For an API that reports input tokens at the start of a stream. */
   readonly inputTokensEstimate?: number | undefined;
-  /** Decides what the reply contains (usage, legacy functions), and some of its fields are repeated in it. */
+  /** Decides what the reply contains (usage, legacy functions). Some APIs repeat its fields in the reply. */
   readonly request: CanonicalRequest;
 }
 

@@ -1,10 +1,10 @@
-// Limits how many running calls a key disconnects from: the gateway cannot always know what such a call costs at the provider.
+// Limits how many running calls a key may abandon: the gateway cannot always know what such a call costs at the provider.
 
 import { Fault } from "../../base/fault.ts";
 import { createRateLimiter, type RateLimiter } from "../../http/guards/rate-limiter.ts";
 import type { CallInput } from "./call.ts";
 
-/** Far above what a person who cancels replies, or a client with a short timeout, needs. */
+/** Far more than a person who cancels replies, or a client with a short timeout, causes. */
 export const ABANDONED_CALLS_PER_MINUTE = 60;
 
 export type AbandonedCalls = Pick<RateLimiter, "waitMs" | "count">;

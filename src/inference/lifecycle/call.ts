@@ -30,7 +30,7 @@ export interface CallInput {
   /** From the header `x-postern-labels`. */
   readonly labels: readonly string[];
   readonly idempotent: IdempotentCall | undefined;
-  /** Whether the request carries a payment: then a lack of credits is an error at once. */
+  /** Whether the request contains a payment. If so, a lack of credits is an error at once and not only after a fallback. */
   readonly hasPayment?: boolean;
   /** Set for a call that runs in the background, which has been prepared already. */
   readonly statefulCall?: StatefulCall;
@@ -40,7 +40,7 @@ export interface CallInput {
 export interface StatefulCall {
   /** The request with all earlier turns: this is what is priced, held for and sent. */
   readonly request: ParsedRequest;
-  /** Why it cannot be sent on the gateway's credentials; its paths are those of the caller's own request. */
+  /** Why it cannot be sent on the gateway's credentials. Its paths refer to the caller's own request. */
   readonly sharedCredentialsFault: (use: Pick<ItemUse, "sendsCalls">) => Fault | undefined;
   readonly requestFor: (candidate: Candidate) => CandidateRequest;
   /** Called after the first hold, before anything is sent. */

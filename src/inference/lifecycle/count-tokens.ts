@@ -61,7 +61,7 @@ function countBody(request: ParsedRequest, { upstreamName, credential }: Candida
   });
 }
 
-// No tokenizer makes more tokens of a text than it has bytes, so a client that plans with this never exceeds a limit.
+// A text never has more tokens than bytes, so a client that relies on this count never exceeds a limit.
 function upperBoundResponse(request: ParsedRequest, { model, credential }: Candidate): Response {
   const input_tokens = inputBound(request.text, request.json, {
     imageTokensMax: credential.provider.imageTokensMax,

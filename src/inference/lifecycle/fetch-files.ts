@@ -14,7 +14,7 @@ import type { Hold, OpenCall } from "./call.ts";
 
 const FILES_MAX = 20;
 const TOTAL_BYTES_MAX = 20_000_000;
-/** For all files of a request, within the slack of the hold's lifetime. */
+/** For all files of a request. It must fit into the slack of the hold's lifetime. */
 const TIMEOUT_MS = 10 * SECOND_MS;
 /** Files of one request are often on one server. */
 const CONCURRENCY = 4;

@@ -1,6 +1,6 @@
-// The stages of a model call, in order: parse, route, estimate, hold, fetch files, plan, send, respond and meter, settle. Each adds what it
-// learns to one value, from which the next works. Whatever fails, the hold is resolved exactly once, and a charge is written
-// in one transaction with its usage record.
+// The stages of a model call, in order: parse, route, estimate, hold, fetch files, plan, send, respond and meter, settle.
+// Each stage takes the value of the stage before it and adds what it learns. Whatever fails, the hold is resolved exactly
+// once, and a charge is written in one transaction with its usage record.
 
 import { Fault } from "../../base/fault.ts";
 import { isFallbackable, priceCandidates } from "../routing/priced-candidates.ts";
@@ -78,7 +78,7 @@ interface FailedCall extends SentCall {
   readonly result: FailedCandidate;
 }
 
-/** Holds for, plans and sends to one candidate after the other, until one replies or none may help. */
+/** Tries the candidates in order (hold, plan, send), until one replies or the rest cannot help. */
 async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCall> {
   let failed: FailedCall | undefined;
   let planFault: Fault | undefined;
@@ -120,7 +120,7 @@ function withoutEndpoint({ held, result: { fault } }: FailedCall): HeldCall | un
     : undefined;
 }
 
-// The caller does not wait forever, and neither does the hold.
+// A fallback that starts too late would exceed the caller's patience and the lifetime of the hold.
 function canFallBack(
   { now, lastAttemptStartMs }: InferDeps,
   { held: { input }, result: { fault, isClientGone, isShutDown } }: FailedCall,

@@ -1,5 +1,5 @@
-// POST /v1/quote: what a chat completion would hold and can cost, without sending it. The stages are those of a call, up to
-// its estimate; nothing is held.
+// POST /v1/quote: what a chat completion would hold and can cost. Runs the stages of a call up to its estimate; nothing is
+// held or sent.
 
 import { type Nano, NANO_PER_CREDIT, usdText } from "../../base/money/money.ts";
 import { maxCost } from "../../models/price-bound.ts";

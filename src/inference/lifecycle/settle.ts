@@ -129,7 +129,7 @@ function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): Usag
   };
 }
 
-/** Undefined for none, which is the usual case. A path is repeated for every message that lost the field. */
+/** Undefined if nothing was dropped. Duplicates are removed, because each message may have lost the same field. */
 function droppedPaths(
   request: readonly string[],
   reply: readonly string[] = [],

@@ -21,7 +21,7 @@ const NO_CONTAINER_IDS: ReadonlySet<string> = new Set();
 export interface ItemUse {
   /** The containers that are known to be the caller's. */
   readonly ownContainers?: ReadonlySet<string>;
-  /** Whether the provider gets calls of tools in `input` as they are: a translation leaves out runs of code. */
+  /** Whether the provider gets the tool calls in `input` unchanged: a translation leaves out runs of code. */
   readonly sendsCalls?: boolean;
 }
 
@@ -44,7 +44,7 @@ export function sharedCredentialsFault(
   return unbounded && unboundedCostFault(unbounded);
 }
 
-/** A later call could use the container of a stored response at the price of a smaller one: it does not state the size. */
+/** A stored response would let a later call use the container, without its size, at the price of a smaller one. */
 export function keptContainerFault({ containers }: ParsedRequest): Fault | undefined {
   const large = containers.find(({ gigabytes = 0 }) => gigabytes > 1);
   return (
@@ -228,7 +228,7 @@ function referenceInList(list: unknown, path: string, depth = 0): SharedAccountU
   return undefined;
 }
 
-// Only where the APIs have references: a tool's arguments may contain a `file_id` of the caller's own.
+// Searches only fields in which the APIs have references: a tool's arguments may contain a `file_id` of the caller's own.
 function referenceInItem(
   item: JsonObject,
   path: string,

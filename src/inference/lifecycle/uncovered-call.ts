@@ -1,5 +1,5 @@
-// An uncovered call: before its settlement, its hold was swept and other calls spent its credits. The caller gets an error, so
-// no reply is stored for a retry.
+// A call is uncovered if its hold was swept before its settlement and other calls spent the credits. Its caller gets an
+// error, so no reply is stored for a retry.
 
 import type { ChargeSplit, SettleOutcome } from "../../ledger/decide.ts";
 import type { UsageRecord } from "../../usage/usage.ts";

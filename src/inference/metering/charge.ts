@@ -85,7 +85,7 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
   };
 }
 
-/** The usage as the request decides how it is billed. */
+/** The usage with the fees and cache writes that depend on the request and not on the reply. */
 function billedUsage(usage: Usage, estimate: CostEstimate, durationMs: number): Usage {
   const { toolTerms, hasLongCacheWrites } = estimate;
   if (toolTerms === undefined && !hasLongCacheWrites) return usage;

@@ -56,9 +56,9 @@ export interface CostEstimate {
   readonly plausible: { readonly inputTokens: number; readonly outputTokens: number };
   /** Upper bound of what advisor models called by the provider may cost. */
   readonly advisorCost: Nano;
-  /** How the tool fees in the reply are billed; undefined if as the reply counts them. */
+  /** How the tool fees in the reply are billed; undefined if they are billed as the reply counts them. */
   readonly toolTerms: ToolTerms | undefined;
-  /** All cache writes of the call are kept for longer, at a higher price, which the reply does not say. */
+  /** All cache writes of the call are kept for longer, at a higher price; the reply does not report this. */
   readonly hasLongCacheWrites: boolean;
   readonly amount: Nano;
   /** The smallest useful hold; only if the caller set no output limit. */
@@ -131,7 +131,7 @@ export function estimateCost(
   };
 }
 
-// Of OpenAI's APIs, only Responses reports how long it keeps what it wrote.
+// Of OpenAI's APIs, only Responses reports how long a cache write is kept.
 function hasLongCacheWrites({ api, json }: ParsedRequest, { provider }: Model): boolean {
   const options = json["prompt_cache_options"];
   return provider === "openai" && api === "chat" && isObject(options) && options["ttl"] === "12h";
@@ -146,7 +146,7 @@ function billableRequest(
   return terms === undefined ? request : { ...request, fees: heldFees(request.fees, terms) };
 }
 
-/** OpenAI's smallest output limit on Responses, to which a translated one is raised. */
+/** OpenAI's smallest output limit on Responses. A smaller translated limit is raised to it. */
 const RESPONSES_OUTPUT_MIN = 16;
 
 function sentOutputMax({ api, outputMax }: ParsedRequest, { wires }: Model): number | undefined {

@@ -68,7 +68,7 @@ export function hasUnknownMedia(json: JsonObject): boolean {
   return isUnknown;
 }
 
-/** The encoded media of a request, which are no text. */
+/** The encoded media of a request, which do not count as text. */
 export function inlineMediaOf(json: JsonObject): ReadonlySet<string> {
   const values = new Set<string>();
   countMedia(json, (_kind, part) => {

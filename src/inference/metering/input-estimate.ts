@@ -26,7 +26,7 @@ const MEDIA_BYTES_PER_TOKEN = 32;
 
 const MESSAGE_TOKENS = 8;
 const TOOL_TOKENS = 24;
-/** What a provider adds to every request, to one with tools, and to one with a schema for its output: the most recorded. */
+/** Tokens that a provider adds to every request, to one with tools, and to one with an output schema: the highest recorded. */
 const INSTRUCTIONS: readonly InstructionTokens[] = [
   { model: /claude/, request: 32, tools: 600, schema: 120 },
   { model: /grok/, request: 200, tools: 280, schema: 120 },

@@ -1,4 +1,4 @@
-// A count of the tokens of a text: that of OpenAI's tokenizers or somewhat more, also for text that was written to have many.
+// Estimates the tokens of a text: as many as OpenAI's tokenizers count or somewhat more, also for adversarial text.
 
 const LETTERS_PER_TOKEN = 4;
 const CAPITALS_PER_TOKEN = 3;

@@ -17,10 +17,10 @@ import {
 
 /** OpenAI's minimum per container, and Anthropic's. */
 const CONTAINER_MINUTES_MIN = 5;
-/** Longer than any call. */
+/** Longer than any call takes. */
 const CONTAINER_MINUTES_MAX = 20;
 
-/** How the fees in a reply are billed; undefined if as the reply counts them. */
+/** How the fees in a reply are billed; undefined if they are billed as the reply counts them. */
 export interface ToolTerms {
   /** The memory of each container that the request creates; 0 for one without a fee. */
   readonly containers: readonly number[];

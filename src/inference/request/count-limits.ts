@@ -9,7 +9,7 @@ const MESSAGES_MAX = 20_000;
 const PARTS_MAX = 20_000;
 const DOCUMENTS_MAX = 10_000;
 const TOOLS_MAX = 5_000;
-/** Of the body itself; no API has more than a hundred. */
+/** Top-level fields of the body; no API has more than a hundred. */
 const FIELDS_MAX = 10_000;
 
 const LISTS = ["messages", "input", "system"] as const;

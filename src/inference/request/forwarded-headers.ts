@@ -1,4 +1,4 @@
-// The headers of a caller's request that the provider gets. No other header leaves the gateway.
+// The headers of a caller's request that are forwarded to the provider. No other header leaves the gateway.
 
 import { invalid } from "../../base/fault.ts";
 
@@ -15,7 +15,7 @@ const FORWARDED_HEADERS = [
   "accept-language",
 ] as const;
 
-/** What no header value may contain (RFC 9110 §5.5); the runtime accepts a DEL. */
+/** Characters that are invalid in a header value (RFC 9110 §5.5). The runtime accepts a DEL, so it is checked here. */
 const INVALID_HEADER_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
 
 export function readForwardedHeaders(headers: Headers): ForwardedHeaders {
@@ -34,7 +34,7 @@ export function readForwardedHeaders(headers: Headers): ForwardedHeaders {
 
 const BETA = "anthropic-beta";
 
-/** With one more beta of Anthropic's API, beside those that the caller asked for. */
+/** Adds a beta of Anthropic's API to those that the caller requested. */
 export function withBeta(headers: ForwardedHeaders, beta: string | undefined): ForwardedHeaders {
   if (beta === undefined) return headers;
   const asked = headers[BETA];

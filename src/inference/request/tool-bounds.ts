@@ -7,7 +7,7 @@ import type { FeeMeter } from "../../base/money/usage-meters.ts";
 /** For a tool without a limit in the request. */
 export const DEFAULT_TOOL_CALLS = 10;
 const MAX_TOOL_CALLS = 1_000;
-/** Results of one search, and what the model reads again because of it. */
+/** The results of one search, and the prompt that the model reads again because of it. */
 const TOKENS_PER_SEARCH = 20_000;
 /** A generated image, when the model reads it again. */
 const TOKENS_PER_IMAGE = 4_000;

@@ -9,7 +9,7 @@ const FAILURES_MAX = 5;
 const FAILURES_COUNTED_PER_ACCOUNT_MAX = FAILURES_MAX - 2;
 const OPEN_MS = 30 * SECOND_MS;
 const CIRCUITS_MAX = 10_000;
-/** Fewer accounts are enough to open a circuit for all. The accounts that failed last are kept. */
+/** Accounts tracked per circuit; those that failed last are kept. Two are enough to open a circuit for all. */
 const TRACKED_ACCOUNTS_MAX = FAILURES_MAX;
 
 /** Failures of one account since the last success of any account. */

@@ -16,7 +16,7 @@ const ADD_PROVIDER_KEY_STEP: NextStep = {
   why: "Use your own account at the provider.",
 };
 
-/** Instead of a file in the provider account, or in the operator's network. */
+/** The alternative to a file in the provider account or in the operator's network. */
 export const SEND_SOURCE =
   "Send its content as base64, or as an `https:` URL of a public web server";
 
@@ -38,7 +38,7 @@ export function translatedReferenceFault({ path, alternative }: SharedAccountUse
   });
 }
 
-/** Of a `type`, its value is unknown. */
+/** If the field is a `type`, the gateway does not know its value. */
 export function unknownFieldFault(path: string, provider: string): Fault {
   const what = /(?:^|\.)type$/.test(path) ? "value of" : "field";
   return new Fault("invalid_request", `unknown field ${path} at ${provider}`, {

@@ -152,7 +152,7 @@ const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
   chat_template_args: ANY_NAME,
 };
 
-/** The known fields of an object with what the table of references says about each: one look-up for both. */
+/** The known fields of an object, each with its rule in the table of references: one look-up serves both. */
 export type Members = ReadonlyMap<string, FieldRule | null>;
 
 const NO_MEMBERS: Members = new Map();
@@ -164,7 +164,7 @@ const KNOWN_MEMBERS: ReadonlyMap<string, Members | undefined> = new Map([
   ),
 ]);
 
-/** Undefined if the object may have any. */
+/** Undefined if the object may have any field. */
 export function membersOf(parent: string): Members | undefined {
   const members = KNOWN_MEMBERS.get(parent);
   return members === undefined && !KNOWN_MEMBERS.has(parent) ? NO_MEMBERS : members;

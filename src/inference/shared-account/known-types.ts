@@ -20,7 +20,7 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set(
 const RESULT_TYPE =
   /^(?:web_search|web_fetch|advisor|tool_search|(?:bash_|text_editor_)?code_execution)(?:_(?:create|view|str_replace))?(?:_tool)?(?:_result(?:_error)?|_output)$/;
 
-/** Whether an object there may have this `type`. What tools may is decided by their price. */
+/** Whether an object in the field `parent` may have this `type`. The types of tools are decided by their price. */
 export function isKnownType(type: string, parent: string): boolean {
   return !TYPED_PARENTS.has(parent) || KNOWN_TYPES.has(type) || RESULT_TYPE.test(type);
 }

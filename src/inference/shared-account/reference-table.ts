@@ -18,7 +18,7 @@ export interface ReferenceRule {
   readonly alternative: string;
 }
 
-/** `media`: the content of an image or file, or its URL. `url`: possibly that. `text`: for the model or the caller to read. */
+/** `media`: the content of an image or file, or its URL. `url`: text that may be such a URL. `text`: text for the model or the caller. */
 export type FieldRule = ReferenceRule | { readonly kind: "media" | "url" | "text" };
 
 /** As the parent field: the body itself. */

@@ -30,7 +30,7 @@ export function rejectStoredReferences(
   throw fault({ path, alternative });
 }
 
-/** Names the fields as the caller does, which the body that is sent does not. */
+/** Checks the canonical form, because its faults name the caller's fields; those of the sent body have other names. */
 export function rejectCanonicalReferences(
   request: CanonicalRequest,
   destination: Destination | undefined,

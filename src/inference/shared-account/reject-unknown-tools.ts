@@ -26,7 +26,7 @@ export function rejectUnknownTools(body: JsonObject, destination: Destination | 
   }
 }
 
-// A namespace groups the caller's own tools; nothing else is metered there.
+// A namespace groups the caller's own tools; the fees of other tools in it are not metered.
 function rejectNestedTools({ tools }: JsonObject, path: string, provider: string): void {
   if (!Array.isArray(tools)) return;
   for (const [index, tool] of tools.entries()) {

@@ -9,7 +9,7 @@ import { type Destination, isAllowedSource, isStorageValue } from "./source-url.
 
 export interface FoundReference {
   readonly path: string;
-  /** Undefined if it is a field, or a `type`, that the gateway does not know. */
+  /** Undefined for a field or a `type` that the gateway does not know. */
   readonly alternative: string | undefined;
 }
 
@@ -17,7 +17,7 @@ export interface Position {
   /** The field that contains the object, also through an array. */
   readonly parent: string;
   readonly depth: number;
-  /** URLs in tools are of the caller's own servers. */
+  /** URLs in tools belong to the caller's own servers. */
   readonly isTool: boolean;
   /** The fields that are known here; undefined if unknown ones may be sent. */
   readonly members: Members | undefined;

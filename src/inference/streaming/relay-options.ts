@@ -31,11 +31,11 @@ export interface StreamTimeouts {
   readonly streamMs: number;
 }
 
-/** When the calls in flight end at the latest. */
+/** The two deadlines of a shutdown for calls in flight. */
 export interface ShutdownSignals {
-  /** The end of the drain: nothing is waited for on behalf of callers that are still connected. */
+  /** Aborted at the end of the drain: the calls of connected callers end. */
   readonly drained: Pick<AbortSignalLike, "aborted">;
-  /** Later: nothing is waited for. */
+  /** Aborted later: the calls of callers that have left end, too. */
   readonly forced: Pick<AbortSignalLike, "aborted">;
 }
 

@@ -1,5 +1,5 @@
 // Relays a provider's stream to the client, no faster than the client reads, and meters it. The terminal event waits for the
-// settlement: a client that has seen the end of its stream is in the ledger, even after a crash.
+// settlement: if a client has seen the end of its stream, the charge is in the ledger, even after a crash.
 
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
@@ -28,7 +28,7 @@ interface RelayState {
   heldTerm: number | undefined;
   /** What arrived while it was uncertain whether the call's credits are still held. */
   unconfirmed: Uint8Array[] | undefined;
-  /** Set if the body ended meanwhile: whether it came to its end. */
+  /** Set if the body ended meanwhile; false if the connection was lost. */
   unconfirmedEnd: boolean | undefined;
   /** Limits of what is read after the client has left. */
   restUntil: number;
@@ -61,7 +61,7 @@ export function relayStream(options: RelayOptions): ResponseStreamHandlers {
       if (state.hasClientLeft) return sink.abort();
       state.sink = sink;
       readBody(options, state);
-      // The headers are sent with the first bytes. If the provider's are late, a keep-alive goes first.
+      // The headers are sent with the first bytes. If those of the provider are late, a keep-alive is sent before them.
       if (state.bytes === 0 && !state.hasEnded) sendKeepAlive(options, state);
     },
     onClientGone: () => onClientGone(options, state),
@@ -124,7 +124,7 @@ function relay(options: RelayOptions, state: RelayState, chunk: Uint8Array): voi
   else if (options.pipeline.end !== undefined) finish(options, state, options.pipeline.end);
 }
 
-/** `isWhole`: the body came to its end; otherwise the connection was lost. */
+/** `isWhole`: the body was received to its end; otherwise the connection was lost. */
 function relayEnd(options: RelayOptions, state: RelayState, isWhole: boolean): void {
   if (state.hasEnded) return;
   const isRead = forward(options, state, undefined);

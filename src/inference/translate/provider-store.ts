@@ -1,5 +1,5 @@
-// What a provider may store of a call: nothing on the gateway's account, where other callers could retrieve it, and nothing on
-// a caller's own key unless its owner allows it.
+// Keeps providers from storing calls: on the gateway's account, where other callers could retrieve them, and on a caller's
+// own key unless its owner allows it.
 
 import { invalid } from "../../base/fault.ts";
 import { isSet, type JsonObject } from "../../base/json.ts";

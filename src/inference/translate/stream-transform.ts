@@ -50,7 +50,7 @@ export interface PassthroughOptions {
   readonly dropped?: string | undefined;
   /** This provider ends its streams by closing the connection. */
   readonly lacksTerminalEvent: boolean;
-  /** The gateway's body for what a provider's error event holds. */
+  /** The gateway's error body for the data of a provider's error event. */
   readonly toErrorBody: (data: unknown) => JsonObject;
 }
 

@@ -1,5 +1,5 @@
 // Sends a call to one candidate, with retries and a circuit breaker, until the reply begins. Nothing has reached the caller
-// by then, so an attempt can be repeated; what is the caller's own fault is not.
+// by then, so an attempt can be repeated. Errors in the caller's request are not retried.
 
 import { type Abort, type AbortSignalLike, createAbort } from "../../base/async/abort.ts";
 import { runWhen, startDeadline } from "../../base/async/deadline.ts";
@@ -98,7 +98,7 @@ export async function attemptCandidate(
       const ms = Math.max(0, deps.now() - startedAt);
       const attempted = { provider: credential.provider.id, model: model.id, status, ms };
       attempts.push(credential.byok ? { ...attempted, byok: true } : attempted);
-      // What callers' own keys run into says nothing about the gateway's accounts.
+      // Errors on callers' own keys say nothing about the gateway's accounts.
       if (!credential.byok)
         deps.recordAttempt?.({ ...attempted, stream: request.stream, now: deps.now() });
       if (result.ok) {

@@ -125,7 +125,7 @@ function retryAfterOptions(
   return isTemporary ? { headers, retryAfterSeconds: WAIT_DEFAULT_SECONDS } : { headers };
 }
 
-/** For errors without a message, where the default message would speak of the gateway. */
+/** For errors without a message of the provider: the gateway's default message would be about the gateway itself. */
 function defaultMessage(code: FaultCode, name: string): string | undefined {
   const retry = "Wait for `retry-after` seconds and try again, or use another model.";
   if (code === "overloaded") return `${name} is overloaded or unavailable. ${retry}`;

@@ -1,5 +1,5 @@
-// Removes keys, account names and ids from what a provider says: its errors quote the key that was sent, and name the
-// organization that it belongs to.
+// Removes keys, account names and ids from a provider's error message: it may quote the key that was sent and name the
+// organization that owns it.
 
 import type { Credential } from "../providers/credentials.ts";
 

@@ -14,7 +14,7 @@ export function returnedHeaders(
   now: number,
 ): Record<string, string> {
   const returned: Record<string, string> = {};
-  // The names alone: an entry is an array, and few headers are returned.
+  // Iterates over the names alone: an entry would allocate an array, and few headers are returned.
   for (const name of headers.keys()) {
     if (!isReturned(name)) continue;
     const value = headers.get(name) ?? "";
@@ -27,7 +27,7 @@ export function returnedHeaders(
 const SECONDS = /^\d{1,9}(?:\.\d{1,9})?$/;
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .{1,40} GMT$/;
 
-/** A `retry-after` as whole seconds, at least 1, as the API promises; undefined where it is neither seconds nor a date. */
+/** `retry-after` as whole seconds, at least 1; undefined if it is neither seconds nor a date. */
 function retryAfterText(value: string, now: number): string | undefined {
   const seconds = SECONDS.test(value)
     ? Number(value)

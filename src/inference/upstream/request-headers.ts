@@ -5,7 +5,7 @@ import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import { type ForwardedHeaders, NO_FORWARDED_HEADERS } from "../request/forwarded-headers.ts";
 
-/** Anthropic requires a version; this is sent where the caller named none. */
+/** Anthropic requires a version; this one is sent if the caller sent none. */
 const ANTHROPIC_VERSION = "2023-06-01";
 
 export function requestHeaders(

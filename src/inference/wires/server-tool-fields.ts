@@ -73,7 +73,7 @@ export function withTool(
   return { ...request, tools: [...(request.tools ?? []), { type: "native", wire, name, value }] };
 }
 
-/** The request with one more field of this wire. What its fields of another wire lose is added to the losses. */
+/** Adds a native field of this wire to the request. Native fields of another wire become losses. */
 export function withNativeField(
   request: CanonicalRequest,
   wire: WireName,

@@ -73,7 +73,7 @@ export function writeClaudeSchema(
   return { schema: reduced.schema, strict };
 }
 
-/** `strict` of a function at OpenAI, which refuses it with an open object or an optional property. */
+/** The `strict` flag for OpenAI, which rejects it if the schema has an open object or an optional property. */
 export function writeOpenAiStrict(
   { strict, parameters = OPEN_OBJECT }: FunctionTool,
   path: string,

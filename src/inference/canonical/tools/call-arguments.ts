@@ -1,7 +1,7 @@
 // The arguments of tool calls as JSON text.
 import { isObject, optionalString } from "../../../base/json.ts";
 
-/** Clients send no arguments as nothing, as an empty text or as `null`. */
+/** For a call without arguments, clients omit the field, or send an empty text or `null`. */
 export function readArguments(value: unknown, path: string): string {
   if (isObject(value)) return JSON.stringify(value);
   const text = optionalString(value, path);

@@ -15,7 +15,7 @@ export interface ServerToolDefinition {
   readonly path: string;
   /** The model must use it. */
   readonly isRequired?: boolean | undefined;
-  /** What only the caller's API has. */
+  /** Settings that only the caller's API has. */
   readonly losses: readonly Loss[];
 }
 
@@ -38,12 +38,12 @@ export interface ServerToolRequestForm<T extends ServerToolDefinition> {
 
 /** What a part of a reply says about calls of the tool; undefined for any other part. */
 type ServerToolReport<C> =
-  /** More about the same call follows in another part, or the part says nothing that another API has. */
+  /** Another part has the rest of the call, or no other API has what this part contains. */
   | { readonly kind: "pending" }
   | {
       readonly kind: "call";
       readonly call: C;
-      /** The part has more, such as images, which is listed as dropped. */
+      /** The part also has content, such as images, that is listed as dropped. */
       readonly isPartial?: true | undefined;
     };
 

@@ -1,4 +1,4 @@
-// The errors of a hold that the ledger refused: what is missing, and how the caller can get it.
+// The errors for a hold that the ledger refused: what is missing, and what the caller can do.
 
 import { CLAIM_STEP, Fault, type NextStep } from "../../../base/fault.ts";
 import {
@@ -24,7 +24,7 @@ interface HoldFaultContext {
   readonly keyId: string;
   /** Whether a human owns the account; looked up only where the owner can help. */
   readonly isClaimed: boolean;
-  /** Then no human can claim the account. */
+  /** If true, no human can claim the account. */
   readonly isSignInDisabled: boolean;
   readonly now: number;
 }
@@ -202,7 +202,7 @@ function ceilCredits(amount: Nano): number {
   return Number((amount + NANO_PER_CREDIT - 1n) / NANO_PER_CREDIT);
 }
 
-/** Adds to the fault of a caller's own provider key how the gateway's account could be paid for instead. */
+/** Adds to the fault of the caller's provider key how to pay for the gateway's account instead. */
 export function withShortfall(fault: Fault, shortfall: Fault | undefined): Fault {
   if (shortfall?.code !== "insufficient_credits") return fault;
   const { code, message, status, publicMessage, options } = fault;

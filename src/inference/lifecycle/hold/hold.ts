@@ -52,7 +52,7 @@ export function ensureHold(
   return placed.catch((error: unknown) => {
     if (!(error instanceof Fault) || !isShortfall(error, call.input)) throw error;
     call.shortfall ??= error;
-    // The error of the caller's own key says more. A hold of zero remains, under which the call is recorded.
+    // The error of the caller's own key is more useful than the shortfall. The call is recorded under a hold of zero.
     return placeHold(deps, call, zeroEstimate(priced), false);
   });
 }
@@ -67,7 +67,7 @@ const SHORTFALL_CODES: ReadonlySet<string> = new Set([
 ]);
 
 function isShortfall({ code }: Fault, { hasPayment }: CallInput): boolean {
-  // A caller that sent a payment wants to pay now.
+  // The request contains a payment, so the call is paid now.
   if (hasPayment === true && code === "insufficient_credits") return false;
   return SHORTFALL_CODES.has(code);
 }
@@ -160,7 +160,7 @@ function holdRequestOf(
   };
 }
 
-/** Like the gateway's own rate limit: up to ten seconds' calls at once. */
+/** The burst is ten seconds' worth of calls, as for the gateway's own rate limit. */
 const BURSTS_PER_MINUTE = 6;
 
 function rateLimitOf(
@@ -179,7 +179,7 @@ function lowerLimit(left: number | undefined, right: number | undefined): number
   return left === undefined || right === undefined ? (left ?? right) : Math.min(left, right);
 }
 
-/** A closing, or a freeze by the operator; a freeze by debt stops only what costs credits. */
+/** Throws if the account is closing or the operator froze it. A freeze by debt blocks only calls that cost credits. */
 export async function rejectIfFrozen({ freezeOf }: FreezeDeps, accountId: string): Promise<void> {
   const freeze = await freezeOf?.(accountId);
   if (freeze?.by === "closing") throw closingFault(freeze);

@@ -23,8 +23,8 @@ export const DRAIN_MAX_MS = 120_000;
 const USAGE_WAIT_MAX_MS = 10_000;
 
 /**
- * Whether closing the connection ends the bill, and what was used until then can be known without the provider's usage.
- * No provider stops a reply that is not streamed.
+ * Whether closing the connection stops the provider's billing, and the gateway can tell what was used until then without
+ * the provider's usage. No provider stops a reply that is not streamed.
  */
 function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean {
   const { credential, model } = candidate;
@@ -34,7 +34,7 @@ function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean
   return !mayReason && !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
 }
 
-/** Tells when a request to a provider ends: on a shutdown, and when the caller leaves where the gateway can hang up. */
+/** Returns whether to end a request to a provider: on shutdown, or if the caller has left and the gateway can hang up. */
 export function cancelCheckOf(
   caller: Pick<AbortSignalLike, "aborted">,
   { drained, forced }: ShutdownSignals,
@@ -51,7 +51,7 @@ export function cancelCheckOf(
 }
 
 /**
- * How long to wait for the provider's usage. The wait goes on after the end of the reply: otherwise a client could avoid
+ * How long to wait for the provider's usage. The wait continues after the end of the reply: otherwise a client could avoid
  * paying for hidden tokens, such as reasoning, by disconnecting before the usage arrives.
  */
 export function usageWaitMs(call: OngoingCall, meter: StreamMeter): number {
@@ -73,7 +73,7 @@ function isReasoningOff({ api, json }: ParsedRequest, wire: string): boolean {
   return thinking === undefined || (isObject(thinking) && thinking["type"] === "disabled");
 }
 
-// Their fees and the tokens that they read are in the provider's usage only.
+// Only the provider's usage has the fees of its tools and the tokens that they read.
 function usesProviderTools(
   { toolTokens, advisors }: ParsedRequest,
   { hasFees }: CostEstimate,

@@ -1,5 +1,5 @@
-// Prices what a call has used: by the provider's usage; by an estimate of its input and what was relayed if the client left
-// before the usage came; at nothing if the provider failed without it.
+// Prices a call. The provider's usage decides. If the client left before it arrived, the input is estimated and the relayed
+// output is counted; if the provider failed without reporting usage, the call costs nothing.
 
 import type { Usage } from "../../../base/money/usage-meters.ts";
 import { limitsOf } from "../../../models/catalog.ts";
@@ -47,8 +47,8 @@ export function chargeStream(
 }
 
 /**
- * The client left, or the gateway stopped, before the final usage. The provider has the request, so its input is charged at least; `meter` is
- * undefined if no event has arrived.
+ * The client left, or the gateway stopped, before the final usage. The provider has the request, so at least its input is
+ * charged. `meter` is undefined if no event has arrived.
  */
 export function chargeAbandoned(
   call: HeldCall,

@@ -1,5 +1,5 @@
-// Responds with a provider's stream while it arrives. The call is settled once, when the stream ends; its last event waits for
-// that.
+// Responds with a provider's stream while it arrives. The call is settled once, when the stream ends, and only then is the
+// last event sent.
 
 import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts";
 import { Fault } from "../../../base/fault.ts";

@@ -49,7 +49,7 @@ async function respondWhole(
   return markCommonHeaders(new Response(text, { headers }));
 }
 
-/** Of a reply that the caller does not get, because its hold was lost. */
+/** For a reply that the caller does not get, because its hold was lost. */
 const UNSERVED: MeteredReply = { ...NOTHING_BILLED, outcome: "shut_down", status: 503 };
 
 interface WholeReply {

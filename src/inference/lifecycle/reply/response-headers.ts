@@ -9,7 +9,7 @@ const DROPPED_HEADER_MAX_LENGTH = 4_000;
 /** A field of the caller's own may have a name of any length. */
 const PATH_MAX_LENGTH = 500;
 
-/** `replyLosses`: what of the reply the caller's API cannot express. */
+/** `replyLosses`: paths of the reply that the caller's API cannot express. */
 export function responseHeaders(
   { input, candidate, plan, outputMax }: HeldCall,
   providerHeaders: Readonly<Record<string, string>>,
@@ -47,7 +47,7 @@ function memoizeHeaders(byok: string): (providerId: string) => (modelId: string)
   );
 }
 
-// Every message of a long conversation may have lost the same field.
+// Each path is listed once: every message of a long conversation may have lost the same field.
 function joinPaths(paths: readonly string[]): string {
   const all = [...new Set(paths)];
   let text = "";
@@ -60,7 +60,7 @@ function joinPaths(paths: readonly string[]): string {
   return text;
 }
 
-// Field names may contain characters that no header can: they are escaped as in JSON.
+// Field names may contain characters that are invalid in a header: they are escaped as in JSON.
 function headerSafe(path: string): string {
   const cut = path.length > PATH_MAX_LENGTH ? `${path.slice(0, PATH_MAX_LENGTH)}...` : path;
   return cut.replaceAll(

@@ -10,7 +10,7 @@ export interface InputBreakdown {
   readonly total: number;
   readonly cached: number;
   readonly written?: number;
-  /** What of `written` is kept for longer, at a higher price. */
+  /** The part of `written` that is kept for longer, at a higher price. */
   readonly writtenLong?: number;
   readonly audio?: number;
   readonly image?: number;

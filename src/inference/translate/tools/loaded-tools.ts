@@ -12,7 +12,7 @@ const ADVISOR_REASON = "This provider has no advisors; the model answers on its 
 const REASON =
   "The model gets all tools at once and calls them itself, because this provider neither loads them later nor runs programs that call them.";
 
-/** The request without them, for a wire; what is left out is added to the losses. */
+/** The request for a wire, without these features. What is left out is added to the losses. */
 export function withAllToolsLoaded(
   request: CanonicalRequest,
   wire: WireName,

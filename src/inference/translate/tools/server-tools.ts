@@ -1,4 +1,5 @@
-// Tools that the provider runs, for a provider of another API that has the same: the request's tool, and the calls in the reply.
+// Translates tools that the provider runs, such as a web search, between two APIs: the tool in the request, and its calls in
+// the reply.
 
 import type { CanonicalEvent } from "../../canonical/events.ts";
 import { addHintLoss, addLoss, type Loss } from "../../canonical/loss.ts";

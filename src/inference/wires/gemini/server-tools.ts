@@ -9,7 +9,7 @@ import { isThirdGeneration } from "./request/model-generation.ts";
 
 interface AddedTool {
   readonly tool: ServerToolDefinition;
-  /** For errors. */
+  /** The tool's name in errors. */
   readonly title: string;
   readonly target: Target;
 }

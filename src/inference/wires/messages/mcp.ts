@@ -115,7 +115,7 @@ function readServer(
   return [{ name, url, urlPath: `${path}.url`, token, allowedTools: allowed }];
 }
 
-// The form before 2025-11, in the server itself.
+// The form of the API before 2025-11, in which the server itself lists its tools.
 function allowedBefore(server: JsonObject, path: string): readonly string[] | undefined {
   const at = `${path}.tool_configuration`;
   const settings = optionalObject(server["tool_configuration"], at);

@@ -2,7 +2,7 @@
 import type { JsonObject } from "../../../base/json.ts";
 import type { NativePart } from "../../canonical/parts.ts";
 
-/** Mark calls that another provider made; Anthropic could reject their results. */
+/** Id prefix of calls that another provider made. Anthropic could reject their results. */
 export const FOREIGN_USE = "srvtoolu_pst_";
 export const FOREIGN_MCP_USE = "mcptoolu_pst_";
 

@@ -42,7 +42,7 @@ export interface ChoiceState {
   textStart: number;
   hasCitations: boolean;
   audio: { id: string | undefined; data: string; transcript: string } | undefined;
-  /** Without calls of the output tool. */
+  /** Calls of the output tool do not count. */
   hasToolCalls: boolean;
   hasRefusal: boolean;
 }

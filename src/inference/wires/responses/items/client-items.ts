@@ -43,7 +43,7 @@ export function isClientResult({ type }: JsonObject): boolean {
 }
 
 export interface ClientResult {
-  /** As the content of a tool's output. */
+  /** The result, as the content of a tool's output. */
   readonly output: unknown;
   readonly isError: boolean;
 }

@@ -112,7 +112,7 @@ export const CALL_ID_PREFIXES: Readonly<Record<string, string>> = {
   tool_search_call: "tsc",
 };
 
-/** Undefined for a tool that the provider runs, and for one that every API has. */
+/** Undefined for a tool that the provider runs, and for a tool that every API has. */
 export function clientToolOf({ type, environment, execution }: JsonObject): ClientTool | undefined {
   switch (type) {
     case "shell":
