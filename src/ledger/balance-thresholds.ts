@@ -5,7 +5,7 @@ import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money/money.ts";
 import type { Reader, Row, Tx } from "../store/db.ts";
 import type { BudgetThresholdCrossing } from "./budget-rules.ts";
 
-/** Too little for almost any call; no balance is spent to the last nano-USD. */
+/** A balance below this counts as empty: it covers almost no call, and is rarely spent to the last nano-USD. */
 const EMPTY_THRESHOLD: Nano = 100n * NANO_PER_CREDIT;
 
 export interface ThresholdCrossing {

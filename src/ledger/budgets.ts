@@ -95,7 +95,7 @@ function budgetStatesOf(budget: Budget, row: Row, now: number): BudgetStates {
   return { day, month };
 }
 
-// Never before the day that a former budget has started.
+// If a former budget has counted a later day, because of a clock that ran ahead, the windows start on that day.
 function latestDayStart(row: Row, now: number): number {
   return Math.max(now, integerOrNull(row, "day_start") ?? 0);
 }

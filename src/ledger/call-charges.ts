@@ -7,11 +7,11 @@ import { integer, type Row, text, type Tx } from "../store/db.ts";
 import type { ChargeSplit } from "./decide.ts";
 import { bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, type Transfer } from "./rows.ts";
 
-/** What the calls of a batch were charged. */
+/** The charges of the calls of a batch. */
 export interface BatchCharges {
   /** In the order of the usage records. */
   readonly calls: readonly ChargeSplit[];
-  /** Of all calls, by hour and over all accounts. */
+  /** The sums of all calls by hour, over all accounts. */
   readonly hours: readonly HourCharges[];
 }
 
@@ -29,7 +29,7 @@ export interface ChargedCall {
   readonly charge: ChargeSplit;
 }
 
-/** From a usage record; undefined if its transfers are rows of their own. */
+/** Reads the charge of a usage record; undefined if its transfers are rows of their own. */
 export function readChargedCall(record: Row): ChargedCall | undefined {
   if (record["charged_at"] === null) return undefined;
   return {

@@ -215,8 +215,8 @@ function decideAmount(
 }
 
 /**
- * Never before the day that the key or its workspace has started, even if the clock steps back: so the spend of a
- * window is always the sum of the transfers since its start.
+ * Never before the current day of the key or its workspace, even if the clock steps back, so that the spend of a window
+ * is always the sum of the transfers since its start.
  */
 function chargeTime(now: number, { budget }: Wallet, { spent }: KeySpend): number {
   return Math.max(now, spent.dayStart, budget?.spent.dayStart ?? 0);

@@ -1,6 +1,6 @@
 // Detects dead processes: those whose heartbeat has not changed for a while, measured on this process's monotonic
 // clock. Timestamps are never compared with another process's clock, which may be minutes off. While the store is
-// unreachable no process can write a heartbeat, so checks that lie too far apart prove nothing.
+// unreachable no process can write a heartbeat, so checks that are too far apart prove nothing.
 
 import { type Reader, text, integer } from "../store/db.ts";
 

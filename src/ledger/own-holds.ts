@@ -17,7 +17,7 @@ export interface OwnHolds<UsageRecord> {
   readonly forgetOlder: () => void;
 }
 
-/** `shrink` leaves out parts of a record that are too large to be kept. */
+/** `shrink` removes the parts of a record that are too large to keep. */
 export function createOwnHolds<UsageRecord>(
   shrink: (record: UsageRecord) => UsageRecord = (record) => record,
 ): OwnHolds<UsageRecord> {

@@ -8,7 +8,7 @@ import type { Ledger } from "./ledger.ts";
 import type { OwnHolds } from "./own-holds.ts";
 import { releaseHolds } from "./sweep.ts";
 
-/** In a row: the reply to the commit of a new hold may still be on its way. */
+/** Consecutive runs without a call before a hold is settled: the reply to a hold's commit may be in flight. */
 const RUNS_WITHOUT_CALL = 3;
 /** A settlement is kept at least for this time, and at most for twice as long. */
 const SETTLEMENTS_KEPT_MS = 5 * MINUTE_MS;
@@ -62,7 +62,7 @@ export function createHoldReconciler<UsageRecord>(
     );
     const hasNoCall = (row: Row): boolean =>
       (observed.get(text(row, "id"))?.runsWithoutCall ?? 0) >= RUNS_WITHOUT_CALL;
-    // Observed for its lifetime: longer than any call can take.
+    // This process has observed the hold for its whole lifetime, which is longer than any call takes.
     const isExpired = (row: Row): boolean =>
       startedAt - (observed.get(text(row, "id"))?.firstSeenAt ?? startedAt) >
       integer(row, "lifetime_ms");

@@ -82,7 +82,7 @@ const WALLET_COLUMNS: readonly Column[] = [
   "held:bigint",
 ];
 
-/** For workspaces with a budget. */
+/** Additional columns for workspaces with a budget. */
 const WALLET_BUDGET_COLUMNS: readonly Column[] = [
   ...WALLET_COLUMNS,
   "day_start:bigint",
@@ -105,7 +105,7 @@ const KEY_SPEND_COLUMNS: readonly Column[] = [
   "month_spent:bigint",
 ];
 
-/** What `toKeySpend` reads, and the key. */
+/** The columns that `toKeySpend` reads, and the primary key. */
 export const KEY_SPEND_NAMES = KEY_SPEND_COLUMNS.map(columnName).join(", ");
 
 export interface NewHold extends OpenHold {

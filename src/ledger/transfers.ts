@@ -19,8 +19,8 @@ type ListedTransfer = Omit<Transfer, "memo"> & { readonly memo: string | null };
 const ROWS = "rows:";
 
 /**
- * First the transfers of calls, and then all others: so a call whose record is archived meanwhile is not left out. A page
- * may have more than `limit` transfers.
+ * Lists the transfers of calls first, then all others, so that no page misses a call whose record is archived in between.
+ * A page may have more than `limit` transfers.
  */
 export function listTransfers(
   reader: Reader,

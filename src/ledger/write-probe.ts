@@ -7,7 +7,7 @@ import { insertHolds, type NewHold } from "./rows.ts";
 
 /** More than a table usually has free, so that new pages are allocated. */
 const ROWS = 64;
-/** Below the size at which PostgreSQL stores a value apart. */
+/** Below the size at which PostgreSQL moves a value out of line (TOAST). */
 const FILLER_BYTES = 900;
 const ROLLED_BACK = Symbol("rolled back");
 

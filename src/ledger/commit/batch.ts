@@ -59,7 +59,7 @@ export interface BatchContext<UsageRecord> {
 
 interface PendingWrites<UsageRecord> {
   readonly newHolds: Map<string, NewHold>;
-  /** Of holds that were in their table. */
+  /** Ids of the settled holds that had a row. */
   readonly deletedHolds: string[];
   readonly settledBuffered: string[];
   readonly deletedSweptHolds: string[];

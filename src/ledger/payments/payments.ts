@@ -36,7 +36,7 @@ export interface PaymentMovement {
   readonly processor: string;
   readonly amounts: PaymentAmounts;
   readonly kind: "purchase" | "refund" | "refund_failed" | "dispute" | "dispute_closed";
-  /** The return that it reverses: what the operator lost by that one goes back to the operator. */
+  /** The return that it reverses. It first repays the operator's loss from that return. */
   readonly reverses?: Reversal;
   /** The id of the payment. */
   readonly ref: string;
@@ -53,8 +53,8 @@ export async function fitsBalanceLimit(tx: Tx, accountId: string, credit: Nano):
 }
 
 /**
- * Posts a payment, or a return that was reversed. The operator's share goes first, then the account's debt, then its
- * credit.
+ * Posts a payment, or a return that was reversed. The amount first repays the operator's loss, then the account's debt;
+ * the rest becomes credit.
  */
 export async function postPayment(tx: Tx, movement: PaymentMovement): Promise<void> {
   const wallet = await lockWallet(tx, movement.accountId);
@@ -167,7 +167,7 @@ export async function listDebtors(reader: Reader, max: number): Promise<readonly
   return rows.map((row) => text(row, "account_id"));
 }
 
-/** What a refund can take without a loss; locked until the transaction ends. */
+/** The credit that a refund can take without a loss. Locks the wallet until the transaction ends. */
 export async function lockRefundable(tx: Tx, accountId: string): Promise<Nano> {
   return refundableOf(await lockWallet(tx, accountId));
 }

@@ -34,8 +34,8 @@ interface OperatorShare {
 }
 
 /**
- * The operator's share of the credit that comes back: what was missing at the return, at most the loss that the operator
- * has not recovered. After the reversal the operator's loss is at most what is still returned of the payment: if
+ * The operator's share of the credit that comes back: the credit that was missing at the return, at most the loss that the
+ * operator has not recovered. After the reversal the operator's loss is at most what is still returned of the payment: if
  * the returns exceed the payment, the one reversed first need not be the one that caused the loss.
  */
 export async function operatorShare(

@@ -1,5 +1,5 @@
-// The rows that a verification reads of each table: of a range of accounts, and after a checkpoint only later calls. What a
-// checkpoint covers is one call of each key with the sums of all of them, so the same checks hold.
+// The rows of each table that a verification reads: those of a range of accounts and, after a checkpoint, only later calls.
+// The calls before the checkpoint are replaced by one call per key with their sums, so the same checks apply.
 
 import type { Reader } from "../../store/db.ts";
 import { idConditions, type IdRange, selectUsage } from "../../store/usage-of-account.ts";

@@ -58,7 +58,7 @@ export function verifyLedger(db: Db): Promise<Verification> {
 
 export interface VerifyOptions {
   readonly now: number;
-  /** Reads everything, as at the first time. */
+  /** Reads all rows, as the first verification does. */
   readonly isFull?: boolean;
 }
 
@@ -157,7 +157,7 @@ async function* rangesOf(reader: Reader, position?: string): AsyncGenerator<Acco
   else yield ALL_ACCOUNTS;
 }
 
-/** Of transfers and usage records, those after the position. */
+/** Counts the rows of each table; of transfers and usage records, only those after the position. */
 async function countRows(reader: Reader, position?: string): Promise<Verification["checked"]> {
   const count = async (table: string, where = "true", counted = "count(*)"): Promise<number> => {
     const counting = `select cast(coalesce(${counted}, 0) as bigint) as count from ${table} where ${where}`;
