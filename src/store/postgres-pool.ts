@@ -9,9 +9,9 @@ export const DEFAULT_POOL_SIZE = 10;
 const CONNECT_TIMEOUT_SECONDS = 5;
 /** A statement counts as stalled after this many checks: longer than the ledger counts a silent process as alive. */
 const STALL_CHECKS_MAX = 9;
-/** Between two searches for a host, so that a failing database is not asked at every request. */
+/** The pause between two searches for a host, so that not every request searches while the database is down. */
 const SEARCH_PAUSE_MS = 250;
-/** For the other hosts, after one of several has replied that it accepts writes. */
+/** How long to wait for the other hosts after one has replied that it accepts writes. */
 const TIMELINE_WAIT_MS = 500;
 
 /** A busy pooler may give two connections the same server connection only at times. */
@@ -24,7 +24,7 @@ export interface Pool {
   readonly inFlight: Set<{ checks: number }>;
 }
 
-/** What an error says about the pool. */
+/** A failure after which the pool must be replaced. */
 export type PoolFailure = "connection_lost" | "read_only";
 
 export interface PoolSource {
@@ -76,7 +76,7 @@ export function createPoolSource(target: PoolTarget, stallCheckMs: number): Pool
     current: () => search ?? pool ?? findHost(false),
     reportFailure: (failed, failure) => {
       if (failed !== pool) return;
-      // A name may lead to another machine by now, so a read-only server is connected to again.
+      // The host name may resolve to another machine by now, so the pool reconnects even if the server was read-only.
       if (hasOneHost) {
         if (failure === "read_only") replaceWith(onlyUrl);
       } else findHost(failure === "read_only").catch(() => {});
@@ -123,7 +123,7 @@ interface WritableHost {
 }
 
 /**
- * All hosts are asked at once: one that is down must not delay the one that has taken over. A former primary that was
+ * Connects to all hosts at once: one that is down must not delay the one that has taken over. A former primary that was
  * started again also accepts writes, which the cluster then discards, so the host with the latest timeline is used.
  */
 async function findWritableHost(target: PostgresTarget, timeline: number): Promise<WritableHost> {

@@ -13,7 +13,7 @@ export interface PostgresTarget {
 const TARGET_MODES: ReadonlySet<string> = new Set(["any", "read-write", "primary"]);
 const URL_PARTS = /^(postgres(?:ql)?:\/\/)((?:[^@/?#]*@)?)([^/?#]*)(.*)$/s;
 
-/** Throws an error that says which part is wrong. */
+/** Throws an error that names the wrong part. */
 export function parsePostgresUrl(text: string): PostgresTarget {
   const [, scheme, credentials, hostList = "", rest = ""] = URL_PARTS.exec(text) ?? [];
   if (scheme === undefined) throw new Error("must begin with postgres://");

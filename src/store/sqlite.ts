@@ -110,7 +110,7 @@ function openFile(file: string): Database {
   switchToWal(database);
   database.run("pragma synchronous = full");
   database.run(`pragma cache_size = ${-CACHE_KIB}`);
-  // A checkpoint blocks everything else for a moment: rare is better, as long as the log stays small.
+  // A checkpoint blocks the event loop, so it runs rarely, as long as the log stays small.
   database.run(`pragma wal_autocheckpoint = ${WAL_MAX_PAGES}`);
   database.run(`pragma journal_size_limit = ${WAL_KEPT_BYTES}`);
   return database;

@@ -2,7 +2,7 @@
 
 import type { Column } from "./db.ts";
 
-/** By identity: a list that is not a constant is not found again. */
+/** The cache compares lists by identity, so `columns` must be a constant. */
 export function cachePerColumns(
   write: (table: string, columns: readonly Column[]) => string,
 ): (table: string, columns: readonly Column[]) => string {

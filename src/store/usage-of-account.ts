@@ -1,4 +1,4 @@
-// SQL that finds usage records by account. On PostgreSQL the primary key does. On SQLite it begins with the id, so that rows
+// SQL that finds usage records by account. PostgreSQL uses the primary key. On SQLite the primary key begins with the id, so that rows
 // are appended to its index; the entries by account are in `usage_by_account`, in segments of records with consecutive ids.
 // Records after the last segment, the tail, have no entries and are found by reading the primary key.
 
@@ -73,7 +73,7 @@ export function selectUsageInOrder(
   }
   const tail = joinConditions([account, ...idConditions(ids, TESTED_ID), ...others]);
   const entries = joinConditions([account, ...idConditions(ids), ...segmentConditions(ids)]);
-  // Segments in the order of their ids, and the entries of each in theirs: nothing is sorted, and reading ends at the limit.
+  // Reads the segments and their entries in the order of their ids, so nothing is sorted and reading stops at the limit.
   return {
     sql: `select ${columns} from (
       select * from (select usage_record.* from usage_record where ${tail.sql} and ${TAIL} ${inOrder})

@@ -93,7 +93,7 @@ function asText(kind: Reader["kind"], column: Column): string {
   const name = columnName(column);
   if (typeOf(column) === "text") return name;
   if (typeOf(column) !== "bytea") return `cast(${name} as text)`;
-  // `hex` of SQLite makes an empty text of null.
+  // SQLite's `hex` returns an empty text for null.
   return kind === "postgres"
     ? `encode(${name}, 'hex')`
     : `case when ${name} is not null then lower(hex(${name})) end`;
