@@ -35,7 +35,7 @@ export function usdOfCents(cents: number): number {
   return cents / PER_CENT;
 }
 
-/** `$10.50`. */
+/** Formats cents as `$10.50`. */
 export function formatCents(cents: number): string {
   return formatUsd(nanoOfCents(cents));
 }

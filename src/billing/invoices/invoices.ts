@@ -102,7 +102,7 @@ export async function findInvoice(reader: Reader, id: string): Promise<Invoice |
   return row === undefined ? undefined : toInvoice(row);
 }
 
-/** By id. */
+/** Finds several invoices; the result maps their ids to them. */
 export async function findInvoices(
   reader: Reader,
   ids: readonly string[],

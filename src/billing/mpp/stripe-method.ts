@@ -108,7 +108,7 @@ async function charge(deps: StripeMethodDeps, payment: AgentPayment): Promise<vo
   if (result !== "failed") await recordResult(deps, payment, result);
 }
 
-/** After a failure the outcome is unknown, and the payment is resumed later. */
+/** Calls Stripe. After a failure the outcome is unknown, and the payment is resumed later. */
 async function ask<T>(
   deps: StripeMethodDeps,
   payment: AgentPayment,

@@ -18,7 +18,7 @@ import type { InvoiceDraft } from "./payment-protocol.ts";
 const PAYMENT_METHODS = ["x402", "stripe", "tempo"] as const;
 export type AgentPaymentMethod = (typeof PAYMENT_METHODS)[number];
 
-/** How an agent paid, as people read it. */
+/** The payment methods, as shown to people. */
 export const PAYMENT_METHOD_TEXTS: Readonly<Record<AgentPaymentMethod, string>> = {
   x402: "with x402",
   stripe: "with a shared payment token",
@@ -33,7 +33,7 @@ const PAYMENT_STATES = ["open", "paid", "refused", "unclear"] as const;
 type AgentPaymentState = (typeof PAYMENT_STATES)[number];
 
 export interface AgentPayment {
-  /** Unique for what can be charged once: a transfer's chain, token, payer and nonce, a challenge, or a transaction. */
+  /** Identifies what can be charged only once: a transfer's chain, token, payer and nonce, a challenge, or a transaction. */
   readonly id: string;
   readonly method: AgentPaymentMethod;
   readonly accountId: string;

@@ -1,5 +1,5 @@
-// The life of an agent's payment, whatever settles it: stored before it is charged, resumed by any process after a crash,
-// and credited as a payment fact once.
+// The lifecycle of an agent's payment, independent of its method: stored before it is charged, resumed by any process after
+// a crash, and credited once, as a payment fact.
 
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
@@ -25,7 +25,7 @@ const LEASE_MS = MINUTE_MS;
 export const RETRY_MS = 5_000;
 const OUTCOME_POLL_MS = 200;
 const OUTCOME_POLLS_MAX = 50;
-/** How often a checkout page that is opened meanwhile is closed again. */
+/** Attempts to close a checkout page, because another one may be opened meanwhile. */
 const CANCEL_ATTEMPTS_MAX = 3;
 const POLL_BATCH_MAX = 50;
 const POLL_FAILURES_MAX = 5;

@@ -295,7 +295,7 @@ async function recordCheckout(
 ): Promise<"kept" | "settled" | "processing"> {
   const invoice = await lockInvoice(tx, invoiceId);
   if (invoice?.status !== "open") return "settled";
-  // Also if the page is closed at once, so that the next page gets another attempt number.
+  // Inserted even if the page is closed at once, so that the next page gets another attempt number.
   await insertCheckout(tx, processor, { invoiceId, attempt, ref, now });
   return (await inFlightPaymentOf(tx, invoiceId)) === undefined ? "kept" : "processing";
 }

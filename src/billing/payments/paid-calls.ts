@@ -126,7 +126,7 @@ function isShortfall({ code }: Fault): boolean {
   return code === "insufficient_credits";
 }
 
-/** The balance fault, also if it comes second to the failure of a caller's provider key. */
+/** The fault of the missing balance, also if it is attached to the fault of a caller's provider key. */
 function shortfallOf(fault: Fault): Fault | undefined {
   return isShortfall(fault) ? fault : fault.options.balanceFault;
 }

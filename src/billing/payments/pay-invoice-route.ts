@@ -71,7 +71,7 @@ export function payInvoiceRoute(
   });
 }
 
-/** What the payment of an invoice buys. */
+/** What the payment of an invoice buys, as text for the next step. */
 function bought(invoice: Invoice): string {
   const total = totalCentsOf({ accountId: invoice.accountId, invoice });
   return `${formatCents(invoice.amountCents)} of credits for ${formatCents(total)} including the fee.`;

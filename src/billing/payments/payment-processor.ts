@@ -42,7 +42,7 @@ export interface HostedPage {
 export interface PageState {
   readonly state: "open" | "processing" | "done" | "expired";
   readonly url: string | undefined;
-  /** All facts so far, causes before effects. */
+  /** All facts so far; a payment comes before its refunds and disputes. */
   readonly facts: readonly PaymentFact[];
 }
 

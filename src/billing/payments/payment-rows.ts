@@ -80,7 +80,7 @@ export async function findFact(
   return row === undefined ? undefined : toFact(row);
 }
 
-/** Facts of a payment that wait for another fact, causes before effects. */
+/** Facts of a payment that wait for another fact; a payment comes before its refunds and disputes. */
 export async function listWaitingFacts(
   reader: Reader,
   paymentId: string,

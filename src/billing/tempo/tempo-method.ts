@@ -58,7 +58,7 @@ export interface TempoOptions {
 export interface TempoDeps extends AgentPaymentDeps {
   readonly options: Omit<TempoOptions, "rpcUrl">;
   readonly node: TempoNode;
-  /** How often the chain is asked for a transaction that was just sent; lower in tests. */
+  /** How often a transaction that was just sent is looked up on the chain; lower in tests. */
   readonly chainPollsMax?: number;
 }
 

@@ -1,5 +1,5 @@
-// What the gateway asks a node of the Tempo network: simulate a transfer, send a transaction, and find its outcome. Blocks
-// are final when they are made, so a receipt is proof.
+// Client of a node of the Tempo network: simulates a transfer, sends a transaction and finds its outcome. Blocks are final
+// when they are made, so a receipt is proof.
 
 import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
@@ -70,7 +70,7 @@ export function createTempoNode(rpcUrl: Secret, network: string): TempoNode {
     },
     findOutcome: async (transfer) => {
       await requireNetwork(rpcUrl, network);
-      // The time first: a transaction that is not in a later receipt was not in time.
+      // Reads the time before the receipt: if the chain is past the expiry and has no receipt, the transaction came too late.
       const { at } = await fetchBlock(rpcUrl, "latest");
       const receipt = TransactionReceipt.nullable().parse(
         await callRpc(rpcUrl, "eth_getTransactionReceipt", [transfer.hash]),

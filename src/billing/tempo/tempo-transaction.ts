@@ -5,7 +5,7 @@ import { equalsIgnoreCase } from "../x402/messages.ts";
 import { decodeRlp, type RlpItem } from "./rlp.ts";
 
 const TRANSACTION_TYPE = 0x76;
-/** A transaction whose fee another party pays: the sender's half of it. */
+/** The type of a transaction that the sender has signed and whose fee payer has not. */
 const FEE_PAYER_TYPE = 0x78;
 /** Without and with a key authorization; the signature comes last. */
 const FIELD_COUNTS = new Set([14, 15]);
@@ -38,7 +38,7 @@ export interface TempoTerms {
   readonly challenge: { readonly id: string; readonly realm: string; readonly expiresAt: number };
 }
 
-/** A transfer as its call says it. */
+/** The arguments of a transfer's call. */
 export interface MemoTransfer {
   readonly recipient: string;
   readonly amount: bigint;
@@ -126,7 +126,7 @@ function listOf(item: RlpItem | undefined): readonly RlpItem[] | undefined {
   return item === undefined || item instanceof Uint8Array ? undefined : item;
 }
 
-/** Zero is no bytes. At most 256 bits. */
+/** An integer of at most 256 bits. Zero is encoded as no bytes. */
 function integerOf(item: RlpItem | undefined): bigint | undefined {
   if (!(item instanceof Uint8Array) || item.length > 32 || item[0] === 0) return undefined;
   return item.length === 0 ? 0n : BigInt(`0x${hexOf(item)}`);

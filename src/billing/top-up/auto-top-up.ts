@@ -101,7 +101,7 @@ export async function enableAutoTopUp(
   );
 }
 
-/** The change that a key may make: no amount can be raised. */
+/** Changes rules on behalf of a key, which may lower amounts but not raise them. */
 export async function lowerRules(
   tx: Tx,
   accountId: string,

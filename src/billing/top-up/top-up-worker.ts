@@ -186,7 +186,7 @@ async function runTopUp(
   try {
     const method = await getMethod(deps.db, topUp.methodId);
     if (paymentMethods === undefined || method.processor !== deps.processor.id) {
-      // The processor was switched, so the outcome of the charge cannot be found out.
+      // The settings name another processor now, so the outcome of the charge cannot be found out.
       if (now - topUp.createdAt >= ABANDON_AFTER_MS)
         await recordChargeResult(deps, topUp, "lost", now);
       return;

@@ -34,7 +34,7 @@ export interface ChainClient {
 
 export type ChainLookup =
   | { readonly kind: "paid"; readonly transaction: string }
-  /** Not found up to `at`, by the chain's clock. */
+  /** Not found in the blocks up to `at`, by the chain's clock. */
   | { readonly kind: "absent"; readonly at: number };
 
 export function createChainClient(rpcUrl: Secret): ChainClient {

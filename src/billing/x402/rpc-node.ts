@@ -27,7 +27,7 @@ export type TransactionReceipt = z.infer<typeof TransactionReceipt>;
 
 export type RpcOutcome =
   | { readonly kind: "result"; readonly result: unknown }
-  /** The node read the request and did not do it. The message is short and plain. */
+  /** The node rejected the request. The message is short and plain. */
   | { readonly kind: "error"; readonly code: number; readonly message: string };
 
 /** A node of another chain would find nothing, which would count as "not paid". */
