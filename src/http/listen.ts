@@ -6,7 +6,7 @@ import { MESSAGE_MAX_BYTES, SWITCHING_PROTOCOLS, type WebSocketHandlers } from "
 /** A connection without traffic is closed after this time. */
 const IDLE_SECONDS = 60;
 const WEB_SOCKET_IDLE_SECONDS = 120;
-/** A client that reads this little of what was sent is disconnected: senders wait for it long before. */
+/** A client with more unread bytes is disconnected. Senders wait for backpressure far below this. */
 const UNREAD_MAX_BYTES = 67_108_864;
 const REJECTED_IDLE_SECONDS = 10;
 const REJECTED_STATUSES: ReadonlySet<number> = new Set([401, 404, 405, 413, 429, 503]);
@@ -16,7 +16,7 @@ export interface Listener {
   /** Stops accepting connections; resolves when the open ones are done, or closes them if `force`. */
   readonly stop: (force: boolean) => Promise<void>;
   readonly openRequests: () => number;
-  /** From now on every response closes its connection, so that clients connect again: to another process of the port. */
+  /** From now on every response closes its connection, so that clients reconnect to another process of the port. */
   readonly closeConnections: () => void;
 }
 

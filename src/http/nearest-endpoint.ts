@@ -44,7 +44,7 @@ export function notFoundFault(method: string, path: string, endpoints: Endpoints
 }
 
 function nearestFault(method: string, path: string, nearest: string, match: MatchRoute): Fault {
-  // The caller's own method where the endpoint has it.
+  // Prefers the caller's own method, if the endpoint has it.
   const meant = [method, ...METHODS].find((one) => match(one, nearest).kind === "route");
   const step = METHODS.find((one) => one === meant) ?? "GET";
   return new Fault("not_found", "no route", {

@@ -171,7 +171,7 @@ async function handleRequest(handler: HandlerContext, context: RequestContext): 
   return result instanceof Response ? result : jsonResponse(result);
 }
 
-/** Nothing is done without a session, but what was typed must not be lost. */
+/** Keeps a form that was sent without a session, so that the person does not have to fill it in again. */
 async function keepSentForm(
   handler: HandlerContext,
   context: RequestContext,

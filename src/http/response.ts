@@ -16,7 +16,7 @@ export const CORS_HEADERS = {
 
 const withCommonHeaders = new WeakSet<Response>();
 
-/** Remembers that a response has the headers that every response gets. Reading its headers to find out costs far more. */
+/** Marks a response that has the common headers already: reading its headers to find out costs far more. */
 export function markCommonHeaders(response: Response): Response {
   withCommonHeaders.add(response);
   return response;

@@ -13,7 +13,7 @@ export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
 /** The error envelope: OpenAI's, Anthropic's, RFC 6749's flat object, JSON-RPC's, or an HTML page. */
 export type Dialect = "openai" | "messages" | "oauth" | "jsonrpc" | "page";
-/** Google's error form is only for its paths, none of which has a route. */
+/** Google's and Amazon's error formats are only for their paths, none of which has a route. */
 export type ErrorDialect = Dialect | "google" | "aws";
 
 /** The account and API key of a request. */

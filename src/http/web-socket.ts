@@ -20,7 +20,7 @@ export interface WebSocketHandlers {
   readonly onClose: () => void;
 }
 
-/** Incomplete messages are in memory before any quota counts them, so this also bounds how many connections there can be. */
+/** Incomplete messages are in memory before a quota counts them, so the number of connections is limited as well. */
 export const MESSAGE_MAX_BYTES = 8_388_608;
 
 /** The status of the response makes the listener upgrade the connection. */

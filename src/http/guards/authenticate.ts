@@ -18,7 +18,7 @@ export function authenticateRequest(
   if (route.auth !== "key")
     return deps.findSessionUser?.(context.request.headers.get("cookie"), context.now);
   const key = authenticateKey(deps, context, route);
-  // The keys of most calls are cached, and need no promise.
+  // Most keys are cached, and a promise costs CPU.
   return key instanceof Promise
     ? key.then((found) => enforceRateLimit(deps, context, route, found))
     : enforceRateLimit(deps, context, route, key);

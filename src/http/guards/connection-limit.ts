@@ -3,7 +3,7 @@
 
 import { networksOf } from "../request/client-ip.ts";
 
-/** Descriptors read, or connections shut down, in one turn of the event loop: a few milliseconds. */
+/** Descriptors read in one turn of the event loop. Reading them, or closing `CLOSE_SLICE` connections, takes a few milliseconds. */
 const SLICE = 1_024;
 const CLOSE_SLICE = 256;
 const CONNECTIONS_MAX = 4_096;
@@ -20,15 +20,15 @@ export interface TcpSockets {
   readonly localPortOf: (fd: number) => number | undefined;
   /** The IP address of an encoded peer. */
   readonly addressOf: (peer: string) => string;
-  /** The runtime then reads the end of the connection, and closes it. */
+  /** Shuts down the socket, so that the runtime reads its end and closes it. */
   readonly shutdown: (fd: number) => void;
   readonly close: () => void;
 }
 
 export interface ConnectionLimits {
-  /** Of an IPv4 address or an IPv6 /64. */
+  /** Connections of an IPv4 address or an IPv6 /64. */
   readonly perNetwork: number;
-  /** Of an IPv4 /24 or an IPv6 /48. */
+  /** Connections of an IPv4 /24 or an IPv6 /48. */
   readonly perWiderNetwork: number;
 }
 
@@ -67,7 +67,7 @@ interface Network {
 
 interface Connection {
   readonly peer: string;
-  /** Undefined if this is no connection to the ports, or was shut down. */
+  /** Undefined for a connection that is not to the ports or was shut down. */
   networks: readonly Network[] | undefined;
 }
 

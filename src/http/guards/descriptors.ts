@@ -46,7 +46,7 @@ export function createDescriptorGuard(
           onScarce(open);
         }
         sampledAt = now;
-        // A request takes two at most: its connection and that to the provider.
+        // A request takes at most two descriptors: its connection and the one to the provider.
         requestsLeft = Math.max(headroom / 2, max / SAMPLES_PER_LIMIT);
       }
       return headroom < 0;

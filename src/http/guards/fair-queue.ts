@@ -1,5 +1,5 @@
-// A queue of calls that is fair by account: one call of each account in turn. The newest call of an account goes first, because
-// under overload the oldest ones are refused anyway, and the others need not wait for them.
+// A queue of calls that is fair by account: it takes one call of each account in turn. An account's newest call is first,
+// because under overload its oldest calls are refused anyway and would only delay the others.
 
 interface QueuedCall {
   readonly queuedAt: number;

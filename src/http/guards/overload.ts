@@ -7,16 +7,16 @@ import { createFairQueue } from "./fair-queue.ts";
 
 /** A turn that admits calls for longer begins to queue them. */
 const TURN_MAX_MS = 20;
-/** With fewer calls in the process, its turns are long because of something else, such as one large request. */
+/** With fewer admitted calls, a long turn has another reason, such as one large request. */
 const SERVED_MIN = 50;
 /** How long a turn admits calls from the queue. A call takes several turns, so its time is a multiple of this. */
 const QUEUE_TURN_MS = 5;
-/** If the rest of the turn is long, such as a commit on a slow disk, more calls are admitted in each. */
+/** The share of a turn for admissions, if other work, such as a commit on a slow disk, makes the turn long. */
 const QUEUE_TURN_SHARE = 0.25;
 const QUEUE_TURN_MAX_MS = 25;
-/** Calls that arrive together wait this long: the process may serve them all. */
+/** In a burst, calls may wait this long, because the process may be able to serve all of them. */
 const BURST_AGE_MAX_MS = 500;
-/** Under overload: the queue has not been empty for `BURST_AGE_MAX_MS`, or calls were refused in the last second. */
+/** Under overload, calls may wait only this long. Overload: the queue was not empty for `BURST_AGE_MAX_MS`, or calls were refused within `OVERLOAD_END_MS`. */
 const OVERLOAD_AGE_MAX_MS = 25;
 const OVERLOAD_END_MS = 1_000;
 
@@ -28,10 +28,10 @@ export interface OverloadGuard {
 }
 
 export interface OverloadDeps {
-  /** Monotonic. */
+  /** Monotonic time in milliseconds. */
   readonly now: () => number;
   readonly inNextTurn: (run: () => void) => void;
-  /** Resolves when an admitted call has run until it waits for something. */
+  /** Resolves when an admitted call has run up to its first wait. */
   readonly untilStarted: () => Promise<void>;
 }
 

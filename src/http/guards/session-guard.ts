@@ -5,7 +5,7 @@ import { Fault } from "../../base/fault.ts";
 import type { SessionUser } from "../route.ts";
 
 export const SIGN_IN_PATH = "/signin";
-/** Shows a kept form after the sign-in. */
+/** The page that shows the kept form after the sign-in. */
 export const KEPT_FORM_PATH = "/signin/form";
 const CSRF_FIELD = "csrf";
 

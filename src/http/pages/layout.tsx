@@ -21,7 +21,7 @@ export interface PageLayout {
   readonly footer?: Child;
   /** Keeps the page out of search engines. */
   readonly isPrivate?: boolean;
-  /** As wide as the documentation instead of one narrow column. */
+  /** Uses the width of the documentation instead of one narrow column. */
   readonly isWide?: boolean;
   /** The frame of the console and operator pages; absent for narrow pages. */
   readonly app?: AppFrame;

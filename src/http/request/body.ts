@@ -21,7 +21,7 @@ export const BODY_LIMIT_DEFAULT_BYTES = SMALL_BODY_BYTES;
 export interface BodyTimeouts {
   readonly smallBodyMs: number;
   readonly largeBodyMs: number;
-  /** Of callers without a valid key or session. */
+  /** For callers without a valid key or session. */
   readonly strangerBodyMs: number;
 }
 
@@ -57,8 +57,8 @@ export function readBody(request: Request, options: BodyOptions): Promise<Uint8A
   const timeoutMs = timeoutOf(options);
   const knownLength = contentLength === null ? undefined : Number(contentLength);
   if (knownLength === 0) return Promise.resolve(new Uint8Array());
-  // Reading a body at once takes half the CPU of reading a stream, but hides how much has arrived. So a small body counts
-  // with its announced length, and any other as it arrives: announcing a large body must not use up a quota.
+  // Reading a body at once takes half the CPU of reading a stream, but hides how much has arrived. A small body counts with
+  // its announced length, any other as it arrives: the announcement of a large body alone must not use up a quota.
   if (knownLength !== undefined && knownLength <= COUNTED_AT_ONCE_BYTES) {
     onGrowth(knownLength);
     onStart();
@@ -69,7 +69,7 @@ export function readBody(request: Request, options: BodyOptions): Promise<Uint8A
   onStart();
   let isLate = false;
   const reading = readCounted(request.body, limitBytes, (bytes) => {
-    // Ends the reading; what arrives after the response would never be released.
+    // Stops reading: bytes that arrive after the response would never be released from the quota.
     if (isLate) throw bodyTimeout();
     onGrowth(bytes);
   });
@@ -146,7 +146,7 @@ function withTimeout(
   });
 }
 
-/** Closes the connection: a client that is too slow must not keep it by sending on. */
+/** Closes the connection, so that a slow client cannot keep it by continuing to send. */
 function bodyTimeout(): Fault {
   return new Fault("request_timeout", "body timeout", { headers: { connection: "close" } });
 }

@@ -4,12 +4,12 @@
 import { Fault } from "../../base/fault.ts";
 import { BODY_CALLER_NAMES, BODY_GROUP_NAMES, type BodyQuotaCaller } from "./body-quota.ts";
 
-/** A caller without a key needs few; a proxy of a company can have many. */
+/** A network has many callers only behind a proxy, such as that of a company. */
 const UPLOADS_MAX = {
   key: { perCaller: 1_024, perGroup: 2_048 },
   network: { perCaller: 256, perGroup: 1_024 },
 } as const;
-/** With few file descriptors, the most that one caller can take of them. */
+/** The most file descriptors that one caller can take, if the process has few. */
 const DESCRIPTOR_SHARES = {
   key: { perCaller: 1 / 4, perGroup: 1 / 2 },
   network: { perCaller: 1 / 8, perGroup: 1 / 4 },

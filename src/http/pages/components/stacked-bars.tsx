@@ -1,18 +1,18 @@
 /** @jsxImportSource hono/jsx */
-// A stacked bar chart: one bar a bucket of time, one part a series. The SVG is stretched; labels are HTML beside it.
+// A stacked bar chart: one bar per time bucket, one segment per series. The SVG is stretched; labels are HTML beside it.
 
 import type { Child } from "hono/jsx";
 
 export interface Series {
   readonly label: string;
-  /** One value a bar. */
+  /** One value per bar. */
   readonly values: readonly number[];
 }
 
 interface StackedBarsProps {
   /** What the chart shows, for screen readers. */
   readonly label: string;
-  /** One label a bar. */
+  /** One label per bar. */
   readonly bars: readonly string[];
   readonly series: readonly Series[];
   readonly format: (value: number) => string;
@@ -141,7 +141,7 @@ function barTitle(bar: string, total: number, { series, index, format }: TitleCo
   return [`${bar}: ${format(total)}`, ...(parts.length > 1 ? parts : [])].join("\n");
 }
 
-/** The next of these times a power of ten, so that the quarters are short numbers and the tallest bar fills the chart. */
+/** The axis ends at the next of these times a power of ten, so that grid lines have short labels and the tallest bar fills the chart. */
 const CHART_TOPS = [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10];
 
 function niceMaximum(value: number): number {
