@@ -14,9 +14,9 @@ import { createProxyCheck } from "../http/request/client-ip.ts";
 import { findOpenFiles } from "./open-files.ts";
 import { openTcpSockets } from "./tcp-sockets.ts";
 
-/** Between two scans. A scan takes about 0.6 µs for each descriptor, so this is at most 0.5% of a core up to 16,384 of them. */
+/** The pause between two scans. A scan takes 0.6 µs per descriptor: at most 0.5% of a core up to 16,384 of them. */
 const QUIET = { minMs: 250, msPerDescriptor: 0.125, maxMs: 2_000 };
-/** After connections were closed: the next ones wait in the kernel's queue already. */
+/** The pause after a scan that closed connections: more of them probably wait in the kernel's queue. */
 const BUSY = { minMs: 10, msPerDescriptor: 0.002, maxMs: 100 };
 const REPORT_EVERY_MS = MINUTE_MS;
 export const UNLIMITED_MESSAGE =

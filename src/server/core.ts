@@ -1,4 +1,4 @@
-// Opens the store and creates what rests on it alone: ledger, keys, idempotency, catalog.
+// Opens the store and creates what depends only on it: ledger, keys, idempotency, catalog.
 
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
@@ -49,7 +49,7 @@ export interface Core {
   readonly connectionGuard: ConnectionGuard | undefined;
 }
 
-/** Releases what an earlier run of this process left open before anything else is created. */
+/** Releases what an earlier run of this process left open, before other services are created. */
 export async function openCore(
   config: Config,
   { log, now }: Pick<ServerOptions, "log" | "now">,

@@ -88,7 +88,7 @@ async function lastVerification(reader: Reader): Promise<number | undefined> {
   return at === undefined ? undefined : at + SETTLED_AFTER_MS;
 }
 
-/** One of the processes of a PostgreSQL is enough: the first by name of those that run. */
+/** Of several processes on one PostgreSQL, only the first running one by name verifies. */
 async function isFirstProcess(reader: Reader, name: string, now: number): Promise<boolean> {
   const row = await reader.get("select min(name) as name from process where seen_at > ?", [
     now - PROCESS_SILENCE_MAX_MS,

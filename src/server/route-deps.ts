@@ -1,4 +1,4 @@
-// What each module's routes are given, one object per module.
+// The dependencies of each module's routes, one object per module.
 
 import { createExports } from "../account-data/export-stream.ts";
 import { fundingSteps } from "../accounts/funding-steps.ts";
@@ -198,7 +198,7 @@ function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDep
   };
 }
 
-/** A public endpoint ignores a header that is no API key. */
+/** For public endpoints, which ignore a header that is not an API key. */
 function readApiKeyOrNothing(headers: Headers): string | undefined {
   try {
     return readApiKey(headers, "openai");

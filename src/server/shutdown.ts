@@ -2,7 +2,7 @@
 
 import type { Services } from "./services.ts";
 
-/** How long to wait for a provider's usage after its caller has left, where hanging up does not end the bill. */
+/** How long to wait for a provider's usage after its caller has left, if hanging up does not stop the billing. */
 const USAGE_DRAIN_MS = 5_000;
 
 /** Closes the store even if draining fails: its folder must not stay locked. */
