@@ -36,7 +36,7 @@ type ClientConfig = (target: ClientTarget) => {
   readonly start: string;
 };
 
-/** More are of no use in a picker, and make its file unreadable. */
+/** A longer list is of no use in a picker and makes the file unreadable. */
 const MODELS_MAX = 50;
 
 export const CLIENT_CONFIGS: Readonly<Record<string, ClientConfig>> = {

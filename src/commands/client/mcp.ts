@@ -31,7 +31,7 @@ interface Connection {
   readonly url: string;
   readonly cli: CliEnv;
   key: string | undefined;
-  /** Of clients that begin with `initialize`. */
+  /** The protocol version of a client that begins with `initialize`. */
   version: string | undefined;
   readonly pending: Map<unknown, AbortController>;
 }

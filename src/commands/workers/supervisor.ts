@@ -116,12 +116,12 @@ function newSlot(worker: number): Slot {
   };
 }
 
-/** The delay before a restart after this many short runs; none after a long one. */
+/** The delay before a restart after this many short runs; zero after a long one. */
 function backoffMs(failures: number): number {
   return failures === 0 ? 0 : Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** (failures - 1));
 }
 
-// The first one alone: it applies the migrations, and reports an error in the settings once.
+// Starts the first worker alone: it applies the migrations, and an error in the settings is reported once.
 async function startAll(
   slots: readonly Slot[],
   launch: (slot: Slot) => WorkerProcess,
@@ -148,7 +148,7 @@ async function isReady({ ready, exited }: WorkerProcess): Promise<boolean> {
   return await Promise.race([isUp, exited.then(() => false), after(READY_TIMEOUT_MS, false)]);
 }
 
-// All but the last leave the port, so that the others serve what arrives. The last one drains like a single process.
+// All workers but the last leave the port, so that the others serve new connections. The last one drains like a single process.
 async function stopAll(slots: readonly Slot[], drainMs: number): Promise<boolean> {
   const exits: Promise<boolean>[] = [];
   for (const [index, slot] of slots.entries()) {

@@ -15,7 +15,7 @@ export interface WorkerExit {
 
 export interface WorkerProcess {
   readonly pid: number | undefined;
-  /** Resolves when it listens; never, if it exits before. */
+  /** Resolves when the worker listens; never if it exits first. */
   readonly ready: Promise<void>;
   readonly exited: Promise<WorkerExit>;
   readonly signal: (name: WorkerSignal) => void;
@@ -26,7 +26,7 @@ export type StartWorker = (
   env: Readonly<Record<string, string>>,
 ) => WorkerProcess;
 
-/** What a worker sends to its supervisor when it listens. */
+/** The message of a worker to its supervisor when it listens. */
 export const WORKER_READY = "ready";
 
 /** `program` is the command line that runs `postern`, `env` the environment of this process. */
