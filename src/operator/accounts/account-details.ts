@@ -39,7 +39,7 @@ export interface AccountDetails {
   readonly account: Account;
   /** The network from which it was created. */
   readonly createdFrom: string;
-  /** The listed operator whose agent signed the creation. */
+  /** The listed agent operator whose agent signed the creation. */
   readonly verifiedAgent: string | null;
   readonly promo: Nano;
   readonly paid: Nano;

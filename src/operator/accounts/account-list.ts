@@ -81,7 +81,7 @@ function searchCondition(search: string): readonly [sql: string, values: readonl
     ];
   if (/^inv_[0-9a-z]+$/.test(search))
     return [" and account.id in (select account_id from invoice where id = ?)", [search]];
-  // Of a complete raw key, only the stored prefix is used.
+  // The store has only the prefix of a raw key.
   if (/-rt-/.test(search))
     return [
       " and account.id in (select account_id from api_key where prefix = ?)",

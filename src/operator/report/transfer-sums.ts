@@ -28,7 +28,7 @@ export interface TransferSum {
   readonly amount: Nano;
 }
 
-/** Read by one statement on SQLite, which runs it on the main thread. */
+/** Accounts per statement on SQLite, which blocks the main thread. */
 const ACCOUNTS_PER_STATEMENT = 500;
 const COLUMNS = "account_id, id, from_account, to_account, amount, kind, at";
 /** All transfers except those of calls, whose ids begin with the id of the call. */

@@ -79,7 +79,7 @@ export async function readNetworkUse(reader: Reader, from: number): Promise<read
   }));
 }
 
-/** Of each listed operator, and of operators that were listed earlier in the day. */
+/** The use of each listed operator, and of operators that were listed earlier in the day. */
 export async function readVerifiedAgentUse(
   reader: Reader,
   listed: readonly string[],
