@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The calls of a workspace, one row a call, newest first.
+// The calls of a workspace, one row per call, newest first.
 
 import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
@@ -260,7 +260,7 @@ function callCells(
   ];
 }
 
-/** Without its provider on narrow screens, where a column of the same prefixes would be cut before the names differ. */
+/** Hides the provider on narrow screens, where a column of equal prefixes would be cut before the names differ. */
 export function ModelName({ id }: { readonly id: string }): Child {
   const slash = id.indexOf("/") + 1;
   return (

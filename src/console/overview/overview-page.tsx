@@ -35,7 +35,7 @@ import { Attention } from "./attention.tsx";
 import type { Overview } from "./read-overview.ts";
 
 const KEYS_SHOWN = 6;
-/** Longer forecasts mean little. */
+/** A longer forecast is too uncertain to show. */
 const FORECAST_DAYS_MAX = 365;
 
 export interface OverviewPageProps {

@@ -62,7 +62,7 @@ function keyRoute(deps: PlaygroundDeps): Route {
         const body = { api_key: raw, expires_at: now + KEY_LIFETIME_MS };
         return Response.json(body, { headers: { "cache-control": "no-store" } });
       } catch (error) {
-        // Not a member: the page of the fault is enough, because no page of this workspace leads here.
+        // A person who is not a member gets the error page: no page of this workspace links here.
         if (!(error instanceof Fault) || error.status === 404) throw error;
         return Response.json({ error: faultText(error) }, { status: error.status });
       }
@@ -77,7 +77,7 @@ interface PlaygroundKeyInput {
   readonly now: number;
 }
 
-/** Replaces the person's earlier playground keys: their raw keys are in a tab at most. */
+/** Revokes the person's earlier playground keys, whose raw keys exist at most in an open tab. */
 async function createPlaygroundKey(
   { db, keys, onKeyChange }: PlaygroundDeps,
   { accountId, personId, clientIp, now }: PlaygroundKeyInput,

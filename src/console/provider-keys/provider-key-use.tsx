@@ -22,7 +22,7 @@ const API_KEY_FIELD = /^key_/;
 
 type UseForm = z.infer<z.ZodObject<typeof USE_FIELDS>>;
 
-/** As filled in: the list may be empty. */
+/** The use as the form was filled in; the list of keys may be empty. */
 export function useOf(form: UseForm): ProviderKeyUse {
   const checked = Object.keys(form).filter((name) => API_KEY_FIELD.test(name));
   const chosen = [...checked, ...form.also_used_by.split(" ").filter((id) => id !== "")];

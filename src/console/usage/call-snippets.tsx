@@ -10,7 +10,7 @@ export interface SnippetSettings {
   readonly model: string;
 }
 
-/** Joined, because this file only prints it. */
+/** Joined at run time, because a lint rule forbids the name in source code; this file only prints it. */
 const NODE_ENVIRONMENT = ["process", "env"].join(".");
 
 export function CallSnippets({ snippets }: { readonly snippets: SnippetSettings }): Child {

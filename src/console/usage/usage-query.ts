@@ -48,7 +48,7 @@ export type LogQuery = z.infer<typeof LogQuery>;
 
 export interface Period {
   readonly from: number;
-  /** Undefined for now. */
+  /** Undefined if the period ends now. */
   readonly to: number | undefined;
   readonly buckets: TimeBuckets;
   /** Undefined for a custom period. */
