@@ -33,7 +33,7 @@ export interface DiscoverySettings {
   readonly verifiedAgents?: readonly string[];
   /** Absent without a daily budget of starting credit. */
   readonly grants?: GrantSettings | undefined;
-  /** How a call can pay for itself; empty or absent where only the balance pays. */
+  /** How a call can pay for itself; empty or absent if only the balance pays. */
   readonly paymentMethods?: readonly { readonly method: string; readonly currency: string }[];
   readonly termsUrl?: string;
   readonly privacyUrl?: string;
@@ -43,7 +43,7 @@ export interface DiscoverySettings {
 
 interface GrantSettings {
   readonly whenExhausted: "create" | "refuse";
-  /** Shares of the day's budget that one address gets. */
+  /** Percentages of the day's budget of starting credit that one address can get. */
   readonly percentPerHour: number;
   readonly percentPerDay: number;
 }

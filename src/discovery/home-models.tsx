@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The models on the home page: the newest that can be called now, with their prices.
+// The models on the home page: the newest models that can be called now, with their prices.
 
 import type { Child } from "hono/jsx";
 import { Table } from "../http/pages/components/table.tsx";

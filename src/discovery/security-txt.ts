@@ -1,4 +1,4 @@
-// /.well-known/security.txt (RFC 9116): whom to tell about a vulnerability.
+// /.well-known/security.txt (RFC 9116): where to report a vulnerability.
 
 import { DAY_MS } from "../base/time.ts";
 

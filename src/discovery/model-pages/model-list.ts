@@ -45,7 +45,7 @@ function compareModels(a: ModelRecordJson, b: ModelRecordJson, sort: SortOrder):
   return Number(a.pricing[meter] ?? 0) - Number(b.pricing[meter] ?? 0);
 }
 
-/** Until the first token, or of the whole reply of models without streamed calls. */
+/** Milliseconds to the first token, or to the complete reply for models without streamed calls. */
 function waitOf({ measured_24h: measured }: ModelRecordJson): number {
   return measured?.first_token_ms ?? measured?.latency_ms ?? Number.MAX_SAFE_INTEGER;
 }

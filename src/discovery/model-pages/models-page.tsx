@@ -27,7 +27,7 @@ const ABILITIES = [
   "web_search",
   "audio",
 ] as const;
-/** What models differ in. The page of a model has all. */
+/** Abilities in which models differ. The page of a model lists all of its abilities. */
 const LISTED_ABILITIES: ReadonlySet<string> = new Set([
   "tools",
   "reasoning",

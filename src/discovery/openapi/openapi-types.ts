@@ -47,7 +47,7 @@ interface PaymentOffer {
   readonly currency: string;
 }
 
-/** Of the whole service (draft-payment-discovery). */
+/** Describes the whole service (draft-payment-discovery). */
 interface ServiceInfo {
   readonly categories: readonly string[];
   readonly docs: {

@@ -19,7 +19,7 @@ export function endpointSlug(operationId: string): string {
   return `api/${operationId.replaceAll(/[A-Z]+/g, (letters) => `-${letters.toLowerCase()}`)}`;
 }
 
-/** One section a tag. */
+/** One section per tag. */
 export function endpointSections(document: OpenApiDocument): readonly SiteSection[] {
   const operations = listOperations(document);
   return document.tags.map((tag) => ({

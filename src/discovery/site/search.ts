@@ -1,4 +1,5 @@
-// Full-text search over the pages. The server and the browser run the same function: it must not use anything from outside.
+// Full-text search over the pages. The browser runs the source text of the same function, so it must not refer to anything
+// outside of it.
 
 export interface SearchEntry {
   readonly url: string;

@@ -15,7 +15,7 @@ import {
 } from "./site-types.ts";
 import { TryItForm } from "./try-it.tsx";
 
-/** A page with fewer headings needs no contents. */
+/** A page with fewer headings has no table of contents. */
 const CONTENTS_MIN = 3;
 
 export function renderSitePage(site: Site, page: SitePage): string {
