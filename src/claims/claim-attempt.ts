@@ -4,7 +4,7 @@
 import type { Role } from "../accounts/members.ts";
 import { MINUTE_MS } from "../base/time.ts";
 
-/** Specification, Limits: `expires_in` and `interval`. */
+/** Also the `expires_in` of the claim response. */
 export const CLAIM_TTL_MS = 15 * MINUTE_MS;
 export const POLL_INTERVAL_MS = 5_000;
 export const WRONG_CODES_MAX = 5;

@@ -9,7 +9,7 @@ import { grant } from "../ledger/ledger.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { type WindowLimit, incrementUpTo, isBelowLimit } from "./rate-counters.ts";
 
-/** Specification, Limits: 1 USD. */
+/** 1 US dollar. */
 export const CLAIM_BONUS: Nano = NANO_PER_USD;
 
 export interface BonusRecipient {
@@ -26,7 +26,7 @@ export interface BonusLimits {
   readonly bonusPerDay: Nano;
 }
 
-/** For display only: `grantBonus` decides. */
+/** For display only: `grantBonus` makes the decision. */
 export async function bonusStateOf(
   reader: Reader,
   recipient: BonusRecipient,

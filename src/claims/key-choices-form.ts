@@ -1,4 +1,4 @@
-// Parses the key choices of the review form. An invalid choice changes nothing: the page is shown again.
+// Parses the key choices of the review form. If a choice is invalid, nothing is changed and the page is shown again.
 
 import { MAX_NANO, nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS, type LimitWindow } from "../base/money/spend-window.ts";
