@@ -13,11 +13,13 @@ import {
 import { spawnSync } from "node:child_process";
 import {
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -126,6 +128,42 @@ describe("files that exist", () => {
     await run("connect", "codex", "--undo");
     expect(read(".claude/settings.json")).toBe(settings);
     expect(read(".codex/config.toml")).toBe(toml);
+  });
+
+  test("keep their blank lines, and stay symbolic links", async () => {
+    const yaml = "# my settings\n\nauto-commits: false\n";
+    write("dotfiles/aider.yml", yaml);
+    symlinkSync(path.join(home, "dotfiles/aider.yml"), path.join(home, ".aider.conf.yml"));
+    await run("connect", "aider", "--yes", "--model", "sim/echo");
+    expect(read("dotfiles/aider.yml")).toStartWith(yaml);
+    expect(lstatSync(path.join(home, ".aider.conf.yml")).isSymbolicLink()).toBe(true);
+    await run("connect", "aider", "--undo");
+    expect(read("dotfiles/aider.yml")).toBe(yaml);
+    expect(lstatSync(path.join(home, ".aider.conf.yml")).isSymbolicLink()).toBe(true);
+  });
+
+  test("with the keys of other providers are shown without these keys", async () => {
+    const foreign = "sk-ant-0123456789abcdefghij";
+    const env = { ANTHROPIC_AUTH_TOKEN: foreign, OTHER_API_KEY: foreign };
+    write(".claude/settings.json", JSON.stringify({ env }, null, 2));
+    write(".aider.conf.yml", `openai-api-key: ${foreign}\n`);
+    for (const client of ["claude", "aider"]) {
+      const { stdout } = await run("connect", client);
+      expect(stdout).toMatch(/^- .*(?:AUTH_TOKEN|api-key)/m);
+      expect(stdout).not.toContain(foreign);
+    }
+    expect((await run("connect", "codex")).stdout).toContain('env_key = "POSTERN_API_KEY"');
+  });
+
+  test("are restored after a second run for another gateway", async () => {
+    await run("connect", "opencode", "--yes", "--model", "sim/echo");
+    const other = gateway.url.replace("127.0.0.1", "localhost");
+    const args = ["connect", "opencode", "--yes", "--model", "sim/echo", "--url", other];
+    expect((await runInProcess(args, { HOME: home })).code).toBe(0);
+    expect(await run("connect", "opencode", "--undo")).toMatchObject({ code: 0 });
+    const { port } = new URL(gateway.url);
+    for (const host of ["127.0.0.1", "localhost"])
+      expect(existsSync(path.join(home, `.postern/${host}-${port}.key`))).toBe(false);
   });
 
   test("list models that answer messages, and no embedding models", async () => {

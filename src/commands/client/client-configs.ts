@@ -198,7 +198,8 @@ function replaceLines(
     const names = Object.keys(values);
     const isReplaced = (line: string): boolean =>
       names.some((name) => line.startsWith(`${name}${separator.trim()}`));
-    const kept = current.split("\n").filter((line) => line !== "" && !isReplaced(line));
+    const before = current.trimEnd();
+    const kept = before.split("\n").filter((line) => before !== "" && !isReplaced(line));
     const lines = Object.entries(values).map(([name, value]) => `${name}${separator}${value}`);
     return `${[...kept, ...lines].join("\n")}\n`;
   };

@@ -148,15 +148,28 @@ function changedText(file: string, next: (current: string | undefined) => string
   }
 }
 
-/** Removed and added lines, with the key masked. */
+/** The value of a field that holds a secret, but not the name of a variable or a reference to a file. */
+const SECRET_VALUE =
+  /((?:key|token|authorization)["']?\s*[:=]\s*["']?(?:bearer\s+)?)(?![a-z]+_[a-z_]+["']|\{)([^"',\s]{8,})/gi;
+
+/** Removed and added lines. All keys are masked: the file may have those of other providers. */
 function difference({ file, text }: FileChange, key: string): string {
   const before = (readText(file) ?? "").split("\n");
   const after = text.split("\n");
   const removed = before.filter((line) => line !== "" && !after.includes(line));
   const added = after.filter((line) => line !== "" && !before.includes(line));
-  return [file, ...removed.map((line) => `- ${line}`), ...added.map((line) => `+ ${line}`)]
-    .join("\n")
-    .replaceAll(key, key === KEY_PLACEHOLDER ? key : `${key.slice(0, 12)}${MASK}`);
+  const maskedKey = key === KEY_PLACEHOLDER ? key : `${key.slice(0, 12)}${MASK}`;
+  const mask = (line: string): string =>
+    line
+      .replace(SECRET_VALUE, (_match, name: string, value: string) =>
+        value === key ? `${name}${maskedKey}` : `${name}${MASK}`,
+      )
+      .replaceAll(key, maskedKey);
+  return [
+    file,
+    ...removed.map((line) => `- ${mask(line)}`),
+    ...added.map((line) => `+ ${mask(line)}`),
+  ].join("\n");
 }
 
 function undoFile(client: string, home: string): string {
@@ -165,18 +178,18 @@ function undoFile(client: string, home: string): string {
 
 function writeAll(client: string, changes: readonly FileChange[], home: string): void {
   const record = undoFile(client, home);
-  // A second run must not replace the state before the first.
-  if (readText(record) === undefined)
-    writePrivate(
-      record,
-      JSON.stringify({
-        files: changes.map(({ file }) => ({ file, before: readText(file) ?? null })),
-      }),
-    );
-  const { files } = parseObject(readText(record) ?? "") ?? {};
+  const earlier = parseObject(readText(record) ?? "") ?? {};
+  // A second run must not replace the state before the first. It may write other files, for another gateway.
+  const recorded = arrayIn(earlier["files"]).map((entry) => objectIn(entry) ?? {});
+  const added = changes
+    .filter(({ file }) => recorded.every((entry) => entry["file"] !== file))
+    .map(({ file }) => ({ file, before: readText(file) ?? null }));
+  const files = [...recorded, ...added];
+  const writtenBefore = objectIn(earlier["written"]) ?? {};
+  writePrivate(record, JSON.stringify({ files, written: writtenBefore }));
   for (const { file, text } of changes) writePrivate(file, text);
   const written = Object.fromEntries(changes.map(({ file, text }) => [file, digest(text)]));
-  writePrivate(record, JSON.stringify({ files, written }));
+  writePrivate(record, JSON.stringify({ files, written: { ...writtenBefore, ...written } }));
 }
 
 function undo(client: string, { client: { homeFolder }, print }: CliEnv): void {

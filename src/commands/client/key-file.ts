@@ -1,7 +1,15 @@
 // The file with the API key of a gateway, where auth.md tells agents to keep it: `~/.postern/<host>.json`, readable by the
 // user alone.
 
-import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { isObject, parseObject, stringIn } from "../../base/json.ts";
 
@@ -29,13 +37,14 @@ export function saveKey(home: string, url: string, created: unknown): string {
   return file;
 }
 
-/** Replaces the file in one step, so that no reader sees half of it. */
+/** Replaces the file in one step, so that no reader sees half of it. A symbolic link stays one: its target is replaced. */
 export function writePrivate(file: string, text: string): void {
   mkdirSync(path.dirname(file), { recursive: true, mode: PRIVATE_FOLDER });
-  const temporary = `${file}.${process.pid}.tmp`;
+  const target = existsSync(file) ? realpathSync(file) : file;
+  const temporary = `${target}.${process.pid}.tmp`;
   writeFileSync(temporary, text, { mode: PRIVATE_FILE });
   chmodSync(temporary, PRIVATE_FILE);
-  renameSync(temporary, file);
+  renameSync(temporary, target);
 }
 
 export function readText(file: string): string | undefined {
