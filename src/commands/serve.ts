@@ -1,12 +1,13 @@
 // `postern serve`: starts the gateway, and shuts it down gracefully: refuse new work, finish work in flight, settle, exit.
 
-import { createLog, type Log } from "../base/log.ts";
+import { createLog } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
 import type { Server } from "../server/server.ts";
 import { type Command, EXIT_FAILURE, type CliEnv, type ParsedArgs } from "./command.ts";
 import { listenError } from "./listen-address.ts";
+import { onStopSignals } from "./stop-signals.ts";
 import { withConfig } from "./with-store.ts";
 import { serveWorkers, workerCount } from "./workers/serve-workers.ts";
 
@@ -17,8 +18,6 @@ const LEAVE_PORT_MS = 1_000;
 const LAST_RESPONSES_MS = 2_500;
 /** How long calls that the drain cut off may take to be charged. */
 const SETTLE_SECONDS = 10;
-/** npm and the launcher forward one Ctrl-C several times; a second one by a person comes later. */
-const SIGNAL_DEBOUNCE_MS = 1_000;
 
 export const serve: Command = {
   summary: "Run the gateway; the default command",
@@ -88,15 +87,19 @@ async function serveWith(
     cli.onSignal("SIGHUP", () => {
       void leavePort(listener).then(drain);
     });
-  stopOnSignal(cli, {
-    log,
-    drain: async () => {
-      server.startLeaving();
-      await sleep(config.shutdownDelaySeconds * 1_000);
-      await drain();
+  const leaveAndDrain = async (): Promise<void> => {
+    server.startLeaving();
+    await sleep(config.shutdownDelaySeconds * 1_000);
+    await drain();
+  };
+  onStopSignals(
+    cli,
+    (signal) => {
+      log.info("stopping", { signal });
+      void leaveAndDrain();
     },
-    stopNow: () => exit.resolve(0),
-  });
+    () => exit.resolve(0),
+  );
   log.info("listening", {
     host: config.host,
     port: listener.port,
@@ -150,25 +153,6 @@ function listenAlone(
     return listen({ host, port }, server.handle);
   } catch (cause) {
     throw listenError({ host, port }, { host: "POSTERN_HOST", port: "POSTERN_WORKER_PORT" }, cause);
-  }
-}
-
-interface StopHandlers {
-  readonly log: Log;
-  readonly drain: () => Promise<void>;
-  readonly stopNow: () => void;
-}
-
-function stopOnSignal(cli: CliEnv, { log, drain, stopNow }: StopHandlers): void {
-  let firstSignalAt: number | undefined;
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    cli.onSignal(signal, () => {
-      if (firstSignalAt === undefined) {
-        firstSignalAt = cli.now();
-        log.info("stopping", { signal });
-        void drain();
-      } else if (cli.now() - firstSignalAt > SIGNAL_DEBOUNCE_MS) stopNow();
-    });
   }
 }
 

@@ -8,6 +8,7 @@ import { listen } from "../../http/listen.ts";
 import type { DevIdentity } from "../../people/dev-identity.ts";
 import { type CliEnv, EXIT_FAILURE } from "../command.ts";
 import { listenError } from "../listen-address.ts";
+import { onStopSignals } from "../stop-signals.ts";
 import { createSupervisor } from "./supervisor.ts";
 
 const WORKERS_MAX = 256;
@@ -63,14 +64,11 @@ export async function serveWorkers(
   const exit = Promise.withResolvers<number>();
   let isStopping = false;
   const stop = (signal: string): void => {
-    if (isStopping) supervisor.stopNow();
-    else {
-      isStopping = true;
-      log.info("stopping the workers", { signal });
-      void supervisor.stop().then((isClean) => exit.resolve(isClean ? 0 : EXIT_FAILURE));
-    }
+    isStopping = true;
+    log.info("stopping the workers", { signal });
+    void supervisor.stop().then((isClean) => exit.resolve(isClean ? 0 : EXIT_FAILURE));
   };
-  onSignalAfterPause(cli, stop);
+  onStopSignals(cli, stop, supervisor.stopNow);
   cli.onSignal("SIGHUP", () => {
     if (!isStopping) void supervisor.restart();
   });
@@ -80,20 +78,6 @@ export async function serveWorkers(
   const code = await exit.promise;
   log.info("stopped the workers", { code });
   return code;
-}
-
-/** npm and the launcher forward one Ctrl-C several times; a second one by a person comes later. */
-const SIGNAL_DEBOUNCE_MS = 1_000;
-
-function onSignalAfterPause(cli: CliEnv, handle: (signal: string) => void): void {
-  let signaledAt = Number.NEGATIVE_INFINITY;
-  for (const signal of ["SIGTERM", "SIGINT"] as const)
-    cli.onSignal(signal, () => {
-      const at = performance.now();
-      if (at - signaledAt <= SIGNAL_DEBOUNCE_MS) return;
-      signaledAt = at;
-      handle(signal);
-    });
 }
 
 // The workers share the port, so they cannot notice that another program has it.
