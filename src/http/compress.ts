@@ -44,10 +44,14 @@ function withSentEtag(request: Request, response: Response): Response {
   return response;
 }
 
+/** RFC 9110 §12.5.3: `*` stands for the codings that the header does not name. */
 function acceptsGzip(header: string | null): boolean {
-  return (header ?? "")
-    .split(",")
-    .some((coding) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(coding));
+  const weights = new Map<string, number>();
+  for (const coding of (header ?? "").split(",")) {
+    const [name = "", weight = "q=1"] = coding.split(";");
+    weights.set(name.trim().toLowerCase(), Number(weight.replace(/^\s*q=/i, "")));
+  }
+  return (weights.get("gzip") ?? weights.get("*") ?? 0) > 0;
 }
 
 async function compressPrivate(text: Buffer, type: string): Promise<Buffer> {

@@ -31,7 +31,7 @@ describe("compression of text responses", () => {
       expect(response.headers.get("vary")).toBe("accept-encoding");
       expect(await unzipped(response)).toBe(LONG);
     }
-    for (const accepted of ["", "br", "gzip;q=0", "gzip; q=0.0"]) {
+    for (const accepted of ["", "br", "gzip;q=0", "gzip; q=0.0", "gzip;q=0, *", "*, gzip;q=0"]) {
       const response = await compress(LONG, "text/css", accepted);
       expect(response.headers.get("content-encoding")).toBeNull();
       expect(await response.text()).toBe(LONG);
