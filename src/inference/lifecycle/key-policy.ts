@@ -92,11 +92,14 @@ export function createTokenCounts(): TokenRateLimit {
       if (policy?.tokensPerMinute === undefined) return;
       const minute = Math.floor(now / MINUTE_MS);
       const count = counts.get(keyId);
-      if (count?.minute === minute) count.tokens += tokens;
-      else {
-        if (counts.size >= KEYS_MAX) counts.clear();
-        counts.set(keyId, { minute, tokens });
+      if (count?.minute === minute) {
+        count.tokens += tokens;
+        return;
       }
+      // The first entry is the oldest, so counts of earlier minutes are evicted first.
+      counts.delete(keyId);
+      if (counts.size >= KEYS_MAX) counts.delete(counts.keys().next().value ?? "");
+      counts.set(keyId, { minute, tokens });
     },
   };
 }
