@@ -1,5 +1,5 @@
-// The least that a proxy on Bun does, for comparison: it forwards each request with `fetch` and returns the reply. Started by
-// ratios.ts with its port and the URL of the provider.
+// A minimal proxy on Bun, for comparison: forwards each request with `fetch` and returns the reply. Started by ratios.ts with
+// its port and the URL of the provider.
 
 const [port, upstream] = process.argv.slice(2);
 const HOP_BY_HOP = ["host", "connection", "content-length"];

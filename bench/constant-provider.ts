@@ -1,4 +1,4 @@
-// A provider that costs next to nothing: a socket server with prebuilt replies of Chat Completions. It ignores the request, except
+// A provider with almost no CPU cost: a socket server with prebuilt replies of Chat Completions. It ignores the request, except
 // for `stream` and the number of chunks, so that a benchmark measures the gateway and not its provider.
 
 const HEAD_END = Buffer.from("\r\n\r\n");
@@ -117,7 +117,7 @@ function chunk(fields: object): Buffer {
   return encode(`data: ${JSON.stringify({ ...event, ...fields })}\n\n`);
 }
 
-/** Of the chunked transfer encoding. */
+/** A chunk of the chunked transfer encoding. */
 function encode(text: string): Buffer {
   return Buffer.from(`${text.length.toString(16)}\r\n${text}\r\n`);
 }

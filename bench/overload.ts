@@ -14,7 +14,7 @@ const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
 const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? 5);
 const CONNECTIONS = 64;
 const OVERLOAD = 4;
-/** Of the capacity. */
+/** The load of the other account, as a share of the capacity. */
 const LIGHT_SHARE = 0.05;
 const CONNECTIONS_MAX = 4_000;
 /** A long conversation costs the gateway ten times as much as the generator and the provider. */

@@ -1,4 +1,4 @@
-// Proxies to compare with: nginx and the least that a proxy on Bun does. Both only forward.
+// Proxies to compare with: nginx and a minimal proxy on Bun. Both only forward.
 
 import { readFileSync } from "node:fs";
 import path from "node:path";

@@ -1,5 +1,5 @@
-// Benchmarks the gateway, with its durable ledger, beside nginx and the least that a proxy on Bun does, in interleaved rounds: CPU
-// time of a JSON call and of a relayed chunk, and what each adds to the latency. The measured process has a core of its own; the
+// Benchmarks the gateway, with its durable ledger, beside nginx and a minimal proxy on Bun, in interleaved rounds: CPU time of a
+// JSON call and of a relayed chunk, and what each adds to the latency. The measured process has a core of its own; the
 // provider, a socket server with constant replies, and the load generator have the others. Run it with
 // `node bin/bun.js bench/ratios.ts`. `--peer name,url,pid,model` adds a proxy that is running already, with
 // `--provider-port` as its provider.
@@ -21,7 +21,7 @@ import {
 
 const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? 10);
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 2);
-/** Of each kind of load: the runtime compiles hot code in its first seconds. */
+/** Before each kind of load is measured: the runtime compiles hot code in its first seconds. */
 const WARM_UP_SECONDS = Number(process.env["BENCH_WARM_UP_SECONDS"] ?? 10);
 const CHAT_PATH = "/v1/chat/completions";
 const UNPACED = { streams: 16, chunks: 1_000, paceMs: 0 };

@@ -135,7 +135,7 @@ async function measure(gateway: Gateway): Promise<Row> {
   return { workers: gateway.workers, load: result, gatewayMicros, postgresMicros, callsPerCommit };
 }
 
-/** Of the gateway's transactions, without `begin`, its settings and `commit`. */
+/** Counts the statements of the gateway's transactions, without `begin`, its settings and `commit`. */
 async function countStatements(gateway: Gateway): Promise<number> {
   const admin = new SQL(gateway.databaseUrl, { max: 1 });
   await admin.unsafe("create extension pg_stat_statements");

@@ -47,7 +47,7 @@ export function createProofOfWork(master: MasterSecret, bits: number): ProofOfWo
     const expiresAt = now + CHALLENGE_LIFETIME_MS;
     const text = `${bits}.${Math.floor(expiresAt / SECOND_MS)}.${randomBase62(NONCE_CHARACTERS)}`;
     const challenge = `${text}.${fingerprint(key, signed(text, clientIp))}`;
-    return demandFault(problem, { challenge, bits, expiresAt });
+    return proofRequiredFault(problem, { challenge, bits, expiresAt });
   };
   return {
     bits,
@@ -96,7 +96,7 @@ interface Challenge {
   readonly expiresAt: number;
 }
 
-function demandFault(problem: string, { challenge, bits, expiresAt }: Challenge): Fault {
+function proofRequiredFault(problem: string, { challenge, bits, expiresAt }: Challenge): Fault {
   return new Fault("proof_of_work_required", problem, {
     message: `${problem} Append \`.\` and a number to the challenge, so that the SHA-256 of the whole text begins with ${bits} zero bits, and send that text in the header \`${PROOF_HEADER}\`.`,
     param: PROOF_HEADER,

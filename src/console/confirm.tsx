@@ -6,7 +6,7 @@ import type { SessionUser } from "../http/route.ts";
 import { HiddenFields } from "./console-layout.tsx";
 
 /** A page has at most one confirmation. */
-export const CONFIRM_ID = "question";
+export const CONFIRM_ID = "confirmation";
 
 interface ConfirmLinkProps {
   /** The page with the confirmation. */

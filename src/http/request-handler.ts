@@ -227,7 +227,7 @@ function receiveAdmittedBody(
   const quotaCaller = bodyQuotaCaller(deps, context, caller);
   return readBody(context.request, {
     limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
-    isStranger: caller === undefined,
+    isAnonymous: caller === undefined,
     timeouts: deps.bodyTimeouts,
     onStart: () => uploadLimit.begin(quotaCaller),
     onEnd: () => uploadLimit.end(quotaCaller),

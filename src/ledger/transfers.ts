@@ -16,7 +16,7 @@ export interface TransferPage {
 type ListedTransfer = Omit<Transfer, "memo"> & { readonly memo: string | null };
 
 /** Cursors of the rows of the table `transfer`, after those of calls. */
-const ROWS = "rows:";
+const ROW_CURSOR_PREFIX = "rows:";
 
 /**
  * Lists the transfers of calls first, then all others, so that no page misses a call whose record is archived in between.
@@ -27,8 +27,8 @@ export function listTransfers(
   accountId: string,
   { limit, cursor = "" }: PageRequest,
 ): Promise<TransferPage> {
-  return cursor.startsWith(ROWS)
-    ? listRows(reader, accountId, { limit, after: cursor.slice(ROWS.length) })
+  return cursor.startsWith(ROW_CURSOR_PREFIX)
+    ? listRows(reader, accountId, { limit, after: cursor.slice(ROW_CURSOR_PREFIX.length) })
     : listCalls(reader, accountId, { limit, after: cursor });
 }
 
@@ -54,7 +54,7 @@ async function listCalls(
     .flatMap(callTransfers)
     .map((transfer): ListedTransfer => Object.assign(transfer, { memo: null }));
   const last = calls.length < limit ? undefined : calls.at(-1);
-  return { transfers, next: last === undefined ? ROWS : text(last, "id") };
+  return { transfers, next: last === undefined ? ROW_CURSOR_PREFIX : text(last, "id") };
 }
 
 /** By id, because transfers have no index by time. */
@@ -70,7 +70,7 @@ async function listRows(
   );
   const transfers = rows.map((row) => toTransfer(row, accountId));
   const last = rows.length < limit ? undefined : rows.at(-1);
-  return { transfers, next: last && `${ROWS}${text(last, "id")}` };
+  return { transfers, next: last && `${ROW_CURSOR_PREFIX}${text(last, "id")}` };
 }
 
 function toTransfer(row: Row, accountId: string): ListedTransfer {

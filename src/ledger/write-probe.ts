@@ -6,14 +6,14 @@ import type { Db } from "../store/db.ts";
 import { insertHolds, type NewHold } from "./rows.ts";
 
 /** More than a table usually has free, so that new pages are allocated. */
-const ROWS = 64;
+const PROBE_ROWS = 64;
 /** Below the size at which PostgreSQL moves a value out of line (TOAST). */
 const FILLER_BYTES = 900;
 const ROLLED_BACK = Symbol("rolled back");
 
 /** Inserts rows and rolls them back; throws what the store throws. */
 export async function probeHoldWrite(db: Db, now: number): Promise<void> {
-  const holds = Array.from({ length: ROWS }, (_, index): NewHold => {
+  const holds = Array.from({ length: PROBE_ROWS }, (_, index): NewHold => {
     const id = `probe_${now}_${index}`;
     const process = `probe ${randomBase62(FILLER_BYTES)}`;
     const owner = { accountId: "probe", keyId: "probe", process, epoch: 0 };

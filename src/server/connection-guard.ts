@@ -15,9 +15,9 @@ import { findOpenFiles } from "./open-files.ts";
 import { openTcpSockets } from "./tcp-sockets.ts";
 
 /** The pause between two scans. A scan takes 0.6 µs per descriptor: at most 0.5% of a core up to 16,384 of them. */
-const QUIET = { minMs: 250, msPerDescriptor: 0.125, maxMs: 2_000 };
+const SCAN_PAUSE = { minMs: 250, msPerDescriptor: 0.125, maxMs: 2_000 };
 /** The pause after a scan that closed connections: more of them probably wait in the kernel's queue. */
-const BUSY = { minMs: 10, msPerDescriptor: 0.002, maxMs: 100 };
+const SCAN_PAUSE_AFTER_CLOSING = { minMs: 10, msPerDescriptor: 0.002, maxMs: 100 };
 const REPORT_EVERY_MS = MINUTE_MS;
 export const UNLIMITED_MESSAGE =
   "connections per network are not limited: the open connections of the process cannot be read";
@@ -50,7 +50,8 @@ export function createConnectionGuard(
     timer = setTimeout(scan, result.isComplete ? pauseAfter(result.closed) : 0);
   };
   const pauseAfter = (connectionsClosed: number): number => {
-    const { minMs, msPerDescriptor, maxMs } = connectionsClosed > 0 ? BUSY : QUIET;
+    const { minMs, msPerDescriptor, maxMs } =
+      connectionsClosed > 0 ? SCAN_PAUSE_AFTER_CLOSING : SCAN_PAUSE;
     return Math.min(maxMs, Math.max(minMs, sockets.end() * msPerDescriptor));
   };
   return {

@@ -54,7 +54,7 @@ export function createJobs(
     listOpen: modelCalls.inference.openCircuits,
   });
   const jobs: readonly Schedule[] = [
-    ["heartbeat", 5 * SECOND_MS, () => beat({ lease, onFatal }, processName)],
+    ["heartbeat", 5 * SECOND_MS, () => writeHeartbeat({ lease, onFatal }, processName)],
     ["check the files of the store", SECOND_MS, async () => checkFiles({ db, onFatal })],
     ["write open circuits", 5 * SECOND_MS, writeOpenCircuits],
     ["sweep holds", 10 * SECOND_MS, createSweeper({ db, process: processName, now })],
@@ -101,7 +101,10 @@ interface HeartbeatDeps extends Pick<ServerOptions, "onFatal"> {
   readonly lease: Lease;
 }
 
-async function beat({ lease, onFatal }: HeartbeatDeps, processName: string): Promise<void> {
+async function writeHeartbeat(
+  { lease, onFatal }: HeartbeatDeps,
+  processName: string,
+): Promise<void> {
   if (await lease.renew()) return;
   onFatal(
     `another process runs under the name ${processName}; give each its own POSTERN_PROCESS_NAME`,

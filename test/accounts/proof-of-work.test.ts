@@ -101,7 +101,7 @@ describe.each(STORE_KINDS)("a new account with proof of work, on %s", (store) =>
     expectDemand(await register(late), "expired");
   });
 
-  test("needs none by default, and auth.md says what holds", async () => {
+  test("needs none by default, and auth.md describes it only where one is needed", async () => {
     await start(0);
     expect((await register()).status).toBe(201);
     expect((await call(gateway, "GET /auth.md")).text).not.toContain("asks for a proof");

@@ -103,7 +103,7 @@ describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (scree
     await page.getByRole("status").filter({ hasText: "The key is saved." }).waitFor();
     expect(await page.textContent("main")).toContain("of $2.50");
     await press(page, link(page, /^Revoke the key/));
-    await page.waitForURL(/revoke=true#question$/);
+    await page.waitForURL(/revoke=true#confirmation$/);
     await press(page, button(page, "Revoke key"));
     await page.getByRole("status").filter({ hasText: "The key is revoked." }).waitFor();
     const headers = { authorization: `Bearer ${key}` };

@@ -95,9 +95,9 @@ test("irreversible actions need a confirmation", async () => {
       const row = page.locator(`tr:has(#${id})`);
       await row.getByRole("link", { name: link }).click();
       // The fragment moves the view and the keyboard focus to the confirmation.
-      await page.waitForURL(/#question$/, { waitUntil: "load" });
+      await page.waitForURL(/#confirmation$/, { waitUntil: "load" });
       await page.keyboard.press("Tab");
-      expect([pageName, await page.locator("#question :focus").count()]).toEqual([pageName, 1]);
+      expect([pageName, await page.locator("#confirmation :focus").count()]).toEqual([pageName, 1]);
       await page.getByRole("link", { name: "Cancel", exact: true }).click();
       await page.waitForURL((url) => url.search === "" && url.hash === "");
       expect(await row.count()).toBe(1);

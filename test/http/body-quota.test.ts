@@ -29,7 +29,7 @@ beforeAll(async () => {
       bodyTimeouts: {
         smallBodyMs: BODY_TIMEOUT_MS,
         largeBodyMs: BODY_TIMEOUT_MS,
-        strangerBodyMs: BODY_TIMEOUT_MS,
+        anonymousBodyMs: BODY_TIMEOUT_MS,
       },
     },
   );

@@ -52,7 +52,7 @@ export async function startShortTimeoutGateway(
     bodyTimeouts: {
       smallBodyMs: SMALL_BODY_MS,
       largeBodyMs: LARGE_BODY_MS,
-      strangerBodyMs: STRANGER_BODY_MS,
+      anonymousBodyMs: STRANGER_BODY_MS,
     },
     ...overrides,
   });

@@ -27,7 +27,7 @@ beforeAll(async () => {
   gateway = await startShortTimeoutGateway(
     {},
     {
-      bodyTimeouts: { smallBodyMs: TIMEOUT_MS, largeBodyMs: TIMEOUT_MS, strangerBodyMs: 200 },
+      bodyTimeouts: { smallBodyMs: TIMEOUT_MS, largeBodyMs: TIMEOUT_MS, anonymousBodyMs: 200 },
     },
   );
   accounts = await Promise.all([1, 2].map(() => registerAccount(gateway)));
@@ -102,7 +102,7 @@ test("a body in chunks of one byte takes little more memory than its bytes", asy
   let counted = 0;
   const reading = readBody(request, {
     limitBytes: 2 * CHUNKS,
-    isStranger: false,
+    isAnonymous: false,
     onGrowth: (bytes) => {
       counted = bytes;
     },

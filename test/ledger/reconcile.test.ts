@@ -112,7 +112,7 @@ describeEachStore((kind, open) => {
       expect((await verifyLedger(store.db)).problems).toEqual([]);
     });
 
-    test("leaves open calls and young holds alone", async () => {
+    test("leaves open calls and new holds unchanged", async () => {
       await hold("open");
       await hold("again");
       await settle("again", 0n);

@@ -111,7 +111,7 @@ describe("revision 2026-07-28", () => {
     expect(await countAccounts()).toBe(before);
   });
 
-  test("refuses an unknown revision and names those that it speaks", async () => {
+  test("refuses an unknown revision and lists the supported ones", async () => {
     const response = await postModern(gateway, { ...createAccount, revision: "2031-01-01" });
     expect(response.status).toBe(400);
     expect(valueAt(response.body, "error.data.supported")).toContain(MODERN);

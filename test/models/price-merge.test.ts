@@ -120,7 +120,7 @@ describe("mergePrices", () => {
     ]);
   });
 
-  test("takes the higher price if one list stands against another", () => {
+  test("takes the higher price if two lists disagree", () => {
     const found = merged({
       genai: { input: "2", output: "10" },
       litellm: { input_cost_per_token: 1, output_cost_per_token: 12 },

@@ -102,14 +102,14 @@ function tokenIn(payload: unknown): string {
 
 async function charge(deps: StripeMethodDeps, payment: AgentPayment): Promise<void> {
   const { id, invoiceId, totalCents, payer: token } = payment;
-  const result = await ask(deps, payment, () =>
+  const result = await tryStripe(deps, payment, () =>
     deps.tokens.charge({ id, invoiceId, totalCents, token }),
   );
   if (result !== "failed") await recordResult(deps, payment, result);
 }
 
-/** Calls Stripe. After a failure the outcome is unknown, and the payment is resumed later. */
-async function ask<T>(
+/** After a failure the outcome is unknown, and the payment is resumed later. */
+async function tryStripe<T>(
   deps: StripeMethodDeps,
   payment: AgentPayment,
   work: () => Promise<T>,
@@ -168,7 +168,7 @@ async function resume(deps: StripeMethodDeps, payment: AgentPayment): Promise<vo
   if (state !== "open") return;
   const now = deps.now();
   if (now <= expiry + EXPIRY_GRACE_MS) return await charge(deps, payment);
-  const result = await ask(deps, payment, () => deps.tokens.findCharge(id));
+  const result = await tryStripe(deps, payment, () => deps.tokens.findCharge(id));
   if (result === "failed") return;
   if (result !== undefined) return await recordResult(deps, payment, result);
   if (now > expiry + EXPIRY_GRACE_MS + INDEX_DELAY_MAX_MS)
@@ -181,7 +181,7 @@ async function resumeIntent(
   payment: AgentPayment,
   ref: string,
 ): Promise<void> {
-  const page = await ask(deps, payment, () => deps.processor.fetchPage(ref));
+  const page = await tryStripe(deps, payment, () => deps.processor.fetchPage(ref));
   if (page === "failed") return;
   if (page.state === "done") return await credit(deps, payment, { ref, facts: page.facts });
   if (page.state === "expired")

@@ -59,7 +59,10 @@ export function payInvoiceRoute(
       const invoice = await tryReconcileInvoice(billing, stored, now);
       if (payment === undefined && invoice.status === "paid")
         return invoiceResponse(billing, invoice);
-      const resource = { path: path.replace("{id}", invoice.id), description: bought(invoice) };
+      const resource = {
+        path: path.replace("{id}", invoice.id),
+        description: describePurchase(invoice),
+      };
       const challenge = { protocol, invoice, resource, header };
       if (payment === undefined) throw paymentRequired(challenge);
       const payable = { accountId: caller.accountId, invoice };
@@ -72,7 +75,7 @@ export function payInvoiceRoute(
 }
 
 /** What the payment of an invoice buys, as text for the next step. */
-function bought(invoice: Invoice): string {
+function describePurchase(invoice: Invoice): string {
   const total = totalCentsOf({ accountId: invoice.accountId, invoice });
   return `${formatCents(invoice.amountCents)} of credits for ${formatCents(total)} including the fee.`;
 }

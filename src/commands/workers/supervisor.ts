@@ -145,7 +145,11 @@ async function startAll(
 
 async function isReady({ ready, exited }: WorkerProcess): Promise<boolean> {
   const isUp = ready.then(() => true);
-  return await Promise.race([isUp, exited.then(() => false), after(READY_TIMEOUT_MS, false)]);
+  return await Promise.race([
+    isUp,
+    exited.then(() => false),
+    resolveAfter(READY_TIMEOUT_MS, false),
+  ]);
 }
 
 // All workers but the last leave the port, so that the others serve new connections. The last one drains like a single process.
@@ -157,7 +161,7 @@ async function stopAll(slots: readonly Slot[], drainMs: number): Promise<boolean
     const exit = stopWorker(slot, isLast ? "SIGTERM" : "SIGHUP", drainMs);
     exits.push(exit);
     // Together the workers take at most twice the time of one.
-    await Promise.race([exit, after(drainMs / slots.length, false)]);
+    await Promise.race([exit, resolveAfter(drainMs / slots.length, false)]);
   }
   return (await Promise.all(exits)).every(Boolean);
 }
@@ -182,7 +186,7 @@ function stopAllNow(slots: readonly Slot[]): void {
   setTimeout(signalAll, SECOND_SIGNAL_MS);
 }
 
-function after<T>(ms: number, value: T): Promise<T> {
+function resolveAfter<T>(ms: number, value: T): Promise<T> {
   return new Promise((resolve) => {
     setTimeout(() => resolve(value), ms).unref();
   });

@@ -180,9 +180,9 @@ function tryItAddress(form: HTMLFormElement): string {
   const query = new URLSearchParams();
   let url = form.dataset["path"] ?? "";
   for (const { name, value } of form.querySelectorAll("input")) {
-    const [place = "", field = ""] = name.split(/\.(.+)/);
-    if (place === "path") url = url.replace(`{${field}}`, encodePath(value));
-    if (place === "query" && value !== "") query.set(field, value);
+    const [location = "", field = ""] = name.split(/\.(.+)/);
+    if (location === "path") url = url.replace(`{${field}}`, encodePath(value));
+    if (location === "query" && value !== "") query.set(field, value);
   }
   return query.size === 0 ? url : `${url}?${query.toString()}`;
 }

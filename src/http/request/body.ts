@@ -22,18 +22,18 @@ export interface BodyTimeouts {
   readonly smallBodyMs: number;
   readonly largeBodyMs: number;
   /** For callers without a valid key or session. */
-  readonly strangerBodyMs: number;
+  readonly anonymousBodyMs: number;
 }
 
 const BODY_TIMEOUTS: BodyTimeouts = {
   smallBodyMs: 30_000,
   largeBodyMs: 120_000,
-  strangerBodyMs: 10_000,
+  anonymousBodyMs: 10_000,
 };
 
 export interface BodyOptions {
   readonly limitBytes: number;
-  readonly isStranger: boolean;
+  readonly isAnonymous: boolean;
   readonly timeouts?: BodyTimeouts | undefined;
   /** Called with the bytes that the body takes so far. It may throw. */
   readonly onGrowth?: (bytes: number) => void;
@@ -79,9 +79,9 @@ export function readBody(request: Request, options: BodyOptions): Promise<Uint8A
   return withTimeout(reading, timeoutMs, { onTimeout, onEnd });
 }
 
-function timeoutOf({ limitBytes, isStranger, timeouts = BODY_TIMEOUTS }: BodyOptions): number {
-  const { smallBodyMs, largeBodyMs, strangerBodyMs } = timeouts;
-  if (isStranger) return Math.min(strangerBodyMs, smallBodyMs);
+function timeoutOf({ limitBytes, isAnonymous, timeouts = BODY_TIMEOUTS }: BodyOptions): number {
+  const { smallBodyMs, largeBodyMs, anonymousBodyMs } = timeouts;
+  if (isAnonymous) return Math.min(anonymousBodyMs, smallBodyMs);
   return limitBytes > SMALL_BODY_BYTES ? largeBodyMs : smallBodyMs;
 }
 

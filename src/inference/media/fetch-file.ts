@@ -41,7 +41,7 @@ export function createFetchFile(deps: FetchFileDeps): FetchFile {
       return await fetchFile(deps, request);
     } catch (error) {
       if (error instanceof Fault) throw error;
-      return problem(request.signal.aborted ? "did not arrive in time" : "could not be fetched");
+      return failedFile(request.signal.aborted ? "did not arrive in time" : "could not be fetched");
     }
   };
 }
@@ -51,7 +51,8 @@ async function fetchFile(deps: FetchFileDeps, request: FileRequest): Promise<Fet
   let url = request.url;
   for (let redirects = 0; redirects <= REDIRECTS_MAX; redirects += 1) {
     const endpoint = parseEndpoint(url, deps.allowLoopback === true);
-    if (typeof endpoint === "string") return problem(`could not be fetched: its URL ${endpoint}`);
+    if (typeof endpoint === "string")
+      return failedFile(`could not be fetched: its URL ${endpoint}`);
     onRequest();
     const reply = await getPublicUrl({
       ...rest,
@@ -64,22 +65,22 @@ async function fetchFile(deps: FetchFileDeps, request: FileRequest): Promise<Fet
     if (reply.status === 200) return fileFrom(reply, kind);
     const { location } = reply;
     if (location === undefined || !REDIRECT_STATUSES.has(reply.status))
-      return problem(`could not be fetched: its server returned ${reply.status}`);
-    if (!URL.canParse(location, url)) return problem("could not be fetched");
+      return failedFile(`could not be fetched: its server returned ${reply.status}`);
+    if (!URL.canParse(location, url)) return failedFile("could not be fetched");
     const next = new URL(location, url);
     next.hash = "";
     url = next.href;
   }
-  return problem(`could not be fetched: more than ${REDIRECTS_MAX} redirects`);
+  return failedFile(`could not be fetched: more than ${REDIRECTS_MAX} redirects`);
 }
 
 function fileFrom({ body, contentType }: PublicUrlResponse, kind: FileKind): FetchedFile {
-  if (body === undefined) return problem(`is larger than ${BYTES_MAX[kind] / 1_000_000} MB`);
+  if (body === undefined) return failedFile(`is larger than ${BYTES_MAX[kind] / 1_000_000} MB`);
   const mediaType = mediaTypeOf(body, contentType);
-  if (mediaType === undefined) return problem("is not an image, a PDF or text");
+  if (mediaType === undefined) return failedFile("is not an image, a PDF or text");
   return { mediaType, data: body.toString("base64") };
 }
 
-function problem(what: string): FetchedFile {
+function failedFile(what: string): FetchedFile {
   return { problem: `The file at this URL ${what}. Send the content as base64.` };
 }

@@ -80,7 +80,8 @@ async function readErrorReply(
 }
 
 function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): ReadResult {
-  if (body.kind === "cut") return lost("the connection was closed before the end of the reply");
+  if (body.kind === "cut")
+    return connectionLost("the connection was closed before the end of the reply");
   if (body.kind !== "text") return malformed(`the reply is ${body.kind}`);
   const { text } = body;
   const json = parseObject(text);
@@ -134,7 +135,7 @@ async function readStreamStart(
     // A chunk that arrives later stays in the body stream for its next reader.
     if (isLate) return started(received);
     cancelBodyStream(body);
-    return lost("the connection was closed before the first event");
+    return connectionLost("the connection was closed before the first event");
   } finally {
     clearDeadline();
   }
@@ -150,7 +151,7 @@ function providerError(
   return failed({ kind: "provider_error", ...error });
 }
 
-function lost(detail: string): ReadResult {
+function connectionLost(detail: string): ReadResult {
   return failed({ kind: "connection_lost", detail, canRetry: true });
 }
 

@@ -102,7 +102,7 @@ async function verifyRange(
 ): Promise<string | undefined> {
   if (scope.position !== undefined) {
     const different: Findings = { problems: [], count: 0 };
-    await runChecks(reader, LATER_CHECKS, scope, different);
+    await runChecks(reader, CHECKS_AFTER_CHECKPOINT, scope, different);
     if (different.count === 0) return scope.position;
   }
   await runChecks(reader, CHECKS_OF_ACCOUNTS, { range: scope.range }, found);
@@ -138,7 +138,9 @@ function maxText(one: string, other: string): string {
 }
 
 const CHECKS_OF_ACCOUNTS = CHECKS.filter(({ isGlobal }) => isGlobal === undefined);
-const LATER_CHECKS = CHECKS_OF_ACCOUNTS.filter(({ isFullOnly }) => isFullOnly === undefined);
+const CHECKS_AFTER_CHECKPOINT = CHECKS_OF_ACCOUNTS.filter(
+  ({ isFullOnly }) => isFullOnly === undefined,
+);
 
 /** For this snapshot only. */
 async function enlargeSortMemory(reader: Reader): Promise<void> {
@@ -171,14 +173,14 @@ async function countRows(reader: Reader, position?: string): Promise<Verificatio
     keys: await count("spender"),
     holds: await count("hold"),
     transfers:
-      (await count("transfer", SINGLE)) +
-      (await count("usage_record", SINGLE, `sum(${CALL_TRANSFERS.join(" + ")})`)),
-    usageRecords: await count("usage_record", SINGLE),
+      (await count("transfer", IS_NOT_CHECKPOINT)) +
+      (await count("usage_record", IS_NOT_CHECKPOINT, `sum(${CALL_TRANSFERS.join(" + ")})`)),
+    usageRecords: await count("usage_record", IS_NOT_CHECKPOINT),
   };
 }
 
 /** Excludes the sums of a checkpoint. */
-const SINGLE = "id not like 'checkpoint.%'";
+const IS_NOT_CHECKPOINT = "id not like 'checkpoint.%'";
 const CALL_TRANSFERS = ["promo_nano", "paid_nano", "overrun_nano"].map(
   (column) => `case when ${column} > 0 then 1 else 0 end`,
 );

@@ -36,13 +36,13 @@ function addCopyButtons(): void {
 }
 
 function addPrintButtons(): void {
-  for (const place of document.querySelectorAll<HTMLElement>("[data-print]")) {
+  for (const holder of document.querySelectorAll<HTMLElement>("[data-print]")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "secondary";
     button.textContent = "Print";
     button.addEventListener("click", () => print());
-    place.append(button);
+    holder.append(button);
   }
 }
 

@@ -109,14 +109,15 @@ function readServer(
   const url = mustBeName(server["url"], `${path}.url`);
   losses.push(...otherToolFields(unknownFields(server, SERVER_FIELDS), path, "messages"));
   const toolset = toolsets.find(({ value }) => value["mcp_server_name"] === name);
-  const allowed = toolset === undefined ? allowedBefore(server, path) : allowedBy(toolset, losses);
+  const allowed =
+    toolset === undefined ? legacyAllowedTools(server, path) : allowedBy(toolset, losses);
   if (allowed !== undefined && allowed.length === 0) return [];
   const token = optionalString(server["authorization_token"], `${path}.authorization_token`);
   return [{ name, url, urlPath: `${path}.url`, token, allowedTools: allowed }];
 }
 
 // The form of the API before 2025-11, in which the server itself lists its tools.
-function allowedBefore(server: JsonObject, path: string): readonly string[] | undefined {
+function legacyAllowedTools(server: JsonObject, path: string): readonly string[] | undefined {
   const at = `${path}.tool_configuration`;
   const settings = optionalObject(server["tool_configuration"], at);
   if (optionalBoolean(settings?.["enabled"], `${at}.enabled`) === false) return [];

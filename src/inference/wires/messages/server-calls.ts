@@ -6,14 +6,14 @@ import type { NativePart } from "../../canonical/parts.ts";
 export const FOREIGN_USE = "srvtoolu_pst_";
 export const FOREIGN_MCP_USE = "mcptoolu_pst_";
 
-const CALL = /^(server|mcp)_tool_use$/;
+const CALL_TYPE = /^(server|mcp)_tool_use$/;
 const RESULT =
   /^(web_search_tool|web_fetch_tool|advisor_tool|((bash|text_editor)_)?code_execution_tool|mcp_tool)_result$/;
 
 /** A call or a result. Searches for tools are not calls of the provider's own tools. */
 export function isServerCallBlock({ type, name }: JsonObject): boolean {
   if (typeof type !== "string") return false;
-  return CALL.test(type) ? !String(name).startsWith("tool_search_tool_") : RESULT.test(type);
+  return CALL_TYPE.test(type) ? !String(name).startsWith("tool_search_tool_") : RESULT.test(type);
 }
 
 /** Whether this gateway wrote the block for a call of another provider. */
