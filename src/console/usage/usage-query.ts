@@ -1,7 +1,7 @@
 // The query parameters of the usage and log pages: filters and a period, so that every view has an address.
 
 import { z } from "zod";
-import { DAY_MS, HOUR_MS } from "../../base/time.ts";
+import { DAY_MS, HOUR_MS, utcDay } from "../../base/time.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/time-buckets.ts";
 import { DIMENSIONS, type UsageFilter } from "../../usage/usage-filter.ts";
@@ -77,7 +77,9 @@ export function periodOf(query: UsageQuery, now: number, defaultRange: Range = "
 function rangeStart(range: Range, timeZone: string, now: number): number {
   if (range === "24h") return now - (now % HOUR_MS) - 23 * HOUR_MS;
   if (range === "yesterday") return startOfDay(timeZone, startOfDay(timeZone, now) - 1);
-  return startOfDay(timeZone, now - (RANGES[range] - 1) * DAY_MS);
+  // From noon, because a day of 23 or 25 hours would move midnight to another date.
+  const noon = startOfDay(timeZone, now) + DAY_MS / 2;
+  return startOfDay(timeZone, noon - (RANGES[range] - 1) * DAY_MS);
 }
 
 function rangeEnd(range: Range, timeZone: string, now: number): number | undefined {
@@ -89,13 +91,15 @@ function customDays(
   timeZone: string,
   now: number,
 ): readonly [from: number, to: number | undefined] {
-  const last = query.to === undefined ? now : dayStart(query.to, timeZone) + DAY_MS - 1;
+  const end = query.to === undefined ? undefined : dayStart(nextDate(query.to), timeZone);
+  const last = end === undefined ? now : end - 1;
   const first = query.from === undefined ? last - 29 * DAY_MS : dayStart(query.from, timeZone);
   const from = Math.max(Math.min(first, last), last - CUSTOM_DAYS_MAX * DAY_MS);
-  // The day after may be an hour shorter or longer, so its start is looked up.
-  const end = startOfDay(timeZone, last + DAY_MS / 2 + 1);
-  const to = end > last ? end : startOfDay(timeZone, last + DAY_MS);
-  return [startOfDay(timeZone, from), to > now ? undefined : to];
+  return [startOfDay(timeZone, from), end === undefined || end > now ? undefined : end];
+}
+
+function nextDate(date: string): string {
+  return utcDay(Date.parse(date) + DAY_MS);
 }
 
 /** The start of a date in a time zone. */
