@@ -287,9 +287,10 @@ function LossCard({ call }: { readonly call: UsageRecord }): Child {
   const dropped = call.dropped ?? [];
   if (dropped.length === 0) return null;
   return (
-    <Card id="losses" title="Lost in translation">
+    <Card id="losses" title="Dropped fields">
       <p>
-        The provider's API cannot express these fields of the request, so they were dropped. See{" "}
+        The provider's API cannot express these fields of the request, or your API these fields of
+        the reply (<code>reply.…</code>), so they were dropped. See{" "}
         <a href="/docs/translation">translation</a>.
       </p>
       <ul>
