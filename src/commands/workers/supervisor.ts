@@ -26,7 +26,7 @@ export interface SupervisorOptions {
 export interface Supervisor {
   /** Starts all workers; resolves with false if one cannot start. */
   readonly start: () => Promise<boolean>;
-  /** Replaces the workers one after another; the others keep serving. */
+  /** Replaces the workers one after another, once all of them have started; the others keep serving. */
   readonly restart: () => Promise<void>;
   /** Stops the workers one after another; resolves with true if each of them finished its calls. */
   readonly stop: () => Promise<boolean>;
@@ -48,6 +48,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   const { count, log } = options;
   const slots = Array.from({ length: count }, (_, index) => newSlot(index + 1));
   let isStopping = false;
+  let started: Promise<boolean> | undefined;
   let restarting: Promise<void> | undefined;
   const launch = (slot: Slot): WorkerProcess => {
     const child = options.start(slot.worker);
@@ -69,6 +70,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     slot.restartTimer = setTimeout(() => launch(slot), delayMs);
   };
   const restartAll = async (): Promise<void> => {
+    // A worker that starts does not handle signals yet.
+    if (!(await started)) return;
     log.info("restarting the workers", { workers: count });
     for (const slot of slots) {
       if (isStopping) return;
@@ -87,7 +90,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     log.info("restarted the workers", { workers: count });
   };
   return {
-    start: () => startAll(slots, launch),
+    start: () => (started = startAll(slots, launch)),
     restart: async () => {
       restarting ??= restartAll().finally(() => {
         restarting = undefined;
