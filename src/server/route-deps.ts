@@ -110,17 +110,20 @@ export function createRouteDeps(
 
 function operationsRouteDeps(
   { metricsToken, development }: Config,
-  { now, version }: ServerOptions,
+  { log, now, version }: ServerOptions,
   { core: { db, ledger, lease }, modelCalls: { metrics } }: Services,
   isDraining: () => boolean,
 ): RouteDeps["operations"] {
   return {
     version,
     metrics,
-    isWritable: createReadinessCheck(async () => {
-      await lease.renew();
-      if (ledger.isFailing()) await probeHoldWrite(db, now());
-    }),
+    isWritable: createReadinessCheck(
+      async () => {
+        await lease.renew();
+        if (ledger.isFailing()) await probeHoldWrite(db, now());
+      },
+      { log },
+    ),
     isDraining,
     metricsAccess: metricsToken ?? (development ? "open" : "off"),
   };

@@ -19,6 +19,11 @@ describe.each([...STORE_KINDS])("on %s", (store) => {
     expect((await call(gateway, "GET /healthz")).status).toBe(200);
     await execute(store, gateway, ALLOW_WRITES[store]);
     await eventually(async () => (await call(gateway, "GET /readyz")).status === 200);
+    const lines = gateway.logLines.filter((line) => line.includes("accept"));
+    expect(lines).toEqual([
+      expect.stringMatching(/did not accept a write.*(full|no space left)/),
+      expect.stringContaining("accepted a write again"),
+    ]);
     await gateway.stop();
   });
 });
@@ -58,10 +63,13 @@ test("concurrent checks share one write", async () => {
 test("a write that does not finish in time is not ready, and is not repeated meanwhile", async () => {
   let writes = 0;
   const write = Promise.withResolvers<void>();
-  const isWritable = createReadinessCheck(() => {
-    writes++;
-    return write.promise;
-  }, 10);
+  const isWritable = createReadinessCheck(
+    () => {
+      writes++;
+      return write.promise;
+    },
+    { timeoutMs: 10 },
+  );
   expect(await Promise.all([isWritable(), isWritable()])).toEqual([false, false]);
   write.resolve();
   expect([await isWritable(), writes]).toEqual([true, 1]);
