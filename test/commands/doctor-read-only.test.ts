@@ -30,12 +30,7 @@ test.skipIf(skipUnless(canRun, "setpriv is missing: install util-linux"))(
     await db.close();
     for (const file of readdirSync(folder)) chmodSync(path.join(folder, file), 0o444);
     chmodSync(folder, 0o555);
-    const [program, ...prefix] = isRoot ? asOtherUser : ["env"];
-    const args = [...prefix, process.execPath, MAIN, "doctor"];
-    const { stdout, stderr } = spawnSync(program ?? "env", args, {
-      env: { PATH: process.env["PATH"], HOME: tmpdir(), POSTERN_DATA_DIR: folder },
-      encoding: "utf8",
-    });
+    const { stdout, stderr } = runDoctor(folder, []);
     expect(stderr).toBe("");
     expect(stdout).toMatch(/fail {2}store .*readonly database/);
     expect(stdout).toContain("problem to fix");
@@ -43,3 +38,25 @@ test.skipIf(skipUnless(canRun, "setpriv is missing: install util-linux"))(
     for (const created of [source, folder]) rmSync(created, { recursive: true, force: true });
   },
 );
+
+// Only root can create a folder of another user.
+test.skipIf(skipUnless(isRoot && canRun, "run the tests as root with setpriv"))(
+  "says which modes --fix cannot change",
+  () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "postern-doctor-"));
+    chmodSync(folder, 0o755);
+    const { stdout, stderr } = runDoctor(folder, ["--fix"]);
+    expect(stderr).toBe("");
+    expect(stdout).toContain(`not fixed: ${folder} is readable by others; run the command as`);
+    expect(stdout).toContain(`not fixed: the data folder ${folder} cannot be used`);
+    expect(stdout).not.toContain("EPERM");
+    rmSync(folder, { recursive: true });
+  },
+);
+
+function runDoctor(folder: string, flags: readonly string[]) {
+  const [program, ...prefix] = isRoot ? asOtherUser : ["env"];
+  const args = [...prefix, process.execPath, MAIN, "doctor", ...flags];
+  const env = { PATH: process.env["PATH"], HOME: tmpdir(), POSTERN_DATA_DIR: folder };
+  return spawnSync(program ?? "env", args, { env, encoding: "utf8" });
+}

@@ -13,18 +13,19 @@ const PRIVATE_FILES = ["postern.db", "postern.db-wal", "postern.db-shm", "secret
 
 /** Returns what was fixed, and what could not be. */
 export async function fixStore(settings: StoreSettings, now: number): Promise<readonly string[]> {
+  const folder = settings.databaseUrl === undefined ? fixFolder(settings.dataDir) : [];
   try {
-    const folder = settings.databaseUrl === undefined ? fixFolder(settings.dataDir) : [];
     return [...folder, ...(await applyMigrations(settings, now))];
   } catch (error) {
-    return [`not fixed: ${errorMessage(error)}`];
+    return [...folder, `not fixed: ${errorMessage(error)}`];
   }
 }
 
 function fixFolder(folder: string): readonly string[] {
   const fixed: string[] = [];
   if (!existsSync(folder)) {
-    mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
+    // Opening the store then says why.
+    if (!succeeds(() => mkdirSync(folder, { recursive: true, mode: FOLDER_MODE }))) return [];
     fixed.push(`fixed: created the data folder ${folder}`);
   }
   // Windows has no such modes.
@@ -35,10 +36,22 @@ function fixFolder(folder: string): readonly string[] {
   ]) {
     const file = path.resolve(folder, name);
     if (!existsSync(file) || (statSync(file).mode & OTHERS) === 0) continue;
-    chmodSync(file, mode);
-    fixed.push(`fixed: made ${file} readable only by its owner`);
+    fixed.push(
+      succeeds(() => chmodSync(file, mode))
+        ? `fixed: made ${file} readable only by its owner`
+        : `not fixed: ${file} is readable by others; run the command as its owner`,
+    );
   }
   return fixed;
+}
+
+function succeeds(change: () => void): boolean {
+  try {
+    change();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function applyMigrations(settings: StoreSettings, now: number): Promise<readonly string[]> {
