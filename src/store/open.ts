@@ -34,7 +34,8 @@ function openSqliteFolder(folder: string, lock: boolean): Db {
 function describeFolderError(folder: string, code: string): string {
   if (/NOTADB|CORRUPT/.test(code))
     return `postern.db or postern.lock in ${folder} is not a SQLite file or is damaged (${code}): restore a backup, or set POSTERN_DATA_DIR to another folder`;
-  if (/ENOSPC|FULL/.test(code)) return `the disk of the data folder ${folder} is full (${code})`;
+  if (/ENOSPC|FULL|SHMSIZE/.test(code))
+    return `the disk of the data folder ${folder} is full (${code})`;
   return `the data folder ${folder} cannot be used (${code}): set POSTERN_DATA_DIR to a folder that Postern can write to`;
 }
 

@@ -16,6 +16,8 @@ import { errorMessage } from "../with-store.ts";
 import type { Finding } from "./finding.ts";
 
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;
+/** A commit may not fit any more. SQLite reports a full disk only at a commit, and the check writes nothing. */
+const FULL_DISK_BYTES = 1_048_576;
 
 export async function checkStore(config: Config, now: number): Promise<readonly Finding[]> {
   const isSqlite = config.store.databaseUrl === undefined;
@@ -122,16 +124,20 @@ function nearestExistingFolder(folder: string): string {
     : nearestExistingFolder(path.dirname(folder));
 }
 
-function checkFreeSpace(dataDir: string): readonly Finding[] {
-  const { bavail, bsize } = statfsSync(dataDir);
-  const free = bavail * bsize;
+/** Exported for tests, which cannot fill a disk. */
+export function checkFreeSpace(dataDir: string, free = freeBytes(dataDir)): readonly Finding[] {
   if (free >= FREE_SPACE_MIN_BYTES) return [];
   return [
     {
-      status: "warn",
+      status: free < FULL_DISK_BYTES ? "fail" : "warn",
       check: "store",
       message: `only ${Math.floor(free / 1_048_576)} MiB are free on its disk`,
       hint: "Free disk space: when the disk is full, the gateway refuses every call.",
     },
   ];
+}
+
+function freeBytes(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
 }

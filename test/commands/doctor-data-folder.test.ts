@@ -1,10 +1,11 @@
-// `postern doctor` in a data folder that it may not write, such as one of another user.
+// `postern doctor` in a data folder that it may not write, such as one of another user, and on a full disk.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { chmodSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { checkFreeSpace } from "../../src/commands/doctor/check-store.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { skipUnless } from "../support/skip.ts";
@@ -53,6 +54,14 @@ test.skipIf(skipUnless(isRoot && canRun, "run the tests as root with setpriv"))(
     rmSync(folder, { recursive: true });
   },
 );
+
+test("fails on a full disk, and warns of one that is nearly full", () => {
+  const statusOf = (free: number): readonly string[] =>
+    checkFreeSpace("data", free).map(({ status }) => status);
+  expect(statusOf(0)).toEqual(["fail"]);
+  expect(statusOf(500_000_000)).toEqual(["warn"]);
+  expect(statusOf(2_000_000_000)).toEqual([]);
+});
 
 function runDoctor(folder: string, flags: readonly string[]) {
   const [program, ...prefix] = isRoot ? asOtherUser : ["env"];
