@@ -24,17 +24,20 @@ async function withDb<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> 
 }
 
 describe("durability", () => {
-  test("commits are synchronous where the database turns that off", async () => {
-    const url = await testPostgres();
-    const name = new URL(url).pathname.slice(1);
-    await withDb(url, (db) => db.all(`alter database ${name} set synchronous_commit = off`));
-    await withDb(url, async (db) => {
-      const level = "show synchronous_commit";
-      expect((await db.get(level))?.["synchronous_commit"]).toBe("off");
-      const row = await db.write((tx) => tx.get(level));
-      expect(row?.["synchronous_commit"]).toBe("on");
+  for (const parameters of ["", "?pgbouncer=true"])
+    test(`commits are synchronous where the database turns that off${parameters && `, with ${parameters}`}`, async () => {
+      const url = await testPostgres();
+      const name = new URL(url).pathname.slice(1);
+      await withDb(url, (db) => db.all(`alter database ${name} set synchronous_commit = off`));
+      await withDb(url + parameters, async (db) => {
+        const level = "show synchronous_commit";
+        expect((await db.get(level))?.["synchronous_commit"]).toBe("off");
+        const row = await db.write((tx) => tx.get(level));
+        expect(row?.["synchronous_commit"]).toBe("on");
+        const timeout = await db.write((tx) => tx.get("show lock_timeout"));
+        expect(timeout?.["lock_timeout"]).toBe("2s");
+      });
     });
-  });
 
   test("reports server settings that lose commits", async () => {
     await withDb(await testPostgres(), async (db) => {
