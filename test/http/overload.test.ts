@@ -234,6 +234,32 @@ describe("a gateway with more calls than it can serve", () => {
     await gateway.stop();
   });
 
+  test("refuses a call before it reads its body", async () => {
+    const refusal = new Fault("overloaded", "the call waited too long", { retryAfterSeconds: 1 });
+    const overload: OverloadGuard = { admit: () => Promise.reject(refusal), finish: () => {} };
+    const gateway = await startGateway({ overload });
+    const { headers } = await registerAccount(gateway);
+    let reads = 0;
+    const neverRead = new ReadableStream(
+      {
+        pull: () => {
+          reads += 1;
+          return new Promise(() => {});
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const request = new Request(gateway.url + PATHS.chat, {
+      method: "POST",
+      headers,
+      body: neverRead,
+    });
+    const peer = { address: () => "127.0.0.1", disableIdleTimeout: () => {} };
+    const { status } = await gateway.server.handle(request, peer);
+    expect([status, reads]).toEqual([503, 0]);
+    await gateway.stop();
+  });
+
   test("does not run a call whose client has left the queue", async () => {
     const admissions: (() => void)[] = [];
     let finished = 0;
