@@ -1,12 +1,12 @@
-// Gateways serve calls while they, their store and the connections between them fail. Afterwards the ledger must be exact,
-// and nothing may hang or stay open. Faults and calls come from the seed; their timing does not.
+// Gateways serve calls while they, their store and the connections between them fail. After each fault the ledger must be
+// exact, and at the end nothing may hang or stay open. Faults and calls come from the seed; their timing does not.
 
 import { startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, text } from "../../src/store/db.ts";
 import { type Random, randomFor } from "../fuzz/random.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, eventuallyPasses } from "../support/eventually.ts";
 import { CLIENTS } from "./clients.ts";
 import { startPostgresTarget } from "./postgres-target.ts";
 import { startSqliteTarget } from "./sqlite-target.ts";
@@ -63,6 +63,8 @@ export async function runChaos({
       await waitForCalls(CALLS_PER_FAULT);
       onFault?.(name);
       await target.faults[name]?.(waitForCalls);
+      const problems = await findLedgerProblems(target);
+      run.failures.push(...problems.map((problem) => `after "${name}": ${problem}`));
     }
     // Calls are served again.
     const until = run.completed.length + CALLS_PER_FAULT;
@@ -114,6 +116,20 @@ function isConnectionRefused(error: unknown): boolean {
     "code" in error &&
     (error.code === "ECONNREFUSED" || error.code === "ConnectionRefused")
   );
+}
+
+/** In one snapshot, while calls are served; again if the store is not available yet. */
+async function findLedgerProblems({ openStore }: ChaosTarget): Promise<readonly string[]> {
+  const db = openStore();
+  let problems: readonly string[] = [];
+  try {
+    await eventuallyPasses(async () => {
+      ({ problems } = await verifyLedger(db));
+    });
+    return problems;
+  } finally {
+    await db.close();
+  }
 }
 
 async function stopAndCheck({ target, failures, completed }: ChaosRun): Promise<void> {

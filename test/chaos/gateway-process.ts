@@ -9,7 +9,9 @@ import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 export interface GatewayProcess {
   readonly url: string;
   /** Kills the process and starts it again, with the limits that are found in between. */
-  readonly restart: (findLimits?: () => ProcessLimits) => Promise<void>;
+  readonly killAndStart: (findLimits?: () => ProcessLimits) => Promise<void>;
+  /** Drains it and starts it again; throws if it did not end cleanly. */
+  readonly restart: () => Promise<void>;
   /** Resolves when `/readyz` says that the store cannot be used. */
   readonly becomesUnready: () => Promise<void>;
   /** Drains it; resolves with its exit code. */
@@ -50,10 +52,16 @@ export async function startGatewayProcess(
   let running = await start();
   return {
     url,
-    restart: async (findLimits) => {
+    killAndStart: async (findLimits) => {
       running.process.kill("SIGKILL");
       await running.exitCode;
       running = await start(findLimits?.());
+    },
+    restart: async () => {
+      running.process.kill("SIGTERM");
+      const code = await running.exitCode;
+      if (code !== 0) throw new Error(`a gateway that was restarted exited with ${code}`);
+      running = await start();
     },
     becomesUnready: async () => {
       await eventually(async () => (await fetch(`${url}/readyz`)).status === 503);

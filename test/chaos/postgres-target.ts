@@ -2,6 +2,7 @@
 
 import { spawn } from "node:child_process";
 import path from "node:path";
+import { createInterface } from "node:readline";
 import { SQL } from "bun";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
@@ -22,6 +23,7 @@ import {
 interface Parts {
   readonly random: Random;
   readonly databaseUrl: string;
+  readonly postgres: PostgresServer;
   readonly proxy: FaultyProxy;
   readonly processes: readonly GatewayProcess[];
   readonly clock: { offsetMs: number };
@@ -57,7 +59,7 @@ export async function startPostgresTarget(random: Random): Promise<ChaosTarget> 
     urls: [...processes.map(({ url }) => url), gateway.url],
     keys: await createAccounts(gateway.url, db),
     simulatorUrl: gateway.simulatorUrl,
-    faults: createFaults({ random, databaseUrl, proxy, processes, clock }),
+    faults: createFaults({ random, databaseUrl, postgres, proxy, processes, clock }),
     openStore: () => openPostgres(databaseUrl),
     stop: () => stopGateways(processes, gateway, { databaseUrl, timers }),
     end: () => {
@@ -78,9 +80,17 @@ function createFaults(parts: Parts): Readonly<Record<string, Fault>> {
   };
 }
 
-function processFaults({ random, databaseUrl, processes }: Parts): Readonly<Record<string, Fault>> {
+function processFaults({
+  random,
+  databaseUrl,
+  postgres,
+  processes,
+}: Parts): Readonly<Record<string, Fault>> {
   return {
     "kill a gateway": async () => {
+      await random.pickFrom(processes)?.killAndStart();
+    },
+    "restart a gateway": async () => {
       await random.pickFrom(processes)?.restart();
     },
     // PostgreSQL ends all sessions and recovers from its log when one of its processes is killed.
@@ -91,6 +101,7 @@ function processFaults({ random, databaseUrl, processes }: Parts): Readonly<Reco
       await admin.close({ timeout: 0 }).catch(() => {});
       await eventuallyPasses(() => runStatements(databaseUrl, ["select 1"]));
     },
+    "restart PostgreSQL": postgres.restart,
   };
 }
 
@@ -182,16 +193,31 @@ async function openConnections(databaseUrl: string): Promise<number> {
   return Number(found[0]?.count);
 }
 
+interface PostgresServer {
+  readonly url: string;
+  /** Ends all sessions and starts the server again on its port. */
+  readonly restart: () => Promise<void>;
+  readonly stop: () => void;
+}
+
 /** A server of its own, because it is killed. */
-function startPostgres(): Promise<{ readonly url: string; readonly stop: () => void }> {
+async function startPostgres(): Promise<PostgresServer> {
   const script = path.resolve(import.meta.dirname, "../support/stores/postgres-server.mjs");
   const server = spawn("node", [script, "log_min_messages=panic"], {
     stdio: ["pipe", "pipe", "ignore"],
   });
-  return new Promise((resolve, reject) => {
-    server.stdout.setEncoding("utf8").once("data", (line: string) => {
-      resolve({ url: line.trim(), stop: () => server.stdin.end() });
-    });
-    server.on("exit", (code) => reject(new Error(`PostgreSQL exited with ${code}`)));
-  });
+  const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
+  const readLine = async (): Promise<string> => {
+    const { value, done } = await lines.next();
+    if (done === true) throw new Error("PostgreSQL exited");
+    return value;
+  };
+  return {
+    url: await readLine(),
+    restart: async () => {
+      server.stdin.write("restart\n");
+      await readLine();
+    },
+    stop: () => server.stdin.end(),
+  };
 }

@@ -34,7 +34,8 @@ export async function startSqliteTarget(): Promise<ChaosTarget> {
     keys: await createAccounts(gateway.url, openStore()),
     simulatorUrl: simulator.url,
     faults: {
-      "kill the gateway": () => gateway.restart(),
+      "kill the gateway": () => gateway.killAndStart(),
+      "restart the gateway": () => gateway.restart(),
       "lock the file": async () => {
         const other = new Database(file);
         other.run("pragma busy_timeout = 30000");
@@ -45,9 +46,9 @@ export async function startSqliteTarget(): Promise<ChaosTarget> {
       },
       // The kernel refuses to write beyond this size, as on a full disk.
       "fill the disk": async () => {
-        await gateway.restart(() => ({ fileBytesMax: sizeWithoutLog(file) + SPARE_BYTES }));
+        await gateway.killAndStart(() => ({ fileBytesMax: sizeWithoutLog(file) + SPARE_BYTES }));
         await gateway.becomesUnready();
-        await gateway.restart();
+        await gateway.killAndStart();
       },
     },
     openStore,

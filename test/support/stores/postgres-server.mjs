@@ -17,17 +17,38 @@ const folder = createServerFolder();
 const data = path.join(folder, "db");
 initializeDatabase(folder, data);
 const port = await freePort();
-const server = startServer(data, port, [
+const settings = [
   `unix_socket_directories=${folder}`,
   ...POSTGRES_SETTINGS,
   ...process.argv.slice(2),
-]);
-server.on("exit", () => {
-  rmSync(folder, { recursive: true, force: true });
-  process.exit(0);
-});
-await waitUntilListening(port);
+];
+let isRestarting = false;
+let server = await start();
 console.log(`postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`);
-process.stdin.resume();
+process.stdin.on("data", (line) => {
+  if (line.toString().trim() === "restart") void restart();
+});
 for (const end of ["end", "close"]) process.stdin.on(end, () => server.kill("SIGQUIT"));
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => server.kill("SIGQUIT"));
+
+async function start() {
+  const started = startServer(data, port, settings);
+  started.on("exit", () => {
+    if (isRestarting) return;
+    rmSync(folder, { recursive: true, force: true });
+    process.exit(0);
+  });
+  await waitUntilListening(port);
+  return started;
+}
+
+/** Prints a line when the server listens again. SIGINT is PostgreSQL's fast shutdown. */
+async function restart() {
+  isRestarting = true;
+  const exited = new Promise((resolve) => server.once("exit", resolve));
+  server.kill("SIGINT");
+  await exited;
+  isRestarting = false;
+  server = await start();
+  console.log("restarted");
+}
