@@ -16,6 +16,8 @@ export interface LogOptions {
   readonly isPretty: boolean;
   readonly now: () => number;
   readonly write: (line: string) => void;
+  /** In every line. */
+  readonly fields?: LogFields;
 }
 
 const RAW_KEY = /-rt-\w{8,}/g;
@@ -26,7 +28,8 @@ export function createLog(options: LogOptions): Log {
   const minLevel = LEVELS.indexOf(options.level);
   const logAt = (level: LogLevel) => {
     if (LEVELS.indexOf(level) < minLevel) return () => {};
-    return (event: string, fields: LogFields = {}) => {
+    return (event: string, own: LogFields = {}) => {
+      const fields = options.fields === undefined ? own : { ...options.fields, ...own };
       const time = new Date(options.now()).toISOString();
       const line = options.isPretty
         ? prettyLine(time, level, event, fields)

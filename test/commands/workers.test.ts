@@ -40,6 +40,7 @@ describe("postern serve --workers", () => {
     process.kill(killed, "SIGKILL");
     await eventually(() => pidsOf(running).length === WORKERS + 1);
     expect(running.output()).toContain('"event":"worker died"');
+    await eventually(() => /"event":"listening","worker":2/.test(running.output()));
     await eventually(async () => (await requestsServed(1)) === 0);
     expect(await callModel(running.url, key)).toBe(200);
 
