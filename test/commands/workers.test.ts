@@ -1,6 +1,7 @@
 // `postern serve --workers`: several processes on one port and one PostgreSQL, and their supervisor.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { openRawConnection } from "../http/raw-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { runInProcess } from "../support/run-command.ts";
@@ -70,6 +71,19 @@ describe("postern serve --workers", () => {
     expect([...outcomes.keys()]).toEqual([200]);
     expect(pidsOf(running)).toHaveLength(WORKERS * 2);
     expect(first.some(isRunning)).toBe(false);
+    expect((await stopPostern(running)).code).toBe(0);
+  }, 120_000);
+
+  test("announces the end of a connection in a response before a replaced worker closes it", async () => {
+    const running = await startWorkers();
+    const load = { isDone: false };
+    const clients = Array.from({ length: CALLERS }, () => keepConnectionBusy(running.url, load));
+    running.process.kill("SIGHUP");
+    await eventually(() => running.output().includes('"event":"restarted the workers"'));
+    load.isDone = true;
+    const results = await Promise.all(clients);
+    expect(results.some(({ announced }) => announced > 0)).toBe(true);
+    expect(results.map(({ lost }) => lost)).toEqual(Array<number>(CALLERS).fill(0));
     expect((await stopPostern(running)).code).toBe(0);
   }, 120_000);
 
@@ -160,6 +174,35 @@ async function callModel(url: string, key: string, keepsAlive = false): Promise<
   });
   await response.text();
   return response.status;
+}
+
+/**
+ * Sends requests one after another on one connection, and opens another one where a response says `connection: close`.
+ * `lost` counts connections that were closed without that; one without a response may have been reset by the kernel.
+ */
+async function keepConnectionBusy(url: string, load: { readonly isDone: boolean }) {
+  const counts = { announced: 0, lost: 0 };
+  while (!load.isDone) {
+    const connection = await openRawConnection({ url }).catch(() => undefined);
+    for (let responses = 1; connection !== undefined && !load.isDone; responses++) {
+      await connection.write("GET /healthz HTTP/1.1\r\nHost: gateway.example\r\n\r\n");
+      const { text } = await connection.until(
+        (all) => all.split("HTTP/1.1 200").length > responses,
+      );
+      if (text.split("HTTP/1.1 200").length <= responses) {
+        if (responses > 1) counts.lost += 1;
+        break;
+      }
+      if (/^connection: close/im.test(text)) {
+        counts.announced += 1;
+        break;
+      }
+      // The connection is idle for a moment, as between the requests of a client.
+      await Bun.sleep(5);
+    }
+    connection?.socket.destroy();
+  }
+  return counts;
 }
 
 /** Model calls that a worker has served, by its own port. */
