@@ -159,6 +159,20 @@ test("restarts and a promotion of a synchronous standby lose no acknowledged cha
   await serves();
   await load.stop();
   await withDb(cluster.urlOf(STANDBY), (db) => expectExactLedger(db, load));
+  await withDb(cluster.url, async (db) => {
+    const { port } = new URL(cluster.urlOf(STANDBY));
+    const row = await db.get("select inet_server_port() as port");
+    expect(String(row?.["port"])).toBe(port);
+    // Without the new primary, the former one is still not used.
+    await cluster.run("kill", STANDBY);
+    const reason = await eventually(async () => {
+      const failure = await db.get("select 1 as one").catch(String);
+      return String(failure).includes("accepts writes") && String(failure);
+    });
+    expect(reason).toContain("a former primary");
+    await cluster.run("start", STANDBY);
+    await eventually(() => db.get("select 1 as one").catch(() => undefined));
+  });
 });
 
 test("a promoted asynchronous standby lacks the last charges, which are written again", async () => {
