@@ -123,6 +123,28 @@ describe("three gateways on one PostgreSQL", () => {
   }
 });
 
+for (const kind of STORE_KINDS)
+  test(`a call that ended with its process can be repeated with its key after a restart, on ${kind}`, async () => {
+    const gate = startGatedSimulator();
+    const location = await migratedStoreLocation(kind);
+    const settings = { ...settingsFor(location, gate.url), POSTERN_PROCESS_NAME: "killed" };
+    const port = await freePort();
+    const killed = await startGatewayProcess(port, settings);
+    const account = withHeaders(await registerAccount(killed), { "idempotency-key": "killed" });
+    const body = bodyOf("chat", "hello");
+    const lost = postCall(killed, account, "chat", body).catch(() => "lost");
+    // On SQLite, the hold of so young a call is in memory only.
+    await eventually(() => gate.waiting() === 1);
+    await killed.kill();
+    expect(await lost).toBe("lost");
+    gate.open();
+    const restarted = await startGatewayProcess(port, settings);
+    expect((await postCall(restarted, account, "chat", body)).status).toBe(200);
+    await restarted.stop();
+    await gate.stop();
+    if (location.kind === "sqlite") rmSync(location.address, { recursive: true, force: true });
+  }, 120_000);
+
 interface CompletedCall {
   readonly id: string;
   readonly costUsd: string;
