@@ -24,6 +24,13 @@ const SECRETS = {
   OPENAI_API_KEY: "no-page-may-show-this-provider-key-0003",
 };
 
+const LEDGER_JOBS = [
+  "heartbeat",
+  "sweep holds",
+  "reconcile holds",
+  "check the files of the store",
+] as const;
+
 describeEachStore((store) => {
   describe(`operator pages of the system on ${store}`, () => {
     let harness: OperatorHarness;
@@ -55,7 +62,10 @@ describeEachStore((store) => {
       await eventually(async () =>
         /roll up usage ok/.test(textOf(await visit("/operator/system"))),
       );
-      expect(textOf(await visit("/operator/system"))).toContain("Webhook deliveries to send 0");
+      const system = textOf(await visit("/operator/system"));
+      expect(system).toContain("Webhook deliveries to send 0");
+      // Without these jobs, a failure of a process or of its store would last.
+      for (const job of LEDGER_JOBS) expect(system).toContain(job);
       const text = textOf(await visit("/operator/providers"));
       expect(text).toMatch(/anthropic (up|degraded) \d+ \d+ [\d.]+% .* \$\d/);
       expect(text).toMatch(/sim no calls 0 0 – – – \$0\.00/);
