@@ -29,7 +29,7 @@ export function createLog(options: LogOptions): Log {
   const logAt = (level: LogLevel) => {
     if (LEVELS.indexOf(level) < minLevel) return () => {};
     return (event: string, own: LogFields = {}) => {
-      const fields = options.fields === undefined ? own : { ...options.fields, ...own };
+      const fields = { ...options.fields, ...own };
       const time = new Date(options.now()).toISOString();
       const line = options.isPretty
         ? prettyLine(time, level, event, fields)

@@ -59,13 +59,8 @@ async function serveWith(
   const isWorker = worker !== undefined;
   const isPretty = config.log.form === "text" || (config.log.form === "auto" && cli.isTerminal);
   const { now, version } = cli;
-  const log = createLog({
-    level: config.log.level,
-    isPretty,
-    now,
-    write: cli.print,
-    ...(isWorker ? { fields: { worker: Number(worker) } } : {}),
-  });
+  const fields = isWorker ? { worker: Number(worker) } : {};
+  const log = createLog({ level: config.log.level, isPretty, now, write: cli.print, fields });
   const exit = Promise.withResolvers<number>();
   // Loaded here, because no other command needs most of the program.
   const { createServer } = await import("../server/server.ts");

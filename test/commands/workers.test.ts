@@ -1,7 +1,7 @@
 // `postern serve --workers`: several processes on one port and one PostgreSQL, and their supervisor.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { openRawConnection } from "../http/raw-client.ts";
+import { openRawConnection, parseResponses, type RawConnection } from "../http/raw-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { runInProcess } from "../support/run-command.ts";
@@ -176,33 +176,47 @@ async function callModel(url: string, key: string, keepsAlive = false): Promise<
   return response.status;
 }
 
-/**
- * Sends requests one after another on one connection, and opens another one where a response says `connection: close`.
- * `lost` counts connections that were closed without that; one without a response may have been reset by the kernel.
- */
-async function keepConnectionBusy(url: string, load: { readonly isDone: boolean }) {
-  const counts = { announced: 0, lost: 0 };
+interface ClosedConnections {
+  /** After a response with `connection: close`. */
+  announced: number;
+  /** Without one, after a response; the kernel may reset a connection that is just opened. */
+  lost: number;
+}
+
+/** Sends requests one after another on one connection, and opens another one when it is closed. */
+async function keepConnectionBusy(
+  url: string,
+  load: { readonly isDone: boolean },
+): Promise<ClosedConnections> {
+  const closed = { announced: 0, lost: 0 };
   while (!load.isDone) {
     const connection = await openRawConnection({ url }).catch(() => undefined);
-    for (let responses = 1; connection !== undefined && !load.isDone; responses++) {
-      await connection.write("GET /healthz HTTP/1.1\r\nHost: gateway.example\r\n\r\n");
-      const { text } = await connection.until(
-        (all) => all.split("HTTP/1.1 200").length > responses,
-      );
-      if (text.split("HTTP/1.1 200").length <= responses) {
-        if (responses > 1) counts.lost += 1;
-        break;
-      }
-      if (/^connection: close/im.test(text)) {
-        counts.announced += 1;
-        break;
-      }
-      // The connection is idle for a moment, as between the requests of a client.
-      await Bun.sleep(5);
-    }
+    if (connection !== undefined) await sendUntilClosed(connection, load, closed);
     connection?.socket.destroy();
   }
-  return counts;
+  return closed;
+}
+
+async function sendUntilClosed(
+  { write, until }: RawConnection,
+  load: { readonly isDone: boolean },
+  closed: ClosedConnections,
+): Promise<void> {
+  for (let sent = 1; !load.isDone; sent++) {
+    await write("GET /healthz HTTP/1.1\r\nHost: gateway.example\r\n\r\n");
+    const { text } = await until((all) => parseResponses(all).length === sent);
+    const responses = parseResponses(text);
+    if (responses.length < sent) {
+      if (sent > 1) closed.lost += 1;
+      return;
+    }
+    if (/^connection: close$/im.test(responses.at(-1)?.head ?? "")) {
+      closed.announced += 1;
+      return;
+    }
+    // The connection is idle for a moment, as between the requests of a client.
+    await Bun.sleep(5);
+  }
 }
 
 /** Model calls that a worker has served, by its own port. */
