@@ -125,7 +125,8 @@ function baseUrlOf({ baseUrl }: Config, port: number): string {
 function warnOfResets(log: Log): void {
   try {
     if (readFileSync(MIGRATION_SETTING, "utf8").trim() === "1") return;
-    log.info("set net.ipv4.tcp_migrate_req=1, so that a restart resets no new connection", {
+    log.info("a worker that is replaced may reset connections that are just opened", {
+      hint: "sysctl -w net.ipv4.tcp_migrate_req=1",
       docs: "/docs/scale",
     });
   } catch {
