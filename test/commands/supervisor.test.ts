@@ -93,6 +93,17 @@ test("restarts after the start if it is told during the start", async () => {
   expect(events.filter((event) => event.startsWith("ready"))).toHaveLength(WORKERS * 2);
 }, 60_000);
 
+test("restarts once more if it is told during a restart", async () => {
+  const { supervisor, events } = startSupervisor(() => HEALTHY);
+  await supervisor.start();
+  events.length = 0;
+  const restarts = [supervisor.restart()];
+  await eventually(() => events.includes("ready 1"));
+  restarts.push(supervisor.restart(), supervisor.restart());
+  await Promise.all(restarts);
+  expect(events.filter((event) => event.startsWith("ready"))).toHaveLength(WORKERS * 2);
+}, 60_000);
+
 test("stops a restart at a worker that does not start, and keeps the others", async () => {
   const { supervisor, events } = startSupervisor((start) => (start <= WORKERS ? HEALTHY : FAILING));
   await supervisor.start();

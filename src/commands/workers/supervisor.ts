@@ -50,6 +50,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   let isStopping = false;
   let started: Promise<boolean> | undefined;
   let restarting: Promise<void> | undefined;
+  let isRestartDue = false;
   const launch = (slot: Slot): WorkerProcess => {
     const child = options.start(slot.worker);
     Object.assign(slot, { process: child, isStopping: false, startedAt: options.monotonicNow() });
@@ -71,7 +72,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   };
   const restartAll = async (): Promise<void> => {
     // A worker that starts does not handle signals yet.
-    if (!(await started)) return;
+    if (!(await started) || isStopping) return;
     log.info("restarting the workers", { workers: count });
     for (const slot of slots) {
       if (isStopping) return;
@@ -89,10 +90,18 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     }
     log.info("restarted the workers", { workers: count });
   };
+  const restartWhileDue = async (): Promise<void> => {
+    do {
+      isRestartDue = false;
+      await restartAll();
+    } while (isRestartDue);
+  };
   return {
     start: () => (started = startAll(slots, launch)),
     restart: async () => {
-      restarting ??= restartAll().finally(() => {
+      // Workers that were replaced already have read their files before this request.
+      isRestartDue = restarting !== undefined;
+      restarting ??= restartWhileDue().finally(() => {
         restarting = undefined;
       });
       await restarting;
