@@ -56,6 +56,7 @@ describe("parseWithSchema", () => {
     [[], undefined, "The request body must be an object."],
     [{}, "name", "`name` is required."],
     [{ name: 1 }, "name", "`name` must be a string."],
+    [{ nam: "ab" }, "nam", "Unknown field `nam`. Did you mean `name`?"],
     [{ name: "a" }, "name", "`name` must have at least 2 characters."],
     [{ name: "abcde" }, "name", "`name` must have at most 4 characters."],
     [{ name: "ab", count: 0 }, "count", "`count` must be more than 0."],

@@ -21,7 +21,9 @@ export function parseWithSchema<T>(
 ): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
+  const { issues } = parsed.error;
+  // A misspelled name is both an unknown and a missing field: the error names what was sent.
+  const issue = issues.find(({ code }) => code === "unrecognized_keys") ?? issues[0];
   if (issue === undefined) throw new Error("a failed validation without an issue");
   const path = issue.path.map(String).join(".");
   const unknownName = issue.code === "unrecognized_keys" ? issue.keys[0] : undefined;
