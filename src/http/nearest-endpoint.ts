@@ -1,6 +1,7 @@
 // The endpoint that a caller probably meant by a path that has no route: a wrong base URL, a slash too many, or a typo.
 
 import { Fault } from "../base/fault.ts";
+import { joinWithOr } from "../base/text/format.ts";
 import { closestName } from "../base/text/suggest.ts";
 import type { Route } from "./route.ts";
 import type { RouteMatch } from "./router.ts";
@@ -41,6 +42,18 @@ export function notFoundFault(method: string, path: string, endpoints: Endpoints
     similarPath(plain, repaired, routes) ??
     repaired.flatMap((candidate) => leadingParts(candidate)).find((part) => known(part));
   return nearest === undefined ? unknown : nearestFault(method, path, nearest, match);
+}
+
+/** The 405 of a path that only has other methods. */
+export function methodFault(method: string, path: string, allow: readonly string[]): Fault {
+  const headers = { allow: allow.join(", ") };
+  if (path.length > PATH_MAX_CHARACTERS)
+    return new Fault("method_not_allowed", "no such method here", { headers });
+  const methods = joinWithOr(allow.filter((one) => one !== "HEAD"));
+  return new Fault("method_not_allowed", "no such method here", {
+    message: `${path} does not support ${method}. Use ${methods}.`,
+    headers,
+  });
 }
 
 function nearestFault(method: string, path: string, nearest: string, match: MatchRoute): Fault {

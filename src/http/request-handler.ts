@@ -10,7 +10,7 @@ import { createFailureLog } from "./failure-log.ts";
 import { authenticateRequest } from "./guards/authenticate.ts";
 import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
 import { redirectToSignIn, requireSameOriginForm, sessionEnded } from "./guards/session-guard.ts";
-import { notFoundFault } from "./nearest-endpoint.ts";
+import { methodFault, notFoundFault } from "./nearest-endpoint.ts";
 import { sessionEndedPage } from "./pages/session-ended-page.tsx";
 import type { Peer, RequestContext, RequestHandlerDeps } from "./request-context.ts";
 import { decodeForm } from "./request/body-decoder.ts";
@@ -275,7 +275,7 @@ function requireRoute(
       message: `This endpoint does not accept WebSockets. Send ${allow} requests over HTTP.`,
       headers: { allow, upgrade: "HTTP/1.1" },
     });
-  throw new Fault("method_not_allowed", "no such method here", { headers: { allow } });
+  throw methodFault(request.method, path, found.allow);
 }
 
 function parseInput(

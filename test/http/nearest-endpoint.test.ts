@@ -47,6 +47,20 @@ const NEAREST: readonly (readonly [method: string, path: string, nearest: string
   ["POST", "/mcp/sse", "POST /mcp"],
 ];
 
+test("a path without the method names the methods that it has", async () => {
+  for (const [method, path, allowed] of [
+    ["GET", "/v1/chat/completions", "POST"],
+    ["PUT", "/v1/keys", "POST or GET"],
+    ["PUT", "/v1/keys/key_1", "GET, PATCH or DELETE"],
+  ] as const) {
+    const { status, body } = await send(method, path);
+    expect([status, body["error"]]).toEqual([
+      405,
+      expect.objectContaining({ message: `${path} does not support ${method}. Use ${allowed}.` }),
+    ]);
+  }
+});
+
 describe("a path without a route", () => {
   for (const [method, path, nearest] of NEAREST)
     test(`${method} ${path} names ${nearest}`, async () => {

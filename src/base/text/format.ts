@@ -124,6 +124,11 @@ export function pluralize(count: number, noun: string): string {
   return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** `a`, `a or b`, `a, b or c`. */
+export function joinWithOr(words: readonly string[]): string {
+  return [words.slice(0, -1).join(", "), ...words.slice(-1)].filter(Boolean).join(" or ");
+}
+
 export function capitalize(text: string): string {
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }

@@ -3,6 +3,7 @@
 
 import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault, invalid } from "../../base/fault.ts";
+import { joinWithOr } from "../../base/text/format.ts";
 import type { Caller } from "../../http/route.ts";
 import { nameInRegion } from "../../models/bedrock-profiles.ts";
 import { blankModel } from "../../models/blank-model.ts";
@@ -179,12 +180,12 @@ export function noProviderConfigured(
 }
 
 function providerNotConfigured(providers: readonly UnconfiguredProvider[]): Fault {
-  const names = joinWithOr(providers);
+  const names = joinWithOr(idsOf(providers));
   const keyProviders = providers.filter((provider) => provider.acceptsCallerKeys);
   const byokHint =
     keyProviders.length === 0
       ? ""
-      : `, or add your own key for ${joinWithOr(keyProviders)} with POST /v1/provider-keys`;
+      : `, or add your own key for ${joinWithOr(idsOf(keyProviders))} with POST /v1/provider-keys`;
   return new Fault("provider_not_configured", `no account at ${names}`, {
     message: `This gateway has no account at ${names}. Use another model${byokHint}.`,
     isCallerError: true,
@@ -199,9 +200,8 @@ function providerNotConfigured(providers: readonly UnconfiguredProvider[]): Faul
   });
 }
 
-function joinWithOr(providers: readonly UnconfiguredProvider[]): string {
-  const ids = providers.map(({ id }) => id);
-  return [ids.slice(0, -1).join(", "), ...ids.slice(-1)].filter((text) => text !== "").join(" or ");
+function idsOf(providers: readonly UnconfiguredProvider[]): readonly string[] {
+  return providers.map(({ id }) => id);
 }
 
 const TRANSLATION_PREFERENCE: readonly UpstreamWire[] = [
@@ -236,7 +236,7 @@ function wiresFor(
   const hint =
     endpoints.length === 0
       ? "This gateway cannot call it."
-      : `Use ${endpoints.join(" or ")} instead.`;
+      : `Use ${joinWithOr(endpoints)} instead.`;
   throw invalid("model", `${model.id} does not support this API. ${hint}`);
 }
 
