@@ -27,6 +27,8 @@ export interface RequestHandlerDeps {
     now: number,
     cached: boolean,
   ) => AuthenticatedKey | undefined | Promise<AuthenticatedKey | undefined>;
+  /** Why a key that was not found is rejected, as a sentence; undefined if it is live. */
+  readonly explainRejectedKey?: (rawKey: string, now: number) => Promise<string | undefined>;
   /** Rechecks, inside the transaction of a write, a key that was authenticated when the request arrived. */
   readonly findLiveKey?: (
     reader: Reader,

@@ -2,6 +2,7 @@
 // known by the previous secret moves to the current one when it is used.
 
 import {
+  type DerivedKey,
   deriveKey,
   fingerprint,
   fingerprints,
@@ -23,8 +24,12 @@ export interface KeyHashes {
   readonly findLiveKey: (db: Db, raw: string, now: number) => Promise<LiveKey | undefined>;
 }
 
+export function keyPepper(master: MasterSecret): DerivedKey {
+  return deriveKey(master, "api-key/v1");
+}
+
 export function createKeyHashes(master: MasterSecret): KeyHashes {
-  const pepper = deriveKey(master, "api-key/v1");
+  const pepper = keyPepper(master);
   const secretId = secretIdOf(master);
   return {
     of: (raw) => ({ hash: fingerprint(pepper, raw), secretId }),

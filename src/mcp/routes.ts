@@ -5,6 +5,7 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { lazy } from "../base/lazy.ts";
 import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
+import { rejectedKeyFault } from "../http/guards/authenticate.ts";
 import type { Peer } from "../http/request-context.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import { publicRoute, type Route } from "../http/route.ts";
@@ -15,6 +16,8 @@ export interface McpRouteDeps {
   /** The gateway's request handler. */
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
   readonly isKeyLive: (rawKey: string, now: number) => Promise<boolean>;
+  /** Why a key that is not live is rejected. */
+  readonly explainRejectedKey: (rawKey: string, now: number) => Promise<string | undefined>;
   readonly baseUrl: string;
   readonly version: string;
   /** The payment methods of a 402. */
@@ -81,7 +84,8 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
       run: async ({ request, headers, body, bodyText, clientIp, now, requestId }) => {
         requireOwnOrigin(headers, baseUrl);
         const apiKey = readApiKey(headers, "openai");
-        if (apiKey !== undefined && !(await deps.isKeyLive(apiKey, now))) throw keyFault(baseUrl);
+        if (apiKey !== undefined && !(await deps.isKeyLive(apiKey, now)))
+          throw await rejectedKeyFault(deps.explainRejectedKey, apiKey, now, challenge(baseUrl));
         const peer: Peer = { address: () => clientIp, disableIdleTimeout: () => {} };
         const nested = withNestedMeta(body);
         const message = new Request(`${baseUrl}${MCP_PATH}`, {
@@ -112,10 +116,8 @@ function requireOwnOrigin(headers: Headers, baseUrl: string): void {
   });
 }
 
-function keyFault(baseUrl: string): Fault {
-  return new Fault("invalid_api_key", "unknown, expired or revoked key", {
-    headers: {
-      "www-authenticate": `Bearer error="invalid_token", resource_metadata="${baseUrl}${MCP_RESOURCE_METADATA_PATH}"`,
-    },
-  });
+function challenge(baseUrl: string): Readonly<Record<string, string>> {
+  return {
+    "www-authenticate": `Bearer error="invalid_token", resource_metadata="${baseUrl}${MCP_RESOURCE_METADATA_PATH}"`,
+  };
 }

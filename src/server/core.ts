@@ -13,6 +13,7 @@ import {
 } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { createKeys, type Keys } from "../keys/keys.ts";
+import { explainRejectedKey } from "../keys/rejected-key.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
 import { createLease, type Lease } from "../ledger/lease.ts";
 import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
@@ -43,6 +44,8 @@ export interface Core {
   readonly lease: Lease;
   readonly reconcileHolds: () => Promise<HoldReconciliation>;
   readonly keys: Keys;
+  /** Why a raw key is rejected; undefined if it is live. */
+  readonly explainRejectedKey: (raw: string, now: number) => Promise<string | undefined>;
   readonly catalog: LiveCatalog;
   readonly bodyQuota: BodyQuota;
   /** Undefined where connections are not limited. */
@@ -83,7 +86,8 @@ export async function openCore(
     onBudgetThresholds: emitBudgetEvents,
     onKeyAlerts: emitKeyAlerts,
   });
-  const keys = createKeys({ db, master, prefix: config.keyPrefix, createKeySpend: insertKeySpend });
+  const prefix = config.keyPrefix;
+  const keys = createKeys({ db, master, prefix, createKeySpend: insertKeySpend });
   const file = config.modelsFile === undefined ? undefined : modelsFileAt(config.modelsFile);
   const prices = readPriceTable(config.pricesFile);
   const catalog = createLiveCatalog({ now: now(), prices, file });
@@ -98,6 +102,7 @@ export async function openCore(
     lease,
     reconcileHolds,
     keys,
+    explainRejectedKey: (raw, at) => explainRejectedKey({ db, master, prefix }, raw, at),
     catalog,
     bodyQuota: createBodyQuota(),
     connectionGuard: createConnectionGuard(config, log),

@@ -51,7 +51,7 @@ export function createRouteDeps(
   const { log, now, version } = options;
   const { webhooks, claims, sessions, keptForms, signIn, isSignInDisabled, operatorContext } =
     services;
-  const { db, master, idempotency, keys } = services.core;
+  const { db, master, idempotency, keys, explainRejectedKey } = services.core;
   const { providerKeys, responses } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
@@ -101,6 +101,7 @@ export function createRouteDeps(
       baseUrl,
       paymentMethods: paymentMethods(config).map(({ method }) => method),
       isKeyLive: async (raw, at) => (await keys.find(raw, at, true)) !== undefined,
+      explainRejectedKey,
       handle,
       version,
     },

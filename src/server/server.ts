@@ -105,7 +105,7 @@ function createHandler(
     isDraining,
   }: Pick<RequestHandlerDeps, "routes" | "isLeaving" | "isDraining">,
 ): Server["handle"] {
-  const { db, keys, idempotency, bodyQuota } = core;
+  const { db, keys, explainRejectedKey, idempotency, bodyQuota } = core;
   const { metrics } = modelCalls;
   const openFiles = findOpenFiles();
   return createRequestHandler({
@@ -115,6 +115,7 @@ function createHandler(
     log,
     now,
     authenticate: keys.find,
+    explainRejectedKey,
     findLiveKey,
     findSessionUser: sessions.find,
     keepForm: keptForms.keep,

@@ -17,34 +17,53 @@ export function authenticateRequest(
   if (route.auth === "none") return undefined;
   if (route.auth !== "key")
     return deps.findSessionUser?.(context.request.headers.get("cookie"), context.now);
-  const key = authenticateKey(deps, context, route);
-  // Most keys are cached, and a promise costs CPU.
-  return key instanceof Promise
-    ? key.then((found) => enforceRateLimit(deps, context, route, found))
-    : enforceRateLimit(deps, context, route, key);
+  const raw = readSentKey(context, route);
+  const key = deps.authenticate(raw, context.now, route.recheckedByHold === true);
+  // The keys of most calls are cached, and need no promise.
+  if (key !== undefined && !(key instanceof Promise))
+    return enforceRateLimit(deps, context, route, key);
+  return Promise.resolve(key).then((found) =>
+    found === undefined
+      ? rejectKey(deps, raw, context.now)
+      : enforceRateLimit(deps, context, route, found),
+  );
 }
 
-function authenticateKey(
-  deps: RequestHandlerDeps,
-  context: RequestContext,
-  route: Route,
-): ReturnType<RequestHandlerDeps["authenticate"]> {
+function readSentKey(context: RequestContext, route: Route): string {
   const raw = readApiKey(context.request.headers, route.dialect);
   context.isKeySent = raw !== undefined;
-  if (raw === undefined)
-    throw new Fault("invalid_api_key", "no key", {
-      message: "The API key is missing. Send it as `authorization: Bearer <API_KEY>`.",
-    });
-  return deps.authenticate(raw, context.now, route.recheckedByHold === true);
+  if (raw !== undefined) return raw;
+  throw new Fault("invalid_api_key", "no key", {
+    message: "The API key is missing. Send it as `authorization: Bearer <API_KEY>`.",
+  });
+}
+
+async function rejectKey(deps: RequestHandlerDeps, raw: string, now: number): Promise<never> {
+  throw await rejectedKeyFault(deps.explainRejectedKey, raw, now);
+}
+
+/** The 401 of a key that does not work, which names the reason if it is known. */
+export async function rejectedKeyFault(
+  explain: RequestHandlerDeps["explainRejectedKey"],
+  raw: string,
+  now: number,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Fault> {
+  const reason = await explain?.(raw, now);
+  return new Fault("invalid_api_key", "unknown, expired or revoked key", {
+    headers,
+    ...(reason === undefined
+      ? {}
+      : { message: `${reason} Use another key, or create an account with POST /v1/accounts.` }),
+  });
 }
 
 function enforceRateLimit(
   deps: RequestHandlerDeps,
   context: RequestContext,
   route: Route,
-  caller: AuthenticatedKey | undefined,
+  caller: AuthenticatedKey,
 ): Caller {
-  if (caller === undefined) throw new Fault("invalid_api_key", "unknown, expired or revoked key");
   const waitMs = rateLimitWaitMs(deps, context, route, caller.keyId);
   if (waitMs > 0)
     throw new Fault("rate_limited", "key above its request rate", {

@@ -36,7 +36,9 @@ export function holdFault(
 ): Fault {
   switch (outcome.status) {
     case "key_rejected":
-      return new Fault("invalid_api_key", `key is ${outcome.reason}`);
+      return new Fault("invalid_api_key", `key is ${outcome.reason}`, {
+        message: `The API key is ${outcome.reason}. Use another key, or create an account with POST /v1/accounts.`,
+      });
     case "rate_limited":
       return new Fault("rate_limited", "key exceeded its rate limit", {
         retryAfterSeconds: outcome.retryAfterMs / 1_000,
