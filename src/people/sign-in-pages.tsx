@@ -123,6 +123,11 @@ export function sessionsPage(user: SessionUser, sessions: readonly SessionRecord
         )}
       </>
     ),
+    footer: (
+      <p>
+        <a href="/console">Console</a> · <a href="/emails">Your emails</a>
+      </p>
+    ),
   };
 }
 

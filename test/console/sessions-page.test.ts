@@ -10,6 +10,7 @@ test("ending a session twice writes one audit entry", async () => {
     return (await gateway.server.db.all(sql, [current.personId])).length;
   };
   const { text } = await visitPage(gateway, "/sessions", current);
+  expect(text).toContain('<a href="/console">Console</a>');
   const card =
     text
       .split("<section")
