@@ -2,9 +2,24 @@
 
 import { DAY_MS } from "../base/time.ts";
 import { integer, text, textOrNull, type Tx } from "../store/db.ts";
+import type { Key } from "./keys.ts";
 
 /** A key that was created for a shorter time is not reported. */
 const NOTICE_MS = 7 * DAY_MS;
+
+/** Whether people should be told that the key expires. */
+export function isExpiringSoon(
+  { createdAt, expiresAt }: Pick<Key, "createdAt" | "expiresAt">,
+  now: number,
+): boolean {
+  return (
+    expiresAt !== null &&
+    expiresAt > now &&
+    expiresAt <= now + NOTICE_MS &&
+    expiresAt - createdAt > NOTICE_MS
+  );
+}
+
 const BATCH_MAX = 100;
 
 export interface ExpiringKey {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/base/time.ts";
 import { createUser, textOf, visitPage } from "../billing/console-user.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
@@ -48,6 +49,29 @@ describeEachStore((store) => {
       const sentence = "An agent of this workspace invited colleague@example.com";
       expect(textOf(await visitPage(gateway, path, owner))).toContain(sentence);
       expect(textOf(await visitPage(gateway, path, developer))).not.toContain(sentence);
+    });
+
+    test("warns of a key that expires soon, but not of one created for a short time", async () => {
+      const { gateway, account, owner } = fixture;
+      const inDays = (days: number): string => new Date(Date.now() + days * DAY_MS).toISOString();
+      for (const [name, days] of [
+        ["for-an-hour", 1 / 24],
+        ["for-eight-days", 8],
+      ] as const)
+        await fetch(`${gateway.url}/v1/keys`, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify({ name, expires_at: inDays(days) }),
+        });
+      await gateway.server.db.write((tx) =>
+        tx.run(
+          "update api_key set created_at = created_at - ?, expires_at = expires_at - ? where name = ?",
+          [2 * DAY_MS, 2 * DAY_MS, "for-eight-days"],
+        ),
+      );
+      const text = textOf(await visitPage(gateway, `/console/${account.id}`, owner));
+      expect(text).toContain("for-eight-days expires on");
+      expect(text).not.toContain("for-an-hour expires on");
     });
 
     test("makes wide tables scrollable by keyboard, with a label", async () => {

@@ -4,9 +4,10 @@
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatDateTime, formatPercent, formatUsd } from "../../base/text/format.ts";
-import { DAY_MS, utcDay } from "../../base/time.ts";
+import { utcDay } from "../../base/time.ts";
 import { Notice } from "../../http/pages/components/content.tsx";
 import { DateTime } from "../../http/pages/components/time.tsx";
+import { isExpiringSoon } from "../../keys/expiring-keys.ts";
 import type { Key } from "../../keys/keys.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
 import type { WorkspaceContext } from "../authorize.ts";
@@ -15,7 +16,6 @@ import { workspacePath } from "../console-layout.tsx";
 import { keyName } from "../usage/read-usage.ts";
 import type { Overview } from "./read-overview.ts";
 
-const EXPIRY_NOTICE_MS = 7 * DAY_MS;
 const LIMIT_NOTICE_PERCENT = 80n;
 /** More keys than this are counted in one notice. */
 const KEY_NOTICES_MAX = 3;
@@ -118,9 +118,7 @@ function KeyNotices({ workspace, overview: { keys }, now }: AttentionProps): Chi
   const atLimit = keys.filter(
     ({ limit, spent }) => limit !== null && spent * 100n >= limit * LIMIT_NOTICE_PERCENT,
   );
-  const expiring = keys.filter(
-    ({ expiresAt }) => expiresAt !== null && expiresAt > now && expiresAt - now < EXPIRY_NOTICE_MS,
-  );
+  const expiring = keys.filter((key) => isExpiringSoon(key, now));
   return (
     <>
       {atLimit.slice(0, KEY_NOTICES_MAX).map((key) => (
