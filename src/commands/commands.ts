@@ -21,7 +21,7 @@ import {
 } from "./command.ts";
 import { doctor } from "./doctor/doctor.ts";
 import { healthcheck } from "./healthcheck.ts";
-import { commandHelp, helpIndex } from "./help.ts";
+import { commandHelp, familyHelp, helpIndex } from "./help.ts";
 import { licenses } from "./licenses.ts";
 import { migrateStore } from "./migrate.ts";
 import { moveCommand } from "./move.ts";
@@ -60,10 +60,7 @@ export async function runCommandLine(args: readonly string[], cli: CliEnv): Prom
     return 0;
   }
   const found = findCommand(args);
-  if (found === undefined) {
-    cli.printError(unknownCommandMessage(args));
-    return EXIT_USAGE;
-  }
+  if (found === undefined) return explainUnknownCommand(args, cli);
   const { name, command, rest } = found;
   const parsed = parseCommandArgs(command, rest);
   if (parsed.kind === "help") {
@@ -106,15 +103,26 @@ function findCommand(args: readonly string[]): CommandMatch | undefined {
   return undefined;
 }
 
-function unknownCommandMessage([first = "", second = ""]: readonly string[]): string {
-  const family = Object.keys(COMMANDS).filter((name) => name.startsWith(`${first} `));
-  if (family.length === 0) {
-    const meant =
-      closestName(`${first} ${second}`, Object.keys(COMMANDS)) ??
-      closestName(first, Object.keys(COMMANDS));
-    const hint = meant === undefined ? "" : ` Did you mean ${meant}?`;
-    return `Unknown command "${first}".${hint} postern --help lists the commands.`;
+/** `admin` alone and `admin --help` list the commands of the family. Resolves with the exit code. */
+function explainUnknownCommand(args: readonly string[], cli: CliEnv): number {
+  const [first = "", second = ""] = args;
+  const names = Object.keys(COMMANDS);
+  const family = names.filter((name) => name.startsWith(`${first} `));
+  if (family.length > 0 && (second === "" || second.startsWith("-"))) {
+    const isHelp = args.includes("--help") || args.includes("-h");
+    const print = isHelp ? cli.print : cli.printError;
+    const commands = Object.entries(COMMANDS).filter(([name]) => family.includes(name));
+    print(familyHelp(first, Object.fromEntries(commands)));
+    return isHelp ? 0 : EXIT_USAGE;
   }
-  const named = second === "" || second.startsWith("-") ? first : `${first} ${second}`;
-  return `Unknown command "${named}". Did you mean one of ${family.join(", ")}?`;
+  const start = family.length > 0 ? `${first} ` : "";
+  const named = start === "" ? first : `${first} ${second}`;
+  const rests = family.map((name) => name.slice(start.length));
+  const meant =
+    start === ""
+      ? (closestName(`${first} ${second}`, names) ?? closestName(first, names))
+      : closestName(second, rests);
+  const hint = meant === undefined ? "" : ` Did you mean ${start}${meant}?`;
+  cli.printError(`Unknown command "${named}".${hint} postern ${start}--help lists the commands.`);
+  return EXIT_USAGE;
 }

@@ -2,24 +2,40 @@
 
 import type { Command } from "./command.ts";
 
-export function helpIndex(commands: Readonly<Record<string, Command>>): string {
-  const names = Object.keys(commands);
-  const width = Math.max(...names.map((name) => usageLine(name, commands[name]).length));
-  const lines = Object.entries(commands).map(
-    ([name, command]) => `  ${usageLine(name, command).padEnd(width)}   ${command.summary}`,
-  );
+type Commands = Readonly<Record<string, Command>>;
+
+export function helpIndex(commands: Commands): string {
   return [
     "Postern, an AI gateway that AI agents can sign up for on their own.",
     "",
     "Usage: postern [command]",
     "",
-    ...lines,
+    ...commandLines(commands),
     "",
     "  postern <command> --help shows the options of a command; postern --version prints the version.",
     "",
     "Settings are environment variables, also read from a .env file; see docs/site/settings.md.",
     "`postern doctor` checks them.",
   ].join("\n");
+}
+
+/** The commands that share a first word, such as `admin`. */
+export function familyHelp(family: string, commands: Commands): string {
+  return [
+    `Usage: postern ${family} <command>`,
+    "",
+    ...commandLines(commands),
+    "",
+    `postern ${family} <command> --help shows the options of a command.`,
+  ].join("\n");
+}
+
+function commandLines(commands: Commands): readonly string[] {
+  const names = Object.keys(commands);
+  const width = Math.max(...names.map((name) => usageLine(name, commands[name]).length));
+  return Object.entries(commands).map(
+    ([name, command]) => `  ${usageLine(name, command).padEnd(width)}   ${command.summary}`,
+  );
 }
 
 export function commandHelp(name: string, command: Command): string {

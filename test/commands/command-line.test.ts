@@ -35,6 +35,13 @@ describe("postern", () => {
       expect(stdout).toContain(`  ${command} `);
   });
 
+  test("admin --help lists only the admin commands", async () => {
+    const { code, stdout } = await runInProcess(["admin", "--help"], {});
+    expect(code).toBe(0);
+    expect(stdout).toContain("  admin show <account> ");
+    expect(stdout).not.toContain("  serve ");
+  });
+
   test("<command> --help shows the usage and does not run the command", async () => {
     for (const command of [
       "serve",
@@ -57,8 +64,9 @@ describe("postern", () => {
     const cases: readonly (readonly [string, string])[] = [
       ["frob", 'Unknown command "frob"'],
       ["constructor", 'Unknown command "constructor"'],
-      ["admin", "Did you mean one of admin grant"],
-      ["admin frob", 'Unknown command "admin frob"'],
+      ["admin", "Usage: postern admin <command>"],
+      ["admin frob", 'Unknown command "admin frob". postern admin --help lists the commands.'],
+      ["admin grants", 'Unknown command "admin grants". Did you mean admin grant?'],
       ["--frob", "Unknown option '--frob'"],
       ["serve --frob", "Unknown option '--frob'"],
       ["serve now", 'Unexpected argument "now"'],
