@@ -42,6 +42,7 @@ const cli: CliEnv = {
     homeFolder: homedir(),
     apiKey: env["POSTERN_API_KEY"],
     baseUrl: env["POSTERN_BASE_URL"],
+    port: env["POSTERN_PORT"],
     input: () => process.stdin,
   },
   workers: {

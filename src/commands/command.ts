@@ -17,6 +17,7 @@ interface ClientEnv {
   readonly homeFolder: string;
   readonly apiKey: string | undefined;
   readonly baseUrl: string | undefined;
+  readonly port: string | undefined;
   /** Standard input. */
   readonly input: () => AsyncIterable<Uint8Array>;
 }

@@ -198,7 +198,11 @@ describe("arguments", () => {
     const away = await runInProcess(["connect", "pi", "--url", "http://127.0.0.1:1"], {
       HOME: home,
     });
-    expect(away.stderr).toContain("cannot be reached");
+    expect(away.stderr).toContain(
+      "http://127.0.0.1:1 cannot be reached: the connection was refused. Start it, or set --url",
+    );
+    const onPort = await runInProcess(["connect", "pi"], { HOME: home, POSTERN_PORT: "1" });
+    expect(onPort.stderr).toContain("http://127.0.0.1:1 cannot be reached");
   });
 
   test("env prints the variables, and --claim starts a claim", async () => {

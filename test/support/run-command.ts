@@ -25,6 +25,7 @@ export async function runInProcess(
       homeFolder: settings["HOME"] ?? "",
       apiKey: settings["POSTERN_API_KEY"],
       baseUrl: settings["POSTERN_BASE_URL"],
+      port: settings["POSTERN_PORT"],
       input: async function* () {},
     },
     workers: {

@@ -25,7 +25,7 @@ const MASK = "••••";
 
 export const connect: Command = {
   summary: "Configure a coding agent to use a gateway",
-  details: `Clients: ${CLIENT_NAMES.join(", ")}. Creates an account if there is no key in ~/.postern. Without --yes, nothing is\ncreated or written: the changes are only shown.`,
+  details: `Clients: ${CLIENT_NAMES.join(", ")}.\nCreates an account if there is no key in ~/.postern. Without --yes, nothing is created or written: the changes are\nonly shown.`,
   positionals: ["client"],
   flags: {
     url: URL_FLAG,

@@ -3,17 +3,19 @@
 import { invalid } from "../../base/fault.ts";
 import type { CliEnv, Flag, ParsedArgs } from "../command.ts";
 
-const LOCAL_GATEWAY = "http://127.0.0.1:8787";
+const LOCAL_GATEWAY = "http://127.0.0.1";
+const DEFAULT_PORT = "8787";
 
 export const URL_FLAG: Flag = {
   type: "string",
   placeholder: "<url>",
-  description: `The gateway. Default: POSTERN_BASE_URL, or ${LOCAL_GATEWAY}.`,
+  description: `The gateway. Default: POSTERN_BASE_URL, or ${LOCAL_GATEWAY} with POSTERN_PORT (${DEFAULT_PORT}).`,
 };
 
 /** Without a trailing slash. */
 export function gatewayUrl(args: ParsedArgs, { client }: CliEnv): string {
-  const text = args.value("url") ?? client.baseUrl ?? LOCAL_GATEWAY;
+  const local = `${LOCAL_GATEWAY}:${client.port ?? DEFAULT_PORT}`;
+  const text = args.value("url") ?? client.baseUrl ?? local;
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
     throw invalid("--url", `"${text}" is not an http or https URL.`);
   const { origin, pathname } = new URL(text);
@@ -21,6 +23,12 @@ export function gatewayUrl(args: ParsedArgs, { client }: CliEnv): string {
 }
 
 export function unreachable(url: string, cause: unknown): Error {
-  const reason = (cause instanceof Error ? cause.message : String(cause)).replace(/[.?!\s]+$/, "");
-  return new Error(`The gateway at ${url} cannot be reached: ${reason}. Check --url.`, { cause });
+  const message = cause instanceof Error ? cause.message : String(cause);
+  const reason = message.includes("ECONNREFUSED")
+    ? "the connection was refused"
+    : message.replace(/[.?!\s]+$/, "");
+  return new Error(
+    `The gateway at ${url} cannot be reached: ${reason}. Start it, or set --url to its address.`,
+    { cause },
+  );
 }

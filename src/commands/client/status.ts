@@ -18,7 +18,7 @@ export const status: Command = {
     const key = readKey(homeFolder, url) ?? apiKey;
     if (key === undefined)
       throw new Error(
-        `There is no key in ${keyFilePath(homeFolder, url)} or POSTERN_API_KEY. Run postern connect.`,
+        `There is no key in ${keyFilePath(homeFolder, url)} or POSTERN_API_KEY. Run postern connect <client>, or set --url.`,
       );
     const { account, balance } = await request(url, "GET /v1/account", { key });
     const { data } = await request(url, `GET /v1/usage?limit=${CALLS_SHOWN}`, { key });
