@@ -74,7 +74,7 @@ export async function runCommandLine(args: readonly string[], cli: CliEnv): Prom
   try {
     return await command.run(parsed.args, cli);
   } catch (error) {
-    const message = errorMessage(error);
+    const message = `${errorMessage(error)}${missingAccountHint(error, command)}`;
     cli.printError(
       isUnavailable(error)
         ? `postern ${name}: the store is not available: ${message}. Run postern doctor for details.`
@@ -83,6 +83,11 @@ export async function runCommandLine(args: readonly string[], cli: CliEnv): Prom
     const isUsageError = error instanceof Fault && error.code === "invalid_request";
     return isUsageError ? EXIT_USAGE : EXIT_FAILURE;
   }
+}
+
+function missingAccountHint(error: unknown, { positionals }: Command): string {
+  const isMissing = error instanceof Fault && error.code === "not_found";
+  return isMissing && positionals[0] === "account" ? " postern admin list lists the accounts." : "";
 }
 
 interface CommandMatch {

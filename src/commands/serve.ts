@@ -28,12 +28,12 @@ export const serve: Command = {
     workers: {
       type: "string",
       placeholder: "<n|auto>",
-      description: "Run n processes on the port, or one per core; needs PostgreSQL",
+      description: "Run n processes on the port, or one per core; needs PostgreSQL.",
     },
     worker: {
       type: "string",
       placeholder: "<n>",
-      description: "Run as this worker; --workers sets it",
+      description: "Run as this worker; --workers sets it.",
     },
   },
   run: (args, cli) => withConfig(cli, (config) => serveUntilStopped(config, cli, args)),

@@ -82,7 +82,8 @@ describe("postern admin grant", () => {
   test("rejects unknown accounts and invalid amounts", async () => {
     expect(await runAdmin("grant", "acct_none", "5", "--reason", "x")).toMatchObject({
       code: 1,
-      stderr: "postern admin grant: The account does not exist.\n",
+      stderr:
+        "postern admin grant: The account does not exist. postern admin list lists the accounts.\n",
     });
     for (const amount of ["0", "five", "1e3", "0.0000000001"])
       expect((await runAdmin("grant", account.id, amount, "--reason", "x")).code).toBe(2);

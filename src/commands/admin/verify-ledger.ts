@@ -13,7 +13,7 @@ import { JSON_FLAG } from "./admin-flags.ts";
 export const verifyLedgerCommand: Command = {
   summary: "Recompute every balance from the transfers and print differences",
   details:
-    "Reads a consistent snapshot while the gateway runs. Calls that an earlier run has verified are checked by their sums; --full reads every call. Exit code 1 if there is a difference.",
+    "Reads a consistent snapshot while the gateway runs. Calls that an earlier run has verified are checked by their sums;\n--full reads every call. Exit code 1 if there is a difference.",
   positionals: [],
   flags: {
     full: {
