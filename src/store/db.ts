@@ -17,21 +17,33 @@ export interface Tx extends Reader {
   /** Returns the number of rows written. */
   run(sql: string, params?: readonly Value[]): Promise<number>;
   insertMany(table: string, columns: readonly Column[], rows: readonly Values[]): Promise<void>;
-  /** The first column is the key; sets the other columns of each row. */
-  updateMany(table: string, columns: readonly Column[], rows: readonly Values[]): Promise<void>;
+  /** The first column, or the first two, are the key; sets the other columns of each row. */
+  updateMany(
+    table: string,
+    columns: readonly Column[],
+    rows: readonly Values[],
+    keyColumns?: 1 | 2,
+  ): Promise<void>;
   /** Returns `columns` of the deleted rows, in any order; nothing without `columns`. */
   deleteMany: ReadRows;
-  /** Reads and locks the rows with these keys, in key order, until the transaction ends. */
+  /** Reads and locks the rows with these keys, in the order of their last key column, until the transaction ends. */
   lockMany: ReadRows;
   /** Reads the rows with these keys without locking them. */
   readMany: ReadRows;
 }
 
-/** Reads all columns, or only `columns`, separated by commas. */
-export type ReadRows = (
+export type AccountKey = readonly [accountId: string, id: string];
+export type Key = string | AccountKey;
+
+/**
+ * `key` is one column, or the account and a column that is unique over all accounts: `account_id, id`. With the account,
+ * rows are in any order, and a row may match the account of another key. Reads all columns, or only `columns`, separated
+ * by commas.
+ */
+export type ReadRows = <KeyColumns extends string>(
   table: string,
-  key: string,
-  keys: readonly string[],
+  key: KeyColumns,
+  keys: readonly (KeyColumns extends `${string}, ${string}` ? AccountKey : string)[],
   columns?: string,
 ) => Promise<readonly Row[]>;
 

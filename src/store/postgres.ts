@@ -4,7 +4,6 @@
 import {
   assertExactValues,
   type Column,
-  columnName,
   type Db,
   DUPLICATE,
   LOCKED,
@@ -15,7 +14,15 @@ import {
   UNAVAILABLE,
   type Values,
 } from "./db.ts";
-import { arrayText, columnText } from "./postgres-arrays.ts";
+import {
+  columnParameters,
+  deleteStatement,
+  insertStatement,
+  keyParameters,
+  lockStatement,
+  readStatement,
+  updateStatement,
+} from "./postgres-bulk.ts";
 import {
   createPoolSource,
   DEFAULT_POOL_SIZE,
@@ -25,7 +32,6 @@ import {
   withoutStallCheck,
 } from "./postgres-pool.ts";
 import { parsePostgresUrl } from "./postgres-url.ts";
-import { cachePerColumns } from "./statements.ts";
 
 const STALL_CHECK_MS = 5_000;
 /** Statements of migrations have no time limit: changes of the schema, and inserts of rows that other tables have. */
@@ -265,51 +271,23 @@ function transactionOn(runner: Runner): Tx {
     rows: readonly Values[],
   ): Promise<void> => {
     if (rows.length === 0) return;
-    await runner.unsafe(
-      sql,
-      columns.map((_, index) => columnText(rows, index)),
-    );
+    await runner.unsafe(sql, columnParameters(columns, rows));
   };
   const byKeys =
-    (statement: (table: string, key: string, columns: string) => string, all = "*"): ReadRows =>
+    (statement: typeof lockStatement, all = "*"): ReadRows =>
     async (table, key, keys, columns = all) =>
-      keys.length === 0 ? [] : runner.unsafe(statement(table, key, columns), [arrayText(keys)]);
+      keys.length === 0 ? [] : runner.unsafe(statement(table, key, columns), keyParameters(keys));
   return {
     ...readerOn(runner),
     run: async (sql, params = []) =>
       Number((await runner.unsafe(numberParameters(sql), params)).count ?? 0),
     insertMany: (table, columns, rows) => runMany(insertStatement(table, columns), columns, rows),
-    updateMany: (table, columns, rows) => runMany(updateStatement(table, columns), columns, rows),
-    deleteMany: byKeys(
-      (table, key, columns) =>
-        `delete from ${table} where ${key} = any($1::text[])${columns && ` returning ${columns}`}`,
-      "",
-    ),
-    lockMany: byKeys(
-      (table, key, columns) =>
-        `select ${columns} from ${table} where ${key} = any($1::text[]) order by ${key} for update`,
-    ),
-    // PostgreSQL may plan `= any` without the keys: on a small table, that compares each row with each key.
-    readMany: byKeys(
-      (table, key, columns) =>
-        `select ${columns} from ${table} where ${key} in (select unnest($1::text[]))`,
-    ),
+    updateMany: (table, columns, rows, keyColumns) =>
+      runMany(updateStatement(table, columns, keyColumns), columns, rows),
+    deleteMany: byKeys(deleteStatement, ""),
+    lockMany: byKeys(lockStatement),
+    readMany: byKeys(readStatement),
   };
-}
-
-const insertStatement = cachePerColumns(
-  (table, columns) =>
-    `insert into ${table} (${columns.map(columnName).join(", ")}) select * from ${unnest(columns)}`,
-);
-
-const updateStatement = cachePerColumns((table, columns) => {
-  const [key = "", ...others] = columns.map(columnName);
-  const sets = others.map((name) => `${name} = fresh.${name}`).join(", ");
-  return `update ${table} set ${sets} from ${unnest(columns)} as fresh(${columns.map(columnName).join(", ")}) where ${table}.${key} = fresh.${key}`;
-});
-
-function unnest(columns: readonly Column[]): string {
-  return `unnest(${columns.map((column, index) => `$${index + 1}::${column.slice(column.lastIndexOf(":") + 1)}[]`).join(", ")})`;
 }
 
 const numberedSqlCache = new Map<string, string>();

@@ -11,7 +11,9 @@ import {
   type Db,
   DUPLICATE,
   isUnavailable,
+  type Key,
   type Reader,
+  type ReadRows,
   type Row,
   type Tx,
   UNAVAILABLE,
@@ -291,17 +293,9 @@ function transactionOn(database: Database, guard: Guard): Tx {
       const statement = database.query<Row, SQLQueryBindings[]>(sql);
       for (const row of rows) statement.run(...assertExactValues(row));
     });
-  const selectMany = async (
-    table: string,
-    key: string,
-    keys: readonly string[],
-    columns = "*",
-  ): Promise<readonly Row[]> =>
+  const selectMany: ReadRows = async (table, key, keys, columns = "*") =>
     guard(() =>
-      prepared(
-        database,
-        `select ${columns} from ${table} where ${keyCondition(key, keys)} order by ${key}`,
-      ).all(keysParameter(keys)),
+      prepared(database, selectStatement(table, key, keys, columns)).all(...keyParameters(keys)),
     );
   return {
     ...readerOn(database, guard),
@@ -311,28 +305,56 @@ function transactionOn(database: Database, guard: Guard): Tx {
           database.query<Row, SQLQueryBindings[]>(sql).run(...assertExactValues(params)).changes,
       ),
     insertMany: (table, columns, rows) => runMany(insertStatement(table, columns), rows),
-    updateMany: (table, columns, rows) =>
-      runMany(updateStatement(table, columns), rows.map(moveKeyLast)),
+    updateMany: (table, columns, rows, keyColumns = 1) =>
+      runMany(
+        updateStatement(table, columns, keyColumns),
+        rows.map((row) => moveKeyLast(row, keyColumns)),
+      ),
     deleteMany: async (table, key, keys, columns) =>
       guard(() =>
         prepared(
           database,
           `delete from ${table} where ${keyCondition(key, keys)}${columns === undefined ? "" : ` returning ${columns}`}`,
-        ).all(keysParameter(keys)),
+        ).all(...keyParameters(keys)),
       ),
     lockMany: selectMany,
     readMany: selectMany,
   };
 }
 
-// One statement for a list costs a tenth of one for each key; for a single key, `=` costs half of a list.
-function keyCondition(key: string, keys: readonly string[]): string {
-  return keys.length === 1 ? `${key} = ?` : `${key} in (select value from json_each(?))`;
+// A list of pairs is a JSON object with the accounts as values, which `json_each` reads as fast as a list. A join with it
+// costs two thirds of `in`, and sorting its rows would cost a fifth more: SQLite has no row locks that need an order.
+function selectStatement(
+  table: string,
+  key: string,
+  keys: readonly Key[],
+  columns: string,
+): string {
+  const [account, id] = key.split(", ");
+  if (id === undefined || keys.length === 1)
+    return `select ${columns} from ${table} where ${keyCondition(key, keys)} order by ${key}`;
+  return `select ${columns === "*" ? `${table}.*` : columns} from (select value as key_1, key as key_2 from json_each(?)) as given
+    cross join ${table} on ${table}.${account} = given.key_1 and ${table}.${id} = given.key_2`;
 }
 
-function keysParameter(keys: readonly string[]): string {
+// One statement for a list costs a tenth of one for each key; for a single key, `=` costs half of a list.
+function keyCondition(key: string, keys: readonly Key[]): string {
+  const isPair = key.includes(",");
+  if (keys.length === 1) return isPair ? `(${key}) = (?, ?)` : `${key} = ?`;
+  return isPair
+    ? `(${key}) in (select value, key from json_each(?))`
+    : `${key} in (select value from json_each(?))`;
+}
+
+function keyParameters(keys: readonly Key[]): readonly string[] {
   const [only] = keys;
-  return keys.length === 1 && only !== undefined ? only : JSON.stringify(keys);
+  if (keys.length === 1 && only !== undefined) return typeof only === "string" ? [only] : only;
+  return [typeof only === "string" ? JSON.stringify(keys) : pairsText(keys)];
+}
+
+function pairsText(keys: readonly Key[]): string {
+  const fields = keys.map(([account, id]) => `${JSON.stringify(id)}:${JSON.stringify(account)}`);
+  return `{${fields.join(",")}}`;
 }
 
 const insertStatement = cachePerColumns(
@@ -340,12 +362,11 @@ const insertStatement = cachePerColumns(
     `insert into ${table} (${columns.map(columnName).join(", ")}) values (${columns.map(() => "?").join(", ")})`,
 );
 
-const updateStatement = cachePerColumns((table, columns) => {
-  const [key = "", ...others] = columns.map(columnName);
-  return `update ${table} set ${others.map((name) => `${name} = ?`).join(", ")} where ${key} = ?`;
+const updateStatement = cachePerColumns((table, columns, keyColumns) => {
+  const assignments = columns.map((column) => `${columnName(column)} = ?`);
+  return `update ${table} set ${assignments.slice(keyColumns).join(", ")} where ${assignments.slice(0, keyColumns).join(" and ")}`;
 });
 
-function moveKeyLast(row: Values): Values {
-  const [key = null, ...others] = row;
-  return [...others, key];
+function moveKeyLast(row: Values, keyColumns: number): Values {
+  return [...row.slice(keyColumns), ...row.slice(0, keyColumns)];
 }

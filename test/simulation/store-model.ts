@@ -6,6 +6,7 @@ import {
   type Column,
   type Db,
   DUPLICATE,
+  type Key,
   LOCKED,
   type Reader,
   type Row,
@@ -291,6 +292,12 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
   };
 }
 
+function keyCondition(key: string): string {
+  return key.includes(",")
+    ? `(${key}) in (select value ->> 0, value ->> 1 from json_each(?))`
+    : `${key} in (select value from json_each(?))`;
+}
+
 function isDeadlock(tx: EngineTransaction): boolean {
   for (let next = tx.waitsFor; next !== undefined; next = next.waitsFor)
     if (next === tx) return true;
@@ -311,9 +318,9 @@ function transactionOn(session: Session, engine: StoreEngine, guarded: Guarded):
     /^\s*(insert|update|delete)\b/i.test(sql)
       ? write(sql, params)
       : guarded(() => engine.read(tx, sql, params));
-  const selectMany = (table: string, key: string, keys: readonly string[]) => ({
+  const selectMany = (table: string, key: string, keys: readonly Key[]) => ({
     table,
-    sql: `select * from ${table} where ${key} in (select value from json_each(?)) order by ${key}`,
+    sql: `select * from ${table} where ${keyCondition(key)} order by ${key.split(", ").at(-1)}`,
     params: [JSON.stringify(keys)],
   });
   const reader: Reader = {
@@ -334,13 +341,15 @@ function transactionOn(session: Session, engine: StoreEngine, guarded: Guarded):
       const sql = `insert into ${table} (${names.join(", ")}) values (${names.map(() => "?").join(", ")})`;
       await Promise.all(rows.map((row) => write(sql, row)));
     },
-    updateMany: async (table, columns: readonly Column[], rows) => {
-      const [key = "", ...others] = columns.map(columnName);
-      const sql = `update ${table} set ${others.map((name) => `${name} = ?`).join(", ")} where ${key} = ?`;
-      await Promise.all(rows.map(([id = null, ...values]) => write(sql, [...values, id])));
+    updateMany: async (table, columns: readonly Column[], rows, keyColumns = 1) => {
+      const assignments = columns.map((column) => `${columnName(column)} = ?`);
+      const sql = `update ${table} set ${assignments.slice(keyColumns).join(", ")} where ${assignments.slice(0, keyColumns).join(" and ")}`;
+      await Promise.all(
+        rows.map((row) => write(sql, [...row.slice(keyColumns), ...row.slice(0, keyColumns)])),
+      );
     },
     deleteMany: async (table, key, keys) => {
-      const sql = `delete from ${table} where ${key} in (select value from json_each(?))`;
+      const sql = `delete from ${table} where ${keyCondition(key)}`;
       return keys.length > 0 ? write(sql, [JSON.stringify(keys)]) : [];
     },
     lockMany: (table, key, keys) => {

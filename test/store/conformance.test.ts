@@ -9,7 +9,14 @@ import {
   test,
   setDefaultTimeout,
 } from "bun:test";
-import { bytesOrNull, type Column, isDuplicate, text, integer } from "../../src/store/db.ts";
+import {
+  bytesOrNull,
+  type Column,
+  integer,
+  isDuplicate,
+  type Row,
+  text,
+} from "../../src/store/db.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
@@ -40,12 +47,20 @@ describeEachStore((kind, open) => {
     let store: TestStore;
     beforeAll(async () => {
       store = await open();
-      await store.db.write((tx) =>
-        tx.run("create table thing (id text primary key, body text, n bigint)"),
-      );
+      await store.db.write(async (tx) => {
+        await tx.run("create table thing (id text primary key, body text, n bigint)");
+        await tx.run(
+          "create table owned (id text, account_id text, n bigint, primary key (id, account_id))",
+        );
+      });
     });
     afterAll(() => store.close());
-    beforeEach(() => store.db.write((tx) => tx.run("delete from thing")));
+    beforeEach(() =>
+      store.db.write(async (tx) => {
+        await tx.run("delete from thing");
+        await tx.run("delete from owned");
+      }),
+    );
 
     const ids = async (): Promise<string[]> =>
       (await store.db.all("select id from thing order by id")).map((row) => text(row, "id"));
@@ -264,6 +279,112 @@ describeEachStore((kind, open) => {
       await insert("c", "a", "b");
       const rows = await store.db.write((tx) => tx.lockMany("thing", "id", ["a", "b", "c", "z"]));
       expect(rows.map((row) => row["id"])).toEqual(["a", "b", "c"]);
+    });
+
+    describe("bulk operations on a key with the account", () => {
+      const KEY = "account_id, id";
+      const OWNED: readonly Column[] = ["account_id:text", "id:text", "n:bigint"];
+      const owned = async (): Promise<string[]> => {
+        const rows = await store.db.all("select * from owned order by account_id, id");
+        return rows.map(describeRow);
+      };
+      const describeRow = (row: Row): string =>
+        `${text(row, "account_id")}/${text(row, "id")}=${integer(row, "n")}`;
+      beforeEach(() =>
+        store.db.write((tx) =>
+          tx.insertMany("owned", OWNED, [
+            ["a", "x", 1],
+            ["a", "y", 2],
+            ["b", "v", 3],
+            ["b", "z", 4],
+          ]),
+        ),
+      );
+
+      test("lock and read only rows of that account", async () => {
+        const reads = await store.db.write((tx) =>
+          Promise.all(
+            [tx.lockMany, tx.readMany].flatMap((read) => [
+              read("owned", KEY, [
+                ["b", "v"],
+                ["a", "y"],
+                ["a", "missing"],
+              ]),
+              read("owned", KEY, [["b", "z"]]),
+              read("owned", KEY, [["a", "z"]]),
+              read(
+                "owned",
+                KEY,
+                [
+                  ["b", "x"],
+                  ["b", "v"],
+                ],
+                "id, account_id, n",
+              ),
+              read("owned", KEY, []),
+            ]),
+          ),
+        );
+        const expected = [["a/y=2", "b/v=3"], ["b/z=4"], [], ["b/v=3"], []];
+        expect(reads.map((rows) => rows.map(describeRow).toSorted())).toEqual([
+          ...expected,
+          ...expected,
+        ]);
+      });
+
+      test("update only rows of that account", async () => {
+        await store.db.write((tx) =>
+          tx.updateMany(
+            "owned",
+            OWNED,
+            [
+              ["b", "v", 30],
+              ["a", "z", 40],
+              ["a", "y", 20],
+            ],
+            2,
+          ),
+        );
+        expect(await owned()).toEqual(["a/x=1", "a/y=20", "b/v=30", "b/z=4"]);
+      });
+
+      test("delete only rows of that account", async () => {
+        const [some, one, none] = await store.db.write(async (tx) => [
+          await tx.deleteMany(
+            "owned",
+            KEY,
+            [
+              ["b", "v"],
+              ["a", "missing"],
+              ["a", "y"],
+            ],
+            "id, account_id, n",
+          ),
+          await tx.deleteMany("owned", KEY, [["b", "z"]], "id, account_id, n"),
+          await tx.deleteMany("owned", KEY, [["b", "x"]], "id, account_id, n"),
+        ]);
+        expect(some.map(describeRow).toSorted()).toEqual(["a/y=2", "b/v=3"]);
+        expect(one.map(describeRow)).toEqual(["b/z=4"]);
+        expect(none).toEqual([]);
+        expect(await owned()).toEqual(["a/x=1"]);
+      });
+
+      test("handle unusual text", async () => {
+        const keys = UNUSUAL_TEXTS.filter((body) => body.length < 1_000).map(
+          (body) => [`account ${body}`, body] as const,
+        );
+        await store.db.write(async (tx) => {
+          await tx.insertMany(
+            "owned",
+            OWNED,
+            keys.map((key) => [...key, 7]),
+          );
+          expect(await tx.lockMany("owned", KEY, keys)).toHaveLength(keys.length);
+          expect(await tx.readMany("owned", KEY, keys)).toHaveLength(keys.length);
+          expect(await tx.deleteMany("owned", KEY, keys, "id")).toHaveLength(keys.length);
+        });
+        expect(await owned()).toHaveLength(4);
+      });
     });
 
     test("deleteMany returns the columns of the rows that it deleted", async () => {
