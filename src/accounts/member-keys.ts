@@ -115,8 +115,8 @@ async function assertWithinAllowance(
   const own = await listKeysBy(tx, accountId, member.personId, now);
   const spends = await tx.lockMany(
     "spender",
-    "key_id",
-    own.map((key) => key.id),
+    "account_id, key_id",
+    own.map((key) => [accountId, key.id] as const),
   );
   const held = new Map(spends.map((row) => [row["key_id"], toNano(row["held"])]));
   const locked = await Promise.all(own.map(({ id }) => getKey(tx, accountId, id, now)));

@@ -96,7 +96,7 @@ interface Access {
 async function lockAccess(tx: Tx, { accountId, keyId }: CallerKey, now: number): Promise<Access> {
   const [account] = await tx.lockMany("account", "id", [accountId]);
   const isClaimed = (account?.["claimed_at"] ?? null) !== null;
-  const [keySpend] = await tx.lockMany("spender", "key_id", [keyId]);
+  const [keySpend] = await tx.lockMany("spender", "account_id, key_id", [[accountId, keyId]]);
   await tx.lockMany("api_key", "id", [keyId]);
   const key = await getKey(tx, accountId, keyId, now);
   const live = await findLiveKey(tx, keyId, now);

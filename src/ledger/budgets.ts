@@ -108,7 +108,7 @@ async function spentByKeys(
   const rows = await reader.all(
     `select spender.day_start, spender.month_start, cast(sum(spender.day_spent) as text) as day_spent,
        cast(sum(spender.month_spent) as text) as month_spent
-     from api_key join spender on spender.key_id = api_key.id
+     from api_key join spender on spender.key_id = api_key.id and spender.account_id = api_key.account_id
      where api_key.account_id = ? group by spender.day_start, spender.month_start`,
     [accountId],
   );

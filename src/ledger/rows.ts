@@ -92,6 +92,7 @@ const WALLET_BUDGET_COLUMNS: readonly Column[] = [
 ];
 
 const KEY_SPEND_COLUMNS: readonly Column[] = [
+  "account_id:text",
   "key_id:text",
   "held:bigint",
   "open_calls:bigint",
@@ -105,8 +106,8 @@ const KEY_SPEND_COLUMNS: readonly Column[] = [
   "month_spent:bigint",
 ];
 
-/** The columns that `toKeySpend` reads, and the primary key. */
-export const KEY_SPEND_NAMES = KEY_SPEND_COLUMNS.map(columnName).join(", ");
+/** The columns that `toKeySpend` reads, and the id of the key. */
+export const KEY_SPEND_NAMES = KEY_SPEND_COLUMNS.slice(1).map(columnName).join(", ");
 
 export interface NewHold extends OpenHold {
   /** The process that made the hold, and its epoch at that time. */
@@ -124,6 +125,12 @@ export interface BufferedWallet extends Wallet {
 /** `buffered` is the part of `held` and `openCalls` that belongs to buffered holds. */
 export interface BufferedKeySpend extends KeySpend {
   buffered?: { held: Nano; openCalls: number };
+}
+
+export interface AccountKeySpend {
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly keySpend: BufferedKeySpend;
 }
 
 export function insertTransfers(tx: Tx, transfers: readonly Transfer[]): Promise<void> {
@@ -176,13 +183,12 @@ export async function updateWallets(
   await Promise.all(work);
 }
 
-export function updateKeySpends(
-  tx: Tx,
-  keySpends: ReadonlyMap<string, BufferedKeySpend>,
-): Promise<void> {
-  const rows = [...keySpends].map(
-    ([id, { held, openCalls, buffered, theoreticalArrivalAt, spent }]): Value[] => [
-      id,
+export function updateKeySpends(tx: Tx, keySpends: Iterable<AccountKeySpend>): Promise<void> {
+  const rows = Array.from(keySpends, ({ accountId, keyId, keySpend }): Value[] => {
+    const { held, openCalls, buffered, theoreticalArrivalAt, spent } = keySpend;
+    return [
+      accountId,
+      keyId,
       held - (buffered?.held ?? 0n),
       openCalls - (buffered?.openCalls ?? 0),
       Math.ceil(theoreticalArrivalAt),
@@ -193,9 +199,9 @@ export function updateKeySpends(
       spent.week,
       spent.monthStart,
       spent.month,
-    ],
-  );
-  return tx.updateMany("spender", KEY_SPEND_COLUMNS, rows);
+    ];
+  });
+  return tx.updateMany("spender", KEY_SPEND_COLUMNS, rows, 2);
 }
 
 /** Inserts the spend counters of a new key. */
@@ -206,11 +212,9 @@ export async function insertKeySpend(
   now: number,
 ): Promise<void> {
   const zero = zeroSpend(now);
-  await tx.insertMany(
-    "spender",
-    ["account_id:text", ...KEY_SPEND_COLUMNS],
-    [[accountId, keyId, 0, 0, 0, 0, zero.dayStart, 0, zero.weekStart, 0, zero.monthStart, 0]],
-  );
+  await tx.insertMany("spender", KEY_SPEND_COLUMNS, [
+    [accountId, keyId, 0, 0, 0, 0, zero.dayStart, 0, zero.weekStart, 0, zero.monthStart, 0],
+  ]);
 }
 
 export function toWallet(row: Row): Wallet {
@@ -260,6 +264,16 @@ export function toKeySpend(row: Row): KeySpend {
       monthStart: integer(row, "month_start"),
     },
   };
+}
+
+/** By the id of the key. The rows need the column `account_id`. */
+export function toAccountKeySpends(rows: readonly Row[]): ReadonlyMap<string, AccountKeySpend> {
+  return new Map(
+    rows.map((row) => {
+      const keyId = text(row, "key_id");
+      return [keyId, { accountId: text(row, "account_id"), keyId, keySpend: toKeySpend(row) }];
+    }),
+  );
 }
 
 export const KEY_RULES_COLUMNS =

@@ -4,6 +4,7 @@
 
 import { DAY_MS } from "../base/time.ts";
 import {
+  type AccountKey,
   type Db,
   integer,
   setShortLockTimeout,
@@ -16,7 +17,13 @@ import {
 } from "../store/db.ts";
 import { restoreProcesses } from "./ledger.ts";
 import { createDeadProcessDetector, type DeadProcess } from "./liveness.ts";
-import { toOpenHold, toKeySpend, toWallet, updateKeySpends, updateWallets } from "./rows.ts";
+import {
+  toAccountKeySpends,
+  toOpenHold,
+  toWallet,
+  updateKeySpends,
+  updateWallets,
+} from "./rows.ts";
 
 const SWEEP_BATCH = 500;
 const SWEPT_RETENTION_MS = 7 * DAY_MS;
@@ -138,25 +145,23 @@ async function sweepBatch(tx: Tx, sweep: SweepScope): Promise<{ found: number; s
 
 /** Releases the holds of these rows that still exist; returns how many. */
 export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): Promise<number> {
-  const distinct = (column: string): string[] =>
-    [...new Set(rows.map((row) => text(row, column)))].sort();
+  const accountIds = new Set(rows.map((row) => text(row, "account_id")));
   const wallets = new Map(
-    (await tx.lockMany("wallet", "account_id", distinct("account_id"))).map((row) => [
+    (await tx.lockMany("wallet", "account_id", [...accountIds])).map((row) => [
       text(row, "account_id"),
       toWallet(row),
     ]),
   );
-  const keySpends = new Map(
-    (await tx.lockMany("spender", "key_id", distinct("key_id"))).map((row) => [
-      text(row, "key_id"),
-      toKeySpend(row),
-    ]),
+  const keySpends = toAccountKeySpends(
+    await tx.lockMany("spender", "account_id, key_id", accountKeys(rows, "key_id")),
   );
   // Read again under the locks, because some may have been settled since.
-  const holds = (await tx.lockMany("hold", "id", distinct("id"))).map(toOpenHold);
+  const holds = (await tx.lockMany("hold", "account_id, id", accountKeys(rows, "id"))).map(
+    toOpenHold,
+  );
   for (const hold of holds) {
     const wallet = wallets.get(hold.accountId);
-    const keySpend = keySpends.get(hold.keyId);
+    const keySpend = keySpends.get(hold.keyId)?.keySpend;
     if (wallet === undefined || keySpend === undefined)
       throw new Error(`hold ${hold.id} has no wallet or no key`);
     wallet.held -= hold.amount;
@@ -164,11 +169,11 @@ export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): P
     keySpend.openCalls -= 1;
   }
   await updateWallets(tx, wallets);
-  await updateKeySpends(tx, keySpends);
+  await updateKeySpends(tx, keySpends.values());
   await tx.deleteMany(
     "hold",
-    "id",
-    holds.map((hold) => hold.id),
+    "account_id, id",
+    holds.map(({ accountId, id }) => [accountId, id] as const),
   );
   await tx.insertMany(
     "swept_hold",
@@ -190,4 +195,9 @@ export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): P
     ]),
   );
   return holds.length;
+}
+
+function accountKeys(rows: readonly Row[], column: string): readonly AccountKey[] {
+  const accountOf = new Map(rows.map((row) => [text(row, column), text(row, "account_id")]));
+  return Array.from(accountOf, ([id, accountId]) => [accountId, id] as const);
 }

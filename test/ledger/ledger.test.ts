@@ -7,7 +7,7 @@ import { getKey } from "../../src/keys/keys.ts";
 import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import type { HoldRequest, SettleRequest } from "../../src/ledger/decide.ts";
 import { deposit, getWallet, heartbeat, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
-import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { releaseHolds, sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
 import { sumUsage } from "../../src/usage/usage-stats.ts";
@@ -210,26 +210,54 @@ describeEachStore(
         });
       });
 
-      test("rejects a hold with another account's key, and a settlement for another account or key", async () => {
+      test("rejects a hold with another account's key, and a settlement for another key", async () => {
         const [mine, theirs] = [await account(100n), await account(100n)];
         expect(await ledger.hold(hold(mine, "x", 10n, { keyId: `${theirs}.k` }))).toEqual({
           status: "key_rejected",
           reason: "unknown",
         });
         await ledger.hold(hold(mine, "h", 10n));
-        for (const otherOwner of [
-          { accountId: theirs, keyId: `${theirs}.k` },
-          { keyId: `${mine}.l` },
-        ]) {
-          expect(await rejectionMessage(ledger.settle(settle(mine, "h", 10n, otherOwner)))).toMatch(
-            "another account or key",
-          );
-          expect(await rejectionMessage(ledger.hold(hold(mine, "h", 10n, otherOwner)))).toMatch(
-            "another account or key",
-          );
-        }
+        const otherKey = { keyId: `${mine}.l` };
+        expect(await rejectionMessage(ledger.settle(settle(mine, "h", 10n, otherKey)))).toMatch(
+          "another account or key",
+        );
+        expect(await rejectionMessage(ledger.hold(hold(mine, "h", 10n, otherKey)))).toMatch(
+          "another account or key",
+        );
         expect(await getWallet(db, theirs)).toEqual({ promo: 100n, paid: 0n, held: 0n });
         await ledger.settle(settle(mine, "h", 10n));
+      });
+
+      test("finds holds and swept holds only in the account of the operation", async () => {
+        const [mine, theirs] = [await account(100n), await account(100n)];
+        const id = `${mine}.h`;
+        const owner = { id, accountId: theirs, keyId: `${theirs}.k` };
+        await ledger.hold(hold(mine, "h", 30n));
+        expect(await ledger.settle({ ...owner, cost: 0n, now: NOW })).toEqual({
+          status: "already",
+        });
+        expect(await ledger.hold(hold(mine, "h", 10n, owner))).toEqual({
+          status: "held",
+          amount: 10n,
+        });
+        expect((await getWallet(db, mine)).held).toBe(30n);
+        expect((await getWallet(db, theirs)).held).toBe(10n);
+        await db.write(async (tx) => {
+          const rows = await tx.all(
+            "select id, account_id, key_id from hold where account_id = ?",
+            [mine],
+          );
+          expect(await releaseHolds(tx, NOW, rows)).toBe(1);
+        });
+        expect((await getWallet(db, theirs)).held).toBe(10n);
+        const [released, late] = await Promise.all([
+          ledger.settle({ ...owner, cost: 0n, now: NOW }),
+          ledger.settle(settle(mine, "h", 20n)),
+        ]);
+        expect(released).toMatchObject({ status: "settled", charged: 0n, late: false });
+        expect(late).toMatchObject({ status: "settled", charged: 20n, late: true });
+        expect(await getWallet(db, mine)).toEqual({ promo: 80n, paid: 0n, held: 0n });
+        expect(await getWallet(db, theirs)).toEqual({ promo: 100n, paid: 0n, held: 0n });
       });
 
       test("rejects unknown accounts and keys", async () => {

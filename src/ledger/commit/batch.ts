@@ -1,6 +1,6 @@
 // Applies a batch of holds and settlements in one transaction: lock the rows, decide in memory, write the outcome.
 
-import type { Tx } from "../../store/db.ts";
+import type { AccountKey, Tx } from "../../store/db.ts";
 import {
   type ThresholdCrossing,
   collectCrossings,
@@ -27,6 +27,7 @@ import {
 } from "../decide.ts";
 import { crossedKeyAlerts, type KeyAlert, type OnKeyAlerts } from "../key-alerts.ts";
 import {
+  type AccountKeySpend,
   insertHolds,
   type BufferedKeySpend,
   type BufferedWallet,
@@ -62,7 +63,7 @@ interface PendingWrites<UsageRecord> {
   /** Ids of the settled holds that had a row. */
   readonly deletedHolds: string[];
   readonly settledBuffered: string[];
-  readonly deletedSweptHolds: string[];
+  readonly deletedSweptHolds: AccountKey[];
   readonly records: UsageRecord[];
   /** In the order of `records`. */
   readonly recordCharges: ChargeSplit[];
@@ -72,7 +73,7 @@ interface PendingWrites<UsageRecord> {
   readonly budgetCrossings: BudgetThresholdCrossing[];
   readonly keyAlerts: KeyAlert[];
   readonly touchedWallets: Map<string, BufferedWallet>;
-  readonly touchedKeySpends: Map<string, BufferedKeySpend>;
+  readonly touchedKeySpends: Map<string, AccountKeySpend>;
 }
 
 /** With a `buffer`, new holds are not inserted but returned in `bufferChanges`. */
@@ -107,7 +108,7 @@ export async function applyBatch<UsageRecord>(
     ? await addEarlierOverruns(tx, operations, applied)
     : applied;
   const { newHolds: added, settledBuffered: settled } = writes;
-  const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds];
+  const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds.map(([, id]) => id)];
   const { wallets, keySpends } = state;
   return { outcomes, bufferChanges: { added, settled, settledFlushed, wallets, keySpends } };
 }
@@ -188,7 +189,7 @@ function applySettle<UsageRecord>(
   }
   if (hold === undefined) {
     rows.swept.delete(request.id);
-    writes.deletedSweptHolds.push(request.id);
+    writes.deletedSweptHolds.push([request.accountId, request.id]);
   } else {
     releaseHold(hold, rows, writes, { wallet, keySpend });
   }
@@ -225,12 +226,12 @@ function hasSameOwner(hold: OpenHold, request: { accountId: string; keyId: strin
 
 function markTouched<UsageRecord>(
   writes: PendingWrites<UsageRecord>,
-  request: { accountId: string; keyId: string },
+  { accountId, keyId }: { accountId: string; keyId: string },
   wallet: BufferedWallet,
   keySpend: BufferedKeySpend,
 ): void {
-  writes.touchedWallets.set(request.accountId, wallet);
-  writes.touchedKeySpends.set(request.keyId, keySpend);
+  writes.touchedWallets.set(accountId, wallet);
+  writes.touchedKeySpends.set(keyId, { accountId, keyId, keySpend });
 }
 
 async function writeAll<UsageRecord>(
@@ -243,12 +244,12 @@ async function writeAll<UsageRecord>(
   if (writes.touchedWallets.size > 0)
     work.push(
       updateWallets(tx, writes.touchedWallets),
-      updateKeySpends(tx, writes.touchedKeySpends),
+      updateKeySpends(tx, writes.touchedKeySpends.values()),
     );
   if (writes.newHolds.size > 0 && !buffersHolds)
     work.push(insertHolds(tx, [...writes.newHolds.values()]));
   if (writes.deletedSweptHolds.length > 0)
-    work.push(tx.deleteMany("swept_hold", "id", writes.deletedSweptHolds));
+    work.push(tx.deleteMany("swept_hold", "account_id, id", writes.deletedSweptHolds));
   const { records, recordCharges, chargedCalls } = writes;
   if (chargedCalls.length > 0) work.push(insertCallTransfers(tx, chargedCalls));
   const hours = sumByHour([...recordCharges, ...chargedCalls.map(({ charge }) => charge)]);

@@ -16,7 +16,7 @@ import {
   type BufferedKeySpend,
   type BufferedWallet,
   type NewHold,
-  toKeySpend,
+  toAccountKeySpends,
   toWallet,
   updateKeySpends,
   updateWallets,
@@ -351,15 +351,16 @@ async function insertBufferedHolds(
 ): Promise<void> {
   if (all.length === 0) return;
   const accountIds = new Set(all.map(({ hold }) => hold.accountId));
-  const keyIds = new Set(all.map(({ hold }) => hold.keyId));
+  const accountOfKey = new Map(all.map(({ hold }) => [hold.keyId, hold.accountId]));
+  const keys = Array.from(accountOfKey, ([keyId, accountId]) => [accountId, keyId] as const);
   const walletRows = await tx.lockMany("wallet", "account_id", [...accountIds]);
-  const keySpendRows = await tx.lockMany("spender", "key_id", [...keyIds]);
+  const keySpendRows = await tx.lockMany("spender", "account_id, key_id", keys);
   const wallets = new Map(walletRows.map((row) => [text(row, "account_id"), toWallet(row)]));
-  const keySpends = new Map(keySpendRows.map((row) => [text(row, "key_id"), toKeySpend(row)]));
+  const keySpends = toAccountKeySpends(keySpendRows);
   const holds: NewHold[] = [];
   for (const { hold } of all) {
     const wallet = wallets.get(hold.accountId);
-    const keySpend = keySpends.get(hold.keyId);
+    const keySpend = keySpends.get(hold.keyId)?.keySpend;
     if (wallet === undefined || keySpend === undefined)
       throw new Error(`hold ${hold.id} has no wallet or no key`);
     const amount = capToAvailable(hold.amount, wallet);
@@ -371,7 +372,7 @@ async function insertBufferedHolds(
     holds.push({ ...hold, amount });
   }
   await updateWallets(tx, wallets);
-  await updateKeySpends(tx, keySpends);
+  await updateKeySpends(tx, keySpends.values());
   await insertHolds(tx, holds);
 }
 

@@ -1,7 +1,7 @@
 // Locks and reads the rows of a batch. Wallets first, then spenders, each in key order: this lock order prevents deadlocks
 // between batches. Holds change only under the lock of their wallet, so those that the batch settles are deleted at once.
 
-import { type ReadRows, type Row, text, type Tx } from "../../store/db.ts";
+import { type AccountKey, type ReadRows, type Row, text, type Tx } from "../../store/db.ts";
 import { balanceThresholdsOf } from "../balance-thresholds.ts";
 import type { KeyRules, OpenHold } from "../decide.ts";
 import {
@@ -38,21 +38,26 @@ export async function lockRows(
   operations: readonly OperationTarget[],
   buffer: HoldBuffer | undefined,
 ): Promise<LockedRows> {
+  const rowCache = buffer?.rowCache;
   const accountIds = new Set<string>();
-  const keyIds = new Set<string>();
-  const settledIds: string[] = [];
-  const heldIds: string[] = [];
+  const accountOfKey = new Map<string, string>();
+  const uncachedKeys: AccountKey[] = [];
+  const settledKeys: AccountKey[] = [];
+  const heldKeys: AccountKey[] = [];
   const holds = new Map<string, OpenHold>();
   for (const { kind, request } of operations) {
     const { id, accountId, keyId } = request;
     accountIds.add(accountId);
-    keyIds.add(keyId);
+    if (accountOfKey.get(keyId) !== accountId) {
+      accountOfKey.set(keyId, accountId);
+      if (rowCache?.keySpends.has(keyId) !== true) uncachedKeys.push([accountId, keyId]);
+    }
     const buffered = buffer?.holds.get(id);
     if (buffered !== undefined) holds.set(id, buffered.hold);
-    else if (kind === "settle") settledIds.push(id);
-    else if (buffer === undefined || buffer.flushed.has(id)) heldIds.push(id);
+    else if (kind === "settle") settledKeys.push([accountId, id]);
+    else if (buffer === undefined || buffer.flushed.has(id)) heldKeys.push([accountId, id]);
   }
-  const rowCache = buffer?.rowCache;
+  const keyIds = new Set(accountOfKey.keys());
   const [lockByKey, deleteByKey, readByKey] = [
     skipEmpty(tx.lockMany),
     skipEmpty(tx.deleteMany),
@@ -61,10 +66,10 @@ export async function lockRows(
   // PostgreSQL runs these one after the other on one connection; pipelined, they cost one round trip.
   const [wallets, keySpends, settled, held, swept, keys] = await Promise.all([
     lockByKey("wallet", "account_id", uncachedIds(accountIds, rowCache?.wallets)),
-    lockByKey("spender", "key_id", uncachedIds(keyIds, rowCache?.keySpends), KEY_SPEND_NAMES),
-    deleteByKey("hold", "id", settledIds, OPEN_HOLD_COLUMNS),
-    lockByKey("hold", "id", heldIds, OPEN_HOLD_COLUMNS),
-    lockByKey("swept_hold", "id", [...settledIds, ...heldIds], OPEN_HOLD_COLUMNS),
+    lockByKey("spender", "account_id, key_id", uncachedKeys, KEY_SPEND_NAMES),
+    deleteByKey("hold", "account_id, id", settledKeys, OPEN_HOLD_COLUMNS),
+    lockByKey("hold", "account_id, id", heldKeys, OPEN_HOLD_COLUMNS),
+    lockByKey("swept_hold", "account_id, id", [...settledKeys, ...heldKeys], OPEN_HOLD_COLUMNS),
     readByKey("api_key", "id", uncachedIds(keyIds, rowCache?.keys), KEY_RULES_COLUMNS),
   ]);
   for (const row of [...settled, ...held]) holds.set(text(row, "id"), toOpenHold(row));

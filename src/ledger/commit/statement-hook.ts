@@ -28,7 +28,8 @@ export function prepareLedgerStatements(tx: Tx, prepare: () => Promise<void>): T
     get: (sql, params) => after(sql, () => tx.get(sql, params)),
     run: (sql, params) => after(sql, () => tx.run(sql, params)),
     insertMany: (table, columns, rows) => after(table, () => tx.insertMany(table, columns, rows)),
-    updateMany: (table, columns, rows) => after(table, () => tx.updateMany(table, columns, rows)),
+    updateMany: (table, columns, rows, keyColumns) =>
+      after(table, () => tx.updateMany(table, columns, rows, keyColumns)),
     deleteMany: (table, key, keys) => after(table, () => tx.deleteMany(table, key, keys)),
     lockMany: (table, key, keys, columns) =>
       after(table, () => tx.lockMany(table, key, keys, columns)),

@@ -148,8 +148,8 @@ describe("a transaction of this process", () => {
       Promise.all([
         tx.get("select count(*) as count from swept_hold"),
         getWallet(tx, "a"),
-        tx.readMany("spender", "key_id", ["a.k"]),
-        tx.lockMany("hold", "id", ["h"]),
+        tx.readMany("spender", "account_id, key_id", [["a", "a.k"]]),
+        tx.lockMany("hold", "account_id, id", [["a", "h"]]),
       ]),
     );
     expect(other && integer(other, "count")).toBe(0);
