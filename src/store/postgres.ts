@@ -50,6 +50,7 @@ const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialization failure and deadlock: PostgreSQL guarantees that nothing was changed. */
 const RETRYABLE_STATES = new Set(["40001", "40P01"]);
 const STALE_PLAN = /cached plan must not change result type/;
+const IN_FAILED_TRANSACTION = "25P02";
 const LOCK_NOT_AVAILABLE = "55P03";
 const READ_ONLY = "25006";
 /** The connection is lost, or the server shuts down. */
@@ -216,7 +217,8 @@ async function inTransaction<T>(
   } catch (error) {
     failure ??= { cause: error };
     await trackInFlight(pool, send(connection, "rollback")).catch(() => {});
-    throw error;
+    // Statements that were sent after the one that failed fail too, and their errors can arrive here first.
+    throw sqlState(error) === IN_FAILED_TRANSACTION ? failure.cause : error;
   } finally {
     await connection.release();
   }

@@ -259,6 +259,24 @@ describe("the store on PostgreSQL", () => {
     await other.close();
   });
 
+  test("reports the error of the statement that failed, not those of the statements after it", async () => {
+    const nest = async (work: () => Promise<unknown>, depth: number): Promise<unknown> =>
+      Promise.all([depth === 0 ? work() : nest(work, depth - 1)]);
+    // Only statements that the connection has prepared are sent together.
+    for (let attempt = 0; attempt < 20; attempt++) {
+      const failed = db.write(async (tx) => {
+        await tx.get("select n from thing where id = ?", ["k00"]);
+        // The promise of the first one takes longer to get here.
+        await Promise.all([
+          nest(() => tx.run("update thing set n = n / (n - n) where id = ?", ["k00"]), 10),
+          tx.run("select n from thing where id = ?", ["k00"]),
+          tx.run("select n + 1 from thing where id = ?", ["k00"]),
+        ]);
+      });
+      expect(await rejectionMessage(failed)).toMatch("division by zero");
+    }
+  });
+
   test("reads by keys without comparing each row with each key", async () => {
     const plan = await db.write(async (tx) => {
       await tx.run("create table small (id text primary key)");
