@@ -8,10 +8,12 @@ import { eventually } from "../support/eventually.ts";
 
 const WORKERS = 3;
 const DRAIN_MS = 30_000;
-/** Signals end it until it is ready, as they do while a worker starts. Then it takes a moment to drain. */
 const HEALTHY = `
+  // A worker takes a moment to start; until then, signals end it.
   setTimeout(() => {
-    for (const name of ["SIGHUP", "SIGTERM"]) process.on(name, () => setTimeout(() => process.exit(0), 100));
+    // A worker takes a moment to drain.
+    const drain = () => setTimeout(() => process.exit(0), 100);
+    for (const name of ["SIGHUP", "SIGTERM"]) process.on(name, drain);
     process.send("${WORKER_READY}");
   }, 100);
   setInterval(() => {}, 1_000);
