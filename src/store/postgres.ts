@@ -192,15 +192,19 @@ async function inTransaction<T>(
 ): Promise<T> {
   const connection = await trackInFlight(pool, reserveConnection(pool.client));
   let failure: { readonly cause: unknown } | undefined;
-  const fail = (cause: unknown): never => {
+  const note = (cause: unknown): void => {
     failure ??= { cause };
+  };
+  const fail = (cause: unknown): never => {
+    note(cause);
     throw cause;
   };
   const runner: Runner = {
     unsafe: async (sql, params) => {
       if (failure !== undefined) throw failure.cause;
       const isMigration = IS_MIGRATION.test(sql);
-      if (isMigration) void send(connection, DISABLE_LOCK_TIMEOUT).catch(fail);
+      // Nothing awaits this reply: its failure is that of the next statement.
+      if (isMigration) send(connection, DISABLE_LOCK_TIMEOUT).catch(note);
       const reply = send(connection, sql, params);
       return (isMigration ? reply : trackInFlight(pool, reply)).catch(fail);
     },

@@ -193,6 +193,23 @@ describe("the store on PostgreSQL", () => {
     proxy.stop();
   }, 120_000);
 
+  test("a connection that is lost during a change of the schema fails it, and nothing else", async () => {
+    const proxy = await startFaultyProxy(await testPostgres());
+    const db = openPostgres(proxy.url);
+    // An unhandled rejection of a second statement would fail this test, and end a gateway.
+    const failure = await db
+      .write(async (tx) => {
+        await tx.get("select 1 as one");
+        proxy.silence();
+        const created = tx.run("create table lost (id text primary key)");
+        proxy.stop();
+        await created;
+      })
+      .catch((error: unknown) => error);
+    expect(isUnavailable(failure)).toBe(true);
+    await db.close();
+  });
+
   test("waits for slow reads and snapshots while writes succeed", async () => {
     // They take longer than the nine checks after which a statement counts as stalled.
     const other = openPostgres(store.location.address, { stallCheckMs: 300 });
