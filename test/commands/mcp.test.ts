@@ -10,9 +10,11 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
@@ -115,6 +117,16 @@ describe.each(CLIENTS)("%s over standard input and output", (_name, connect) => 
     await connect({ POSTERN_API_KEY: account.key }, async (call) => {
       expect(valueAt(await call("get_balance"), "structuredContent.account.id")).toBe(account.id);
     });
+  });
+});
+
+describe("a line that is no message", () => {
+  test.each(["{not JSON", "[]"])("gets an error without an id: %s", async (line) => {
+    const { command, args, cwd, env } = serverParameters(gateway.url);
+    const child = spawn(command, args, { cwd, env, stdio: ["pipe", "pipe", "ignore"] });
+    child.stdin.end(`${line}\n`);
+    const stdout = await text(child.stdout);
+    expect(JSON.parse(stdout)).toMatchObject({ jsonrpc: "2.0", id: null, error: {} });
   });
 });
 

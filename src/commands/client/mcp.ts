@@ -57,7 +57,8 @@ async function forwardAll(connection: Connection): Promise<void> {
 }
 
 async function forward(connection: Connection, line: string): Promise<void> {
-  const message = parseObject(line) ?? {};
+  // JSON-RPC identifies the error about an invalid message by null.
+  const message = parseObject(line) ?? { id: null };
   if (message["method"] === "notifications/cancelled") {
     connection.pending.get(objectIn(message["params"])?.["requestId"])?.abort();
     return;
