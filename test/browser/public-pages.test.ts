@@ -179,6 +179,17 @@ describe("the documentation", () => {
     await close();
   });
 
+  test("searches again after the index could not be loaded", async () => {
+    const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
+    const failed = page.waitForEvent("requestfailed");
+    await page.route("**/docs/search.json", (route) => route.abort(), { times: 1 });
+    await page.locator(".docs-search input").focus();
+    await failed;
+    await page.keyboard.type("webhook");
+    await page.locator(".docs-results a").first().waitFor();
+    await close();
+  });
+
   test("finds pages without scripts", async () => {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const page = await context.newPage();

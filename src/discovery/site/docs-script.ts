@@ -9,6 +9,7 @@ export const DOCS_SCRIPT_SOURCE = browserScript([
   labelCells,
   rememberTabs,
   showCurrentLink,
+  loadEntries,
   noResults,
   resultLink,
   moveInResults,
@@ -82,13 +83,18 @@ function startSearch(): void {
   const input = form?.querySelector("input");
   const results = form?.querySelector<HTMLElement>(".docs-results");
   if (!form || !input || !results) return;
-  let loading: Promise<SearchEntry[]> | undefined;
-  const load = async (): Promise<SearchEntry[]> => {
-    loading ??= fetch("/docs/search.json").then((response) => response.json());
-    return loading;
+  let loading: Promise<SearchEntry[] | undefined> | undefined;
+  const load = async (): Promise<SearchEntry[] | undefined> => {
+    loading ??= loadEntries();
+    const entries = await loading;
+    // The next key press tries again, and Enter searches without this script.
+    if (entries === undefined) loading = undefined;
+    return entries;
   };
   const show = async (): Promise<void> => {
-    const found = findEntries(await load(), input.value).slice(0, 8);
+    const entries = await load();
+    if (entries === undefined) return;
+    const found = findEntries(entries, input.value).slice(0, 8);
     const hasQuery = input.value.trim() !== "";
     results.hidden = !hasQuery;
     results.replaceChildren(
@@ -110,6 +116,15 @@ function startSearch(): void {
     event.preventDefault();
     input.focus();
   });
+}
+
+async function loadEntries(): Promise<SearchEntry[] | undefined> {
+  try {
+    const response = await fetch("/docs/search.json");
+    return response.ok ? await response.json() : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function noResults(): HTMLElement {
