@@ -328,7 +328,7 @@ function homeRoutes(documents: () => Documents): readonly Route[] {
       hidden: true,
       path: "/",
       id: "getHome",
-      summary: "Home page",
+      summary: "Show the home page",
       responses: {
         200: {
           description: "HTML, JSON, Markdown or text, depending on `accept`.",
@@ -356,7 +356,7 @@ function assetRoutes(): readonly Route[] {
       method: "GET",
       path: asset.path,
       id: `getAsset${index}`,
-      summary: "Static asset",
+      summary: "Get a static asset",
       tag: "Discovery",
       dialect: "page",
       responses: {

@@ -355,7 +355,7 @@ describe("postern doctor", () => {
     });
     await provider.stop(true);
     expect(stdout).toContain("ok    google      Google accepts the key");
-    expect(stdout).toMatch(/note +openrouter +OpenRouter answers; its model list needs no key/);
+    expect(stdout).toMatch(/note +openrouter +OpenRouter responds; its model list needs no key/);
     expect(asked).toContain("/v1beta/openai/models");
   });
 

@@ -55,7 +55,7 @@ async function checkProvider(provider: Provider, setting: ProviderSetting): Prom
       return {
         status: "note",
         check,
-        message: `${provider.name} answers; its model list needs no key, so the key was not checked`,
+        message: `${provider.name} responds; its model list needs no key, so the key was not checked`,
       };
     return findingForStatus(provider, response.status);
   } catch (error) {
@@ -105,7 +105,7 @@ function findingForStatus({ id: check, name, envPrefix }: Provider, status: numb
     return {
       status: "note",
       check,
-      message: `${name} answers; it has no model list, so the key was not checked`,
+      message: `${name} responds; it has no model list, so the key was not checked`,
     };
   return {
     status: "warn",

@@ -57,7 +57,7 @@ async function checkSchema(db: Db, where: string, now: number): Promise<readonly
   const missing = await missingMigrations(db);
   if (missing.length > 0)
     return [
-      { status: "ok", check: "store", message: `${where} answers` },
+      { status: "ok", check: "store", message: `${where} responds` },
       {
         status: "warn",
         check: "store",
