@@ -5,7 +5,8 @@ import { integer, text, textOrNull, type Tx } from "../store/db.ts";
 import type { Key } from "./keys.ts";
 
 /** A key that was created for a shorter time is not reported. */
-const NOTICE_MS = 7 * DAY_MS;
+export const EXPIRY_NOTICE_DAYS = 7;
+const NOTICE_MS = EXPIRY_NOTICE_DAYS * DAY_MS;
 
 /** Whether people should be told that the key expires. */
 export function isExpiringSoon(

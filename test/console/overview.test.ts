@@ -74,6 +74,26 @@ describeEachStore((store) => {
       expect(text).not.toContain("for-an-hour expires on");
     });
 
+    test("lists three keys that expire soon, and counts the others", async () => {
+      const { gateway, account, owner } = fixture;
+      const expiry = new Date(Date.now() + 8 * DAY_MS).toISOString();
+      for (const name of ["one", "two", "three", "four"])
+        await fetch(`${gateway.url}/v1/keys`, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify({ name, expires_at: expiry }),
+        });
+      await gateway.server.db.write((tx) =>
+        tx.run(
+          "update api_key set created_at = created_at - ?, expires_at = expires_at - ? where name in ('one', 'two', 'three', 'four')",
+          [2 * DAY_MS, 2 * DAY_MS],
+        ),
+      );
+      const text = textOf(await visitPage(gateway, `/console/${account.id}`, owner));
+      expect(text.match(/(?:one|two|three|four) expires on/g)).toHaveLength(3);
+      expect(text).toContain("Expiring within 7 days: 1 more key.");
+    });
+
     test("makes wide tables scrollable by keyboard, with a label", async () => {
       const { gateway, account, owner } = fixture;
       for (const page of ["", "/usage", "/audit"]) {

@@ -3,11 +3,11 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatDateTime, formatPercent, formatUsd } from "../../base/text/format.ts";
+import { formatDateTime, formatPercent, formatUsd, pluralize } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Notice } from "../../http/pages/components/content.tsx";
 import { DateTime } from "../../http/pages/components/time.tsx";
-import { isExpiringSoon } from "../../keys/expiring-keys.ts";
+import { EXPIRY_NOTICE_DAYS, isExpiringSoon } from "../../keys/expiring-keys.ts";
 import type { Key } from "../../keys/keys.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
 import type { WorkspaceContext } from "../authorize.ts";
@@ -131,22 +131,33 @@ function KeyNotices({ workspace, overview: { keys }, now }: AttentionProps): Chi
           {keyMark(key)} expires on {utcDay(key.expiresAt ?? now)}.
         </Notice>
       ))}
-      <MoreKeys count={Math.max(0, atLimit.length - KEY_NOTICES_MAX)} link={link} />
+      <MoreKeys
+        state={`At least ${LIMIT_NOTICE_PERCENT}% of the limit used`}
+        keys={atLimit}
+        link={{ ...link, label: "Review limits" }}
+      />
+      <MoreKeys
+        state={`Expiring within ${EXPIRY_NOTICE_DAYS} days`}
+        keys={expiring}
+        link={{ ...link, label: "Review keys" }}
+      />
     </>
   );
 }
 
 function MoreKeys({
-  count,
+  state,
+  keys,
   link,
 }: {
-  readonly count: number;
+  readonly state: string;
+  readonly keys: readonly Key[];
   readonly link: { readonly href: string; readonly label: string };
 }): Child {
-  if (count === 0) return null;
+  if (keys.length <= KEY_NOTICES_MAX) return null;
   return (
-    <Notice tone="warn" link={{ ...link, label: "Review limits" }}>
-      {count} more keys have used at least {String(LIMIT_NOTICE_PERCENT)}% of their limits.
+    <Notice tone="warn" link={link}>
+      {state}: {pluralize(keys.length - KEY_NOTICES_MAX, "more key")}.
     </Notice>
   );
 }
