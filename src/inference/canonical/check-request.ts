@@ -2,7 +2,7 @@
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { checkMediaSources } from "./media-sources.ts";
-import type { ToolResultPart } from "./parts.ts";
+import type { Part, ToolResultPart } from "./parts.ts";
 import type { CanonicalRequest, Tool, ToolChoice, Turn } from "./request.ts";
 
 const SCHEMA_TYPES: ReadonlySet<unknown> = new Set([
@@ -68,6 +68,8 @@ function checkTurn(turn: Turn): void {
 }
 
 interface PendingCalls {
+  /** The parts of the turn with the calls. */
+  parts: Part[];
   readonly calls: Map<string, { readonly name: string; readonly path: string | undefined }>;
   /** The results that have arrived so far, as parts of the turn after the calls. */
   results: ToolResultPart[];
@@ -77,7 +79,7 @@ interface PendingCalls {
 // belongs to the latest call with its id; an id can be reused after its result.
 function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
   const reordered: Turn[] = [];
-  const pending: PendingCalls = { calls: new Map(), results: [] };
+  const pending: PendingCalls = { parts: [], calls: new Map(), results: [] };
   for (const turn of turns) {
     if (turn.role === "tool") {
       const first = pending.results.length === 0;
@@ -89,10 +91,14 @@ function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
         };
       continue;
     }
-    if (turn.role === "assistant" && joinsUnansweredCalls(pending, turn, reordered)) continue;
-    reordered.push(turn);
-    if (turn.role !== "assistant") continue;
+    if (turn.role !== "assistant") {
+      reordered.push(turn);
+      continue;
+    }
+    if (joinsUnansweredCalls(pending, turn, reordered)) continue;
     rejectUnansweredCalls(pending);
+    pending.parts = [...turn.parts];
+    reordered.push({ ...turn, parts: pending.parts });
     for (const part of turn.parts)
       if (part.type === "tool_call")
         pending.calls.set(part.id, { name: part.name, path: part.path ?? turn.path });
@@ -104,15 +110,17 @@ function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
 }
 
 // Some clients send each parallel call as a message, and all results after the last one: these calls become one turn.
-function joinsUnansweredCalls(pending: PendingCalls, turn: Turn, reordered: Turn[]): boolean {
-  const index = reordered.length - 2;
-  const previous = reordered[index];
+function joinsUnansweredCalls(
+  pending: PendingCalls,
+  turn: Turn,
+  reordered: readonly Turn[],
+): boolean {
   if (pending.calls.size === 0 || pending.results.length > 0) return false;
-  if (previous?.role !== "assistant" || turn.native !== undefined) return false;
+  if (reordered.at(-2)?.role !== "assistant" || turn.native !== undefined) return false;
   const calls = turn.parts.filter((part) => part.type === "tool_call");
   if (calls.length === 0 || calls.some(({ id }) => pending.calls.has(id))) return false;
   for (const { id, name, path } of calls) pending.calls.set(id, { name, path: path ?? turn.path });
-  reordered[index] = { ...previous, parts: [...previous.parts, ...turn.parts] };
+  for (const part of turn.parts) pending.parts.push(part);
   return true;
 }
 

@@ -61,10 +61,52 @@ const TOOLS = Array.from({ length: 4_999 }, (_, index) => tool(index));
 const IMAGE = "A".repeat(20_000_000);
 const user = (content: unknown) => ({ role: "user", content });
 
+/** Pairs of a call and its result, with the last result first. */
+function callsAndResults<Call, Result>(
+  count: number,
+  call: (id: string) => Call,
+  result: (id: string) => Result,
+): readonly [calls: readonly Call[], results: readonly Result[]] {
+  const ids = Array.from({ length: count }, (_, index) => `call_${index}`);
+  return [ids.map(call), ids.toReversed().map(result)];
+}
+const chatCall = (id: string) => ({
+  id,
+  type: "function",
+  function: { name: "f", arguments: "{}" },
+});
+const chatResult = (id: string) => ({ role: "tool", tool_call_id: id, content: "a" });
+const [CHAT_CALLS, CHAT_RESULTS] = callsAndResults(19_990, chatCall, chatResult);
+const [CHAT_TURNS, TURN_RESULTS] = callsAndResults(
+  9_990,
+  (id) => ({ role: "assistant", tool_calls: [chatCall(id)] }),
+  chatResult,
+);
+const [TOOL_USES, TOOL_RESULTS] = callsAndResults(
+  9_990,
+  (id) => ({ type: "tool_use", id, name: "f", input: {} }),
+  (id) => ({ type: "tool_result", tool_use_id: id, content: "a" }),
+);
+const [CALL_ITEMS, OUTPUT_ITEMS] = callsAndResults(
+  9_990,
+  (id) => ({ type: "function_call", call_id: id, name: "f", arguments: "{}" }),
+  (id) => ({ type: "function_call_output", call_id: id, output: "a" }),
+);
+
 const BODIES: readonly (readonly [path: string, kind: string, fields: Record<string, unknown>])[] =
   [
     ["chat/completions", "messages", { messages: repeat(19_999, user("hello")) }],
     ["chat/completions", "parts", { messages: [user(repeat(19_999, TEXT))] }],
+    [
+      "chat/completions",
+      "parallel calls",
+      { messages: [user("x"), { role: "assistant", tool_calls: CHAT_CALLS }, ...CHAT_RESULTS] },
+    ],
+    [
+      "chat/completions",
+      "calls in messages of their own",
+      { messages: [user("x"), ...CHAT_TURNS, ...TURN_RESULTS] },
+    ],
     ["chat/completions", "text", { messages: [user("words and ".repeat(2_000_000))] }],
     [
       "chat/completions",
@@ -89,6 +131,11 @@ const BODIES: readonly (readonly [path: string, kind: string, fields: Record<str
     ["chat/completions", "values", { messages: [user("x")], metadata: { a: repeat(490_000, 1) } }],
     ["messages", "messages", { messages: repeat(19_999, user("hello")) }],
     ["messages", "parts", { messages: [user(repeat(19_999, TEXT))] }],
+    [
+      "messages",
+      "parallel calls",
+      { messages: [user("x"), { role: "assistant", content: TOOL_USES }, user(TOOL_RESULTS)] },
+    ],
     ["messages", "documents", { messages: [user(repeat(9_999, DOCUMENT))] }],
     [
       "messages",
@@ -113,6 +160,7 @@ const BODIES: readonly (readonly [path: string, kind: string, fields: Record<str
         tools: TOOLS.map(({ name, schema }) => ({ type: "function", name, parameters: schema })),
       },
     ],
+    ["responses", "parallel calls", { input: [user("x"), ...CALL_ITEMS, ...OUTPUT_ITEMS] }],
     ["embeddings", "inputs", { input: repeat(19_999, "hello") }],
   ];
 

@@ -55,31 +55,26 @@ const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set([
 
 export function readTurns(messages: readonly unknown[]): readonly Turn[] {
   const legacyCalls: string[] = [];
-  const pendingCalls: string[] = [];
+  const pendingCalls = new Set<string>();
   return messages.map((value, at) => {
     const path = `messages[${at}]`;
     const message = withCallId(mustBeObject(value, path), pendingCalls);
     const turn = readTurn(message, path, legacyCalls);
     for (const part of turn.parts) {
-      if (part.type === "tool_call") pendingCalls.push(part.id);
-      if (part.type === "tool_result") removeFrom(pendingCalls, part.callId);
+      if (part.type === "tool_call") pendingCalls.add(part.id);
+      if (part.type === "tool_result") pendingCalls.delete(part.callId);
     }
     return turn;
   });
 }
 
 // Some servers have no call ids: a result without one is that of the earliest call without a result.
-function withCallId(message: JsonObject, pendingCalls: readonly string[]): JsonObject {
+function withCallId(message: JsonObject, pendingCalls: ReadonlySet<string>): JsonObject {
   const [earliest] = pendingCalls;
   const lacksId = (message["tool_call_id"] ?? "") === "";
   return message["role"] === "tool" && lacksId && earliest !== undefined
     ? { ...message, tool_call_id: earliest }
     : message;
-}
-
-function removeFrom(list: string[], value: string): void {
-  const index = list.indexOf(value);
-  if (index >= 0) list.splice(index, 1);
 }
 
 function readTurn(message: JsonObject, path: string, legacyCalls: string[]): Turn {
