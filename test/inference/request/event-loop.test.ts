@@ -161,6 +161,11 @@ const BODIES: readonly (readonly [path: string, kind: string, fields: Record<str
       },
     ],
     ["responses", "parallel calls", { input: [user("x"), ...CALL_ITEMS, ...OUTPUT_ITEMS] }],
+    [
+      "responses",
+      "outputs of OpenAI's tools",
+      { input: [user("x"), ...repeat(19_998, { type: "computer_call_output", call_id: "a" })] },
+    ],
     ["embeddings", "inputs", { input: repeat(19_999, "hello") }],
   ];
 

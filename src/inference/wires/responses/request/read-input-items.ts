@@ -46,6 +46,8 @@ type MutableTurn = Turn & { readonly parts: Part[] };
 
 interface ReaderState {
   readonly turns: MutableTurn[];
+  /** The latest turn that has only native items of the user. */
+  nativeUserTurn: MutableTurn | undefined;
   readonly tools: readonly Tool[];
   /** The signature of the next call or image. */
   pendingSignature: OpaqueBlob | undefined;
@@ -58,6 +60,7 @@ export function readTurns(input: unknown, tools: readonly Tool[] = []): readonly
     return [{ role: "user", parts: readContent(input, "input"), path: "input" }];
   const state: ReaderState = {
     turns: [],
+    nativeUserTurn: undefined,
     tools,
     pendingSignature: undefined,
     clientCallIds: new Map(),
@@ -98,27 +101,22 @@ function readItem(state: ReaderState, item: JsonObject, path: string): void {
           : { ...image, signature: takeSignature(state, "image"), path };
       if (role !== undefined && role !== "assistant")
         state.turns.push({ role, parts: [native], path });
-      else
-        turnOf(state, USER_ITEM_TYPES.has(type) ? "user" : "assistant", path, type).parts.push(
-          native,
-        );
+      else turnOf(state, USER_ITEM_TYPES.has(type) ? "user" : "assistant", path).parts.push(native);
     }
   }
 }
 
-// Consecutive items of the model, or tool results, are one turn; user messages are separate turns.
+// Consecutive items of the model, tool results or native items of the user are one turn; user messages are separate turns.
 function turnOf(
   state: ReaderState,
   role: "assistant" | "tool" | "user",
   path: string,
-  native?: string,
 ): MutableTurn {
   const last = state.turns.at(-1);
-  if (last?.role === role && (role !== "user" || native !== undefined)) {
-    if (role !== "user" || last.parts.every((part) => part.type === "native")) return last;
-  }
+  if (last?.role === role && (role !== "user" || last === state.nativeUserTurn)) return last;
   const turn: MutableTurn = { role, parts: [], path };
   state.turns.push(turn);
+  if (role === "user") state.nativeUserTurn = turn;
   return turn;
 }
 
