@@ -228,6 +228,15 @@ describe("arguments of several calls in one text", () => {
     );
   });
 
+  test("are split in linear time", () => {
+    const call = { type: "tool_call", id: "x", name: "f", arguments: "{}".repeat(20_000) } as const;
+    const finish = { reason: "tool_calls" } as const;
+    const start = performance.now();
+    const [choice] = splitCalls({ choices: [{ parts: [call], finish }] }).choices;
+    expect(choice?.parts).toHaveLength(20_000);
+    expect(performance.now() - start).toBeLessThan(2_000);
+  });
+
   test("become several calls of a stream, however it is cut", () => {
     for (const size of [1, 2, 5, 100]) {
       const push = createCallSplitter();

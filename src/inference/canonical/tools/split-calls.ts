@@ -70,11 +70,14 @@ function splitCall(call: ToolCallPart): readonly ToolCallPart[] {
 }
 
 function splitArguments({ custom, arguments: text }: ToolCallPart): readonly string[] {
-  if (custom === true) return [text];
-  const at = nextObjectAt(newScan(), text);
-  if (at === undefined) return [text];
-  const rest = { type: "tool_call", id: "", name: "", arguments: text.slice(at) } as const;
-  return [text.slice(0, at).trimEnd(), ...splitArguments(rest)];
+  const pieces: string[] = [];
+  let rest = text;
+  for (;;) {
+    const at = custom === true ? undefined : nextObjectAt(newScan(), rest);
+    if (at === undefined) return [...pieces, rest];
+    pieces.push(rest.slice(0, at).trimEnd());
+    rest = rest.slice(at);
+  }
 }
 
 interface OpenToolCall {
