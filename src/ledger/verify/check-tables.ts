@@ -24,13 +24,40 @@ export function restrictCheck(sql: string, kind: Reader["kind"], scope: CheckSco
   const { range, position } = scope;
   if (position === undefined && range.after === undefined && range.upTo === undefined)
     return { sql, params: [] };
+  return replaceTables(sql, (table) => rowsOf(table, kind, scope));
+}
+
+/** Counts the rows that checks select after a checkpoint. Only one statement, so the later calls are read once. */
+export function countDifferences(
+  checks: readonly string[],
+  kind: Reader["kind"],
+  scope: CheckScope & { readonly position: string },
+): SqlPart {
+  const transfers = rowsOf("transfer", kind, scope);
+  const records = rowsOf("usage_record", kind, scope);
+  const counts = checks.map((check) => {
+    const { sql, params } = replaceTables(check, (table) =>
+      table === "transfer" || table === "usage_record"
+        ? { sql: `later_${table}`, params: [] }
+        : rowsOf(table, kind, scope),
+    );
+    return { sql: `(select count(*) from (${sql}) as different)`, params };
+  });
+  return {
+    sql: `with later_transfer as materialized ${transfers.sql}, later_usage_record as materialized ${records.sql}
+      select ${counts.map(({ sql }) => sql).join(" + ")} as count`,
+    params: [...transfers.params, ...records.params, ...counts.flatMap(({ params }) => params)],
+  };
+}
+
+function replaceTables(check: string, replacement: (table: string) => SqlPart): SqlPart {
   const params: string[] = [];
-  const restricted = sql.replaceAll(TABLE, (_, keyword: string, table: string) => {
-    const rows = rowsOf(table, kind, scope);
+  const sql = check.replaceAll(TABLE, (_, keyword: string, table: string) => {
+    const rows = replacement(table);
     params.push(...rows.params);
     return `${keyword} ${rows.sql} as ${table}`;
   });
-  return { sql: restricted, params };
+  return { sql, params };
 }
 
 function rowsOf(table: string, kind: Reader["kind"], { range, position }: CheckScope): SqlPart {
