@@ -89,10 +89,12 @@ function startTabs(
   const command = context.curl(REGISTER_ROUTE).split("\n").slice(1, -1).join("\n");
   const register = {
     label: "Agent",
-    code: `# 1. Create an account: returns the key.
-${command}
+    code: `# 1. Create an account, and keep its key.
+${command} | tee account.json
+export POSTERN_API_KEY=$(
+  sed 's/.*"api_key":"\\([^"]*\\)".*/\\1/' account.json)
 
-# 2. Call a model with the key.
+# 2. Call a model.
 curl -sS ${baseUrl}/v1/chat/completions \\
   -H "authorization: Bearer $POSTERN_API_KEY" \\
   -H 'content-type: application/json' \\

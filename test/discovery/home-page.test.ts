@@ -2,12 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { execFile } from "node:child_process";
+import { rmSync } from "node:fs";
 import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { newestModels } from "../../src/discovery/home-models.tsx";
 import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
 
 setDefaultTimeout(120_000);
 const execute = promisify(execFile);
@@ -52,12 +54,14 @@ async function runShell(code: string): Promise<string> {
 }
 
 describe("the home page", () => {
-  test("creates an account with its first snippet", async () => {
-    const [register = "", call = ""] = snippet("Agent").split("# 2.");
-    const account: unknown = JSON.parse(await runShell(register));
+  test("creates an account and calls a model with its key in the first snippet", async () => {
+    const cwd = scratchFolder("home-page");
+    const env = { PATH: process.env["PATH"] };
+    const { stdout } = await execute("bash", ["-ec", snippet("Agent")], { cwd, env });
+    const [account, reply]: readonly unknown[] = JSON.parse(`[${stdout.replace("}{", "},{")}]`);
     expect(account).toMatchObject({ api_key: expect.stringContaining("-rt-") });
-    const reply: unknown = JSON.parse(await runShell(`#${call}`));
     expect(reply).toMatchObject({ object: "chat.completion" });
+    rmSync(cwd, { recursive: true });
   });
 
   test("shows the newest models of each callable provider with their prices", () => {
