@@ -28,6 +28,7 @@ describeEachStore((store) => {
       expect(overview.status).toBe(200);
       const text = textOf(overview);
       expect(text).toMatch(/Balance \$0\.0\d+/);
+      expect(text).toMatch(/Latency, p50 ~(\d+ m?s) p95 ~\1/);
       expect(text).toContain("1 active key");
       expect(text).toContain("2 members");
       expect(overview.headers.get("cache-control")).toBe("no-store");

@@ -89,7 +89,7 @@ test("pages and API show what the last 24 hours measured", async () => {
   expect(listed(await text("/models?sort=latency"))[0]).toBe("sim/tiny");
   expect(listed(await text("/models?sort=uptime"))[0]).toBe("sim/tiny");
   expect(await text("/models?q=sim/tiny")).toContain("100%");
-  expect(await text("/models/sim/tiny.md")).toMatch(/\| up \| \d+ ms \| \d+ ms \| .* \| 100% \|/);
+  expect(await text("/models/sim/tiny.md")).toMatch(/\| up \| ~\d+ ms \| ~\d+ ms \| .* \| 100% \|/);
 });
 
 test("the pages are Markdown for clients that prefer it", async () => {

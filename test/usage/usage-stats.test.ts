@@ -223,8 +223,9 @@ describe("latency histogram", () => {
 
   test("interpolates percentiles and has none without samples", () => {
     expect(percentileMs([], 0.5)).toBeUndefined();
-    expect(percentileMs([0, 0, 4], 0.5)).toBe(48);
-    expect(percentileMs([1, 0, 0, 3], 0.01)).toBe(1);
+    expect(percentileMs([0, 0, 4], 0.5)).toBe(44);
+    expect(percentileMs([1, 0, 0, 3], 0.01)).toBe(8);
+    expect([0.5, 0.95].map((share) => percentileMs([0, 1], share))).toEqual([24, 24]);
   });
 });
 

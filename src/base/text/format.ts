@@ -139,6 +139,11 @@ export function formatMilliseconds(ms: number): string {
   return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;
 }
 
+/** `~412 ms`: a percentile, which is estimated from a histogram. */
+export function formatPercentile(ms: number): string {
+  return `~${formatMilliseconds(ms)}`;
+}
+
 /** `38%`, `0.4%`; a share from 0 to 1. */
 export function formatPercent(share: number): string {
   const percent = share * 100;

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import {
   formatInteger,
-  formatMilliseconds,
+  formatPercentile,
   formatPercent,
   formatSpend,
   formatUsd,
@@ -157,13 +157,13 @@ function overviewFigures(overview: Overview, period: Period): readonly Figure[] 
     },
     {
       label: "Latency, p50",
-      value: latency === undefined ? "–" : formatMilliseconds(latency.p50),
-      remark: latency === undefined ? "no calls" : `p95 ${formatMilliseconds(latency.p95)}`,
+      value: latency === undefined ? "–" : formatPercentile(latency.p50),
+      remark: latency === undefined ? "no calls" : `p95 ${formatPercentile(latency.p95)}`,
     },
     {
       label: "First token, p50",
-      value: firstToken === undefined ? "–" : formatMilliseconds(firstToken.p50),
-      remark: firstToken === undefined ? "no streams" : `p95 ${formatMilliseconds(firstToken.p95)}`,
+      value: firstToken === undefined ? "–" : formatPercentile(firstToken.p50),
+      remark: firstToken === undefined ? "no streams" : `p95 ${formatPercentile(firstToken.p95)}`,
     },
     {
       label: "Cached input",

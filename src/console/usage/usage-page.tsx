@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import {
   formatCosts,
   formatInteger,
-  formatMilliseconds,
+  formatPercentile,
   formatPercent,
   formatUsd,
 } from "../../base/text/format.ts";
@@ -177,8 +177,8 @@ function latencyFigure(label: string, latency: UsageSum["latencyMs"]): Figure {
     ? { label, value: "–", remark: "no calls measured" }
     : {
         label,
-        value: formatMilliseconds(latency.p50),
-        remark: `p95 ${formatMilliseconds(latency.p95)}`,
+        value: formatPercentile(latency.p50),
+        remark: `p95 ${formatPercentile(latency.p95)}`,
       };
 }
 
@@ -244,7 +244,7 @@ function GroupTable({
           formatInteger(sum.inputTokens),
           formatPercent(cacheHitShare(sum)),
           formatInteger(sum.outputTokens),
-          sum.latencyMs === undefined ? "–" : formatMilliseconds(sum.latencyMs.p50),
+          sum.latencyMs === undefined ? "–" : formatPercentile(sum.latencyMs.p50),
           callCosts[index],
           costs[index],
           share(sum),

@@ -1,6 +1,6 @@
 // The models on the public pages: their API records, filtered and sorted.
 
-import { formatMilliseconds } from "../../base/text/format.ts";
+import { formatPercentile } from "../../base/text/format.ts";
 import type { Column } from "../../http/pages/components/table.tsx";
 import type { ModelRecordJson } from "../../models/api-record.ts";
 
@@ -88,7 +88,7 @@ export function tokensText(tokens: number | null): string {
 }
 
 export function durationText(ms: number | null | undefined): string {
-  return ms === null || ms === undefined ? "–" : formatMilliseconds(ms);
+  return ms === null || ms === undefined ? "–" : formatPercentile(ms);
 }
 
 export function uptimeText(share: number | null | undefined): string {

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import {
   formatCosts,
   formatInteger,
-  formatMilliseconds,
+  formatPercentile,
   formatPercent,
   formatUsd,
 } from "../../base/text/format.ts";
@@ -168,7 +168,7 @@ function ErrorRate({
 
 function median(histogram: readonly number[]): string {
   const ms = percentileMs(histogram, 0.5);
-  return ms === undefined ? "–" : formatMilliseconds(ms);
+  return ms === undefined ? "–" : formatPercentile(ms);
 }
 
 function CircuitTable({ circuits }: { readonly circuits: ProviderHealth["openCircuits"] }): Child {

@@ -8,11 +8,11 @@ export function latencyBucket(ms: number): number {
   return Math.min(32 - Math.clz32(ms >> FIRST_BOUND_BITS), LATENCY_BUCKETS - 1);
 }
 
-/** Interpolated within its bucket; undefined without samples. */
+/** The nearest rank, interpolated within its bucket, so that all percentiles of one sample are equal; undefined without samples. */
 export function percentileMs(counts: readonly number[], share: number): number | undefined {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (total === 0) return undefined;
-  let rest = total * share;
+  let rest = Math.max(1, Math.ceil(total * share));
   for (const [bucket, count] of counts.entries()) {
     if (rest > count || count === 0) {
       rest -= count;
@@ -20,7 +20,7 @@ export function percentileMs(counts: readonly number[], share: number): number |
     }
     const lower = bucket === 0 ? 0 : FIRST_BOUND_MS * 2 ** (bucket - 1);
     const width = bucket === 0 ? FIRST_BOUND_MS : lower;
-    return Math.round(lower + (width * rest) / count);
+    return Math.round(lower + (width * (rest - 0.5)) / count);
   }
   return FIRST_BOUND_MS * 2 ** (LATENCY_BUCKETS - 2);
 }
