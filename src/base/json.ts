@@ -116,7 +116,10 @@ export function optionalInteger(
 ): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (!Number.isSafeInteger(value) || Number(value) < min || Number(value) > max)
-    throw invalid(path, `\`${path}\` must be an integer from ${min} to ${max}.`);
+    throw invalid(
+      path,
+      `\`${path}\` must be an integer from ${min} to ${max.toLocaleString("en-US")}.`,
+    );
   return Number(value);
 }
 

@@ -83,8 +83,9 @@ export function modelsFileAt(path: string): ModelsFileSource {
 /** The operator's table of list prices, or the built-in one. Throws if the file is missing or invalid. */
 export function readPriceTable(path: string | undefined): PriceTable {
   if (path === undefined) return PRICE_TABLE;
+  const text = readSetting(path, "POSTERN_PRICES_FILE");
   try {
-    return parsePriceTable(readSetting(path, "POSTERN_PRICES_FILE"));
+    return parsePriceTable(text);
   } catch (cause) {
     throw new Error(`${path}: ${cause instanceof Error ? cause.message : String(cause)}`, {
       cause,

@@ -30,7 +30,7 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
   "admin list": {
     summary: "List accounts, newest first",
     details:
-      "--search takes the beginning of an account or key ID, an invoice ID, or a member's email address.\nStates: active, frozen (by an operator), owing (after a dispute).",
+      "--search takes the beginning of an account or key ID, an invoice ID, or a member's email address.\nAmounts are US dollars. States: active, frozen (by an operator), owing (after a dispute).",
     positionals: [],
     flags: {
       search: {

@@ -1,5 +1,7 @@
 // `postern admin prices`: what a newer price table would change.
 
+import { existsSync } from "node:fs";
+import { invalid } from "../../base/fault.ts";
 import type { Config } from "../../config/config.ts";
 import { createLiveCatalog, modelsFileAt, readPriceTable } from "../../models/live-catalog.ts";
 import { comparePrices, differenceText } from "../../models/price-differences.ts";
@@ -20,6 +22,7 @@ export const adminPriceCommands: Readonly<Record<string, Command>> = {
 
 async function pricesCommand(config: Config, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const [file = ""] = args.positionals;
+  if (!existsSync(file)) throw invalid("file", `The file ${file} does not exist.`);
   const { pricesFile, modelsFile } = config;
   const before = readPriceTable(pricesFile);
   const after = readPriceTable(file);

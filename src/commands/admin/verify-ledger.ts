@@ -1,5 +1,6 @@
 // `postern admin verify-ledger`: recomputes every balance, while the gateway runs.
 
+import { pluralize } from "../../base/text/format.ts";
 import type { Config } from "../../config/config.ts";
 import { type Verification, verifyFromCheckpoint } from "../../ledger/verify/verify.ts";
 import { findBalanceDifferences } from "../../operator/report/balance-differences.ts";
@@ -36,7 +37,7 @@ export const verifyLedgerCommand: Command = {
       if (args.has("rebuild-sums")) {
         const hours = await db.write(rebuildChargeHours);
         (args.has("json") ? cli.printError : cli.print)(
-          `Recomputed the charges of ${hours} hours.`,
+          `Recomputed the charges of ${pluralize(hours, "hour")}.`,
         );
       }
       const result = await verify(db, { isFull: args.has("full"), isJson: args.has("json") }, cli);
