@@ -76,7 +76,7 @@ function CreateForm({
         </div>
       </form>
       {isFirst ? (
-        <p class="hint">
+        <p class="note">
           If an agent created an account for you, open the claim link that it sent you instead. To
           let an agent open one, give it the address of <a href="/auth.md">auth.md</a>.
         </p>
