@@ -30,6 +30,7 @@ describeEachStore((store) => {
       expect(text).toMatch(/Balance \$0\.0\d+/);
       expect(text).toMatch(/Latency, p50 ~(\d+ m?s) p95 ~\1/);
       expect(text).toContain("1 active key");
+      expect(overview.text).toMatch(new RegExp(`href="${path}/keys/key_\\w+"`));
       expect(text).toContain("2 members");
       expect(overview.headers.get("cache-control")).toBe("no-store");
       expect(overview.headers.get("content-security-policy")).toContain("frame-ancestors 'none'");

@@ -24,6 +24,7 @@ import type { SessionUser } from "../../http/route.ts";
 import { cacheHitShare } from "../../usage/usage-stats.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
+import { keyPath } from "../keys/keys-page.tsx";
 import { CallTable } from "../logs/logs-page.tsx";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
 import { dayLink, pageWith, RangeLinks } from "../usage/filter-form.tsx";
@@ -248,9 +249,9 @@ function Keys({ workspace, overview }: PanelProps): Child {
             { name: "Spend", isNumber: true },
           ]}
           rows={keys.slice(0, KEYS_SHOWN).map((key) => [
-            <bdi class="line" title={key.id}>
-              {keyName(key)}
-            </bdi>,
+            <a class="line" href={keyPath(workspace.accountId, key.id)} title={key.id}>
+              <bdi>{keyName(key)}</bdi>
+            </a>,
             key.limit === null ? (
               <span class="muted">none</span>
             ) : (
