@@ -221,8 +221,8 @@ describe("postern status", () => {
     await chat(gateway, savedKey());
     const { code, stdout } = await run("status");
     expect(code).toBe(0);
-    expect(stdout).toMatch(/balance {2}\$0\.0499\d+ /);
-    expect(stdout).toMatch(/sim\/echo {2}completed {2}0\.0000/);
+    expect(stdout).toMatch(/balance {2}\$0\.0499\d+ \(49,9\d\d credits\)/);
+    expect(stdout).toMatch(/sim\/echo {2}completed {2}\$0\.0000/);
   });
 
   test("without a key says where it looked", async () => {

@@ -1,6 +1,7 @@
 // `postern status`: the balance and the last calls of the account whose key is on this machine.
 
-import { arrayIn, objectIn, stringIn } from "../../base/json.ts";
+import { arrayIn, numberIn, objectIn, stringIn } from "../../base/json.ts";
+import { pluralize } from "../../base/text/format.ts";
 import type { Command } from "../command.ts";
 import { request } from "./gateway-client.ts";
 import { gatewayUrl, URL_FLAG } from "./gateway-url.ts";
@@ -24,13 +25,13 @@ export const status: Command = {
     const { data } = await request(url, `GET /v1/usage?limit=${CALLS_SHOWN}`, { key });
     const { credits, usd } = objectIn(balance) ?? {};
     cli.print(`account  ${stringIn(objectIn(account)?.["id"]) ?? ""} at ${url}`);
-    cli.print(`balance  $${String(usd)} (${String(credits)} credits)`);
-    for (const call of arrayIn(data).map((entry) => objectIn(entry) ?? {}))
-      cli.print(
-        ["created_at", "model", "outcome", "cost_usd"]
-          .map((name) => stringIn(call[name]) ?? "")
-          .join("  "),
+    cli.print(`balance  $${String(usd)} (${pluralize(numberIn(credits) ?? 0, "credit")})`);
+    for (const call of arrayIn(data).map((entry) => objectIn(entry) ?? {})) {
+      const [at, model, outcome, cost] = ["created_at", "model", "outcome", "cost_usd"].map(
+        (name) => stringIn(call[name]) ?? "",
       );
+      cli.print(`${at}  ${model}  ${outcome}  $${cost}`);
+    }
     return 0;
   },
 };
