@@ -148,7 +148,7 @@ export const TOKEN_ERRORS: readonly TokenError[] = [
   {
     error: "invalid_client",
     status: 401,
-    meaning: "The API key is missing, invalid or revoked.",
+    meaning: "The API key is missing, invalid, expired or revoked.",
     next: "See `invalid_api_key`.",
   },
   {
