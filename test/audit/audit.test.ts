@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { AUDIT_ACTIONS } from "../../src/audit/audit.ts";
 import { onSessionsEnded } from "../../src/events/producers.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { truncateTables, createHarness, START_MS, type Harness } from "../webhooks/harness.ts";
@@ -11,6 +12,11 @@ interface Entry {
 }
 
 const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
+
+test("the actions are listed by what they change, in alphabetical order", () => {
+  const subjects = Object.keys(AUDIT_ACTIONS).map((action) => action.split(".")[0] ?? "");
+  expect(subjects).toEqual(subjects.toSorted((one, other) => one.localeCompare(other)));
+});
 
 describeEachStore((kind, open) => {
   describe(`GET /v1/audit on ${kind}`, () => {

@@ -85,7 +85,9 @@ describe("two gateways on one PostgreSQL", () => {
       await warm(key);
       await call(first, `DELETE /v1/keys/${id}`, { key: account.key });
       // Model calls first, because they may use a cached key.
-      expect((await chat(second, key)).status).toBe(401);
+      const rejected = await chat(second, key);
+      expect(rejected.status).toBe(401);
+      expect(textAt(rejected.body, "error.message")).toStartWith("The API key is revoked. Use");
       expect((await call(second, "GET /v1/account", { key })).status).toBe(401);
     }
   });

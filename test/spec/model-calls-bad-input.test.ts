@@ -250,6 +250,13 @@ describe("fields that determine the cost", () => {
   );
 });
 
+test("a number out of range names the range with thousands separators", async () => {
+  const response = await send(PATHS.chat, validRequest("chat", { max_tokens: 0 }));
+  expect(errorOf(await response.json())["message"]).toBe(
+    "`max_tokens` must be an integer from 1 to 100,000,000.",
+  );
+});
+
 describe("a model that cannot be called", () => {
   test("is a 404 that links to the list of models if it does not exist", async () => {
     const error = errorOf(
