@@ -36,7 +36,7 @@ describe("serialization failures", () => {
     test(`charges every call once if ${percent}% of the writes to ${tables.join(", ")} fail at a ${position}`, async () => {
       store = await openStore("postgres");
       const ledger = await open(store.db);
-      await injectFailures(store.db, tables, position, percent);
+      await injectFailures(store.db, tables, { position, percent });
       const settled = await Promise.all(
         Array.from({ length: CALLS }, (_, call) => makeCall(ledger, call)),
       );
@@ -69,7 +69,11 @@ describe("serialization failures", () => {
       );
     const first = callsOf("first");
     expect(await Promise.all(first.map(hold))).toEqual(first.map(() => "held"));
-    await injectFailures(store.db, ["wallet"], "statement", 100, "s2");
+    await injectFailures(store.db, ["wallet"], {
+      position: "statement",
+      percent: 100,
+      accountId: "s2",
+    });
     const settled: string[] = [];
     const settlements = first.map(async (fields) => {
       const record = usageRecord({ ...fields, cost: COST, createdAt: now });
@@ -95,7 +99,7 @@ describe("serialization failures", () => {
   test("counts rows that stay contended as locked, so that a settlement waits for them", async () => {
     store = await openStore("postgres");
     await open(store.db);
-    await injectFailures(store.db, ["wallet"], "statement", 100);
+    await injectFailures(store.db, ["wallet"], { position: "statement", percent: 100 });
     const failure = store.db.write((tx) => tx.run("update wallet set promo = promo"));
     const error: unknown = await failure.catch((cause: unknown) => cause);
     expect([isLocked(error), isUnavailable(error)]).toEqual([true, true]);
@@ -135,13 +139,17 @@ interface CallFields {
   readonly keyId: string;
 }
 
-/** With `accountId`, only changes of its rows fail. */
+interface Injection {
+  readonly position: "statement" | "commit";
+  readonly percent: number;
+  /** Only changes of its rows fail. */
+  readonly accountId?: string;
+}
+
 async function injectFailures(
   db: Db,
   tables: readonly string[],
-  position: "statement" | "commit",
-  percent: number,
-  accountId?: string,
+  { position, percent, accountId }: Injection,
 ): Promise<void> {
   const [kind, timing] =
     position === "statement"

@@ -277,15 +277,15 @@ describe("the store on PostgreSQL", () => {
   });
 
   test("reports the error of the statement that failed, not those of the statements after it", async () => {
-    const nest = async (work: () => Promise<unknown>, depth: number): Promise<unknown> =>
-      Promise.all([depth === 0 ? work() : nest(work, depth - 1)]);
+    const delay = (promise: Promise<unknown>, ticks: number): Promise<unknown> =>
+      ticks === 0 ? promise : delay(promise, ticks - 1).then((value) => value);
     // Only statements that the connection has prepared are sent together.
     for (let attempt = 0; attempt < 20; attempt++) {
       const failed = db.write(async (tx) => {
         await tx.get("select n from thing where id = ?", ["k00"]);
         // The promise of the first one takes longer to get here.
         await Promise.all([
-          nest(() => tx.run("update thing set n = n / (n - n) where id = ?", ["k00"]), 10),
+          delay(tx.run("update thing set n = n / (n - n) where id = ?", ["k00"]), 100),
           tx.run("select n from thing where id = ?", ["k00"]),
           tx.run("select n + 1 from thing where id = ?", ["k00"]),
         ]);

@@ -39,25 +39,8 @@ export async function lockRows(
   buffer: HoldBuffer | undefined,
 ): Promise<LockedRows> {
   const rowCache = buffer?.rowCache;
-  const accountIds = new Set<string>();
-  const accountOfKey = new Map<string, string>();
-  const uncachedKeys: AccountKey[] = [];
-  const settledKeys: AccountKey[] = [];
-  const heldKeys: AccountKey[] = [];
-  const holds = new Map<string, OpenHold>();
-  for (const { kind, request } of operations) {
-    const { id, accountId, keyId } = request;
-    accountIds.add(accountId);
-    if (accountOfKey.get(keyId) !== accountId) {
-      accountOfKey.set(keyId, accountId);
-      if (rowCache?.keySpends.has(keyId) !== true) uncachedKeys.push([accountId, keyId]);
-    }
-    const buffered = buffer?.holds.get(id);
-    if (buffered !== undefined) holds.set(id, buffered.hold);
-    else if (kind === "settle") settledKeys.push([accountId, id]);
-    else if (buffer === undefined || buffer.flushed.has(id)) heldKeys.push([accountId, id]);
-  }
-  const keyIds = new Set(accountOfKey.keys());
+  const rowKeys = collectKeys(operations, buffer);
+  const { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, holds } = rowKeys;
   const [lockByKey, deleteByKey, readByKey] = [
     skipEmpty(tx.lockMany),
     skipEmpty(tx.deleteMany),
@@ -93,6 +76,43 @@ export async function lockRows(
     swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
     buffer,
   };
+}
+
+interface RowKeys {
+  readonly accountIds: ReadonlySet<string>;
+  readonly keyIds: ReadonlySet<string>;
+  readonly uncachedKeys: readonly AccountKey[];
+  readonly settledKeys: readonly AccountKey[];
+  readonly heldKeys: readonly AccountKey[];
+  /** The buffered ones. */
+  readonly holds: Map<string, OpenHold>;
+}
+
+function collectKeys(
+  operations: readonly OperationTarget[],
+  buffer: HoldBuffer | undefined,
+): RowKeys {
+  const rowCache = buffer?.rowCache;
+  const accountIds = new Set<string>();
+  const accountOfKey = new Map<string, string>();
+  const uncachedKeys: AccountKey[] = [];
+  const settledKeys: AccountKey[] = [];
+  const heldKeys: AccountKey[] = [];
+  const holds = new Map<string, OpenHold>();
+  for (const { kind, request } of operations) {
+    const { id, accountId, keyId } = request;
+    accountIds.add(accountId);
+    if (accountOfKey.get(keyId) !== accountId) {
+      accountOfKey.set(keyId, accountId);
+      if (rowCache?.keySpends.has(keyId) !== true) uncachedKeys.push([accountId, keyId]);
+    }
+    const buffered = buffer?.holds.get(id);
+    if (buffered !== undefined) holds.set(id, buffered.hold);
+    else if (kind === "settle") settledKeys.push([accountId, id]);
+    else if (buffer === undefined || buffer.flushed.has(id)) heldKeys.push([accountId, id]);
+  }
+  const keyIds = new Set(accountOfKey.keys());
+  return { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, holds };
 }
 
 const NO_ROWS: Promise<readonly Row[]> = Promise.resolve([]);
