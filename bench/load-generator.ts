@@ -82,6 +82,8 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
 
 export interface StreamsOptions extends Omit<LoadOptions, "seconds"> {
   readonly timeoutSeconds: number;
+  /** Between two streams; without it, all open as fast as possible. */
+  readonly intervalMs?: number;
 }
 
 export interface StreamsResult {
@@ -95,7 +97,7 @@ export interface StreamsResult {
   readonly seconds: number;
 }
 
-/** Opens all streams concurrently and reads each to its end. */
+/** Opens the streams without waiting for the end of others, and reads each to its end. */
 export async function openStreams(options: StreamsOptions): Promise<StreamsResult> {
   const { hostname, port } = new URL(options.url);
   const bytes = requestBytes(options, hostname);
@@ -112,6 +114,9 @@ export async function openStreams(options: StreamsOptions): Promise<StreamsResul
     if (open === 0) done.resolve();
   };
   for (let index = 0; index < options.connections; index++) {
+    // The load is defined by this interval.
+    const waitMs = startedAt + index * (options.intervalMs ?? 0) - performance.now();
+    if (waitMs > 0) await Bun.sleep(waitMs);
     await Bun.connect<Connection & { first: boolean; ended: boolean }>({
       hostname,
       port: Number(port),

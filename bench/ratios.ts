@@ -26,6 +26,8 @@ const WARM_UP_SECONDS = Number(process.env["BENCH_WARM_UP_SECONDS"] ?? 10);
 const CHAT_PATH = "/v1/chat/completions";
 const UNPACED = { streams: 16, chunks: 1_000, paceMs: 0 };
 const PACED = { streams: 500, chunks: 40, paceMs: 50 };
+/** As many streams are open as of the load above, but they open one after another. */
+const ARRIVING = { ...PACED, streams: 1_000, intervalMs: 4 };
 
 const COLUMNS = [
   { name: "json", title: "JSON µs a call", digits: 1 },
@@ -33,7 +35,16 @@ const COLUMNS = [
   { name: "oneConnection", title: "one connection p50 ms", digits: 2 },
   { name: "unpaced", title: "un-paced µs a chunk", digits: 1 },
   { name: "paced", title: `${PACED.streams} paced µs a chunk`, digits: 1 },
-  { name: "firstToken", title: `first token p50 ms at ${PACED.streams}`, digits: 1 },
+  {
+    name: "firstToken",
+    title: `first token p50 ms, ${PACED.streams} streams opened at once`,
+    digits: 1,
+  },
+  {
+    name: "firstTokenArriving",
+    title: `first token p50 ms, a stream every ${ARRIVING.intervalMs} ms`,
+    digits: 2,
+  },
 ] as const;
 type Sample = Readonly<Record<(typeof COLUMNS)[number]["name"], number>>;
 
@@ -118,6 +129,7 @@ async function measure(peer: Peer): Promise<Sample> {
   const single = await jsonLoad(peer, 1, SECONDS / 2);
   const unpaced = await streams(peer, UNPACED);
   const paced = await streams(peer, PACED);
+  const arriving = await streams(peer, ARRIVING);
   return {
     json: (jsonCpu * 1e6) / json.requests,
     perSecond: json.perSecond,
@@ -125,6 +137,7 @@ async function measure(peer: Peer): Promise<Sample> {
     unpaced: unpaced.cpuMicros,
     paced: paced.cpuMicros,
     firstToken: paced.result.firstTokenP50Ms,
+    firstTokenArriving: arriving.result.firstTokenP50Ms,
   };
 }
 
@@ -145,6 +158,13 @@ async function jsonLoad({ url, key, model, name }: Peer, connections: number, se
   return result;
 }
 
+interface StreamsLoad {
+  readonly streams: number;
+  readonly chunks: number;
+  readonly paceMs: number;
+  readonly intervalMs?: number;
+}
+
 interface StreamsMeasurement {
   readonly result: StreamsResult;
   readonly cpuMicros: number;
@@ -152,7 +172,7 @@ interface StreamsMeasurement {
 
 async function streams(
   { url, key, model, name, cpuSeconds }: Peer,
-  load: typeof PACED,
+  load: StreamsLoad,
 ): Promise<StreamsMeasurement> {
   const before = cpuSeconds();
   const result = await openStreams({
@@ -167,6 +187,7 @@ async function streams(
       messages: [{ role: "user", content: `chunks=${load.chunks} pace=${load.paceMs}` }],
     }),
     connections: load.streams,
+    ...(load.intervalMs !== undefined && { intervalMs: load.intervalMs }),
     timeoutSeconds: 60,
   });
   if (result.failures > 0) console.log(`${name}: ${result.failures} streams failed`);
