@@ -323,7 +323,7 @@ function transactionOn(database: Database, guard: Guard): Tx {
 }
 
 // A list of pairs is a JSON object with the accounts as values, which `json_each` reads as fast as a list. A join with it
-// costs two thirds of `in`, and sorting its rows would cost a fifth more: SQLite has no row locks that need an order.
+// costs two thirds of `in`. Its rows are not sorted: SQLite has no row locks that need an order.
 function selectStatement(
   table: string,
   key: string,
@@ -352,8 +352,10 @@ function keyParameters(keys: readonly Key[]): readonly string[] {
   return [typeof only === "string" ? JSON.stringify(keys) : pairsText(keys)];
 }
 
+/** Sorted by id, so that a join reads the pages of an index one after another. */
 function pairsText(keys: readonly Key[]): string {
-  const fields = keys.map(([account, id]) => `${JSON.stringify(id)}:${JSON.stringify(account)}`);
+  const sorted = keys.toSorted(([, one = ""], [, other = ""]) => (one < other ? -1 : 1));
+  const fields = sorted.map(([account, id]) => `${JSON.stringify(id)}:${JSON.stringify(account)}`);
   return `{${fields.join(",")}}`;
 }
 
