@@ -12,6 +12,8 @@ export interface LoadOptions {
 export interface LoadResult {
   readonly requests: number;
   readonly failures: number;
+  /** The status line of the first failed response. */
+  readonly firstFailure: string | undefined;
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -31,6 +33,7 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
   const bytes = requestBytes(options, hostname);
   const latencies: number[] = [];
   let failures = 0;
+  let firstFailure: string | undefined;
   let open = options.connections;
   const done = Promise.withResolvers<void>();
   const startedAt = performance.now();
@@ -49,7 +52,10 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
           if (!isComplete(socket.data.text)) return;
           const now = performance.now();
           if (socket.data.text.startsWith(SUCCESS)) latencies.push(now - socket.data.startedAt);
-          else failures += 1;
+          else {
+            failures += 1;
+            firstFailure ??= socket.data.text.slice(0, socket.data.text.indexOf("\r\n"));
+          }
           if (now >= until) {
             socket.end();
             return;
@@ -74,6 +80,7 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
   return {
     requests: latencies.length,
     failures,
+    firstFailure,
     perSecond: latencies.length / seconds,
     p50Ms: latencies[Math.floor(latencies.length * 0.5)] ?? Number.NaN,
     p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? Number.NaN,

@@ -154,7 +154,10 @@ async function jsonLoad({ url, key, model, name }: Peer, connections: number, se
     connections,
     seconds,
   });
-  if (result.failures > 0) console.log(`${name}: ${result.failures} calls failed`);
+  if (result.failures > 0)
+    console.log(
+      `${name}: ${result.failures} calls failed, first with ${result.firstFailure ?? "a lost connection"}`,
+    );
   return result;
 }
 
