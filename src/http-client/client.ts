@@ -5,7 +5,6 @@ import { startDeadline } from "../base/async/deadline.ts";
 import { memoize } from "../base/memoize.ts";
 import {
   type Connection,
-  CONNECTION_EVENTS,
   createConnection,
   type HttpExchange,
   type PoolHooks,
@@ -58,7 +57,7 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
     { origin, address }: ParsedUrl,
     signal: AbortSignalLike,
   ): Promise<Connection> {
-    const { connected, cancel: cancelDial } = dial(address, CONNECTION_EVENTS, (socket) =>
+    const { connected, cancel: cancelDial } = dial(address, (socket) =>
       createConnection(socket, origin, poolHooks),
     );
     const aborted = Promise.withResolvers<never>();

@@ -8,19 +8,13 @@ import {
   push,
   type FlowControl,
 } from "./body-stream.ts";
-import {
-  createReplyParser,
-  isEndedByClose,
-  parseBytes,
-  type ReplyParser,
-  type ReplyHandler,
-} from "./reply-parser.ts";
+import { isEndedByClose, parseBytes, type ReplyParser, type ReplyHandler } from "./reply-parser.ts";
 import type { UpstreamResponse } from "./reply.ts";
-import type { Socket, SocketEvents } from "./socket.ts";
+import type { Socket, SocketEvents, SocketOwner } from "./socket.ts";
 
 const CLOSED = "the connection was closed";
 
-export interface Connection {
+export interface Connection extends SocketOwner {
   readonly socket: Socket;
   /** Key in the connection pool. */
   readonly origin: string;
@@ -31,15 +25,15 @@ export interface Connection {
   isPaused: boolean;
 }
 
-export interface HttpExchange {
+/** An exchange is the parser of its reply, too: fewer objects have to be read for each chunk. */
+export interface HttpExchange extends ReplyParser {
   readonly connection: Connection;
   /** Resolves when the reply's headers have arrived. */
   readonly reply: PromiseWithResolvers<UpstreamResponse>;
-  readonly parser: ReplyParser;
-  unsentBytes: Uint8Array | undefined;
   /** Whether any byte of the reply has arrived. */
   hasReplyBytes: boolean;
   body: BodyStream | undefined;
+  unsentBytes: Uint8Array | undefined;
   onEnd: (() => void) | undefined;
 }
 
@@ -51,6 +45,8 @@ export interface PoolHooks {
 
 export function createConnection(socket: Socket, origin: string, poolHooks: PoolHooks): Connection {
   const connection: Connection = {
+    events: CONNECTION_EVENTS,
+    activeExchange: undefined,
     socket,
     origin,
     poolHooks,
@@ -65,21 +61,20 @@ export function createConnection(socket: Socket, origin: string, poolHooks: Pool
           failConnection(connection, new Error("canceled"));
       },
     },
-    activeExchange: undefined,
     isClosed: false,
     isPaused: false,
   };
   return connection;
 }
 
-export const CONNECTION_EVENTS: SocketEvents<Connection> = {
+const CONNECTION_EVENTS: SocketEvents<Connection> = {
   onData: (connection, bytes) => {
     const { activeExchange } = connection;
     // Bytes without a request: the connection is unusable.
     if (activeExchange === undefined) return destroy(connection);
     activeExchange.hasReplyBytes = true;
     try {
-      parseBytes(activeExchange.parser, bytes);
+      parseBytes(activeExchange, bytes);
     } catch (error) {
       failConnection(connection, error);
     }
@@ -88,47 +83,58 @@ export const CONNECTION_EVENTS: SocketEvents<Connection> = {
     if (activeExchange?.unsentBytes !== undefined)
       activeExchange.unsentBytes = writeToSocket(socket, activeExchange.unsentBytes);
   },
-  onClose: (connection, isClean) => {
+  onClose: (connection, error) => {
     const exchange = detachExchange(connection);
     markClosed(connection);
     if (exchange === undefined) return;
-    if (isClean && isEndedByClose(exchange.parser)) endExchangeBody(exchange);
+    if (error === undefined && isEndedByClose(exchange)) endExchangeBody(exchange);
     else failExchange(exchange, new Error(CLOSED));
   },
 };
 
-const REPLY_HANDLER: ReplyHandler<Connection> = {
-  onHead: (connection, { status, headers }) => {
-    const { activeExchange, flowControl } = connection;
-    if (activeExchange === undefined) return;
-    activeExchange.body = createBodyStream(flowControl);
-    activeExchange.reply.resolve({ status, headers, body: activeExchange.body });
+const REPLY_HANDLER: ReplyHandler<HttpExchange> = {
+  onHead: (exchange, { status, headers }) => {
+    if (!isActive(exchange)) return;
+    exchange.body = createBodyStream(exchange.connection.flowControl);
+    exchange.reply.resolve({ status, headers, body: exchange.body });
   },
   // The exchange may have been aborted while a chunk was parsed.
-  onData: ({ activeExchange }, bytes) => {
-    if (activeExchange?.body !== undefined) push(activeExchange.body, bytes);
+  onData: (exchange, bytes) => {
+    if (exchange.body !== undefined && isActive(exchange)) push(exchange.body, bytes);
   },
-  onEnd: (connection, isReusable) => {
-    const exchange = detachExchange(connection);
+  onEnd: (exchange, isReusable) => {
+    const { connection } = exchange;
+    const wasActive = detachExchange(connection) === exchange;
     if (connection.isPaused) resumeConnection(connection);
     // If the reply arrived before the request was fully sent, the connection cannot be reused.
-    if (isReusable && exchange?.unsentBytes === undefined && !connection.isClosed)
+    if (isReusable && exchange.unsentBytes === undefined && !connection.isClosed)
       connection.poolHooks.onIdle(connection);
     else destroy(connection);
-    if (exchange !== undefined) endExchangeBody(exchange);
+    if (wasActive) endExchangeBody(exchange);
   },
 };
+
+function isActive(exchange: HttpExchange): boolean {
+  return exchange.connection.activeExchange === exchange;
+}
 
 /** Sends a request on an idle connection. */
 export function sendRequest(connection: Connection, request: Uint8Array): HttpExchange {
   const exchange: HttpExchange = {
+    handler: REPLY_HANDLER,
+    state: "head",
+    remainingBytes: 0,
+    partialLine: "",
+    body: undefined,
+    hasReplyBytes: false,
     connection,
     reply: Promise.withResolvers<UpstreamResponse>(),
-    parser: createReplyParser(REPLY_HANDLER, connection),
     unsentBytes: undefined,
-    hasReplyBytes: false,
-    body: undefined,
     onEnd: undefined,
+    partialHead: undefined,
+    isReusable: true,
+    interimReplies: 0,
+    trailers: 0,
   };
   connection.activeExchange = exchange;
   if (connection.isClosed) failConnection(connection, new Error(CLOSED));
@@ -137,13 +143,12 @@ export function sendRequest(connection: Connection, request: Uint8Array): HttpEx
 }
 
 export function abortExchange(exchange: HttpExchange): void {
-  const { connection } = exchange;
-  if (connection.activeExchange === exchange) failConnection(connection, new Error("aborted"));
+  if (isActive(exchange)) failConnection(exchange.connection, new Error("aborted"));
 }
 
 /** Calls back when the exchange ends, or immediately if it has ended. */
 export function onExchangeEnd(exchange: HttpExchange, onEnd: () => void): void {
-  if (exchange.connection.activeExchange === exchange) exchange.onEnd = onEnd;
+  if (isActive(exchange)) exchange.onEnd = onEnd;
   else onEnd();
 }
 

@@ -7,12 +7,12 @@ interface ReplyHead {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-/** Callbacks of a parser. One handler object serves all parsers and receives the owner of each. */
-export interface ReplyHandler<Owner> {
-  onHead(owner: Owner, head: ReplyHead): void;
-  onData(owner: Owner, bytes: Uint8Array): void;
+/** Callbacks of a parser. One handler object serves all parsers and receives each. */
+export interface ReplyHandler<Parser> {
+  onHead(parser: Parser, head: ReplyHead): void;
+  onData(parser: Parser, bytes: Uint8Array): void;
   /** The reply is complete. `isReusable`: the connection can carry another request. */
-  onEnd(owner: Owner, isReusable: boolean): void;
+  onEnd(parser: Parser, isReusable: boolean): void;
 }
 
 const HEAD_MAX_BYTES = 65_536;
@@ -25,7 +25,6 @@ const LF = 10;
 const CR = 13;
 const SPACE = 32;
 const TAB = 9;
-const EMPTY: Buffer = Buffer.alloc(0);
 
 /** The part of the reply that the next bytes belong to. */
 type ParserState =
@@ -38,34 +37,20 @@ type ParserState =
   | "until-close"
   | "done";
 
-/** Plain data; only the functions of this file access it. */
+/** Plain data, which is part of the exchange that the reply belongs to; only the functions of this file change it. */
 export interface ReplyParser {
   readonly handler: ReplyHandler<unknown>;
-  readonly owner: unknown;
+  /** "head" before the first byte. */
   state: ParserState;
-  /** The received part of an incomplete head. */
-  partialHead: Buffer;
-  /** The received part of an incomplete line. */
-  partialLine: string;
   /** Missing bytes of the body or the current chunk. */
   remainingBytes: number;
+  /** The received part of an incomplete line. */
+  partialLine: string;
+  /** The received part of an incomplete head. */
+  partialHead: Buffer | undefined;
   isReusable: boolean;
   interimReplies: number;
   trailers: number;
-}
-
-export function createReplyParser<Owner>(handler: ReplyHandler<Owner>, owner: Owner): ReplyParser {
-  return {
-    handler,
-    owner,
-    state: "head",
-    partialHead: EMPTY,
-    partialLine: "",
-    remainingBytes: 0,
-    isReusable: true,
-    interimReplies: 0,
-    trailers: 0,
-  };
 }
 
 /** Whether the reply is complete if the connection closes now. */
@@ -78,14 +63,14 @@ export function parseBytes(parser: ReplyParser, chunk: Buffer): void {
   let at = 0;
   let bytes = chunk;
   if (parser.state === "head") {
-    if (parser.partialHead.length > 0) bytes = Buffer.concat([parser.partialHead, chunk]);
-    parser.partialHead = EMPTY;
+    if (parser.partialHead !== undefined) bytes = Buffer.concat([parser.partialHead, chunk]);
+    parser.partialHead = undefined;
     at = readHeads(parser, bytes);
     if (at === bytes.length) return;
   }
   if (parser.state === "done") throw malformedReply("bytes after the end of the reply");
   if (parser.state === "until-close")
-    parser.handler.onData(parser.owner, at === 0 ? bytes : bytes.subarray(at));
+    parser.handler.onData(parser, at === 0 ? bytes : bytes.subarray(at));
   else if (parser.state === "content-length")
     readContentLength(parser, at === 0 ? bytes : copyOrView(bytes, at, bytes.length));
   else readChunks(parser, bytes, at);
@@ -120,19 +105,19 @@ function beginBody(parser: ReplyParser, head: ParsedHead): void {
   parser.isReusable = framing.isReusable;
   parser.remainingBytes = framing.bytes;
   parser.state = framing.state;
-  parser.handler.onHead(parser.owner, head);
+  parser.handler.onHead(parser, head);
   if (parser.state === "content-length" && parser.remainingBytes === 0) finishReply(parser);
 }
 
 function finishReply(parser: ReplyParser): void {
   parser.state = "done";
-  parser.handler.onEnd(parser.owner, parser.isReusable);
+  parser.handler.onEnd(parser, parser.isReusable);
 }
 
 function readContentLength(parser: ReplyParser, bytes: Buffer): void {
   if (bytes.length > parser.remainingBytes) throw malformedReply("more bytes than content-length");
   parser.remainingBytes -= bytes.length;
-  parser.handler.onData(parser.owner, bytes);
+  parser.handler.onData(parser, bytes);
   if (parser.remainingBytes === 0) finishReply(parser);
 }
 
@@ -155,10 +140,10 @@ function readChunks(parser: ReplyParser, bytes: Buffer, from: number): void {
     if (parser.remainingBytes === 0) parser.state = "chunk-end";
   }
   if (first !== undefined)
-    parser.handler.onData(parser.owner, all === undefined ? first : Buffer.concat(all));
+    parser.handler.onData(parser, all === undefined ? first : Buffer.concat(all));
   if (parser.state !== "done") return;
   if (at < bytes.length) throw malformedReply("bytes after the end of the reply");
-  parser.handler.onEnd(parser.owner, parser.isReusable);
+  parser.handler.onEnd(parser, parser.isReusable);
 }
 
 const COPY_MAX_BYTES = 2_048;

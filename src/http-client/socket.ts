@@ -16,18 +16,22 @@ export interface Socket {
   terminate(): void;
 }
 
-/** Callbacks of a socket. One object serves all sockets and receives the owner of each. */
+/** Callbacks of the sockets of one kind of owner. */
 export interface SocketEvents<Owner> {
   onData(owner: Owner, bytes: Buffer): void;
   onDrain(owner: Owner): void;
-  /** `isClean`: the server closed the connection without an error. */
-  onClose(owner: Owner, isClean: boolean): void;
+  /** `error` is undefined if the server closed the connection properly. */
+  onClose(owner: Owner, error: Error | undefined): void;
+}
+
+/** What a socket belongs to. It is the socket's own data, so that nothing else is read between a socket and its owner. */
+export interface SocketOwner {
+  readonly events: SocketEvents<unknown>;
 }
 
 /** Connects; resolves when a request can be written. */
-export type Dial = <Owner extends object>(
+export type Dial = <Owner extends SocketOwner>(
   address: SocketAddress,
-  events: SocketEvents<Owner>,
   createOwner: (socket: Socket) => Owner,
 ) => PendingDial<Owner>;
 
@@ -37,113 +41,101 @@ interface PendingDial<Owner> {
   readonly cancel: () => void;
 }
 
-interface SocketState {
-  readonly events: SocketEvents<unknown>;
-  /** Set once the connection is established. */
-  owner: object | undefined;
+/** The owner of a socket until its connection is established. */
+interface Dialing extends SocketOwner {
+  readonly createOwner: (socket: Socket) => SocketOwner;
+  readonly failed: (error: Error) => void;
   /** The TCP connection, which TLS may still be negotiated on. */
   rawSocket: RawSocket | undefined;
-  /** Set until the connection is established or has failed. */
-  pending:
-    | { readonly ready: (socket: RawSocket) => void; readonly failed: (error: Error) => void }
-    | undefined;
   isCanceled: boolean;
 }
 
-type RawSocket = Bun.Socket<SocketState>;
+type RawSocket = Bun.Socket<SocketOwner>;
 
 const KEEPALIVE_AFTER_MS = MINUTE_MS;
 
-const HANDLERS: Bun.SocketHandler<SocketState> = {
+const DIALING_EVENTS: SocketEvents<Dialing> = {
+  // An HTTP server does not send before a request.
+  onData: ({ rawSocket }) => rawSocket?.terminate(),
+  onDrain: () => {},
+  onClose: ({ failed }, error) => failed(error ?? new Error("the connection was closed")),
+};
+
+const HANDLERS: Bun.SocketHandler<SocketOwner> = {
   open: (socket) => {
-    if (onTcpConnect(socket)) resolveDial(socket);
+    if (onTcpConnect(socket)) finishDial(socket);
   },
-  data: (socket, bytes) => {
-    const { owner, events } = socket.data;
-    // An HTTP server does not send before a request.
-    if (owner === undefined) socket.terminate();
-    else events.onData(owner, bytes);
-  },
-  drain: ({ data: { owner, events } }) => {
-    if (owner !== undefined) events.onDrain(owner);
-  },
-  close: (socket, error) => {
-    const { owner, events } = socket.data;
-    rejectDial(socket.data, error ?? new Error("the connection was closed"));
-    if (owner !== undefined) events.onClose(owner, error === undefined);
-  },
+  data: ({ data: owner }, bytes) => owner.events.onData(owner, bytes),
+  drain: ({ data: owner }) => owner.events.onDrain(owner),
+  close: ({ data: owner }, error) => owner.events.onClose(owner, error),
   error: (socket) => {
     socket.terminate();
   },
-  connectError: (socket, error) => rejectDial(socket.data, error),
+  connectError: ({ data: owner }, error) => owner.events.onClose(owner, error),
 };
 
-const SECURE_HANDLERS: Bun.SocketHandler<SocketState> = {
+const SECURE_HANDLERS: Bun.SocketHandler<SocketOwner> = {
   ...HANDLERS,
   open: (socket) => {
     onTcpConnect(socket);
   },
   // Nothing is written before the certificate is verified for the host.
   handshake: (socket, success, problem) => {
-    if (success && problem === null && socket.authorized) return resolveDial(socket);
-    rejectDial(socket.data, problem ?? new Error("the server's certificate is not trusted"));
+    if (success && problem === null && socket.authorized) return finishDial(socket);
+    if (isDialing(socket.data))
+      socket.data.failed(problem ?? new Error("the server's certificate is not trusted"));
     socket.terminate();
   },
 };
 
+function isDialing(owner: SocketOwner): owner is Dialing {
+  return owner.events === DIALING_EVENTS;
+}
+
 function onTcpConnect(socket: RawSocket): boolean {
+  if (!isDialing(socket.data)) return false;
   socket.data.rawSocket = socket;
   if (socket.data.isCanceled) socket.terminate();
   return !socket.data.isCanceled;
 }
 
-function resolveDial(socket: RawSocket): void {
-  const { pending } = socket.data;
-  socket.data.pending = undefined;
+function finishDial(socket: RawSocket): void {
+  if (!isDialing(socket.data)) return;
   socket.setNoDelay(true);
   socket.setKeepAlive(true, KEEPALIVE_AFTER_MS);
-  pending?.ready(socket);
+  socket.data = socket.data.createOwner(socket);
 }
 
-function rejectDial(data: SocketState, error: Error): void {
-  data.pending?.failed(error);
-  data.pending = undefined;
-}
-
-export const dial: Dial = <Owner extends object>(
+export const dial: Dial = <Owner extends SocketOwner>(
   { host, port, isSecure }: SocketAddress,
-  events: SocketEvents<Owner>,
   createOwner: (socket: Socket) => Owner,
 ) => {
   const connected = Promise.withResolvers<Owner>();
-  const data: SocketState = {
-    events,
-    owner: undefined,
-    rawSocket: undefined,
-    pending: {
-      ready: (socket) => {
-        const owner = createOwner(socket);
-        data.owner = owner;
-        connected.resolve(owner);
-      },
-      failed: connected.reject,
+  const dialing: Dialing = {
+    events: DIALING_EVENTS,
+    createOwner: (socket) => {
+      const owner = createOwner(socket);
+      connected.resolve(owner);
+      return owner;
     },
+    failed: connected.reject,
+    rawSocket: undefined,
     isCanceled: false,
   };
-  Bun.connect<SocketState>({
+  Bun.connect<SocketOwner>({
     hostname: host,
     port,
-    data,
+    data: dialing,
     socket: isSecure ? SECURE_HANDLERS : HANDLERS,
     ...(isSecure && {
       tls: { serverName: host, rejectUnauthorized: true, ALPNProtocols: "http/1.1" },
     }),
-  }).catch((error: Error) => rejectDial(data, error));
+  }).catch(dialing.failed);
   return {
     connected: connected.promise,
     cancel: () => {
-      data.isCanceled = true;
-      data.rawSocket?.terminate();
+      dialing.isCanceled = true;
+      dialing.rawSocket?.terminate();
     },
   };
 };

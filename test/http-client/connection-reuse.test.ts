@@ -9,7 +9,6 @@ import * as fc from "fast-check";
 import { cancelBodyStream, pipeTo, nextChunk, setFlow } from "../../src/http-client/body-stream.ts";
 import { type Send, createHttpClient, type OutgoingRequest } from "../../src/http-client/client.ts";
 import {
-  CONNECTION_EVENTS,
   createConnection,
   abortExchange,
   onExchangeEnd,
@@ -834,11 +833,11 @@ describe("a socket", () => {
     const exchange = sendRequest(connection, request);
     for (const bytes of [1, 0, 17, 400, 0, 5_000]) {
       capacity = bytes;
-      CONNECTION_EVENTS.onDrain(connection);
+      connection.events.onDrain(connection);
     }
     expect(Buffer.concat(sent).equals(request)).toBe(true);
     expect(exchange.hasReplyBytes).toBe(false);
-    CONNECTION_EVENTS.onData(connection, okReply("ok"));
+    connection.events.onData(connection, okReply("ok"));
     expect(exchange.hasReplyBytes).toBe(true);
     expect(await textOf(await exchange.reply.promise)).toBe("ok");
     expect(idle).toEqual([connection]);
@@ -859,12 +858,12 @@ describe("a socket", () => {
       { onIdle: () => {}, onClosed: () => {} },
     );
     const first = sendRequest(connection, Buffer.from("POST"));
-    CONNECTION_EVENTS.onData(connection, okReply("one"));
+    connection.events.onData(connection, okReply("one"));
     const { body } = await first.reply.promise;
     const second = sendRequest(connection, Buffer.from("POST"));
     abortExchange(first);
     cancelBodyStream(body);
-    CONNECTION_EVENTS.onData(connection, okReply("two"));
+    connection.events.onData(connection, okReply("two"));
     expect(await textOf(await second.reply.promise)).toBe("two");
     expect(terminated).toBe(0);
     let ended = 0;
@@ -883,9 +882,9 @@ describe("a socket", () => {
         ORIGIN,
         { onIdle: () => {}, onClosed: (connection) => closed.push(connection) },
       );
-      if (isClosedBefore) CONNECTION_EVENTS.onClose(connection, true);
+      if (isClosedBefore) connection.events.onClose(connection, undefined);
       const exchange = sendRequest(connection, Buffer.from("POST"));
-      if (!isClosedBefore) CONNECTION_EVENTS.onClose(connection, true);
+      if (!isClosedBefore) connection.events.onClose(connection, undefined);
       expect(await rejectionMessage(exchange.reply.promise)).toBe("the connection was closed");
       expect(exchange.hasReplyBytes).toBe(false);
       expect(closed).toEqual([connection]);
@@ -895,8 +894,8 @@ describe("a socket", () => {
   test("fails to connect with the reason", async () => {
     const server = await startServer(() => {});
     await stopServers();
-    const events = { onData: () => {}, onDrain: () => {}, onClose: () => {} };
+    const owner = { events: { onData: () => {}, onDrain: () => {}, onClose: () => {} } };
     const address = { host: "127.0.0.1", port: server.port, isSecure: false };
-    expect(await rejectionMessage(dial(address, events, () => ({})).connected)).not.toBe("");
+    expect(await rejectionMessage(dial(address, () => owner).connected)).not.toBe("");
   });
 });

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import {
-  createReplyParser,
   isEndedByClose,
   parseBytes,
   type ReplyParser,
@@ -10,18 +9,23 @@ import {
 
 /** A parser with its own callbacks. */
 const newParser = (callbacks: {
-  readonly head: (head: Parameters<ReplyHandler<undefined>["onHead"]>[1]) => void;
+  readonly head: (head: Parameters<ReplyHandler<unknown>["onHead"]>[1]) => void;
   readonly data: (bytes: Uint8Array) => void;
   readonly end: (isReusable: boolean) => void;
-}): ReplyParser =>
-  createReplyParser(
-    {
-      onHead: (_, head) => callbacks.head(head),
-      onData: (_, bytes) => callbacks.data(bytes),
-      onEnd: (_, isReusable) => callbacks.end(isReusable),
-    },
-    undefined,
-  );
+}): ReplyParser => ({
+  handler: {
+    onHead: (_, head) => callbacks.head(head),
+    onData: (_, bytes) => callbacks.data(bytes),
+    onEnd: (_, isReusable) => callbacks.end(isReusable),
+  },
+  state: "head",
+  remainingBytes: 0,
+  partialLine: "",
+  partialHead: undefined,
+  isReusable: true,
+  interimReplies: 0,
+  trailers: 0,
+});
 
 interface ParseOutcome {
   readonly status: number | undefined;
