@@ -3,10 +3,11 @@
 
 import { startDeadline } from "../base/async/deadline.ts";
 
-export interface BodyHandler {
-  readonly onData: (bytes: Uint8Array) => void;
+/** One handler object can serve many streams: it receives the owner that was given to `pipeTo`. */
+export interface BodyHandler<Owner = unknown> {
+  onData(bytes: Uint8Array, owner: Owner): void;
   /** `isComplete` is false if the body was truncated. */
-  readonly onEnd: (isComplete: boolean) => void;
+  onEnd(isComplete: boolean, owner: Owner): void;
 }
 
 /**
@@ -31,13 +32,14 @@ export const TRUNCATED = "the reply was truncated";
 
 /** Plain data, because every call has one. Only the functions of this file access it. */
 export interface BodyStream {
+  handler: BodyHandler | undefined;
+  handlerOwner: unknown;
+  ended: "complete" | "truncated" | undefined;
+  isPaused: boolean;
   readonly flowControl: FlowControl;
   readonly unreadChunks: Uint8Array[];
   unreadBytes: number;
-  ended: "complete" | "truncated" | undefined;
-  handler: BodyHandler | undefined;
   pendingRead: PendingRead | undefined;
-  isPaused: boolean;
 }
 
 interface PendingRead {
@@ -47,21 +49,23 @@ interface PendingRead {
 
 export function createBodyStream(flowControl: FlowControl): BodyStream {
   return {
+    handler: undefined,
+    handlerOwner: undefined,
+    ended: undefined,
+    isPaused: false,
     flowControl,
     unreadChunks: [],
     unreadBytes: 0,
-    ended: undefined,
-    handler: undefined,
     pendingRead: undefined,
-    isPaused: false,
   };
 }
 
 /** Adds a received chunk. */
 export function push(stream: BodyStream, bytes: Uint8Array): void {
-  const { handler, pendingRead } = stream;
-  if (handler !== undefined) handler.onData(bytes);
-  else if (pendingRead !== undefined) {
+  const { handler } = stream;
+  if (handler !== undefined) return handler.onData(bytes, stream.handlerOwner);
+  const { pendingRead } = stream;
+  if (pendingRead !== undefined) {
     stream.pendingRead = undefined;
     pendingRead.resolve(bytes);
   } else {
@@ -76,7 +80,7 @@ export function endBodyStream(stream: BodyStream, isComplete: boolean): void {
   if (stream.ended !== undefined) return;
   stream.ended = isComplete ? "complete" : "truncated";
   const { handler, pendingRead } = stream;
-  if (handler !== undefined) return handler.onEnd(isComplete);
+  if (handler !== undefined) return handler.onEnd(isComplete, stream.handlerOwner);
   stream.pendingRead = undefined;
   if (isComplete) pendingRead?.resolve(undefined);
   else pendingRead?.reject(new Error(TRUNCATED));
@@ -140,8 +144,11 @@ export function putBack(stream: BodyStream, chunk: Uint8Array): void {
  * Sends every chunk to the handler, first the unread ones. Meanwhile the handler may pause or cancel the stream, or pipe it to
  * another handler.
  */
-export function pipeTo(stream: BodyStream, handler: BodyHandler): void {
+export function pipeTo(stream: BodyStream, handler: BodyHandler): void;
+export function pipeTo<Owner>(stream: BodyStream, handler: BodyHandler<Owner>, owner: Owner): void;
+export function pipeTo(stream: BodyStream, handler: BodyHandler, owner?: unknown): void {
   stream.handler = handler;
+  stream.handlerOwner = owner;
   stream.pendingRead = undefined;
   setPaused(stream, false);
   stream.unreadBytes = 0;
@@ -150,9 +157,9 @@ export function pipeTo(stream: BodyStream, handler: BodyHandler): void {
     chunk !== undefined;
     chunk = stream.unreadChunks.shift()
   )
-    stream.handler.onData(chunk);
+    stream.handler.onData(chunk, stream.handlerOwner);
   if (stream.ended !== undefined && stream.handler === handler)
-    handler.onEnd(stream.ended === "complete");
+    handler.onEnd(stream.ended === "complete", owner);
 }
 
 /** Cancels the stream and closes its connection; the handler is no longer called. */

@@ -25,6 +25,7 @@ import { createRouteCache, type FindProviderKey } from "./routing/candidates.ts"
 import { createCircuitBreaker } from "./routing/circuit-breaker.ts";
 import { recordOutcome } from "./routing/provider-statistics.ts";
 import { createRoutingState, providerHealth } from "./routing/routing.ts";
+import type { RelayDeps, ShutdownSignals } from "./streaming/relay-options.ts";
 import { createSharedTimer } from "./streaming/shared-timer.ts";
 
 export interface InferenceDeps {
@@ -73,7 +74,7 @@ export interface Inference extends ProviderAccounts {
 
 export function createInference(deps: InferenceDeps): Inference {
   const { catalog, ledger, lease, log, now, timeouts, freezeOf } = deps;
-  const { monotonicNow = () => performance.now(), findProviderKey } = deps;
+  const { findProviderKey } = deps;
   const { accountAt, isAvailable } = createProviderAccounts({
     settings: deps.settings,
     operatorProviders: () => catalog.current().providers,
@@ -93,7 +94,6 @@ export function createInference(deps: InferenceDeps): Inference {
   const abandonedCalls = createAbandonedCalls(
     deps.abandonedCallsPerMinute ?? ABANDONED_CALLS_PER_MINUTE,
   );
-  const timer = createSharedTimer(monotonicNow);
   const tokenCounts = createTokenCounts();
   const settle: SettleDeps = {
     ledger,
@@ -119,12 +119,9 @@ export function createInference(deps: InferenceDeps): Inference {
     respond: {
       recordProvider: sticky.record,
       settle,
-      timer,
-      timeouts,
       now,
-      monotonicNow,
       lease,
-      shutdownSignals,
+      relay: relayDepsOf(deps, shutdownSignals),
     },
     settle,
   };
@@ -141,6 +138,11 @@ export function createInference(deps: InferenceDeps): Inference {
     endCalls,
     forceShutdown,
   };
+}
+
+function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): RelayDeps {
+  const { timeouts, lease, monotonicNow: now = () => performance.now() } = deps;
+  return { timer: createSharedTimer(now), timeouts, now, shutdownSignals, leaseTerm: lease.term };
 }
 
 function holdDepsOf(deps: InferenceDeps): HoldDeps {

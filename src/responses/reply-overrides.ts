@@ -106,9 +106,9 @@ function transformWithOverrides(
       captured.failure = errorIn(rewritten) ?? captured.failure;
       return rewritten;
     },
-    errorEvent: (body) => {
+    errorEvent: (body, latest) => {
       if (isObject(body) && isObject(body["error"])) captured.failure = body["error"];
-      return transform.errorEvent(body);
+      return transform.errorEvent(body, latest);
     },
   };
 }

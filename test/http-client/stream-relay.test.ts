@@ -4,13 +4,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createAbort } from "../../src/base/async/abort.ts";
 import { createSseParser } from "../../src/base/streams/sse.ts";
-import {
-  createBodyStream,
-  endBodyStream,
-  pipeTo,
-  push,
-  setFlow,
-} from "../../src/http-client/body-stream.ts";
+import { createBodyStream, endBodyStream, push } from "../../src/http-client/body-stream.ts";
 import { type Listener, listen } from "../../src/http/listen.ts";
 import { streamResponse } from "../../src/http/response-stream.ts";
 import { usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
@@ -58,9 +52,20 @@ function openRelay(options: RelayOptions = {}) {
   const meter = createStreamMeter("chat", "openai");
   let now = 0;
   push(upstreamBody, Buffer.from(first));
-  const relay = relayStream({
-    pipeBody: (handler) => pipeTo(upstreamBody, handler),
-    setFlow: (flow) => setFlow(upstreamBody, flow),
+  const deps = {
+    timer: {
+      add: (tick: (now: number) => void) => {
+        ticks.add(tick);
+        return () => ticks.delete(tick);
+      },
+    },
+    timeouts: { idleMs: IDLE_MS, streamMs: 10 * IDLE_MS },
+    now: () => now,
+    shutdownSignals: { drained: { aborted: false }, forced: forced.signal },
+    leaseTerm: () => 1,
+  };
+  const relay = relayStream(deps, {
+    body: upstreamBody,
     pipeline: createEventPipeline({
       parser: createSseParser(),
       meter,
@@ -74,26 +79,14 @@ function openRelay(options: RelayOptions = {}) {
       lacksTerminalEvent: false,
       costUsd: () => "0.000001",
     }),
-    timer: {
-      add: (tick) => {
-        ticks.add(tick);
-        return () => ticks.delete(tick);
-      },
-    },
-    timeouts: { idleMs: IDLE_MS, streamMs: 10 * IDLE_MS },
-    now: () => now,
     usageWaitMs: () => usageWaitMs,
-    shutdownSignals: { drained: { aborted: false }, forced: forced.signal },
-    leaseTerm: () => 1,
     confirmHold: () => true,
     settle: async (outcome) => {
       settled.push(outcome);
       await settlement?.();
       return { isUncovered: false };
     },
-    ...(options.recorded && {
-      record: (bytes) => options.recorded?.push(Buffer.from(bytes).toString()),
-    }),
+    record: options.recorded && ((bytes) => options.recorded?.push(Buffer.from(bytes).toString())),
     errorBody: (failure) => ({ error: { message: failure } }),
   });
   return {

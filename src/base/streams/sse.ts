@@ -43,17 +43,6 @@ export interface SseParser {
   end(): SseEvent[];
 }
 
-/** State between two chunks. */
-interface ParserState {
-  readonly maxEventBytes: number;
-  buffer: Uint8Array;
-  bufferedBytes: number;
-  hasLine: boolean;
-  isLineBlank: boolean;
-  isAfterCr: boolean;
-  isClosing: boolean;
-}
-
 const EMPTY = new Uint8Array(0);
 
 /**
@@ -61,29 +50,43 @@ const EMPTY = new Uint8Array(0);
  * which may be its LF: the events never depend on how the stream was split into chunks.
  */
 export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
-  const state: ParserState = {
-    maxEventBytes,
-    buffer: EMPTY,
-    bufferedBytes: 0,
-    hasLine: false,
-    isLineBlank: true,
-    isAfterCr: false,
-    isClosing: false,
-  };
-  return {
-    push: (chunk) => {
-      const only = parseSingle(state, chunk);
-      return only === undefined ? splitEvents(state, chunk) : [only];
-    },
-    parseSingle: (chunk) => parseSingle(state, chunk),
-    end: () =>
-      state.bufferedBytes === 0
-        ? []
-        : [{ raw: takeEvent(state, state.buffer, 0, 0), isComplete: state.isClosing }],
-  };
+  return new StreamParser(maxEventBytes);
 }
 
-function takeEvent(state: ParserState, chunk: Uint8Array, start: number, end: number): Uint8Array {
+/** A class, so that a stream has one object here and not a closure for each function. */
+class StreamParser implements SseParser {
+  readonly maxEventBytes: number;
+  bufferedBytes = 0;
+  hasLine = false;
+  isLineBlank = true;
+  isAfterCr = false;
+  isClosing = false;
+  buffer: Uint8Array = EMPTY;
+
+  constructor(maxEventBytes: number) {
+    this.maxEventBytes = maxEventBytes;
+  }
+
+  push(chunk: Uint8Array): SseEvent[] {
+    const only = this.parseSingle(chunk);
+    return only === undefined ? splitEvents(this, chunk) : [only];
+  }
+
+  parseSingle(chunk: Uint8Array): SseEvent | undefined {
+    const isFresh =
+      this.bufferedBytes === 0 && !this.hasLine && this.isLineBlank && !this.isAfterCr;
+    return isFresh && chunk.length <= this.maxEventBytes && isOneEvent(chunk)
+      ? { raw: chunk, isComplete: true }
+      : undefined;
+  }
+
+  end(): SseEvent[] {
+    if (this.bufferedBytes === 0) return [];
+    return [{ raw: takeEvent(this, this.buffer, 0, 0), isComplete: this.isClosing }];
+  }
+}
+
+function takeEvent(state: StreamParser, chunk: Uint8Array, start: number, end: number): Uint8Array {
   if (state.bufferedBytes + end - start > state.maxEventBytes)
     throw eventTooLong(state.maxEventBytes);
   if (state.bufferedBytes === 0) return chunk.subarray(start, end);
@@ -94,7 +97,7 @@ function takeEvent(state: ParserState, chunk: Uint8Array, start: number, end: nu
   return raw;
 }
 
-function appendToBuffer(state: ParserState, chunk: Uint8Array, start: number, end: number): void {
+function appendToBuffer(state: StreamParser, chunk: Uint8Array, start: number, end: number): void {
   const { buffer, bufferedBytes, maxEventBytes } = state;
   const total = bufferedBytes + end - start;
   if (total > maxEventBytes) throw eventTooLong(maxEventBytes);
@@ -103,15 +106,7 @@ function appendToBuffer(state: ParserState, chunk: Uint8Array, start: number, en
   state.bufferedBytes = total;
 }
 
-function parseSingle(state: ParserState, chunk: Uint8Array): SseEvent | undefined {
-  const isFresh =
-    state.bufferedBytes === 0 && !state.hasLine && state.isLineBlank && !state.isAfterCr;
-  return isFresh && chunk.length <= state.maxEventBytes && isOneEvent(chunk)
-    ? { raw: chunk, isComplete: true }
-    : undefined;
-}
-
-function splitEvents(state: ParserState, chunk: Uint8Array): SseEvent[] {
+function splitEvents(state: StreamParser, chunk: Uint8Array): SseEvent[] {
   const events: SseEvent[] = [];
   let start = 0;
   let at = 0;

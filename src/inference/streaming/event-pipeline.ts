@@ -28,6 +28,8 @@ export interface EventPipelineOptions {
 /** Plain data, because every stream has one. */
 export interface EventPipeline extends EventPipelineOptions {
   readonly heldBack: Uint8Array[];
+  /** The last event for the client. */
+  latest: Uint8Array | undefined;
   /** Whether the last event of the provider lacks its blank line. */
   lacksBlank: boolean;
   /** Set by the terminal event, or by the close of a stream that has failed or can be complete without it. */
@@ -35,7 +37,22 @@ export interface EventPipeline extends EventPipelineOptions {
 }
 
 export function createEventPipeline(options: EventPipelineOptions): EventPipeline {
-  return { ...options, heldBack: [], lacksBlank: false, end: undefined };
+  const { parser, meter, transform, parsesAllEvents } = options;
+  const { endsStreamByClosing, lacksTerminalEvent, costUsd } = options;
+  // Not a spread, which would keep the last members in a second object.
+  return {
+    parser,
+    meter,
+    transform,
+    parsesAllEvents,
+    heldBack: [],
+    endsStreamByClosing,
+    end: undefined,
+    latest: undefined,
+    lacksBlank: false,
+    lacksTerminalEvent,
+    costUsd,
+  };
 }
 
 /** The bytes for the client. Throws if the chunk is not part of a valid event stream, or an event exceeds the parser's limit. */
@@ -67,7 +84,7 @@ export function completeEvents(pipeline: EventPipeline): void {
 
 /** The error event for a stream that broke off; undefined if an error event was sent already. */
 export function errorEventOf(pipeline: EventPipeline, body: JsonObject): Uint8Array | undefined {
-  const error = pipeline.transform.errorEvent(body);
+  const error = pipeline.transform.errorEvent(body, pipeline.latest);
   return error === undefined ? undefined : withBlankLine(pipeline, error);
 }
 
@@ -126,7 +143,9 @@ function transformEvent(pipeline: EventPipeline, event: SseEvent): Uint8Array | 
     meter.finished ||
     heldBack.length > 0 ||
     (pipeline.endsStreamByClosing && isReplyComplete(meter));
-  if (bytes === undefined || !isHeldBack) return bytes;
+  if (bytes === undefined) return undefined;
+  pipeline.latest = bytes;
+  if (!isHeldBack) return bytes;
   heldBack.push(bytes);
   return undefined;
 }

@@ -1,8 +1,8 @@
-// The options of a stream's relay, and how a stream can end.
+// What a stream's relay needs, and how a stream can end.
 
 import type { AbortSignalLike } from "../../base/async/abort.ts";
 import type { JsonObject } from "../../base/json.ts";
-import type { BodyHandler, Flow } from "../../http-client/body-stream.ts";
+import type { BodyStream } from "../../http-client/body-stream.ts";
 import type { EventPipeline } from "./event-pipeline.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 
@@ -39,20 +39,22 @@ export interface ShutdownSignals {
   readonly forced: Pick<AbortSignalLike, "aborted">;
 }
 
-export interface RelayOptions {
-  /** Sends every chunk of the provider's stream to the handler. Called once. */
-  readonly pipeBody: (handler: BodyHandler) => void;
-  /** Changes the flow of the provider's stream. */
-  readonly setFlow: (flow: Flow) => void;
-  readonly pipeline: EventPipeline;
+/** Shared by all streams. */
+export interface RelayDeps {
   readonly timer: SharedTimer;
   readonly timeouts: StreamTimeouts;
   readonly now: () => number;
-  /** How long the stream is still read, for the provider's usage, after the client has left. */
-  readonly usageWaitMs: () => number;
   readonly shutdownSignals: ShutdownSignals;
   /** While it stays the same, a hold that was confirmed is still held. */
   readonly leaseTerm: () => number;
+}
+
+export interface RelayOptions {
+  /** The provider's stream. */
+  readonly body: BodyStream;
+  readonly pipeline: EventPipeline;
+  /** How long the stream is still read, for the provider's usage, after the client has left. */
+  readonly usageWaitMs: () => number;
   /** Whether the call's credits are still held. */
   readonly confirmHold: () => true | Promise<boolean>;
   /** Called once, when the stream ends. `isWhole`: the provider's reply is complete. */
@@ -66,5 +68,5 @@ export interface RelayOptions {
   /** The body of the error event for a stream that broke. */
   readonly errorBody: (failure: StreamFailure) => JsonObject;
   /** Receives what is sent, for a repetition with the same `Idempotency-Key`. */
-  readonly record?: (bytes: Uint8Array) => void;
+  readonly record: ((bytes: Uint8Array) => void) | undefined;
 }

@@ -1,9 +1,10 @@
 // Relays a provider's stream to the client, no faster than the client reads, and meters it. The terminal event waits for the
 // settlement: if a client has seen the end of its stream, the charge is in the ledger, even after a crash.
 
+import { type BodyHandler, pipeTo, setFlow } from "../../http-client/body-stream.ts";
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
-import type { RelayOptions, StreamFailure, StreamOutcome } from "./relay-options.ts";
+import type { RelayDeps, RelayOptions, StreamFailure, StreamOutcome } from "./relay-options.ts";
 
 /** `failed`: by an error event of the provider, which the caller has seen. */
 type StreamEnd = "completed" | "failed" | StreamFailure;
@@ -13,23 +14,28 @@ const STREAM_MAX_BYTES = 256 * 1_048_576;
 /** The most bytes that are read for the provider's usage after the client has disconnected. */
 const REST_MAX_BYTES = 32 * 1_048_576;
 
-interface RelayState {
+/**
+ * One object with what every chunk needs, first: with hundreds of open streams, each object of a stream has left the
+ * processor's cache between two of its chunks.
+ */
+interface Relay extends RelayOptions {
+  readonly deps: RelayDeps;
+  /** Undefined until the client reads the response. */
+  sink: ResponseSink | undefined;
   bytes: number;
   lastReceivedAt: number;
   lastSentAt: number;
-  readonly startedAt: number;
-  /** Undefined until the client reads the response. */
-  sink: ResponseSink | undefined;
-  /** Whether the stream waits for the client; otherwise it waits for the provider. */
-  isBackpressured: boolean;
-  hasClientLeft: boolean;
-  hasEnded: boolean;
   /** The term of the lease in which the hold was last confirmed. */
   heldTerm: number | undefined;
   /** What arrived while it was uncertain whether the call's credits are still held. */
   unconfirmed: Uint8Array[] | undefined;
-  /** Set if the body ended meanwhile; false if the connection was lost. */
+  /** Whether the stream waits for the client; otherwise it waits for the provider. */
+  isBackpressured: boolean;
+  hasClientLeft: boolean;
+  hasEnded: boolean;
+  /** Set if the body ended while the hold was uncertain; false if the connection was lost. */
   unconfirmedEnd: boolean | undefined;
+  readonly startedAt: number;
   /** Limits of what is read after the client has left. */
   restUntil: number;
   restMaxBytes: number;
@@ -37,105 +43,111 @@ interface RelayState {
 }
 
 /** The provider's stream as the body of the response. */
-export function relayStream(options: RelayOptions): ResponseStreamHandlers {
-  const now = options.now();
-  const state: RelayState = {
+export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStreamHandlers {
+  const now = deps.now();
+  const { body, pipeline, usageWaitMs, confirmHold, settle, errorBody, record } = options;
+  const relay: Relay = {
+    deps,
+    pipeline,
+    record,
+    sink: undefined,
     bytes: 0,
     lastReceivedAt: now,
     lastSentAt: now,
-    startedAt: now,
-    sink: undefined,
+    heldTerm: undefined,
+    unconfirmed: undefined,
     isBackpressured: false,
     hasClientLeft: false,
     hasEnded: false,
-    heldTerm: undefined,
-    unconfirmed: undefined,
     unconfirmedEnd: undefined,
+    startedAt: now,
+    body,
+    usageWaitMs,
+    confirmHold,
+    settle,
+    errorBody,
     restUntil: Infinity,
     restMaxBytes: Infinity,
     stopTimer: () => {},
   };
-  state.stopTimer = options.timer.add((at) => onTick(options, state, at));
+  relay.stopTimer = deps.timer.add((at) => onTick(relay, at));
   return {
     onStart: (sink) => {
-      if (state.hasClientLeft) return sink.abort();
-      state.sink = sink;
-      readBody(options, state);
+      if (relay.hasClientLeft) return sink.abort();
+      relay.sink = sink;
+      pipeTo(body, BODY_HANDLER, relay);
       // The headers are sent with the first bytes. If those of the provider are late, a keep-alive is sent before them.
-      if (state.bytes === 0 && !state.hasEnded) sendKeepAlive(options, state);
+      if (relay.bytes === 0 && !relay.hasEnded) sendKeepAlive(relay);
     },
-    onClientGone: () => onClientGone(options, state),
+    onClientGone: () => onClientGone(relay),
   };
 }
 
-function readBody(options: RelayOptions, state: RelayState): void {
-  options.pipeBody({
-    onData: (bytes) => {
-      state.lastReceivedAt = options.now();
-      state.bytes += bytes.length;
-      if (state.hasClientLeft) readRest(options, state, bytes);
-      else relayIfHeld(options, state, bytes);
-    },
-    onEnd: (isWhole) => {
-      if (state.unconfirmed !== undefined) state.unconfirmedEnd = isWhole;
-      else relayEnd(options, state, isWhole);
-    },
-  });
-}
+const BODY_HANDLER: BodyHandler<Relay> = {
+  onData: (bytes, relay) => {
+    relay.lastReceivedAt = relay.deps.now();
+    relay.bytes += bytes.length;
+    if (relay.hasClientLeft) readRest(relay, bytes);
+    else relayIfHeld(relay, bytes);
+  },
+  onEnd: (isWhole, relay) => {
+    if (relay.unconfirmed !== undefined) relay.unconfirmedEnd = isWhole;
+    else relayEnd(relay, isWhole);
+  },
+};
 
 /** The provider's stream is paused while the client does not read, or while the call's hold is uncertain. */
-function updateFlow({ setFlow }: RelayOptions, state: RelayState): void {
-  const isBlocked = state.isBackpressured || state.unconfirmed !== undefined;
-  setFlow(isBlocked && !state.hasClientLeft ? "paused" : "read");
+function updateFlow(relay: Relay): void {
+  const isBlocked = relay.isBackpressured || relay.unconfirmed !== undefined;
+  setFlow(relay.body, isBlocked && !relay.hasClientLeft ? "paused" : "read");
 }
 
 // A process that was suspended may have lost its holds: nothing is relayed until the store has confirmed this one.
-function relayIfHeld(options: RelayOptions, state: RelayState, chunk: Uint8Array): void {
-  if (state.unconfirmed !== undefined) {
-    state.unconfirmed.push(chunk);
+function relayIfHeld(relay: Relay, chunk: Uint8Array): void {
+  if (relay.unconfirmed !== undefined) {
+    relay.unconfirmed.push(chunk);
     return;
   }
   // Compared here because `confirmHold` reads the whole call, which costs more than the rest of this function.
-  const term = options.leaseTerm();
-  if (state.heldTerm === term) return relay(options, state, chunk);
-  const isHeld = options.confirmHold();
+  const term = relay.deps.leaseTerm();
+  if (relay.heldTerm === term) return relayChunk(relay, chunk);
+  const isHeld = relay.confirmHold();
   if (isHeld === true) {
-    state.heldTerm = term;
-    return relay(options, state, chunk);
+    relay.heldTerm = term;
+    return relayChunk(relay, chunk);
   }
-  state.unconfirmed = [chunk];
-  updateFlow(options, state);
+  relay.unconfirmed = [chunk];
+  updateFlow(relay);
   const onConfirmed = (isConfirmed: boolean): void => {
-    const waiting = state.unconfirmed ?? [];
-    state.unconfirmed = undefined;
-    if (state.hasEnded || state.hasClientLeft) return;
-    if (!isConfirmed) return finish(options, state, "hold_lost");
-    for (const bytes of waiting) relay(options, state, bytes);
-    if (state.unconfirmedEnd !== undefined) relayEnd(options, state, state.unconfirmedEnd);
-    else if (!state.hasEnded) updateFlow(options, state);
+    const waiting = relay.unconfirmed ?? [];
+    relay.unconfirmed = undefined;
+    if (relay.hasEnded || relay.hasClientLeft) return;
+    if (!isConfirmed) return finish(relay, "hold_lost");
+    for (const bytes of waiting) relayChunk(relay, bytes);
+    if (relay.unconfirmedEnd !== undefined) relayEnd(relay, relay.unconfirmedEnd);
+    else if (!relay.hasEnded) updateFlow(relay);
   };
   isHeld.then(onConfirmed, () => onConfirmed(false));
 }
 
-function relay(options: RelayOptions, state: RelayState, chunk: Uint8Array): void {
-  if (state.hasEnded || state.hasClientLeft) return;
-  if (!forward(options, state, chunk) || state.bytes > STREAM_MAX_BYTES)
-    finish(options, state, "malformed");
-  else if (options.pipeline.end !== undefined) finish(options, state, options.pipeline.end);
+function relayChunk(relay: Relay, chunk: Uint8Array): void {
+  if (relay.hasEnded || relay.hasClientLeft) return;
+  if (!forward(relay, chunk) || relay.bytes > STREAM_MAX_BYTES) finish(relay, "malformed");
+  else if (relay.pipeline.end !== undefined) finish(relay, relay.pipeline.end);
 }
 
 /** `isWhole`: the body was received to its end; otherwise the connection was lost. */
-function relayEnd(options: RelayOptions, state: RelayState, isWhole: boolean): void {
-  if (state.hasEnded) return;
-  const isRead = forward(options, state, undefined);
-  if (state.hasClientLeft) endAbandoned(options, state, isRead);
-  else if (!isRead) finish(options, state, "malformed");
-  else finish(options, state, options.pipeline.end ?? (isWhole ? "incomplete" : "connection_lost"));
+function relayEnd(relay: Relay, isWhole: boolean): void {
+  if (relay.hasEnded) return;
+  const isRead = forward(relay, undefined);
+  if (relay.hasClientLeft) endAbandoned(relay, isRead);
+  else if (!isRead) finish(relay, "malformed");
+  else finish(relay, relay.pipeline.end ?? (isWhole ? "incomplete" : "connection_lost"));
 }
 
 /** False if the bytes are not a valid event stream, or an event exceeds the parser's limit. */
-function forward(options: RelayOptions, state: RelayState, chunk: Uint8Array | undefined): boolean {
-  const { pipeline } = options;
+function forward(relay: Relay, chunk: Uint8Array | undefined): boolean {
+  const { pipeline } = relay;
   let bytes: Uint8Array | undefined;
   try {
     bytes = chunk === undefined ? transformEnd(pipeline) : transformChunk(pipeline, chunk);
@@ -143,90 +155,90 @@ function forward(options: RelayOptions, state: RelayState, chunk: Uint8Array | u
     return false;
   }
   if (bytes === undefined) return true;
-  options.record?.(bytes);
-  send(options, state, bytes, state.lastReceivedAt);
+  relay.record?.(bytes);
+  send(relay, bytes, relay.lastReceivedAt);
   return true;
 }
 
-function sendKeepAlive(options: RelayOptions, state: RelayState): void {
-  send(options, state, options.pipeline.transform.keepAlive, options.now());
+function sendKeepAlive(relay: Relay): void {
+  send(relay, relay.pipeline.transform.keepAlive, relay.deps.now());
 }
 
-function send(options: RelayOptions, state: RelayState, bytes: Uint8Array, now: number): void {
-  if (state.sink === undefined || state.hasClientLeft) return;
-  if (!state.isBackpressured) state.lastSentAt = now;
-  const drained = state.sink.write(bytes);
-  if (drained === undefined || state.isBackpressured) return;
-  state.isBackpressured = true;
-  updateFlow(options, state);
+function send(relay: Relay, bytes: Uint8Array, now: number): void {
+  if (relay.sink === undefined || relay.hasClientLeft) return;
+  if (!relay.isBackpressured) relay.lastSentAt = now;
+  const drained = relay.sink.write(bytes);
+  if (drained === undefined || relay.isBackpressured) return;
+  relay.isBackpressured = true;
+  updateFlow(relay);
   const resume = (): void => {
-    state.isBackpressured = false;
-    if (!state.hasEnded) updateFlow(options, state);
+    relay.isBackpressured = false;
+    if (!relay.hasEnded) updateFlow(relay);
   };
   drained.then(resume, resume);
 }
 
-function onTick(options: RelayOptions, state: RelayState, at: number): void {
-  const { idleMs, streamMs } = options.timeouts;
-  const { drained, forced } = options.shutdownSignals;
-  const isOver = at - state.startedAt > streamMs || drained.aborted;
-  if (state.hasClientLeft) {
-    if (at > state.restUntil || forced.aborted) endAbandoned(options, state, false);
-  } else if (state.sink === undefined || state.isBackpressured) {
+function onTick(relay: Relay, at: number): void {
+  const { idleMs, streamMs } = relay.deps.timeouts;
+  const { drained, forced } = relay.deps.shutdownSignals;
+  const isOver = at - relay.startedAt > streamMs || drained.aborted;
+  if (relay.hasClientLeft) {
+    if (at > relay.restUntil || forced.aborted) endAbandoned(relay, false);
+  } else if (relay.sink === undefined || relay.isBackpressured) {
     // A client that stops reading, or never started, counts as gone, even if its connection is open.
-    if (!isOver && at - state.lastSentAt <= idleMs) return;
-    onClientGone(options, state);
-    state.sink?.abort();
-  } else if (drained.aborted) finish(options, state, "shut_down");
-  else if (isOver || at - state.lastReceivedAt > idleMs) finish(options, state, "timed_out");
-  else if (at - state.lastSentAt >= KEEP_ALIVE_MS) sendKeepAlive(options, state);
+    if (!isOver && at - relay.lastSentAt <= idleMs) return;
+    onClientGone(relay);
+    relay.sink?.abort();
+  } else if (drained.aborted) finish(relay, "shut_down");
+  else if (isOver || at - relay.lastReceivedAt > idleMs) finish(relay, "timed_out");
+  else if (at - relay.lastSentAt >= KEEP_ALIVE_MS) sendKeepAlive(relay);
 }
 
 /** Continues to read, within limits, until the provider's usage arrives. */
-function onClientGone(options: RelayOptions, state: RelayState): void {
-  if (state.hasClientLeft) return;
-  state.hasClientLeft = true;
-  if (state.hasEnded) return;
-  for (const chunk of state.unconfirmed ?? []) forward(options, state, chunk);
-  state.unconfirmed = undefined;
+function onClientGone(relay: Relay): void {
+  if (relay.hasClientLeft) return;
+  relay.hasClientLeft = true;
+  if (relay.hasEnded) return;
+  for (const chunk of relay.unconfirmed ?? []) forward(relay, chunk);
+  relay.unconfirmed = undefined;
   // Meters the bytes that have arrived.
-  if (state.sink === undefined) readBody(options, state);
-  if (state.unconfirmedEnd !== undefined) relayEnd(options, state, state.unconfirmedEnd);
-  if (state.hasEnded) return;
-  const waitMs = options.usageWaitMs();
-  if (waitMs === 0) return endAbandoned(options, state, false);
-  state.restUntil = options.now() + waitMs;
-  state.restMaxBytes = state.bytes + REST_MAX_BYTES;
-  updateFlow(options, state);
+  if (relay.sink === undefined) pipeTo(relay.body, BODY_HANDLER, relay);
+  if (relay.unconfirmedEnd !== undefined) relayEnd(relay, relay.unconfirmedEnd);
+  if (relay.hasEnded) return;
+  const waitMs = relay.usageWaitMs();
+  if (waitMs === 0) return endAbandoned(relay, false);
+  relay.restUntil = relay.deps.now() + waitMs;
+  relay.restMaxBytes = relay.bytes + REST_MAX_BYTES;
+  updateFlow(relay);
 }
 
-function readRest(options: RelayOptions, state: RelayState, chunk: Uint8Array): void {
-  const isRead = forward(options, state, chunk);
-  if (!isRead || options.pipeline.end !== undefined || state.bytes > state.restMaxBytes)
-    endAbandoned(options, state, false);
+function readRest(relay: Relay, chunk: Uint8Array): void {
+  const isRead = forward(relay, chunk);
+  if (!isRead || relay.pipeline.end !== undefined || relay.bytes > relay.restMaxBytes)
+    endAbandoned(relay, false);
 }
 
 /** `hasClosed`: the provider's stream was read to its end. */
-function endAbandoned(options: RelayOptions, state: RelayState, hasClosed: boolean): void {
-  const { end, meter } = options.pipeline;
+function endAbandoned(relay: Relay, hasClosed: boolean): void {
+  const { end, meter } = relay.pipeline;
   // A reply that was read to its end is charged, and can be replayed. A stream that the provider broke is the provider's
   // failure, as for a client that stays.
   const isWhole = end === "completed";
   const isBroken = meter.failed || (hasClosed && !isWhole);
   const outcome = isBroken ? "upstream_error" : "client_aborted";
-  settleOnce(options, state, outcome, isWhole).catch(() => {});
+  settleOnce(relay, outcome, isWhole).catch(() => {});
 }
 
-function finish(options: RelayOptions, state: RelayState, end: StreamEnd): void {
+function finish(relay: Relay, end: StreamEnd): void {
   const isComplete = end === "completed";
   // A call that could not be settled must not look complete.
   const closeIncomplete = (failure: StreamFailure): void => {
-    options.pipeline.heldBack.length = 0;
-    closeResponse(options, state, failure);
+    relay.pipeline.heldBack.length = 0;
+    closeResponse(relay, failure);
   };
-  void settleOnce(options, state, outcomeOf(end), isComplete).then(
+  void settleOnce(relay, outcomeOf(end), isComplete).then(
     (isUncovered) =>
-      isUncovered && isComplete ? closeIncomplete("hold_lost") : closeResponse(options, state, end),
+      isUncovered && isComplete ? closeIncomplete("hold_lost") : closeResponse(relay, end),
     () => closeIncomplete("unsettled"),
   );
 }
@@ -240,33 +252,30 @@ function outcomeOf(end: StreamEnd): StreamOutcome {
 
 /** Returns whether the charge is uncovered. */
 async function settleOnce(
-  options: RelayOptions,
-  state: RelayState,
+  relay: Relay,
   outcome: StreamOutcome,
   isWhole: boolean,
 ): Promise<boolean> {
-  if (state.hasEnded) return false;
-  state.hasEnded = true;
-  state.stopTimer();
-  const { pipeline, record, setFlow } = options;
+  if (relay.hasEnded) return false;
+  relay.hasEnded = true;
+  relay.stopTimer();
+  const { pipeline, record, body } = relay;
   // The settlement stores the recorded reply, so its last event must be recorded before.
   if (isWhole) completeEvents(pipeline);
   for (const bytes of pipeline.heldBack) record?.(bytes);
-  setFlow(isWhole && !state.hasClientLeft ? "discarded" : "canceled");
-  const { isUncovered } = await options.settle(outcome, isWhole);
+  setFlow(body, isWhole && !relay.hasClientLeft ? "discarded" : "canceled");
+  const { isUncovered } = await relay.settle(outcome, isWhole);
   return isUncovered;
 }
 
-function closeResponse(options: RelayOptions, state: RelayState, end: StreamEnd): void {
-  const { sink } = state;
-  if (sink === undefined || state.hasClientLeft) return;
-  const { pipeline } = options;
+function closeResponse(relay: Relay, end: StreamEnd): void {
+  const { sink } = relay;
+  if (sink === undefined || relay.hasClientLeft) return;
+  const { pipeline } = relay;
   const hasErrorEvent = end === "failed" || (end !== "unsettled" && pipeline.meter.failed);
   for (const bytes of pipeline.heldBack) void sink.write(bytes);
   const error =
-    end === "completed" || hasErrorEvent
-      ? undefined
-      : errorEventOf(pipeline, options.errorBody(end));
+    end === "completed" || hasErrorEvent ? undefined : errorEventOf(pipeline, relay.errorBody(end));
   if (error !== undefined) void sink.write(error);
   sink.end();
 }

@@ -18,8 +18,11 @@ export interface StreamTransform {
   readonly rewriteError: (bytes: Uint8Array) => Uint8Array | undefined;
   /** The bytes that complete a successful stream; none if the provider's terminal event was passed through. */
   readonly finish: (hasTerminalEvent: boolean, costUsd: CostSoFar) => Uint8Array | undefined;
-  /** The error event for a failure that the gateway found; undefined after an error event of the provider. */
-  readonly errorEvent: (body: JsonObject) => Uint8Array | undefined;
+  /**
+   * The error event for a failure that the gateway found, after the `latest` event for the client; undefined after an error
+   * event of the provider.
+   */
+  readonly errorEvent: (body: JsonObject, latest: Uint8Array | undefined) => Uint8Array | undefined;
   /** Sent while the provider is silent, so that proxies do not close an idle connection. */
   readonly keepAlive: Uint8Array;
 }
@@ -59,15 +62,10 @@ export function passthroughTransform(
   { wantsUsage, dropped, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
 ): StreamTransform {
   const path = USAGE_PATHS[api];
-  let latest: SseEvent | undefined;
   let hasErrorEvent = false;
   return {
-    transformEvent: (event) => {
-      latest = event;
-      return event.raw;
-    },
+    transformEvent: rawBytes,
     transformUsageEvent: (event, costUsd) => {
-      latest = event;
       if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
       const cost = costUsd();
       return cost === undefined ? event.raw : addExtrasToEvent(event, path, { cost, dropped });
@@ -86,9 +84,13 @@ export function passthroughTransform(
     // The provider sent everything including usage, then closed without its terminal event: add it.
     finish: (hasTerminalEvent) =>
       hasTerminalEvent || lacksTerminalEvent ? undefined : TERMINAL_EVENTS[api],
-    errorEvent: (body) => errorEvent(api, body, nextSequenceNumber(latest?.raw)),
+    errorEvent: (body, latest) => errorEvent(api, body, nextSequenceNumber(latest)),
     keepAlive: keepAliveBytes(api),
   };
+}
+
+function rawBytes({ raw }: SseEvent): Uint8Array {
+  return raw;
 }
 
 /** What the gateway adds to a usage object, as JSON text. */

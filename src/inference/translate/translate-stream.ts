@@ -39,7 +39,6 @@ export function translationTransform(
   const splitCalls = createCallSplitter();
   let report: UsageReport | undefined;
   let failed = false;
-  let latest: Uint8Array | undefined;
 
   const write = (events: readonly CanonicalEvent[]): string => {
     let out = "";
@@ -55,9 +54,7 @@ export function translationTransform(
   };
   const translateEvent = (event: SseEvent): Uint8Array | undefined => {
     const message = readSse(event);
-    const bytes = message === undefined ? undefined : encodeText(write(reader.push(message)));
-    latest = bytes ?? latest;
-    return bytes;
+    return message === undefined ? undefined : encodeText(write(reader.push(message)));
   };
   const finish = (_hasTerminalEvent: boolean, costUsd: CostSoFar): Uint8Array | undefined => {
     const rest = write(reader.end());
@@ -76,7 +73,8 @@ export function translationTransform(
     transformUsageEvent: translateEvent,
     rewriteError: (bytes) => bytes,
     finish,
-    errorEvent: (body) => (failed ? undefined : errorEvent(api, body, nextSequenceNumber(latest))),
+    errorEvent: (body, latest) =>
+      failed ? undefined : errorEvent(api, body, nextSequenceNumber(latest)),
     keepAlive: keepAliveBytes(api),
   };
 }

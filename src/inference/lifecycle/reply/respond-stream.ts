@@ -6,7 +6,6 @@ import { Fault } from "../../../base/fault.ts";
 import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
 import { createSseParser } from "../../../base/streams/sse.ts";
-import { pipeTo, setFlow } from "../../../http-client/body-stream.ts";
 import { streamResponse } from "../../../http/response-stream.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
@@ -14,13 +13,8 @@ import { usageSoFar } from "../../metering/usage/stream-meter.ts";
 import { createStreamMeter } from "../../metering/usage/usage.ts";
 import type { Credential } from "../../providers/credentials.ts";
 import { createEventPipeline } from "../../streaming/event-pipeline.ts";
-import type {
-  ShutdownSignals,
-  StreamFailure,
-  StreamTimeouts,
-} from "../../streaming/relay-options.ts";
+import type { RelayDeps, StreamFailure } from "../../streaming/relay-options.ts";
 import { relayStream } from "../../streaming/relay.ts";
-import type { SharedTimer } from "../../streaming/shared-timer.ts";
 import { createAwsFrameParser } from "../../upstream/aws-frames.ts";
 import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-reply.ts";
@@ -35,12 +29,9 @@ import { responseHeaders } from "./response-headers.ts";
 
 export interface RespondStreamDeps {
   readonly settle: SettleDeps;
-  readonly timer: SharedTimer;
-  readonly timeouts: StreamTimeouts;
   readonly now: () => number;
-  readonly monotonicNow: () => number;
   readonly lease: Pick<Lease, "term" | "confirmHold">;
-  readonly shutdownSignals: ShutdownSignals;
+  readonly relay: RelayDeps;
 }
 
 export function respondStream(
@@ -56,9 +47,8 @@ export function respondStream(
   const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply);
-  const relay = relayStream({
-    pipeBody: (handler) => pipeTo(reply.body, handler),
-    setFlow: (flow) => setFlow(reply.body, flow),
+  const relay = relayStream(deps.relay, {
+    body: reply.body,
     pipeline: createEventPipeline({
       parser: wire === "converse" ? createAwsFrameParser() : createSseParser(),
       meter,
@@ -73,12 +63,7 @@ export function respondStream(
         return usdText(cost);
       },
     }),
-    timer: deps.timer,
-    timeouts: deps.timeouts,
-    now: deps.monotonicNow,
     usageWaitMs: () => usageWaitMs(call, meter),
-    shutdownSignals: deps.shutdownSignals,
-    leaseTerm: deps.lease.term,
     confirmHold: () => confirmHold(deps.lease, call),
     settle: (outcome, isWhole) => {
       const billed = chargeStream(call, meter, { outcome, endedAt: deps.now() });
@@ -87,7 +72,7 @@ export function respondStream(
       return settle(deps.settle, call, metered);
     },
     errorBody: (failure) => streamErrorBody(call, failure),
-    ...(recorder === undefined ? {} : { record: recorder.record }),
+    record: recorder?.record,
   });
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
 }

@@ -31,29 +31,21 @@ interface ScanKey {
 const PARSE_EVENT = -1;
 const TYPE_KEY = -2;
 
-/** The scanner of one stream. The scan function is shared by all streams of the wire. */
-export interface EventScanner {
+/** The scanner of one stream: its template, and the scan function, which all streams of the wire share. */
+export interface EventScanner extends Template {
   readonly scan: Scan;
-  readonly template: Template;
 }
 
 export function createEventScanner(plan: ScanPlan): EventScanner {
-  return {
-    scan: scanFor(plan),
-    template: { event: undefined, slot: 0, textStart: 0, tailBytes: 0 },
-  };
+  return { scan: scanFor(plan), event: undefined, slot: 0, textStart: 0, tailBytes: 0 };
 }
 
 /** True if the event must be parsed; otherwise its text bytes were added to `slots`. */
-export function needsParse(
-  { scan, template }: EventScanner,
-  bytes: Uint8Array,
-  slots: number[],
-): boolean {
-  if (matchesTemplate(template, bytes, slots)) return false;
-  const mustParse = scan(bytes, slots, template);
+export function needsParse(scanner: EventScanner, bytes: Uint8Array, slots: number[]): boolean {
+  if (matchesTemplate(scanner, bytes, slots)) return false;
+  const mustParse = scanner.scan(bytes, slots, scanner);
   // The scan may have recorded a text before it found what must be parsed.
-  if (mustParse) template.event = undefined;
+  if (mustParse) scanner.event = undefined;
   return mustParse;
 }
 

@@ -41,10 +41,10 @@ describe("event scanner", () => {
   test("matches an event that differs from the template only in its text", () => {
     const scanner = createEventScanner(PLAN);
     expect(scan(scanner, '{"delta":"abc","n":1}')).toEqual([3, 0]);
-    const template = scanner.template.event;
+    const template = scanner.event;
     expect(scan(scanner, '{"delta":"defgh \\"quoted\\"","n":1}')).toEqual([14, 0]);
     expect(scan(scanner, '{"delta":"","n":1}')).toEqual([0, 0]);
-    expect(scanner.template.event).toBe(template);
+    expect(scanner.event).toBe(template);
   });
 
   test("counts the text of an event that matches the template in the template's slot", () => {
@@ -79,9 +79,9 @@ describe("event scanner", () => {
   test("keeps the template after an event without text", () => {
     const scanner = createEventScanner(PLAN);
     scan(scanner, '{"delta":"a"}');
-    const template = scanner.template.event;
+    const template = scanner.event;
     scan(scanner, '{"n":1}');
     expect(scan(scanner, '{"delta":"bc"}')).toEqual([2, 0]);
-    expect(scanner.template.event).toBe(template);
+    expect(scanner.event).toBe(template);
   });
 });
