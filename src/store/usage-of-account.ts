@@ -66,21 +66,25 @@ export function selectUsageInOrder(
 ): SqlCondition {
   const account = { sql: "account_id = ?", values: [accountId] };
   const rest = joinConditions(others);
-  const inOrder = `order by id ${order} limit ${limit}`;
   if (kind === "postgres") {
     const { sql, values } = joinConditions([account, ...idConditions(ids), ...others]);
-    return { sql: `select ${columns} from usage_record where ${sql} ${inOrder}`, values };
+    return {
+      // Not a parameter, because the plan depends on it.
+      sql: `select ${columns} from usage_record where ${sql} order by id ${order} limit ${limit}`,
+      values,
+    };
   }
   const tail = joinConditions([account, ...idConditions(ids, TESTED_ID), ...others]);
   const entries = joinConditions([account, ...idConditions(ids), ...segmentConditions(ids)]);
+  const inOrder = `order by id ${order} limit ?`;
   // Reads the segments and their entries in the order of their ids, so nothing is sorted and reading stops at the limit.
   return {
     sql: `select ${columns} from (
       select * from (select usage_record.* from usage_record where ${tail.sql} and ${TAIL} ${inOrder})
       union all
       select * from (select usage_record.* from ${entriesWhere(entries.sql)} ${JOIN_RECORD} where ${rest.sql}
-        order by segment_end ${order}, entry_id ${order} limit ${limit})) as slice ${inOrder}`,
-    values: [...tail.values, ...entries.values, ...rest.values],
+        order by segment_end ${order}, entry_id ${order} limit ?)) as slice ${inOrder}`,
+    values: [...tail.values, limit, ...entries.values, ...rest.values, limit, limit],
   };
 }
 

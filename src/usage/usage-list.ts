@@ -87,12 +87,12 @@ async function readSlice(
     ids: ids.before !== undefined && ids.before < before ? ids : { ...ids, before },
     others: recordConditions({ from, to }),
   };
-  const matching = joinConditions(recordConditions(filter));
+  const matching = joinConditions(recordConditions({ ...filter, from: undefined, to: undefined }));
+  // SQLite sorts the whole slice. Without a filter, other than of time, all of its records match.
+  const isWhole = reader.kind === "sqlite" && matching.where === "";
+  const length = isWhole ? Math.min(limit, RECORDS_PER_STATEMENT) : RECORDS_PER_STATEMENT;
   const slice = (columns: string): Condition =>
-    selectUsageInOrder(reader.kind, columns, range, {
-      order: "desc",
-      limit: RECORDS_PER_STATEMENT,
-    });
+    selectUsageInOrder(reader.kind, columns, range, { order: "desc", limit: length });
   const all = slice("*");
   const rows = await reader.all(
     `select * from (${all.sql}) as slice where ${matching.where || "true"} order by id desc limit ?`,
@@ -105,7 +105,7 @@ async function readSlice(
     `select min(id) as last, count(*) as count from (${slicedIds.sql}) as slice`,
     slicedIds.values,
   );
-  const isFull = end !== undefined && integer(end, "count") === RECORDS_PER_STATEMENT;
+  const isFull = end !== undefined && integer(end, "count") === length;
   return { records, last: isFull ? (textOrNull(end, "last") ?? undefined) : undefined };
 }
 
