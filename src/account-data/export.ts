@@ -26,14 +26,15 @@ import { toUsageRecord } from "../usage/api-record.ts";
 import { listUsage } from "../usage/usage-list.ts";
 import { toWebhookRecord } from "../webhooks/webhook-record.ts";
 import { listWebhooks } from "../webhooks/webhooks.ts";
-
-const PAGE_ROWS = 200;
+import { createExportPace } from "./export-pace.ts";
 
 export interface ExportContext {
   readonly db: Reader;
   readonly accountId: string;
   readonly now: number;
   readonly payUrl: (invoiceId: string) => string;
+  /** For tests. */
+  readonly monotonicNow?: () => number;
 }
 
 /** Records of one kind; `next` is undefined after the last page. */
@@ -107,16 +108,20 @@ export const EXPORTED_TYPES: readonly string[] = Object.keys(SECTIONS);
 /** Yields the lines page by page. The last line has the number of records, so that a cut-off export is noticed. */
 export async function* exportLines(context: ExportContext): AsyncGenerator<string> {
   let count = 0;
+  const pace = createExportPace(context.db, context.monotonicNow);
+  const paced = { ...context, db: pace.reader };
   for (const [type, section] of Object.entries(SECTIONS)) {
+    pace.beginSection();
     for (let cursor: string | undefined; ;) {
-      const { records, next } = await section(context, { limit: PAGE_ROWS, cursor });
+      pace.beginPage();
+      const { records, next } = await section(paced, { limit: pace.rows(), cursor });
       count += records.length;
-      if (records.length > 0)
-        yield records.map((data) => `${JSON.stringify({ type, data })}\n`).join("");
+      const lines = records.map((data) => `${JSON.stringify({ type, data })}\n`).join("");
+      pace.endPage(next !== undefined);
+      if (lines !== "") yield lines;
+      await pace.pause();
       if (next === undefined) break;
       cursor = next;
-      // Reads of SQLite are synchronous: other requests run between two pages.
-      await new Promise((resolve) => setImmediate(resolve));
     }
   }
   yield `${JSON.stringify({ type: "end", data: { records: count } })}\n`;

@@ -2,9 +2,11 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createExports } from "../../src/account-data/export-stream.ts";
+import { exportLines } from "../../src/account-data/export.ts";
 import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import type { Reader, Row } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 import { eventually } from "../support/eventually.ts";
@@ -22,6 +24,8 @@ setDefaultTimeout(120_000);
 const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
 const MANY_CALLS = 1_500;
 const NANO_PER_USD = 1e9;
+const SLOW_ROW_MS = 0.5;
+const HOLD_MAX_MS = 20;
 
 interface Line {
   readonly type: string;
@@ -138,6 +142,48 @@ describe.each([...STORE_KINDS])("GET /v1/account/export on %s", (store) => {
     expect(
       new Set(lines.filter(({ type }) => type === "usage").map(({ data }) => data["id"])).size,
     ).toBe(MANY_CALLS);
+  });
+
+  test("occupies the event loop for at most 20 ms at a time on a slow machine, and half of the time", async () => {
+    let busyMs = 0;
+    const readSlowly = (row: Row): Row =>
+      Object.defineProperty({ ...row }, "id", {
+        get: () => {
+          busyMs += SLOW_ROW_MS;
+          return row["id"];
+        },
+      });
+    const { db } = gateway.server;
+    const context = {
+      db: {
+        kind: db.kind,
+        all: async (sql, params) => (await db.all(sql, params)).map(readSlowly),
+        get: (sql, params) => db.get(sql, params),
+      } satisfies Reader,
+      accountId: bob.id,
+      now: Date.now(),
+      payUrl: (id: string) => id,
+      monotonicNow: () => busyMs,
+    };
+    let longestMs = 0;
+    let turnAt = busyMs;
+    let isRunning = true;
+    const turn = (): void => {
+      longestMs = Math.max(longestMs, busyMs - turnAt);
+      turnAt = busyMs;
+      if (isRunning) setImmediate(turn);
+    };
+    setImmediate(turn);
+    const beganAt = performance.now();
+    let lines = 0;
+    for await (const page of exportLines(context)) lines += page.split("\n").length - 1;
+    const elapsedMs = performance.now() - beganAt;
+    isRunning = false;
+    expect(lines).toBeGreaterThan(MANY_CALLS);
+    expect(busyMs).toBeGreaterThan(MANY_CALLS * SLOW_ROW_MS);
+    expect(longestMs).toBeLessThan(HOLD_MAX_MS);
+    // The work of a slow row takes no time here, so what has elapsed are the pauses.
+    expect(elapsedMs).toBeGreaterThan(busyMs * 0.9);
   });
 
   test("runs once at a time for an account, until it is read or canceled", async () => {
