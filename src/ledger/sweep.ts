@@ -51,10 +51,15 @@ export async function sweepHolds(
   deadProcesses: readonly DeadProcess[] = [],
 ): Promise<number> {
   const swept = await sweepAll(db, { now, deadProcesses });
-  await db.write(async (tx) => {
-    await restoreProcesses(tx);
-    await tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_RETENTION_MS]);
-  });
+  try {
+    await db.write(async (tx) => {
+      await restoreProcesses(tx);
+      await tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_RETENTION_MS]);
+    });
+  } catch (error) {
+    // The next sweep does it.
+    if (!isLocked(error)) throw error;
+  }
   return swept;
 }
 

@@ -101,6 +101,16 @@ export async function setShortLockTimeout(tx: Tx): Promise<void> {
   if (tx.kind === "postgres") await tx.run(`set local lock_timeout = ${SHORT_LOCK_TIMEOUT_MS}`);
 }
 
+export const REMOVE_LOCK_TIMEOUT = "set local lock_timeout = 0";
+
+/**
+ * For migrations and other statements on whole tables. Applies to the rest of the transaction, also to the limit after which
+ * a connection without a reply counts as lost. SQLite has no limits.
+ */
+export async function removeTimeLimits(tx: Tx): Promise<void> {
+  if (tx.kind === "postgres") await tx.run(REMOVE_LOCK_TIMEOUT);
+}
+
 const INTEGER_MAX = 2n ** 63n - 1n;
 
 /**

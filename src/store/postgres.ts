@@ -9,6 +9,7 @@ import {
   LOCKED,
   type Reader,
   type ReadRows,
+  REMOVE_LOCK_TIMEOUT,
   type Row,
   type Tx,
   UNAVAILABLE,
@@ -34,8 +35,6 @@ import {
 import { parsePostgresUrl } from "./postgres-url.ts";
 
 const STALL_CHECK_MS = 5_000;
-/** Statements of migrations have no time limit: changes of the schema, and inserts of rows that other tables have. */
-const IS_MIGRATION = /^(create|alter) |^insert into \w+ \([^)]*\)\s+select (?!\* )/;
 const ATTEMPTS_MAX = 4;
 const RETRY_BASE_MS = 5;
 /** How long a process that freezes inside a transaction keeps its row locks. */
@@ -45,7 +44,6 @@ const LOCK_TIMEOUT_MS = 2_000;
 // A database, a role or the server may have `synchronous_commit=off`, which acknowledges charges that a crash loses.
 const SET_FOR_WRITE = `select set_config('synchronous_commit', 'on', true), set_config('lock_timeout', $1, true),
   set_config('idle_in_transaction_session_timeout', '${IDLE_IN_TRANSACTION_TIMEOUT_MS}', true)`;
-const DISABLE_LOCK_TIMEOUT = "set local lock_timeout = 0";
 const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialization failure and deadlock: PostgreSQL guarantees that nothing was changed. */
 const RETRYABLE_STATES = new Set(["40001", "40P01"]);
@@ -192,21 +190,18 @@ async function inTransaction<T>(
 ): Promise<T> {
   const connection = await trackInFlight(pool, reserveConnection(pool.client));
   let failure: { readonly cause: unknown } | undefined;
-  const note = (cause: unknown): void => {
-    failure ??= { cause };
-  };
   const fail = (cause: unknown): never => {
-    note(cause);
+    failure ??= { cause };
     throw cause;
   };
+  let hasTimeLimits = true;
   const runner: Runner = {
     unsafe: async (sql, params) => {
       if (failure !== undefined) throw failure.cause;
-      const isMigration = IS_MIGRATION.test(sql);
-      // Nothing awaits this reply: its failure is that of the next statement.
-      if (isMigration) send(connection, DISABLE_LOCK_TIMEOUT).catch(note);
       const reply = send(connection, sql, params);
-      return (isMigration ? reply : trackInFlight(pool, reply)).catch(fail);
+      const tracked = hasTimeLimits ? trackInFlight(pool, reply) : reply;
+      hasTimeLimits &&= sql !== REMOVE_LOCK_TIMEOUT;
+      return tracked.catch(fail);
     },
   };
   try {

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
 import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
-import { deposit, getWallet } from "../../src/ledger/ledger.ts";
+import { deposit, getWallet, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
@@ -186,6 +186,40 @@ describe("three processes on one PostgreSQL", () => {
     await release();
     await sweepHolds(db, now);
     expect(await heldBy()).toEqual([0n, 0n, 0n]);
+    await db.close();
+  });
+
+  test("a sweep does not wait for a locked row of a process", async () => {
+    const db = openPostgres(store.location.address, { lockTimeoutMs: 50 });
+    const lost = await startLedger(db, "lost", now);
+    await account("restored", 1_000n);
+    await lost.hold({
+      id: "restored.h",
+      accountId: "restored",
+      keyId: "restored.k",
+      amount: 600n,
+      now,
+      expiresAt: now + 60_000,
+    });
+    await store.db.write((tx) => tx.run("delete from process where name = 'lost'"));
+    const [inserted, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const other = store.db.write(async (tx) => {
+      await tx.run(
+        "insert into process (name, epoch, started_at, seen_at) values ('lost', 0, 0, 0)",
+      );
+      inserted.resolve();
+      await release.promise;
+    });
+    await inserted.promise;
+    await sweepHolds(db, now);
+    release.resolve();
+    await other;
+    await sweepHolds(db, now);
+    expect(await db.get("select epoch from process where name = 'lost'")).toMatchObject({
+      epoch: 1n,
+    });
+    await startEpoch(db, "lost", now);
+    expect(await sweepHolds(db, now)).toBe(1);
     await db.close();
   });
 
