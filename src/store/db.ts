@@ -101,14 +101,15 @@ export async function setShortLockTimeout(tx: Tx): Promise<void> {
   if (tx.kind === "postgres") await tx.run(`set local lock_timeout = ${SHORT_LOCK_TIMEOUT_MS}`);
 }
 
-export const REMOVE_LOCK_TIMEOUT = "set local lock_timeout = 0";
+export const ALLOW_LONG_STATEMENTS =
+  "select set_config('lock_timeout', '0', true), set_config('enable_seqscan', 'on', true)";
 
 /**
- * For migrations and other statements on whole tables. Applies to the rest of the transaction, also to the limit after which
- * a connection without a reply counts as lost. SQLite has no limits.
+ * For migrations and other statements on whole tables: removes the time limits of the rest of the transaction. SQLite has
+ * none.
  */
-export async function removeTimeLimits(tx: Tx): Promise<void> {
-  if (tx.kind === "postgres") await tx.run(REMOVE_LOCK_TIMEOUT);
+export async function allowLongStatements(tx: Tx): Promise<void> {
+  if (tx.kind === "postgres") await tx.run(ALLOW_LONG_STATEMENTS);
 }
 
 const INTEGER_MAX = 2n ** 63n - 1n;

@@ -1,7 +1,7 @@
 // Forward-only migrations. Every statement is idempotent and runs in its own transaction, so a crash in the middle and
 // several processes that start at once end in the same schema.
 
-import { type Db, isUnavailable, removeTimeLimits, type Tx } from "./db.ts";
+import { allowLongStatements, type Db, isUnavailable, type Tx } from "./db.ts";
 import core from "./migrations/0001-core.sql" with { type: "text" };
 import people from "./migrations/0002-people.sql" with { type: "text" };
 import providerKeys from "./migrations/0003-provider-keys.sql" with { type: "text" };
@@ -129,7 +129,7 @@ async function rebuildTables(
   name: string,
   { sql, now }: { readonly sql: string; readonly now: number },
 ): Promise<void> {
-  await removeTimeLimits(tx);
+  await allowLongStatements(tx);
   // Another process may have applied it meanwhile.
   const applied = await tx.get("select name from migration where name = ?", [name]);
   if (applied === undefined) for (const statement of statementsOf(sql)) await tx.run(statement);
@@ -192,7 +192,7 @@ async function runWithRetry(db: Db, statement: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await db.write(async (tx) => {
-        await removeTimeLimits(tx);
+        await allowLongStatements(tx);
         await tx.run(statement);
       });
       return;

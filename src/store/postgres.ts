@@ -2,6 +2,7 @@
 // order and read by the same statement, so decisions are always based on current rows.
 
 import {
+  ALLOW_LONG_STATEMENTS,
   assertExactValues,
   type Column,
   type Db,
@@ -9,7 +10,6 @@ import {
   LOCKED,
   type Reader,
   type ReadRows,
-  REMOVE_LOCK_TIMEOUT,
   type Row,
   type Tx,
   UNAVAILABLE,
@@ -42,8 +42,10 @@ const IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000;
 /** Short, because the waiting transaction holds locks and a connection itself. */
 const LOCK_TIMEOUT_MS = 2_000;
 // A database, a role or the server may have `synchronous_commit=off`, which acknowledges charges that a crash loses.
+// Transactions find rows by keys. A plan that was cached while a table was empty would read all of it later, and compare
+// each row with each key of a batch.
 const SET_FOR_WRITE = `select set_config('synchronous_commit', 'on', true), set_config('lock_timeout', $1, true),
-  set_config('idle_in_transaction_session_timeout', '${IDLE_IN_TRANSACTION_TIMEOUT_MS}', true)`;
+  set_config('idle_in_transaction_session_timeout', '${IDLE_IN_TRANSACTION_TIMEOUT_MS}', true), set_config('enable_seqscan', 'off', true)`;
 const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialization failure and deadlock: PostgreSQL guarantees that nothing was changed. */
 const RETRYABLE_STATES = new Set(["40001", "40P01"]);
@@ -194,13 +196,13 @@ async function inTransaction<T>(
     failure ??= { cause };
     throw cause;
   };
-  let hasTimeLimits = true;
+  let isTracked = true;
   const runner: Runner = {
     unsafe: async (sql, params) => {
       if (failure !== undefined) throw failure.cause;
       const reply = send(connection, sql, params);
-      const tracked = hasTimeLimits ? trackInFlight(pool, reply) : reply;
-      hasTimeLimits &&= sql !== REMOVE_LOCK_TIMEOUT;
+      const tracked = isTracked ? trackInFlight(pool, reply) : reply;
+      isTracked &&= sql !== ALLOW_LONG_STATEMENTS;
       return tracked.catch(fail);
     },
   };

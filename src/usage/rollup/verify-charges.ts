@@ -2,7 +2,7 @@
 
 import { usdText } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
-import { type Reader, removeTimeLimits, type Tx } from "../../store/db.ts";
+import { allowLongStatements, type Reader, type Tx } from "../../store/db.ts";
 import { type ChargesAt, readChargeHours, toCharges } from "./charge-hours.ts";
 
 const part = (condition: string): string => `case when ${condition} then amount else 0 end`;
@@ -46,7 +46,7 @@ export async function rebuildChargeHours(tx: Tx): Promise<number> {
   if (tx.kind === "postgres") await tx.run("lock table usage_pending in share row exclusive mode");
   await tx.run("update usage_pending set charges = null where charges is not null");
   await tx.run("delete from charge_hour");
-  await removeTimeLimits(tx);
+  await allowLongStatements(tx);
   return tx.run(`insert into charge_hour (at, promo_nano, paid_nano, overrun_nano)
     select at, cast(promo as bigint), cast(paid as bigint), cast(overrun as bigint) from (${BY_HOUR}) as charged`);
 }
