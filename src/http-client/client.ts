@@ -47,7 +47,7 @@ interface IdleConnection {
 
 export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
   const idle = new Map<string, IdleConnection[]>();
-  const poolHooks = createPoolHooks(idle);
+  const { cancelDeadline, ...poolHooks } = createPoolHooks(idle);
 
   function takeIdle(origin: string): Connection | undefined {
     return idle.get(origin)?.pop()?.connection;
@@ -107,23 +107,25 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
     close: () => {
       const all = [...idle.values()].flat();
       for (const { connection } of all) destroy(connection);
+      cancelDeadline();
     },
   };
 }
 
 /** Keeps idle connections for the next request to the same origin. */
-function createPoolHooks(idle: Map<string, IdleConnection[]>): PoolHooks {
-  let hasDeadline = false;
+function createPoolHooks(
+  idle: Map<string, IdleConnection[]>,
+): PoolHooks & { readonly cancelDeadline: () => void } {
+  let cancel: (() => boolean) | undefined;
   // One deadline for all of them: nearly every connection is used again at once, so its own would only cost CPU.
   const closeAfter = (ms: number): void => {
-    hasDeadline = true;
-    startDeadline(ms, () => {
+    cancel = startDeadline(ms, () => {
       const now = performance.now();
       const all = [...idle.values()].flat();
       for (const { connection, idleUntil } of all) if (idleUntil <= now) destroy(connection);
       const next = Math.min(...all.map(({ idleUntil }) => idleUntil).filter((at) => at > now));
-      hasDeadline = next < Infinity;
-      if (hasDeadline) closeAfter(next - now);
+      cancel = undefined;
+      if (next < Infinity) closeAfter(next - now);
     });
   };
   return {
@@ -133,7 +135,7 @@ function createPoolHooks(idle: Map<string, IdleConnection[]>): PoolHooks {
       if (all.length >= IDLE_PER_ORIGIN_MAX) return destroy(connection);
       idle.set(origin, all);
       all.push({ connection, idleUntil: performance.now() + IDLE_TIMEOUT_MS });
-      if (!hasDeadline) closeAfter(IDLE_TIMEOUT_MS);
+      if (cancel === undefined) closeAfter(IDLE_TIMEOUT_MS);
     },
     onClosed: (connection) => {
       const { origin } = connection;
@@ -142,6 +144,10 @@ function createPoolHooks(idle: Map<string, IdleConnection[]>): PoolHooks {
       if (all === undefined || index === -1) return;
       all.splice(index, 1);
       if (all.length === 0) idle.delete(origin);
+    },
+    cancelDeadline: () => {
+      cancel?.();
+      cancel = undefined;
     },
   };
 }

@@ -16,6 +16,7 @@ import {
 } from "../../src/http-client/connection.ts";
 import type { UpstreamResponse } from "../../src/http-client/reply.ts";
 import { type Dial, dial } from "../../src/http-client/socket.ts";
+import { trackTimers } from "../chaos/open-timers.ts";
 import { eventually, untilStable } from "../support/eventually.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { startScript } from "../support/script-process.ts";
@@ -35,6 +36,7 @@ import {
 afterEach(stopServers);
 
 const ORIGIN = "http://provider.test";
+const IDLE_TIMEOUT_MS = 50_000;
 
 function requestTo(url: string, rest: Partial<OutgoingRequest> = {}): OutgoingRequest {
   return { url, headers: {}, body: "{}", signal: new AbortController().signal, ...rest };
@@ -133,6 +135,19 @@ describe("a connection", () => {
     close();
     await eventually(() => server.openConnectionCount() === 0);
     expect(await call(send, server, "again")).toBe("again");
+  });
+
+  test("leaves no timer after close()", async () => {
+    // Ends the deadlines of other clients, which share a timer.
+    await advanceClock(2 * IDLE_TIMEOUT_MS);
+    const timers = trackTimers();
+    const { send, close } = createHttpClient();
+    const server = await startServer(echo);
+    await call(send, server);
+    expect(timers.count()).toBe(1);
+    close();
+    await eventually(() => timers.count() === 0, { timeoutMs: IDLE_TIMEOUT_MS / 5 });
+    timers.stop();
   });
 
   test("is closed after 50 seconds idle", async () => {
