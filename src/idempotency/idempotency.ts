@@ -52,7 +52,14 @@ export interface Idempotency {
   readonly release: (tx: Tx, request: IdempotentRequest) => Promise<void>;
 }
 
-export function createIdempotency(master: MasterSecret): Idempotency {
+/** A process in one of its runs. */
+interface RunningProcess {
+  readonly name: string;
+  readonly epoch: number;
+}
+
+/** With `owner`, the process that runs the calls, others can take over their keys when it has ended. */
+export function createIdempotency(master: MasterSecret, owner?: RunningProcess): Idempotency {
   const sealing = createSealing(master);
   const { idOf, bodyFingerprintOf, encryptionKeyOf } = sealing;
 
@@ -66,12 +73,14 @@ export function createIdempotency(master: MasterSecret): Idempotency {
       ]);
       // PostgreSQL waits here while another transaction holds the same key, and then sees its response.
       const inserted = await tx.run(
-        `insert into idempotent_answer (id, fingerprint, state, hold_id, created_at, expires_at) values (?, ?, 'running', ?, ?, ?)
-         on conflict (id) do nothing`,
+        `insert into idempotent_answer (id, fingerprint, state, hold_id, process, epoch, created_at, expires_at)
+         values (?, ?, 'running', ?, ?, ?, ?, ?) on conflict (id) do nothing`,
         [
           id,
           bodyFingerprintOf(request),
           request.holdId ?? null,
+          owner?.name ?? null,
+          owner?.epoch ?? null,
           request.now,
           request.now + RETENTION_MS,
         ],
@@ -81,7 +90,7 @@ export function createIdempotency(master: MasterSecret): Idempotency {
       if (row === undefined) throw stillRunningFault();
       if (text(row, "fingerprint") !== bodyFingerprintOf(request)) throw keyReusedFault();
       if (text(row, "state") !== "done") {
-        if (!(await takeOverAbandoned(tx, row, request))) throw stillRunningFault();
+        if (!(await takeOverAbandoned(tx, row, { request, owner }))) throw stillRunningFault();
         return undefined;
       }
       return {
@@ -165,11 +174,21 @@ async function moveToCurrentSecret(
 }
 
 /** Takes over the record of a call that died with its process; of concurrent requests, one succeeds. */
-async function takeOverAbandoned(tx: Tx, row: Row, request: IdempotentRequest): Promise<boolean> {
+async function takeOverAbandoned(
+  tx: Tx,
+  row: Row,
+  {
+    request,
+    owner,
+  }: { readonly request: IdempotentRequest; readonly owner?: RunningProcess | undefined },
+): Promise<boolean> {
   const updated = await tx.run(
-    `update idempotent_answer set hold_id = ?, created_at = ?, expires_at = ? where id = ? and hold_id = ? and ${IS_ABANDONED}`,
+    `update idempotent_answer set hold_id = ?, process = ?, epoch = ?, created_at = ?, expires_at = ?
+     where id = ? and hold_id = ? and ${IS_ABANDONED}`,
     [
       request.holdId ?? null,
+      owner?.name ?? null,
+      owner?.epoch ?? null,
       request.now,
       request.now + RETENTION_MS,
       text(row, "id"),
@@ -180,12 +199,15 @@ async function takeOverAbandoned(tx: Tx, row: Row, request: IdempotentRequest): 
   return updated === 1;
 }
 
+const HAS_NO_HOLD = "not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)";
+
 /**
- * Marked as running, but without a hold for too long, or with a hold that was swept after the end of its process. A start
- * in the future is that of a process whose clock is ahead: a living call only loses its key by it, see `finish`.
+ * Marked as running, but without a hold for too long or after the end of its process, or with a hold that was swept after
+ * it. A start in the future is that of a process whose clock is ahead: a living call only loses its key by it, see `finish`.
  */
 const IS_ABANDONED = `state = 'running' and (
-  (created_at not between ? and ? and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id))
+  (${HAS_NO_HOLD} and (created_at not between ? and ? or exists (select 1 from process
+    where process.name = idempotent_answer.process and process.epoch > idempotent_answer.epoch)))
   or exists (select 1 from swept_hold where swept_hold.id = idempotent_answer.hold_id))`;
 
 // A key that was released while its call was running may belong to another call.
@@ -204,6 +226,15 @@ export async function releaseAbandonedKeys(
   await db.write((tx) =>
     tx.run(`delete from idempotent_answer where ${IS_ABANDONED}`, graceOf(now, graceMs)),
   );
+}
+
+/** Releases the keys that dead processes claimed for calls without a hold. */
+export async function releaseKeysOf(tx: Tx, processes: readonly RunningProcess[]): Promise<void> {
+  for (const { name, epoch } of processes)
+    await tx.run(
+      `delete from idempotent_answer where state = 'running' and process = ? and epoch <= ? and ${HAS_NO_HOLD}`,
+      [name, epoch],
+    );
 }
 
 export async function deleteExpiredResponses(db: Db, now: number): Promise<void> {

@@ -21,7 +21,7 @@ interface WatchedProcess extends DeadProcess {
   readonly firstSeenAt: number;
 }
 
-/** Returns dead processes that have open holds; never the calling one. */
+/** Returns dead processes that have open holds or idempotency keys of calls; never the calling one. */
 export type FindDeadProcesses = (reader: Reader) => Promise<readonly DeadProcess[]>;
 
 export function createDeadProcessDetector(
@@ -33,7 +33,8 @@ export function createDeadProcessDetector(
   return async (reader) => {
     const startedAt = monotonicNow();
     const rows = await reader.all(
-      `select name, epoch, seen_at from process where name <> ? and name in (select process from hold) order by name`,
+      `select name, epoch, seen_at from process where name <> ? and (name in (select process from hold)
+         or name in (select process from idempotent_answer where state = 'running' and process is not null)) order by name`,
       [ownName],
     );
     const previous = startedAt - checkedAt > CHECK_GAP_MAX_MS ? undefined : watched;

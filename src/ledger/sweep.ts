@@ -33,15 +33,25 @@ export interface SweeperDeps {
   /** The name of this process. */
   readonly process: string;
   readonly now: () => number;
+  /** Releases what else dead processes have. The rows of the processes are locked, so they cannot write a heartbeat. */
+  readonly onDead?: OnDeadProcesses;
   /** For tests. */
   readonly monotonicNow?: () => number;
 }
 
+type OnDeadProcesses = (tx: Tx, processes: readonly DeadProcess[]) => Promise<void>;
+
 /** Returns a function for a job: each call updates the dead-process detector and sweeps. */
 export function createSweeper(deps: SweeperDeps): () => Promise<number> {
-  const { db, process, now, monotonicNow = () => performance.now() } = deps;
+  const { db, process, now, onDead, monotonicNow = () => performance.now() } = deps;
   const findDeadProcesses = createDeadProcessDetector(process, monotonicNow);
-  return async () => sweepHolds(db, now(), await findDeadProcesses(db));
+  return async () => {
+    const deadProcesses = await findDeadProcesses(db);
+    const swept = await sweepHolds(db, now(), deadProcesses);
+    if (deadProcesses.length > 0 && onDead !== undefined)
+      await db.write(async (tx) => onDead(tx, await lockDeadProcesses(tx, deadProcesses)));
+    return swept;
+  };
 }
 
 /** Releases holds that will not be settled; returns how many. */

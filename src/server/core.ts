@@ -69,7 +69,7 @@ export async function openCore(
   // On SQLite, no other process runs calls.
   await releaseAbandonedKeys(db, now(), db.kind === "sqlite" ? 0 : undefined);
   const master = loadMasterSecret(config, config.store.dataDir);
-  const idempotency = createIdempotency(master);
+  const idempotency = createIdempotency(master, { name: config.processName, epoch });
   const ownHolds = createOwnHolds(withoutLargeReplies);
   const addSegment = createAddSegment();
   const ledger = createLedger<SettledCall>({

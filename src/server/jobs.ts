@@ -9,7 +9,11 @@ import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
 import type { UsageRetention } from "../config/retention.ts";
 import { emitExpiringKeys } from "../events/producers.ts";
-import { deleteExpiredResponses, releaseAbandonedKeys } from "../idempotency/idempotency.ts";
+import {
+  deleteExpiredResponses,
+  releaseAbandonedKeys,
+  releaseKeysOf,
+} from "../idempotency/idempotency.ts";
 import { keepCallTransfers } from "../ledger/call-charges.ts";
 import type { Lease } from "../ledger/lease.ts";
 import { createSweeper } from "../ledger/sweep.ts";
@@ -57,7 +61,11 @@ export function createJobs(
     ["heartbeat", 5 * SECOND_MS, () => writeHeartbeat({ lease, onFatal }, processName)],
     ["check the files of the store", SECOND_MS, async () => checkFiles({ db, onFatal })],
     ["write open circuits", 5 * SECOND_MS, writeOpenCircuits],
-    ["sweep holds", 10 * SECOND_MS, createSweeper({ db, process: processName, now })],
+    [
+      "sweep holds",
+      10 * SECOND_MS,
+      createSweeper({ db, process: processName, now, onDead: releaseKeysOf }),
+    ],
     ["reconcile holds", 30 * SECOND_MS, () => reconcile({ reconcileHolds, log })],
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],

@@ -40,6 +40,7 @@ import binaryResponses from "./migrations/0034-binary-responses.sql" with { type
 import callCharges from "./migrations/0035-call-charges.sql" with { type: "text" };
 import largeRowsSqlite from "./migrations/0036-large-rows-sqlite.sql" with { type: "text" };
 import usageSegmentsSqlite from "./migrations/0037-usage-segments-sqlite.sql" with { type: "text" };
+import idempotencyOwner from "./migrations/0038-idempotency-owner.sql" with { type: "text" };
 
 /** Rebuilds tables: the statements of a store run in one transaction, because half of them cannot be repeated. */
 interface Rebuild {
@@ -85,6 +86,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = 
   ["0035-call-charges", callCharges],
   ["0036-large-rows", { sqlite: largeRowsSqlite, postgres: "" }],
   ["0037-usage-segments", { sqlite: usageSegmentsSqlite, postgres: "" }],
+  ["0038-idempotency-owner", idempotencyOwner],
 ];
 /** Names that older versions recorded, and their names today. */
 const RENAMED: ReadonlyMap<string, string> = new Map([

@@ -4,7 +4,12 @@
 import { secret } from "../../src/base/crypto/secret.ts";
 import { Fault } from "../../src/base/fault.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createIdempotency, releaseAbandonedKeys } from "../../src/idempotency/idempotency.ts";
+import {
+  createIdempotency,
+  type Idempotency,
+  releaseAbandonedKeys,
+  releaseKeysOf,
+} from "../../src/idempotency/idempotency.ts";
 import type {
   CallInput,
   HeldCall,
@@ -45,7 +50,7 @@ const REQUEST_TIMEOUT_MS = 90_000;
 export const RESTART_MS = 500;
 /** About the time of a transaction. */
 const SETTLEMENT_MS = 20;
-const IDEMPOTENCY = createIdempotency(secret("simulation".repeat(4)));
+const MASTER = secret("simulation".repeat(4));
 const NANO_PER_USD = 1e9;
 
 const CATALOG = catalogOf(builtInModels());
@@ -95,6 +100,7 @@ export interface RunningGateway {
   readonly now: () => number;
   readonly ledger: Ledger<SettledCall>;
   readonly lease: Lease;
+  readonly idempotency: Idempotency;
   /** The ids of calls that have not ended. */
   readonly openCalls: Set<string>;
   readonly onServed: (callId: string) => void;
@@ -204,21 +210,22 @@ async function startProcess(
   const epoch = await startEpoch(db, name, now());
   await sweepHolds(db, now());
   const ownHolds = createOwnHolds<SettledCall>();
+  const idempotency = createIdempotency(MASTER, { name, epoch });
   const identity = { db, process: name, epoch, now };
   const ledger = createLedger<SettledCall>({
     ...identity,
     ownHolds,
-    writeRecords: (tx, records, charges) => writeCallRecords(tx, { records, charges }, IDEMPOTENCY),
+    writeRecords: (tx, records, charges) => writeCallRecords(tx, { records, charges }, idempotency),
   });
   const lease = createLease(identity);
   const beat = async (): Promise<void> => {
     if (!(await lease.renew())) onFatal();
   };
   runEvery(5_000, beat);
-  runEvery(10_000, createSweeper(identity));
+  runEvery(10_000, createSweeper({ ...identity, onDead: releaseKeysOf }));
   runEvery(30_000, createHoldReconciler({ ...identity, ledger, ownHolds }));
   runEvery(60_000, () => releaseAbandonedKeys(db, now()));
-  return { db, epoch, now, ledger, lease, openCalls: new Set() };
+  return { db, epoch, now, ledger, lease, idempotency, openCalls: new Set() };
 }
 
 function runEvery(intervalMs: number, run: () => Promise<unknown>): void {
@@ -230,7 +237,7 @@ function runEvery(intervalMs: number, run: () => Promise<unknown>): void {
 
 /** Resolves with the id of the call whose reply is delivered: an earlier one's if the key was used. */
 export async function serveCall(gateway: RunningGateway, call: SimulatedCall): Promise<string> {
-  const { db, now } = gateway;
+  const { db, now, idempotency } = gateway;
   if (call.idempotencyKey === undefined) return trackCall(gateway, call);
   const scope = `${call.accountId} call`;
   const idempotent = { scope, key: call.idempotencyKey, body: "call", now: now() };
@@ -240,9 +247,9 @@ export async function serveCall(gateway: RunningGateway, call: SimulatedCall): P
     db,
     now,
     isKeyActive: isLiveKey,
-    release: IDEMPOTENCY.release,
-    begin: async (...args: Parameters<typeof IDEMPOTENCY.begin>) => {
-      replayed = await IDEMPOTENCY.begin(...args);
+    release: idempotency.release,
+    begin: async (...args: Parameters<Idempotency["begin"]>) => {
+      replayed = await idempotency.begin(...args);
       return replayed;
     },
   };
