@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { TEST_SEED } from "../support/random.ts";
 import { runChaos } from "./chaos.ts";
 
-const FAULTS = { sqlite: 4, postgres: 12 } as const;
+const FAULTS = { sqlite: 7, postgres: 12 } as const;
 /** Only a failure takes this long, also on a busy machine. */
 const TIMEOUT_MS = 240_000;
 

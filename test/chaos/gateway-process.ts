@@ -1,8 +1,11 @@
 // A gateway in its own process, on a port that stays the same when it is killed and started again.
 
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { MAIN } from "../support/program.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
 import { type ScriptProcess, startScript } from "../support/script-process.ts";
 import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 
@@ -14,6 +17,8 @@ export interface GatewayProcess {
   readonly restart: () => Promise<void>;
   /** Resolves when `/readyz` says that the store cannot be used. */
   readonly becomesUnready: () => Promise<void>;
+  /** Sets its clock forward, or back with a negative number. */
+  readonly moveClock: (ms: number) => void;
   /** Drains it; resolves with its exit code. */
   readonly stop: () => Promise<number | null>;
   /** Ends it at once, if it still runs. */
@@ -33,6 +38,8 @@ export async function startGatewayProcess(
 ): Promise<GatewayProcess> {
   const port = String(await freePort());
   const url = `http://127.0.0.1:${port}`;
+  const clockFile = path.join(scratchFolder("clock"), "offset");
+  let offsetMs = 0;
   const start = async ({ fileBytesMax }: ProcessLimits = {}): Promise<ScriptProcess> => {
     const env = {
       ...settings,
@@ -43,6 +50,8 @@ export async function startGatewayProcess(
       POSTERN_LOG_LEVEL: "error",
       POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
       POSTERN_DRAIN_SECONDS: "10",
+      CHAOS_CLOCK_FILE: clockFile,
+      BUN_OPTIONS: `--preload ${path.join(import.meta.dirname, "clock-preload.ts")}`,
     };
     const launcher = fileBytesMax === undefined ? [] : launcherWithFileLimit(fileBytesMax);
     const started = startScript(MAIN, ["serve"], env, launcher);
@@ -65,6 +74,11 @@ export async function startGatewayProcess(
     },
     becomesUnready: async () => {
       await eventually(async () => (await fetch(`${url}/readyz`)).status === 503);
+    },
+    moveClock: (ms) => {
+      offsetMs += ms;
+      writeFileSync(clockFile, String(offsetMs));
+      running.process.kill("SIGUSR2");
     },
     stop: () => {
       running.process.kill("SIGTERM");

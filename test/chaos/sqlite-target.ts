@@ -1,10 +1,13 @@
-// One gateway on an SQLite file, which can be locked by another program or reach a size limit.
+// One gateway on an SQLite file, which can be locked by another program, reach a size limit or become read-only.
 
 import { Database } from "bun:sqlite";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { HOUR_MS } from "../../src/base/time.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
+import type { Random } from "../fuzz/random.ts";
+import { eventually } from "../support/eventually.ts";
 import { startSimulator } from "../support/gateway.ts";
 import { startGatewayProcess } from "./gateway-process.ts";
 import { type ChaosTarget, createAccounts } from "./target.ts";
@@ -20,7 +23,36 @@ function sizeWithoutLog(file: string): number {
   return statSync(file).size;
 }
 
-export async function startSqliteTarget(): Promise<ChaosTarget> {
+/** The version that a program must support to write the file: https://www.sqlite.org/fileformat.html#file_format_version_numbers */
+const WRITE_VERSION_OFFSET = 18;
+const WAL_VERSION = 2;
+const UNKNOWN_VERSION = 3;
+
+/** File permissions do not hold for root, or for files that are open. */
+function setWriteVersion(file: string, version: number): void {
+  const handle = openSync(file, "r+");
+  writeSync(handle, Uint8Array.of(version), 0, 1, WRITE_VERSION_OFFSET);
+  closeSync(handle);
+}
+
+/** Open connections read the header again after another one has committed a change, unless the log has a copy of it. */
+async function makeReadOnly(file: string): Promise<void> {
+  const database = new Database(file);
+  database.run("pragma busy_timeout = 30000");
+  await eventually(() => {
+    database.run("pragma wal_checkpoint(truncate)");
+    database.run("begin immediate");
+    if (statSync(`${file}-wal`).size === 0) return true;
+    database.run("rollback");
+    return false;
+  });
+  setWriteVersion(file, UNKNOWN_VERSION);
+  database.run("update process set seen_at = seen_at + 1");
+  database.run("commit");
+  database.close();
+}
+
+export async function startSqliteTarget(random: Random): Promise<ChaosTarget> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-chaos-"));
   const simulator = startSimulator({});
   const gateway = await startGatewayProcess({
@@ -50,6 +82,16 @@ export async function startSqliteTarget(): Promise<ChaosTarget> {
         await gateway.becomesUnready();
         await gateway.killAndStart();
       },
+      "make the file read-only": async () => {
+        await makeReadOnly(file);
+        await gateway.becomesUnready();
+        await gateway.killAndStart(() => {
+          setWriteVersion(file, WAL_VERSION);
+          return {};
+        });
+      },
+      "set the clock forward": async () => gateway.moveClock(random.integer(3 * HOUR_MS)),
+      "set the clock back": async () => gateway.moveClock(-random.integer(3 * HOUR_MS)),
     },
     openStore,
     stop: async () => {
