@@ -37,6 +37,7 @@ import {
 } from "./respond.ts";
 import { matchRoute, type RouteMatch } from "./router.ts";
 import { embed, embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
+import { unknownFieldError } from "./wires/known-fields.ts";
 import type { RequestMetadata, ApiError, SimulatedWire } from "./wires/wire.ts";
 
 export interface Simulator {
@@ -148,6 +149,8 @@ async function handleProviderRequest(
       status: 400,
       message: "We could not parse the JSON body of your request.",
     });
+  const unknownField = unknownFieldOf(route, context, body);
+  if (unknownField !== undefined) return respondWithError(wire, context, unknownField);
   if (route.kind === "embed") return handleEmbedding(route, context, body);
   const metadata: RequestMetadata = {
     pathModel: route.pathModel,
@@ -176,6 +179,18 @@ async function handleProviderRequest(
         model: request.model,
       })
     : generate(wire, context, request, directives);
+}
+
+// Before the request is parsed: a misspelled name is both an unknown and a missing field, and the error names what was sent.
+// With any model, the simulator stands for any provider, and providers have fields of their own.
+function unknownFieldOf(
+  { kind, wire }: ProviderRoute,
+  { deps }: SimulatedRequest,
+  body: JsonObject,
+): ApiError | undefined {
+  if (deps.options.acceptsAnyModel === true) return undefined;
+  const isEmbedding = kind === "embed" && wire.name === "chat";
+  return unknownFieldError(isEmbedding ? "embeddings" : wire.name, body);
 }
 
 /** What the model itself does not take; counting tokens has no context limit. */
