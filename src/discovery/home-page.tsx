@@ -18,23 +18,33 @@ const SITE_LINKS: readonly NavLink[] = [
   { href: "/openapi.yaml", label: "OpenAPI" },
 ];
 
-const SIGN_IN_LINK: NavLink = { href: "/console", label: "Sign in" };
+const CONSOLE_PATH = "/console";
+const CONSOLE_LINKS = {
+  signed_in: { href: CONSOLE_PATH, label: "Console" },
+  signed_out: { href: CONSOLE_PATH, label: "Sign in" },
+} as const satisfies Readonly<Record<string, NavLink>>;
+
+type ConsoleAccess = keyof typeof CONSOLE_LINKS;
 
 export const TAGLINE = "An AI gateway that AI agents can sign up for on their own";
 export const PRODUCT_SUMMARY = `${TAGLINE}. One request creates an account with starting credits, and every model works with the OpenAI and Anthropic APIs.`;
 
-export function homePage(context: DocContext, models: readonly ModelRecordJson[]): PageLayout {
+export function homePage(
+  context: DocContext,
+  models: readonly ModelRecordJson[],
+  isSignedIn: boolean,
+): PageLayout {
   const { settings } = context;
-  const canSignIn = settings.isSignInDisabled !== true;
+  const access = consoleAccess(settings, isSignedIn);
   return {
     title: `${PRODUCT_NAME}: ${TAGLINE}`,
     description: PRODUCT_SUMMARY,
-    nav: canSignIn ? [...SITE_LINKS, SIGN_IN_LINK] : SITE_LINKS,
+    nav: access === undefined ? SITE_LINKS : [...SITE_LINKS, CONSOLE_LINKS[access]],
     isWide: true,
     scripts: [APP_SCRIPT],
     main: (
       <>
-        <Hero context={context} canSignIn={canSignIn} />
+        <Hero context={context} access={access} />
         {settings.isSimulated === true ? (
           <p class="notice warn">
             No provider key is configured, so this gateway serves simulated models. Their output is
@@ -44,19 +54,28 @@ export function homePage(context: DocContext, models: readonly ModelRecordJson[]
         <FeatureGrid settings={settings} />
         <HomeModels models={models} />
         <Pricing settings={settings} />
-        <NextSteps settings={settings} canSignIn={canSignIn} />
+        <NextSteps settings={settings} access={access} />
       </>
     ),
     footer: <Footer settings={settings} />,
   };
 }
 
+/** Undefined if sign-in is disabled. */
+function consoleAccess(
+  { isSignInDisabled }: DiscoverySettings,
+  isSignedIn: boolean,
+): ConsoleAccess | undefined {
+  if (isSignInDisabled === true) return undefined;
+  return isSignedIn ? "signed_in" : "signed_out";
+}
+
 function Hero({
   context,
-  canSignIn,
+  access,
 }: {
   readonly context: DocContext;
-  readonly canSignIn: boolean;
+  readonly access: ConsoleAccess | undefined;
 }): Child {
   return (
     <div class="hero">
@@ -67,12 +86,12 @@ function Hero({
           and Anthropic APIs, at the providers' list prices.
         </p>
         <div class="hero-links">
-          {canSignIn ? (
-            <a class="button" href="/console">
-              Get started
+          {access === undefined ? null : (
+            <a class="button" href={CONSOLE_PATH}>
+              {access === "signed_in" ? "Open console" : "Get started"}
             </a>
-          ) : null}
-          <a class={canSignIn ? "button secondary" : "button"} href="/docs">
+          )}
+          <a class={access === undefined ? "button" : "button secondary"} href="/docs">
             Read the docs
           </a>
         </div>
@@ -248,10 +267,10 @@ function Pricing({ settings }: { readonly settings: DiscoverySettings }): Child 
 
 function NextSteps({
   settings,
-  canSignIn,
+  access,
 }: {
   readonly settings: DiscoverySettings;
-  readonly canSignIn: boolean;
+  readonly access: ConsoleAccess | undefined;
 }): Child {
   const hasSeparateDocs = !settings.docsUrl.startsWith(settings.baseUrl);
   return (
@@ -267,11 +286,12 @@ function NextSteps({
         <h2 id="people">For people</h2>
         <p>
           Give an agent this address, or use the gateway yourself:{" "}
-          {canSignIn ? (
+          {access === undefined ? null : (
             <>
-              <a href="/console">sign in</a>, create a workspace and copy its key.{" "}
+              <a href={CONSOLE_PATH}>{access === "signed_in" ? "open the console" : "sign in"}</a>,
+              create a workspace and copy its key.{" "}
             </>
-          ) : null}
+          )}
           The <a href="/docs/api">API reference</a> lists every endpoint.
           {hasSeparateDocs ? (
             <>

@@ -33,10 +33,17 @@ export interface DiscoveryDeps {
   readonly routes: readonly Route[];
   readonly settings: DiscoverySettings;
   readonly models: HomeModelDeps;
+  /** Whether a request has the cookie of a session, which may have ended. */
+  readonly hasSessionCookie: (cookies: string | null) => boolean;
 }
 
+/** Shared caches must not serve the page of a signed-in person to others, also if they ignore `vary`. */
+const PRIVATE_REVALIDATED = "private, no-cache";
 const JSON_TYPE = "application/json";
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
+
+const HOME_FORMATS = ["html", "json", "markdown", "text"] as const;
+type HomeFormat = (typeof HOME_FORMATS)[number];
 
 interface Documents {
   readonly yaml: () => Promise<CachedDocument>;
@@ -46,18 +53,21 @@ interface Documents {
   readonly protectedResource: () => CachedDocument;
   readonly authorizationServer: () => CachedDocument;
   readonly site: () => Promise<Site>;
-  readonly home: Readonly<
-    Record<"html" | "json" | "markdown" | "text", (now: number) => CachedDocument>
-  >;
+  readonly home: Readonly<Record<HomeFormat | "signedInHtml", (now: number) => CachedDocument>>;
   /** By path. */
   readonly agents: ReadonlyMap<string, () => Promise<CachedDocument>>;
 }
 
-export function discoveryRoutes({ routes, settings, models }: DiscoveryDeps): readonly Route[] {
+export function discoveryRoutes({
+  routes,
+  settings,
+  models,
+  hasSessionCookie,
+}: DiscoveryDeps): readonly Route[] {
   const own: readonly Route[] = [
     ...documentRoutes(() => documents),
     ...agentDocumentRoutes(() => documents),
-    ...homeRoutes(() => documents),
+    ...homeRoutes(() => documents, hasSessionCookie),
     ...siteRoutes(() => documents.site()),
     ...assetRoutes(),
     ...securityRoutes(settings),
@@ -66,11 +76,20 @@ export function discoveryRoutes({ routes, settings, models }: DiscoveryDeps): re
   return own;
 }
 
-function createDocuments({ routes, settings, models }: DiscoveryDeps): Documents {
+function createDocuments({
+  routes,
+  settings,
+  models,
+}: Omit<DiscoveryDeps, "hasSessionCookie">): Documents {
   const document = lazy(() => openApiDocument(routes, settings));
   const context = lazy(() => createDocContext(routes, document(), settings));
   const llms = lazy(() => llmsTxt(context()));
   const homeHeaders = { vary: "accept", link: agentLinks() };
+  const htmlHeaders = { ...homeHeaders, vary: "accept, cookie" };
+  const homeDocument = (isSignedIn: boolean, headers: Readonly<Record<string, string>>) =>
+    cachedByDay(models, (now) =>
+      pageDocument(homePage(context(), newestModels(models, now), isSignedIn), headers),
+    );
   const site = lazy(async () =>
     (await import("./site/site.ts")).createDocsSite(document(), routes, settings),
   );
@@ -87,9 +106,8 @@ function createDocuments({ routes, settings, models }: DiscoveryDeps): Documents
     ),
     site,
     home: {
-      html: cachedByDay(models, (now) =>
-        pageDocument(homePage(context(), newestModels(models, now)), homeHeaders),
-      ),
+      html: homeDocument(false, htmlHeaders),
+      signedInHtml: homeDocument(true, { ...htmlHeaders, "cache-control": PRIVATE_REVALIDATED }),
       json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, homeHeaders)),
       markdown: lazy(() => cachedDocument(llms(), MARKDOWN_TYPE, homeHeaders)),
       text: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE, homeHeaders)),
@@ -318,7 +336,10 @@ function securityRoutes({ securityContact, baseUrl }: DiscoverySettings): readon
   ];
 }
 
-function homeRoutes(documents: () => Documents): readonly Route[] {
+function homeRoutes(
+  documents: () => Documents,
+  hasSessionCookie: DiscoveryDeps["hasSessionCookie"],
+): readonly Route[] {
   return [
     publicRoute({
       method: "GET",
@@ -336,13 +357,12 @@ function homeRoutes(documents: () => Documents): readonly Route[] {
         },
         304: NOT_MODIFIED,
       },
-      run: (input) =>
-        respondWithDocument(
-          documents().home[
-            negotiateFormat(input.headers.get("accept"), ["html", "json", "markdown", "text"])
-          ](input.now),
-          input.headers,
-        ),
+      run: ({ headers, now }) => {
+        const format = negotiateFormat(headers.get("accept"), HOME_FORMATS);
+        const isSignedIn = format === "html" && hasSessionCookie(headers.get("cookie"));
+        const document = documents().home[isSignedIn ? "signedInHtml" : format](now);
+        return respondWithDocument(document, headers);
+      },
     }),
   ];
 }

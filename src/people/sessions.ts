@@ -53,6 +53,8 @@ export interface Sessions {
   /** Returns the Set-Cookie value. */
   readonly begin: (tx: Tx, request: NewSession) => Promise<string>;
   readonly find: (cookies: string | null, now: number) => Promise<Session | undefined>;
+  /** Whether the cookie of a session is sent. The session may have ended: this reads no store. */
+  readonly hasCookie: (cookies: string | null) => boolean;
   /** The Set-Cookie value that deletes the cookie. */
   readonly clearCookie: () => string;
 }
@@ -124,6 +126,7 @@ export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions 
         csrf: fingerprint(csrfKey, hash),
       };
     },
+    hasCookie: (cookies) => readCookie(cookies, cookie.name(COOKIE)) !== undefined,
     clearCookie: () => cookie.clear(COOKIE),
   };
 }

@@ -85,7 +85,12 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
   ];
   const all: readonly Route[] = [
     ...routes,
-    ...discoveryRoutes({ routes, settings: deps.discovery, models: deps.models }),
+    ...discoveryRoutes({
+      routes,
+      settings: deps.discovery,
+      models: deps.models,
+      hasSessionCookie: deps.people.sessions.hasCookie,
+    }),
   ];
   return all;
 }

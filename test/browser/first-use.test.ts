@@ -69,7 +69,7 @@ describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (scree
 
   test("a person signs up, calls a model with the snippet and sees the call in the logs", async () => {
     await page.goto(gateway.url);
-    await press(page, page.getByRole("navigation").getByRole("link", { name: "Sign in" }));
+    await press(page, page.getByRole("navigation").getByRole("link", { name: "Console" }));
     await type(page, page.getByLabel("Name (optional)"), "Walk");
     await press(page, button(page, "Create workspace"));
     await page.getByRole("heading", { name: "Your workspace is ready" }).waitFor();

@@ -19,7 +19,12 @@ export function createSite(
 ): DiscoverySite {
   const catalog = { current: () => catalogOf(builtInModels()) };
   const models = { catalog, isAvailable: () => true };
-  const own = discoveryRoutes({ routes, settings, models });
+  const own = discoveryRoutes({
+    routes,
+    settings,
+    models,
+    hasSessionCookie: (cookies) => cookies?.includes("session=") === true,
+  });
   const match = createRouter(own);
   const get: DiscoverySite["get"] = async (path, headers = {}) => {
     const found = match("GET", path);

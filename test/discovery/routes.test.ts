@@ -68,8 +68,24 @@ describe("the home page", () => {
     for (const [accept, type] of formats) {
       const response = await site.get("/", { accept });
       expect(response.headers.get("content-type")).toStartWith(type);
-      expect(response.headers.get("vary")).toBe("accept");
+      expect(response.headers.get("vary")).toBe(type === "text/html" ? "accept, cookie" : "accept");
     }
+  });
+
+  test("links to the console instead of the sign-in for a browser with a session", async () => {
+    const accept = "text/html";
+    const signedOut = await site.get("/", { accept });
+    expect(signedOut.headers.get("cache-control")).toBe("public, max-age=300");
+    expect(await signedOut.text()).toContain('<a href="/console">Sign in</a>');
+    const signedIn = await site.get("/", { accept, cookie: "session=x" });
+    expect(signedIn.headers.get("cache-control")).toBe("private, no-cache");
+    const page = await signedIn.text();
+    expect(page).toContain('<a href="/console">Console</a>');
+    expect(page).not.toMatch(/sign in/i);
+    const etag = signedIn.headers.get("etag") ?? "";
+    expect(etag).not.toBe(signedOut.headers.get("etag"));
+    const again = await site.get("/", { accept, cookie: "session=x", "if-none-match": etag });
+    expect(again.status).toBe(304);
   });
 
   test("links to all documents in its JSON form", async () => {

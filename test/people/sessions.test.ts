@@ -40,6 +40,12 @@ describeEachStore((kind, open) => {
       );
     });
 
+    test("is recognized by its cookie alone", () => {
+      expect(harness.sessions.hasCookie("theme=dark; postern_session=x")).toBe(true);
+      expect(harness.sessions.hasCookie("not_postern_session=x")).toBe(false);
+      expect(harness.sessions.hasCookie(null)).toBe(false);
+    });
+
     test("stores only the fingerprint of the token", async () => {
       const browser = await signedIn(harness, { email });
       const token = browser.cookies.get("postern_session") ?? "missing";

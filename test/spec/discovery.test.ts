@@ -107,7 +107,8 @@ describe("discovery documents", () => {
     });
     const curl = await call(gateway, "GET /", { headers: { accept: "*/*" } });
     expect(curl.headers.get("content-type")).toStartWith("text/plain");
-    for (const { headers } of [browser, program, curl])
+    expect(browser.headers.get("vary")).toBe("accept, cookie, accept-encoding");
+    for (const { headers } of [program, curl])
       expect(headers.get("vary")).toBe("accept, accept-encoding");
   });
 
