@@ -1,6 +1,7 @@
 // The type of a command, and the parsing of its arguments. Arguments are validated before anything is opened.
 
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
+import { Fault } from "../base/fault.ts";
 import type { ConfigResult } from "../config/config.ts";
 import type { RunCommand } from "../server/ledger-verification.ts";
 import type { StartWorker } from "./workers/worker-process.ts";
@@ -62,12 +63,17 @@ export interface Command {
   /** The names of the arguments, all required. */
   readonly positionals: readonly string[];
   readonly flags: Readonly<Record<string, Flag>>;
-  /** Resolves with the exit code. */
+  /** Resolves with the exit code. A thrown error is printed after the command's name, and the exit code is 1, or 2 for a `usageFault`. */
   readonly run: (args: ParsedArgs, cli: CliEnv) => Promise<number>;
 }
 
 export const EXIT_FAILURE = 1;
 export const EXIT_USAGE = 2;
+
+/** The error of a command that is used wrongly, or whose settings are invalid: exit code 2. */
+export function usageFault(message: string): Fault {
+  return new Fault("invalid_request", message, { message });
+}
 
 export type ArgsResult =
   | { readonly kind: "args"; readonly args: ParsedArgs }

@@ -128,6 +128,8 @@ function explainUnknownCommand(args: readonly string[], cli: CliEnv): number {
       ? (closestName(`${first} ${second}`, names) ?? closestName(first, names))
       : closestName(second, rests);
   const hint = meant === undefined ? "" : ` Did you mean ${start}${meant}?`;
-  cli.printError(`Unknown command "${named}".${hint} postern ${start}--help lists the commands.`);
+  cli.printError(
+    `postern: Unknown command "${named}".${hint} postern ${start}--help lists the commands.`,
+  );
   return EXIT_USAGE;
 }

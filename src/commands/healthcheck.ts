@@ -16,14 +16,13 @@ export const healthcheck: Command = {
   run: (_line, cli) =>
     withConfig(cli, async ({ host, port }) => {
       const url = `http://${urlHost(host)}:${port}/healthz`;
-      try {
-        const { status } = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-        cli.print(`${url} responded with ${status}`);
-        return status === 200 ? 0 : EXIT_FAILURE;
-      } catch (error) {
-        cli.printError(`${url} does not respond: ${errorMessage(error)}`);
-        return EXIT_FAILURE;
-      }
+      const { status } = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(
+        (cause: unknown) => {
+          throw new Error(`${url} does not respond: ${errorMessage(cause)}`, { cause });
+        },
+      );
+      cli.print(`${url} responded with ${status}`);
+      return status === 200 ? 0 : EXIT_FAILURE;
     }),
 };
 

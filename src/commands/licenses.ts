@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { EXIT_FAILURE, type Command } from "./command.ts";
+import type { Command } from "./command.ts";
 
 const FILE = "THIRD-PARTY-LICENSES.txt";
 
@@ -11,14 +11,15 @@ export const licenses: Command = {
   positionals: [],
   flags: {},
   run: async (_line, cli) => {
-    try {
-      cli.print(await readFile(path.join(import.meta.dirname, FILE), "utf8"));
-      return 0;
-    } catch {
-      cli.printError(
-        "This is a checkout, not a build: the license of each package is in its folder of node_modules.",
-      );
-      return EXIT_FAILURE;
-    }
+    const texts = await readFile(path.join(import.meta.dirname, FILE), "utf8").catch(
+      (cause: unknown) => {
+        throw new Error(
+          "This is a checkout, not a build: the license of each package is in its folder of node_modules.",
+          { cause },
+        );
+      },
+    );
+    cli.print(texts);
+    return 0;
   },
 };

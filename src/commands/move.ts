@@ -9,7 +9,7 @@ import { missingMigrations } from "../store/migrate.ts";
 import { discardMove, finishMove, moveStore } from "../store/move/move-store.ts";
 import { openStore, type StoreSettings } from "../store/open.ts";
 import { isPostgresUrl } from "../store/postgres-url.ts";
-import { type CliEnv, type Command, EXIT_FAILURE, EXIT_USAGE, type ParsedArgs } from "./command.ts";
+import { type CliEnv, type Command, type ParsedArgs, usageFault } from "./command.ts";
 import { describeMissingStore, withConfig } from "./with-store.ts";
 
 /** A gateway writes its heartbeat every five seconds. */
@@ -39,33 +39,27 @@ export const moveCommand: Command = {
 async function moveCommandWith(config: Config, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const settings = targetSettings(args.value("to") ?? "");
   const isFromSqlite = config.store.databaseUrl === undefined;
-  if (typeof settings === "string" || isFromSqlite === (settings.databaseUrl === undefined)) {
-    cli.printError(
-      typeof settings === "string"
-        ? settings
-        : isFromSqlite
-          ? "The source is SQLite, the store of the settings, so --to must be a postgres:// URL. To copy SQLite to SQLite, use postern admin backup."
-          : "The source is PostgreSQL, the store of the settings, so --to must be a folder. Unset DATABASE_URL to move from SQLite; to copy PostgreSQL, use pg_dump.",
+  if (isFromSqlite === (settings.databaseUrl === undefined))
+    throw usageFault(
+      isFromSqlite
+        ? "The source is SQLite, the store of the settings, so --to must be a postgres:// URL. To copy SQLite to SQLite, use postern admin backup."
+        : "The source is PostgreSQL, the store of the settings, so --to must be a folder. Unset DATABASE_URL to move from SQLite; to copy PostgreSQL, use pg_dump.",
     );
-    return EXIT_USAGE;
-  }
   const absent = describeMissingStore(config.store);
-  if (absent !== undefined) {
-    cli.printError(absent);
-    return EXIT_FAILURE;
-  }
+  if (absent !== undefined) throw new Error(absent);
   const { poolSize } = config.store;
   return await withStores(config.store, { ...settings, poolSize }, (source, target) =>
     copyAndVerify({ source, target, config, startOver: args.has("start-over") }, cli),
   );
 }
 
-function targetSettings(target: string): StoreSettings | string {
-  if (!/^[a-z]+:\/\//i.test(target))
-    return target === "" ? "--to must be a postgres:// URL or a folder." : { dataDir: target };
-  return isPostgresUrl(target)
-    ? { databaseUrl: secret(target), dataDir: "" }
-    : "--to must be a URL such as postgres://user:password@host:5432/database, or a folder.";
+function targetSettings(target: string): StoreSettings {
+  if (target === "") throw usageFault("--to must be a postgres:// URL or a folder.");
+  if (!/^[a-z]+:\/\//i.test(target)) return { dataDir: target };
+  if (isPostgresUrl(target)) return { databaseUrl: secret(target), dataDir: "" };
+  throw usageFault(
+    "--to must be a URL such as postgres://user:password@host:5432/database, or a folder.",
+  );
 }
 
 // SQLite folders are locked, so that no gateway uses them.
@@ -97,10 +91,7 @@ interface MoveContext {
 async function copyAndVerify(context: MoveContext, cli: CliEnv): Promise<number> {
   const { source, target, config, startOver } = context;
   const problem = await sourceProblem(source, cli.now());
-  if (problem !== undefined) {
-    cli.printError(problem);
-    return EXIT_FAILURE;
-  }
+  if (problem !== undefined) throw new Error(problem);
   if (startOver) await discardMove(target);
   const tables = await moveStore({
     source,
@@ -113,12 +104,10 @@ async function copyAndVerify(context: MoveContext, cli: CliEnv): Promise<number>
   cli.print(`Compared ${tables.length} tables with ${rows} rows: all are equal.`);
   const [before, after] = [await verifyLedger(source), await verifyLedger(target)];
   const [moneyBefore, moneyAfter] = [await sumMoney(source), await sumMoney(target)];
-  if (summaryOf(before) !== summaryOf(after) || moneyBefore !== moneyAfter) {
-    cli.printError(
+  if (summaryOf(before) !== summaryOf(after) || moneyBefore !== moneyAfter)
+    throw new Error(
       `The ledgers differ.\n  source  ${moneyBefore}; ${summaryOf(before)}\n  target  ${moneyAfter}; ${summaryOf(after)}`,
     );
-    return EXIT_FAILURE;
-  }
   await finishMove(target);
   cli.print(`Ledger of both stores: ${moneyAfter}; ${summaryOf(after)}`);
   if (after.problemCount > 0)

@@ -2,7 +2,7 @@
 
 import { listen, type Listener } from "../http/listen.ts";
 import { createSimulator } from "../simulator/simulator.ts";
-import { type Command, EXIT_USAGE } from "./command.ts";
+import { type Command, usageFault } from "./command.ts";
 import { listenError, type ListenAddress } from "./listen-address.ts";
 
 const PORT_DEFAULT = 8_788;
@@ -35,10 +35,8 @@ export const simulate: Command = {
   },
   run: async (args, cli) => {
     const port = parsePort(args.value("port"));
-    if (port === undefined) {
-      cli.printError(`--port must be a whole number from 0 to ${PORT_MAX}.`);
-      return EXIT_USAGE;
-    }
+    if (port === undefined)
+      throw usageFault(`--port must be a whole number from 0 to ${PORT_MAX}.`);
     const key = args.value("require-key");
     const simulator = createSimulator({
       now: cli.now,

@@ -7,17 +7,16 @@ import type { Config } from "../config/config.ts";
 import type { Db } from "../store/db.ts";
 import { missingMigrations } from "../store/migrate.ts";
 import { openStore, type StoreSettings } from "../store/open.ts";
-import { EXIT_FAILURE, EXIT_USAGE, type CliEnv } from "./command.ts";
+import { usageFault, type CliEnv } from "./command.ts";
 
-/** Runs the work with valid settings, or prints every error in them. */
+/** Runs the work with valid settings. Throws every error in them. */
 export async function withConfig(
   cli: CliEnv,
   run: (config: Config) => Promise<number>,
 ): Promise<number> {
   const result = cli.readConfig();
-  if (result.ok) return await run(result.config);
-  cli.printError(describeConfigErrors(result.errors));
-  return EXIT_USAGE;
+  if (!result.ok) throw usageFault(describeConfigErrors(result.errors));
+  return await run(result.config);
 }
 
 /** Runs the work on the store, which a gateway may be using. */
@@ -27,18 +26,15 @@ export function withStore(
 ): Promise<number> {
   return withConfig(cli, async (config) => {
     const absent = describeMissingStore(config.store);
-    if (absent !== undefined) {
-      cli.printError(absent);
-      return EXIT_FAILURE;
-    }
+    if (absent !== undefined) throw new Error(absent);
     const db = await openStore(config.store, false);
     try {
       const missing = await missingMigrations(db);
-      if (missing.length === 0) return await run(db, config);
-      cli.printError(
-        `Migrations are not applied: ${missing.join(", ")}. Run postern migrate first.`,
-      );
-      return EXIT_FAILURE;
+      if (missing.length > 0)
+        throw new Error(
+          `Migrations are not applied: ${missing.join(", ")}. Run postern migrate first.`,
+        );
+      return await run(db, config);
     } finally {
       await db.close();
     }

@@ -131,7 +131,9 @@ describe("postern admin backup and verify-ledger", () => {
     expect(again.stderr).toContain("already exists");
     for (const nowhere of ["", path.join(folder, "no-such-folder", "copy.db")]) {
       const refused = await runAdmin("backup", nowhere);
-      expect(`${refused.code} ${refused.stderr}`).toStartWith(`1 "${nowhere}" cannot be created`);
+      expect(`${refused.code} ${refused.stderr}`).toStartWith(
+        `1 postern admin backup: "${nowhere}" cannot be created`,
+      );
     }
   });
 
@@ -142,7 +144,7 @@ describe("postern admin backup and verify-ledger", () => {
       POSTERN_DATA_DIR: elsewhere,
     });
     expect(`${code} ${stderr}`).toStartWith(
-      `1 There is no store in ${elsewhere}: set POSTERN_DATA_DIR`,
+      `1 postern admin list: There is no store in ${elsewhere}: set POSTERN_DATA_DIR`,
     );
     expect(existsSync(elsewhere)).toBe(false);
   });

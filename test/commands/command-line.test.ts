@@ -62,22 +62,26 @@ describe("postern", () => {
 
   test("rejects unknown commands, flags and arguments with exit code 2", async () => {
     const cases: readonly (readonly [string, string])[] = [
-      ["frob", 'Unknown command "frob"'],
-      ["constructor", 'Unknown command "constructor"'],
+      ["frob", 'postern: Unknown command "frob"'],
+      ["constructor", 'postern: Unknown command "constructor"'],
       ["admin", "Usage: postern admin <command>"],
-      ["admin frob", 'Unknown command "admin frob". postern admin --help lists the commands.'],
-      ["admin grants", 'Unknown command "admin grants". Did you mean admin grant?'],
-      ["--frob", "Unknown option '--frob'"],
-      ["serve --frob", "Unknown option '--frob'"],
-      ["serve now", 'Unexpected argument "now"'],
-      ["admin grant acct_1", "<usd> is missing"],
-      ["admin grant acct_1 5", "--reason <text> is missing"],
-      ["admin grant acct_1 -x --reason x", "Unknown option '-x'"],
-      ["simulate --port frob", "--port must be"],
+      [
+        "admin frob",
+        'postern: Unknown command "admin frob". postern admin --help lists the commands.',
+      ],
+      ["admin grants", 'postern: Unknown command "admin grants". Did you mean admin grant?'],
+      ["--frob", "postern serve: Unknown option '--frob'"],
+      ["serve --frob", "postern serve: Unknown option '--frob'"],
+      ["serve now", 'postern serve: Unexpected argument "now"'],
+      ["admin grant acct_1", "postern admin grant: <usd> is missing"],
+      ["admin grant acct_1 5", "postern admin grant: --reason <text> is missing"],
+      ["admin grant acct_1 -x --reason x", "postern admin grant: Unknown option '-x'"],
+      ["simulate --port frob", "postern simulate: --port must be"],
+      ["move --to mysql://host/db", "postern move: --to must be a URL"],
     ];
     for (const [line, says] of cases) {
       const { code, stdout, stderr } = await runInProcess(line.split(" "), {});
-      expect(`${line}: ${stderr}`).toContain(says);
+      expect(`${line}: ${stderr}`).toStartWith(`${line}: ${says}`);
       expect(`${line} ${code} ${stdout}`).toBe(`${line} 2 `);
     }
   });
@@ -94,7 +98,7 @@ describe("postern", () => {
     });
     expect(code).toBe(2);
     expect(stdout).toBe("");
-    expect(stderr).toStartWith("The settings have 7 errors:\n");
+    expect(stderr).toStartWith("postern serve: The settings have 7 errors:\n");
     for (const name of [
       "POSTERN_PORT",
       "POSTERN_BASE_URL",
@@ -155,7 +159,9 @@ describe("postern", () => {
     const { folder, remove } = createTempFolder();
     writeFileSync(path.join(folder, ".env"), "POSTERN_PORT=not-a-port\n");
     const { code, stderr } = await runPostern(["serve"], {}, folder);
-    expect(`${code} ${stderr}`).toContain("2 The settings have an error:\n  POSTERN_PORT ");
+    expect(`${code} ${stderr}`).toContain(
+      "2 postern serve: The settings have an error:\n  POSTERN_PORT ",
+    );
     remove();
   });
 });

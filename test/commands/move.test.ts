@@ -138,7 +138,10 @@ describe("postern move from SQLite to PostgreSQL", () => {
       const { code, stderr } = await runInProcess(["move", "--to", target], env);
       return [code, stderr];
     };
-    expect(await to(newFolder())).toEqual([2, expect.stringContaining("postern admin backup")]);
+    expect(await to(newFolder())).toEqual([
+      2,
+      expect.stringMatching(/^postern move: .*postern admin backup/),
+    ]);
     expect(await to("mysql://host/db")).toEqual([2, expect.stringContaining("postgres://user")]);
     const absent = { POSTERN_DATA_DIR: path.join(newFolder(), "absent") };
     expect(await to("postgres://localhost/none", absent)).toEqual([

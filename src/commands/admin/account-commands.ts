@@ -19,7 +19,7 @@ import {
   accountListText,
 } from "../../operator/accounts/account-output.ts";
 import type { Db } from "../../store/db.ts";
-import { type Command, EXIT_USAGE, type ParsedArgs, type CliEnv } from "../command.ts";
+import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
 import { withStore } from "../with-store.ts";
 import { readAction, ID_FLAG, operationId, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 
@@ -110,10 +110,7 @@ async function listCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<numbe
         : cursor !== undefined && !ACCOUNT_ID.test(cursor)
           ? "--cursor must be an account ID, as printed at the end of the previous page."
           : undefined;
-  if (usageMessage !== undefined) {
-    cli.printError(usageMessage);
-    return EXIT_USAGE;
-  }
+  if (usageMessage !== undefined) throw usageFault(usageMessage);
   const filter = { search: args.value("search"), state };
   const page = await listAccounts(db, filter, { limit, cursor }, cli.now());
   cli.print(
@@ -138,10 +135,8 @@ async function adjustCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<num
   const [accountId = "", usd = ""] = args.positionals;
   const bucketText = args.value("bucket");
   const bucket = BUCKETS.find((one) => one === bucketText);
-  if (bucketText !== undefined && bucket === undefined) {
-    cli.printError("--bucket must be promo or paid.");
-    return EXIT_USAGE;
-  }
+  if (bucketText !== undefined && bucket === undefined)
+    throw usageFault("--bucket must be promo or paid.");
   const amount = parseUsd(usd);
   const id = operationId(args, cli);
   const act = {

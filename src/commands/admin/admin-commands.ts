@@ -8,13 +8,7 @@ import { onKeyRevokedByOperator } from "../../events/producers.ts";
 import { lockKey, revokeKey } from "../../keys/keys.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
 import { type Db, text } from "../../store/db.ts";
-import {
-  type Command,
-  EXIT_FAILURE,
-  EXIT_USAGE,
-  type ParsedArgs,
-  type CliEnv,
-} from "../command.ts";
+import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
 import { withStore } from "../with-store.ts";
 import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";
 import { rotateSecretCommand } from "./rotate-secret.ts";
@@ -51,10 +45,8 @@ export const adminCommands: Readonly<Record<string, Command>> = {
 async function grantCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const [accountId = "", usd = ""] = args.positionals;
   const amount = nanoFromUsd(usd);
-  if (amount === undefined || amount <= 0n) {
-    cli.printError(`"${usd}" must be an amount of US dollars above zero, such as 5 or 2.50.`);
-    return EXIT_USAGE;
-  }
+  if (amount === undefined || amount <= 0n)
+    throw usageFault(`"${usd}" must be an amount of US dollars above zero, such as 5 or 2.50.`);
   const act = { ...readAction(args, cli), accountId, amount, id: operationId(args, cli) };
   const { isChanged, after } = await db.write((tx) => grantCredit(tx, act));
   const balance = `Its balance is ${formatUsdExact(after.promo + after.paid)}.`;
@@ -69,12 +61,10 @@ async function grantCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<numb
 async function revokeKeyCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const [keyId = ""] = args.positionals;
   const row = await db.get("select account_id from api_key where id = ?", [keyId]);
-  if (row === undefined) {
-    cli.printError(
+  if (row === undefined)
+    throw new Error(
       `Key ${keyId} not found. postern admin show <account> lists the keys of an account.`,
     );
-    return EXIT_FAILURE;
-  }
   const accountId = text(row, "account_id");
   const now = cli.now();
   const key = await db.write(async (tx) => {
@@ -89,16 +79,12 @@ async function revokeKeyCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<
 
 async function backupCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const [file = ""] = args.positionals;
-  if (existsSync(file)) {
-    cli.printError(`${file} already exists; a backup does not overwrite files.`);
-    return EXIT_FAILURE;
-  }
-  if (file === "" || !existsSync(path.dirname(file))) {
-    cli.printError(
+  if (existsSync(file))
+    throw new Error(`${file} already exists; a backup does not overwrite files.`);
+  if (file === "" || !existsSync(path.dirname(file)))
+    throw new Error(
       `"${file}" cannot be created: name a new file in an existing folder, such as /backups/postern.db.`,
     );
-    return EXIT_FAILURE;
-  }
   await db.backup(file);
   cli.print(
     `Backed up the store to ${file}. Protect it like the store; it does not contain the master secret.`,

@@ -25,7 +25,7 @@ import {
   unresolvedPaymentsText,
 } from "../../operator/payments/payments-output.ts";
 import type { Db } from "../../store/db.ts";
-import { type Command, EXIT_USAGE, type ParsedArgs, type CliEnv } from "../command.ts";
+import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
 import { withStore } from "../with-store.ts";
 import { readAction, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 
@@ -87,7 +87,7 @@ export const adminBillingCommands: Readonly<Record<string, Command>> = {
 async function markPaidCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const [invoiceId = ""] = args.positionals;
   const reference = (args.value("reference") ?? "").trim();
-  if (reference === "") return usageError(cli, "--reference must name the transfer.");
+  if (reference === "") throw usageFault("--reference must name the transfer.");
   const made = await markPaid(billingDeps(db, cli), { invoiceId, reference, now: cli.now() });
   cli.print(
     made
@@ -101,12 +101,9 @@ async function markRefundedCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promi
   const [invoiceId = "", usd = ""] = args.positionals;
   const reference = (args.value("reference") ?? "").trim();
   const amountCents = centsFromUsd(usd);
-  if (reference === "") return usageError(cli, "--reference must name the transfer.");
+  if (reference === "") throw usageFault("--reference must name the transfer.");
   if (amountCents === undefined || amountCents <= 0)
-    return usageError(
-      cli,
-      `"${usd}" must be an amount of US dollars above zero, such as 5 or 2.50.`,
-    );
+    throw usageFault(`"${usd}" must be an amount of US dollars above zero, such as 5 or 2.50.`);
   const refund = { invoiceId, reference, amountCents, now: cli.now() };
   const made = await markRefunded(billingDeps(db, cli), refund);
   cli.print(
@@ -186,9 +183,4 @@ function billingDeps(db: Db, cli: CliEnv): CheckoutDeps {
     onTopUpEvent: handleTopUpEvent,
     onApplied: auditManualPayment(COMMAND_LINE_ACTOR, cli.now()),
   };
-}
-
-function usageError(cli: CliEnv, message: string): number {
-  cli.printError(message);
-  return EXIT_USAGE;
 }

@@ -9,7 +9,7 @@ import { reencryptResponses } from "../../responses/storage/reencrypt-responses.
 import type { Db } from "../../store/db.ts";
 import type { ReencryptedRows } from "../../store/reencrypt-rows.ts";
 import { reencryptWebhooks } from "../../webhooks/reencrypt-webhooks.ts";
-import { type CliEnv, type Command, EXIT_FAILURE, EXIT_USAGE } from "../command.ts";
+import { type CliEnv, type Command, EXIT_FAILURE, usageFault } from "../command.ts";
 import { withStore } from "../with-store.ts";
 
 const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<ReencryptedRows>>> =
@@ -29,12 +29,10 @@ export const rotateSecretCommand: Command = {
 };
 
 async function rotateSecret(db: Db, config: Config, cli: CliEnv): Promise<number> {
-  if (config.previousSecret === undefined) {
-    cli.printError(
+  if (config.previousSecret === undefined)
+    throw usageFault(
       "POSTERN_SECRET_PREVIOUS is not set. Set it to the old secret and POSTERN_SECRET to the new one, for the gateway and for this command.",
     );
-    return EXIT_USAGE;
-  }
   const master = loadMasterSecret(config, config.store.dataDir);
   let hasUnreadable = false;
   for (const [name, reencryptTable] of Object.entries(TABLES)) {
