@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { DAY_MS } from "../../../src/base/time.ts";
 import { releaseAbandonedKeys } from "../../../src/idempotency/idempotency.ts";
+import { toStoredReply } from "../../../src/inference/lifecycle/reply/idempotent-reply.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -261,6 +262,12 @@ describe("Idempotency-Key on a model call", () => {
       expect(String(errorOf(await again.json())["message"])).toContain("too large to be stored");
       expect((await simStats(gateway)).requests).toBe(calls);
     }
+  });
+
+  test("stores replies of up to 8 MiB, counted in bytes", () => {
+    const stored = (mebibytes: number) =>
+      toStoredReply(new Headers(), "€".repeat((mebibytes * 1_048_576) / 3)).status;
+    expect([stored(8), stored(9)]).toEqual([200, 409]);
   });
 
   test("is scoped by account and API, and must have a valid form", async () => {

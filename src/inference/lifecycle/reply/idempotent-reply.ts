@@ -12,7 +12,7 @@ const HEADER_LINE_START = `{"${GATEWAY_HEADER_PREFIX}`;
 type ReplyHeaders = Readonly<Record<string, string>>;
 
 export function toStoredReply(headers: Headers, body: string): StoredReply {
-  if (body.length > STORED_REPLY_MAX_BYTES) return TOO_LARGE_REPLY;
+  if (Buffer.byteLength(body) > STORED_REPLY_MAX_BYTES) return TOO_LARGE_REPLY;
   const gatewayHeaders = [...headers].filter(([name]) => name.startsWith(GATEWAY_HEADER_PREFIX));
   return { status: 200, body: `${JSON.stringify(Object.fromEntries(gatewayHeaders))}\n${body}` };
 }
