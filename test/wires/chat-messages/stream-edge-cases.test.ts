@@ -93,6 +93,22 @@ describe("reading chat streams", () => {
     ]);
   });
 
+  test.each([
+    ["one text that is cut anywhere", ["AQ", "IDB", "AU="]],
+    ["pieces that are encoded one by one", ["AQ==", "AgM=", "BAU="]],
+    ["pieces of whole groups", ["AQID", "BAU="]],
+  ])("joins the base64 of audio: %s", (_title, pieces) => {
+    const read = readChat(
+      chunk({ role: "assistant", audio: { id: "audio_1" } }),
+      ...pieces.map((data) => chunk({ audio: { data } })),
+      finish("stop"),
+      done,
+    );
+    expect(collectReply(read).choices[0]?.parts).toMatchObject([
+      { type: "audio", id: "audio_1", source: { kind: "base64", data: "AQIDBAU=" } },
+    ]);
+  });
+
   test("reads an id that is sent once and a late name, and mints missing ids", () => {
     const read = readChat(
       call({ index: 0, id: "a", function: {} }),

@@ -59,13 +59,20 @@ export function contentParts(content: unknown): Part[] {
 }
 
 export function readAudio(audio: { readonly [key: string]: unknown }): MediaPart {
-  const data = stringIn(audio["data"]) ?? "";
+  const data = joinedBase64(stringIn(audio["data"]) ?? "");
   return {
     type: "audio",
     source: { kind: "base64", mediaType: "audio/wav", data },
     id: stringIn(audio["id"]),
     transcript: stringIn(audio["transcript"]),
   };
+}
+
+// Servers that encode each piece of a stream by itself leave padding within the joined text, where decoders stop.
+function joinedBase64(text: string): string {
+  if (!/=[^=]/.test(text)) return text;
+  const pieces = text.match(/[^=]+=*/g) ?? [];
+  return Buffer.concat(pieces.map((piece) => Buffer.from(piece, "base64"))).toString("base64");
 }
 
 /** Undefined for a function call: some servers send an empty `custom` next to every `function`. */
