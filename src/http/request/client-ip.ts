@@ -53,38 +53,43 @@ export function prefixOf(address: string, bits: number): string {
   return `${groups.join(":")}::/${bits}`;
 }
 
-/** One spelling per address: IPv6 has many. */
+/** The expanded form of an IPv6 address: all groups, without leading zeros. */
 export function canonicalIp(address: string): string {
   return isIP(address) === 6 ? expandIpv6Groups(address).join(":") : address;
 }
 
-/** Strips ports, which some proxies write, and unmaps IPv4 addresses that a dual-stack socket reports as IPv6. */
+/**
+ * Strips ports and zones, which some proxies and sockets write, and unmaps IPv4 addresses that a dual-stack socket reports as
+ * IPv6. One address has one spelling: that of RFC 5952.
+ */
 function normalizeIp(address: string): string {
   const bare = address
     .replace(/^\[(.*)\](:\d+)?$/, "$1")
-    .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, "$1")
-    .replace(/%.*$/, "");
-  const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(bare);
-  if (dotted?.[1] !== undefined) return dotted[1];
-  return isIP(bare) === 6 ? (unmapIpv4(expandIpv6Groups(bare)) ?? bare) : bare;
+    .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, "$1");
+  if (isIP(bare) !== 6) return bare;
+  const compressed = compressIpv6(bare);
+  return unmapIpv4(compressed) ?? compressed;
 }
 
-function unmapIpv4(groups: readonly string[]): string | undefined {
-  const isMapped = groups.length === 8 && groups.slice(0, 6).join(":") === "0:0:0:0:0:ffff";
-  if (!isMapped) return undefined;
-  return groups
-    .slice(6)
+/** `::ffff:102:304` as `1.2.3.4`. */
+function unmapIpv4(compressed: string): string | undefined {
+  const [, high, low] = /^::ffff:([\da-f]+):([\da-f]+)$/.exec(compressed) ?? [];
+  if (high === undefined || low === undefined) return undefined;
+  return [high, low]
     .map((group) => Number.parseInt(group, 16))
     .map((pair) => `${pair >> 8}.${pair & 255}`)
     .join(".");
 }
 
+/** The spelling of RFC 5952 without a zone, and with an embedded IPv4 address in hexadecimal. */
+function compressIpv6(address: string): string {
+  return new URL(`http://[${address.replace(/%.*$/, "")}]`).hostname.slice(1, -1);
+}
+
 function expandIpv6Groups(address: string): readonly string[] {
-  const [head = "", tail] = address.toLowerCase().split("::");
+  const [head = "", tail] = compressIpv6(address).split("::");
   const left = head === "" ? [] : head.split(":");
   const right = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
-  return [...left, ...Array.from({ length: zeros }, () => "0"), ...right].map((group) =>
-    group.replace(/^0+(?=.)/, ""),
-  );
+  const zeros = tail === undefined ? 0 : 8 - left.length - right.length;
+  return [...left, ...Array.from({ length: zeros }, () => "0"), ...right];
 }
