@@ -2,6 +2,7 @@
 
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { Fault } from "../base/fault.ts";
+import { closestName } from "../base/text/suggest.ts";
 import type { ConfigResult } from "../config/config.ts";
 import type { RunCommand } from "../server/ledger-verification.ts";
 import type { StartWorker } from "./workers/worker-process.ts";
@@ -106,8 +107,10 @@ export function parseCommandArgs(command: Command, args: readonly string[]): Arg
     return { kind: "args", args: line };
   } catch (error) {
     // `parseArgs` appends advice on `--`, which does not apply here.
-    const sentence = error instanceof Error ? error.message.split(". To specify")[0] : undefined;
-    return { kind: "error", message: sentence ?? String(error) };
+    const [sentence = ""] = String(error instanceof Error ? error.message : error).split(
+      ". To specify",
+    );
+    return { kind: "error", message: `${sentence}.${similarFlagHint(command, sentence)}` };
   }
 }
 
@@ -119,11 +122,17 @@ function unescapeMinus(word: string): string {
   return word.startsWith(ESCAPED_MINUS) ? `-${word.slice(ESCAPED_MINUS.length)}` : word;
 }
 
+function similarFlagHint({ flags }: Command, sentence: string): string {
+  const [, unknown] = /^Unknown option '--([^']+)'/.exec(sentence) ?? [];
+  const meant = unknown === undefined ? undefined : closestName(unknown, Object.keys(flags));
+  return meant === undefined ? "" : ` Did you mean --${meant}?`;
+}
+
 function positionalsError(command: Command, given: readonly string[]): string | undefined {
   const missing = command.positionals[given.length];
-  if (missing !== undefined) return `<${missing}> is missing`;
+  if (missing !== undefined) return `<${missing}> is missing.`;
   const surplus = given[command.positionals.length];
-  return surplus === undefined ? undefined : `Unexpected argument "${surplus}"`;
+  return surplus === undefined ? undefined : `Unexpected argument "${surplus}".`;
 }
 
 function missingFlagError(command: Command, given: readonly string[]): string | undefined {
@@ -132,5 +141,5 @@ function missingFlagError(command: Command, given: readonly string[]): string | 
   );
   return missing === undefined
     ? undefined
-    : `--${missing[0]} ${missing[1].placeholder ?? ""} is missing`;
+    : `--${missing[0]} ${missing[1].placeholder ?? ""} is missing.`;
 }

@@ -55,6 +55,8 @@ export async function runCommandLine(args: readonly string[], cli: CliEnv): Prom
     cli.print(cli.version);
     return 0;
   }
+  if (first === "help" && args.length > 1)
+    return await runCommandLine([...args.slice(1), "--help"], cli);
   if (first === "--help" || first === "-h" || first === "help") {
     cli.print(helpIndex(COMMANDS));
     return 0;
@@ -68,7 +70,7 @@ export async function runCommandLine(args: readonly string[], cli: CliEnv): Prom
     return 0;
   }
   if (parsed.kind === "error") {
-    cli.printError(`postern ${name}: ${parsed.message}. See postern ${name} --help.`);
+    cli.printError(`postern ${name}: ${parsed.message} See postern ${name} --help.`);
     return EXIT_USAGE;
   }
   try {
@@ -125,7 +127,9 @@ function explainUnknownCommand(args: readonly string[], cli: CliEnv): number {
   const rests = family.map((name) => name.slice(start.length));
   const meant =
     start === ""
-      ? (closestName(`${first} ${second}`, names) ?? closestName(first, names))
+      ? (names.find((name) => name.endsWith(` ${first}`)) ??
+        closestName(`${first} ${second}`, names) ??
+        closestName(first, names))
       : closestName(second, rests);
   const hint = meant === undefined ? "" : ` Did you mean ${start}${meant}?`;
   cli.printError(

@@ -30,7 +30,7 @@ export const simulate: Command = {
     },
     "any-model": {
       type: "boolean",
-      description: "Accept every model name, not only sim/….",
+      description: "Accept every model name, not only sim/…, and unknown fields.",
     },
   },
   run: async (args, cli) => {

@@ -35,6 +35,15 @@ describe("postern", () => {
       expect(stdout).toContain(`  ${command} `);
   });
 
+  test("help <command> is the same as <command> --help", async () => {
+    for (const command of ["doctor", "admin", "admin grant", "help"]) {
+      const words = command.split(" ");
+      const help = await runInProcess(["help", ...words], {});
+      expect(help).toEqual(await runInProcess([...words, "--help"], {}));
+      expect(help.code).toBe(0);
+    }
+  });
+
   test("admin --help lists only the admin commands", async () => {
     const { code, stdout } = await runInProcess(["admin", "--help"], {});
     expect(code).toBe(0);
@@ -70,6 +79,12 @@ describe("postern", () => {
         'postern: Unknown command "admin frob". postern admin --help lists the commands.',
       ],
       ["admin grants", 'postern: Unknown command "admin grants". Did you mean admin grant?'],
+      ["grant acct_1", 'postern: Unknown command "grant". Did you mean admin grant?'],
+      ["help frob", 'postern: Unknown command "frob"'],
+      [
+        "admin list --limt 5",
+        "postern admin list: Unknown option '--limt'. Did you mean --limit? See postern",
+      ],
       ["--frob", "postern serve: Unknown option '--frob'"],
       ["serve --frob", "postern serve: Unknown option '--frob'"],
       ["serve now", 'postern serve: Unexpected argument "now"'],
