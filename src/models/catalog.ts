@@ -180,11 +180,18 @@ function resolveId(catalog: Catalog, name: string): ResolvedModel | undefined {
 export function similarIds(catalog: Catalog, id: string, limit = 3): string[] {
   const wanted = id.slice(id.lastIndexOf("/") + 1).toLowerCase();
   if (wanted.length < 3) return [];
-  const isSimilar = (model: Model): boolean =>
-    model.id.toLowerCase().endsWith(`/${wanted}`) || model.id.toLowerCase().includes(wanted);
-  const found = catalog.models.filter(isSimilar).map((model) => model.id);
+  const found = catalog.models
+    .map((model) => model.id)
+    .filter((one) => hasWordsFrom(one.toLowerCase(), wanted));
   if (found.length === 0) return misspelledIds(catalog, id, limit);
   return found.toSorted((left, right) => left.length - right.length).slice(0, limit);
+}
+
+/** Whether the text is in the id and begins at the beginning of a word. */
+function hasWordsFrom(id: string, text: string): boolean {
+  for (let at = id.indexOf(text); at !== -1; at = id.indexOf(text, at + 1))
+    if (!/[a-z]/.test(id.charAt(at - 1))) return true;
+  return false;
 }
 
 const ID_MAX_CHARACTERS = 80;

@@ -286,6 +286,14 @@ describe("findModel", () => {
     expect(fault.publicMessage).toContain('"anthropic/claude-opus-5-5"');
     expect(fault.publicMessage).toContain("GET /v1/models");
   });
+
+  test("suggests no id with the name inside of a word", () => {
+    expect(similarIds(catalog, "sim/ech")).toEqual(["sim/echo"]);
+    expect(similarIds(catalog, "codechat-bison")).toEqual([
+      "openrouter/google/palm-2-codechat-bison",
+    ]);
+    expect(similarIds(catalog, "OPUS-5-5")).toContain("anthropic/claude-opus-5-5");
+  });
 });
 
 describe("cardFor", () => {
