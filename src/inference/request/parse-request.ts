@@ -115,10 +115,21 @@ function readModel(json: JsonObject): string {
   return model;
 }
 
+const APIS_OF_FIELDS = {
+  input: "POST /v1/responses",
+  messages: "POST /v1/chat/completions and POST /v1/messages",
+} as const;
+
+/** For a request in the form of another API. */
+function otherApiHint(json: JsonObject, field: keyof typeof APIS_OF_FIELDS): string {
+  return json[field] === undefined ? "" : ` \`${field}\` is a field of ${APIS_OF_FIELDS[field]}.`;
+}
+
 function validateContent(api: Api, json: JsonObject): void {
   if (api === "chat" || api === "messages") {
     const messages = json["messages"];
-    if (messages === undefined) throw invalid("messages", "`messages` is required.");
+    if (messages === undefined)
+      throw invalid("messages", `\`messages\` is required.${otherApiHint(json, "input")}`);
     if (!Array.isArray(messages) || messages.length === 0)
       throw invalid("messages", "`messages` must be an array of at least one message.");
     messages.forEach((message: unknown, index) => {
@@ -135,6 +146,6 @@ function validateContent(api: Api, json: JsonObject): void {
   if (input !== undefined && typeof input !== "string" && !Array.isArray(input))
     throw invalid("input", "`input` must be a string or an array.");
   if (api === "responses" && input === undefined && json["prompt"] === undefined)
-    throw invalid("input", "`input` is required.");
+    throw invalid("input", `\`input\` is required.${otherApiHint(json, "messages")}`);
   if (api === "responses") optionalBoolean(json["background"], "background");
 }

@@ -1,0 +1,26 @@
+import { expect, test } from "bun:test";
+import { type Api, parseRequest } from "../../../src/inference/request/parse-request.ts";
+
+const messages = [{ role: "user", content: "hi" }];
+
+test.each([
+  [
+    "responses",
+    { messages },
+    "`input` is required. `messages` is a field of POST /v1/chat/completions and POST /v1/messages.",
+  ],
+  ["chat", { input: "hi" }, "`messages` is required. `input` is a field of POST /v1/responses."],
+  ["messages", { input: [] }, "`messages` is required. `input` is a field of POST /v1/responses."],
+  ["chat", { prompt: "hi" }, "`messages` is required."],
+  ["responses", {}, "`input` is required."],
+  [
+    "messages",
+    { messages, max_completion_tokens: 5 },
+    "`max_tokens` is required on POST /v1/messages.",
+  ],
+] as const)("names the API that a field of %s belongs to: %j", (api: Api, fields, message) => {
+  const text = JSON.stringify({ model: "sim/echo", ...fields });
+  expect(() => parseRequest(api, text)).toThrow(
+    expect.objectContaining({ options: expect.objectContaining({ message }) }),
+  );
+});
