@@ -51,7 +51,9 @@ test("the page of a model has prices, providers and code that names it", async (
   for (const part of ["Prices", "Providers", "ANTHROPIC_MODEL=openai/gpt-5.4", "client.chat"])
     expect(html).toContain(part);
   expect(await text("/models/sim/embed")).toContain("/v1/embeddings");
-  expect((await fetch(`${gateway.url}/models/no/such`)).status).toBe(404);
+  const missing = await fetch(`${gateway.url}/models/no/such`);
+  expect(missing.status).toBe(404);
+  expect(await missing.text()).toContain("<h1>Not found</h1>");
 });
 
 test("the page of a model has its price history, or says that no change is known", async () => {

@@ -6,7 +6,7 @@ import { faultText } from "./fault-text.ts";
 import { pageHeaders, renderPage } from "./layout.tsx";
 
 export function faultPage(fault: Fault, requestId: string): Response {
-  const isNotFound = fault.code === "not_found";
+  const isNotFound = fault.status === 404;
   const title = isNotFound ? "Not found" : "Something went wrong";
   const layout = {
     title,
