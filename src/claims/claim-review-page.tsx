@@ -8,6 +8,7 @@ import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import { describeScopes, grantedScopes } from "../http/scopes.ts";
+import { isBoundedKey } from "../keys/delegation.ts";
 import type { Key } from "../keys/keys.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 import type { ClaimReview } from "./claim-review.ts";
@@ -256,7 +257,7 @@ function KeyFields({ apiKey: key, isRequesting, formValues, error, now }: KeyFie
         {key.limit === null
           ? ""
           : `, limited to ${formatUsd(key.limit)} ${key.limitWindow === null ? "in total" : `per ${key.limitWindow}`}`}
-        . It may {describeScopes(grantedScopes(key.scopes, key.limit !== null))}.
+        . It may {describeScopes(grantedScopes(key.scopes, isBoundedKey(key)))}.
       </p>
       <div class="option">
         {radio("keep")}

@@ -180,7 +180,8 @@ function assertReaches(access: Access, target: Key): void {
   );
 }
 
-function isBoundedKey({ limit, policy }: Key): boolean {
+/** Whether the key has only the scopes of a key with a spending limit. The first key of an unclaimed account has all. */
+export function isBoundedKey({ limit, policy }: Key): boolean {
   return limit !== null || policyText(policy) !== null;
 }
 

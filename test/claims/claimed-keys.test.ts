@@ -84,6 +84,22 @@ describeEachStore((kind, open) => {
       ]);
     });
 
+    test("says what a key with a policy may do", async () => {
+      await harness.db.write((tx) =>
+        harness.keys.create(
+          tx,
+          agent.accountId,
+          { name: "bounded", policy: { models: ["sim/echo"] } },
+          harness.clock.now,
+        ),
+      );
+      const { text } = await browser.visit("/claim");
+      const bounded = text.slice(text.indexOf("bounded"));
+      expect(bounded).toMatch(
+        /^.{0,200} \$0\.00 spent\. It may call models, read and delete stored/,
+      );
+    });
+
     test("narrows a key to model calls, and the agent still learns that the account is claimed", async () => {
       const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
       const id = keys.data[0]?.id ?? "";

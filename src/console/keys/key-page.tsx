@@ -11,6 +11,7 @@ import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { describeScopes, grantedScopes } from "../../http/scopes.ts";
+import { isBoundedKey } from "../../keys/delegation.ts";
 import type { Key } from "../../keys/keys.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
@@ -99,7 +100,7 @@ function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
             </>
           ),
         ],
-        ["Scopes", describeScopes(grantedScopes(key.scopes, limit !== null))],
+        ["Scopes", describeScopes(grantedScopes(key.scopes, isBoundedKey(key)))],
       ]}
     />
   );
