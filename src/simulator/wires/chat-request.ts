@@ -16,10 +16,13 @@ import {
 } from "../reply/normalized-request.ts";
 import {
   cacheTtlOf,
+  checkName,
   checkRange,
   checkSampling,
   effortTokens,
   checkToolChoice,
+  EFFORTS,
+  FORMAT_TYPES,
   missingParameter,
   readToolChoice,
   servedTier,
@@ -65,6 +68,12 @@ function validateSettings(body: JsonObject): InvalidRequest | undefined {
   }
   return (
     checkSampling(body) ??
+    checkName(
+      objectOrEmpty(body["response_format"])["type"],
+      "response_format.type",
+      FORMAT_TYPES,
+    ) ??
+    checkName(body["reasoning_effort"], "reasoning_effort", EFFORTS) ??
     checkRange(body, "max_tokens", { min: 1, max: Infinity, kind: "integer" }) ??
     checkRange(body, "max_completion_tokens", { min: 1, max: Infinity, kind: "integer" }) ??
     checkRange(body, "n", { min: 1, max: MAX_CHOICES, kind: "integer" })
@@ -192,6 +201,13 @@ function readContent(
         `Invalid value for 'content': expected a string, got null.`,
         `messages.[${index}].content`,
       );
+  } else if (!Array.isArray(content)) {
+    return invalidRequest(
+      400,
+      `Invalid type for 'messages[${index}].content': expected a string or an array of objects.`,
+      `messages[${index}].content`,
+      "invalid_type",
+    );
   } else {
     for (const [partIndex, entry] of arrayIn(content).entries()) {
       const part = objectOrEmpty(entry);

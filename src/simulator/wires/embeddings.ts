@@ -5,7 +5,7 @@ import { objectOrEmpty, stringOrEmpty } from "../json.ts";
 import { hashText, randomNumbers } from "../reply/hash.ts";
 import { invalidRequest, type InvalidRequest } from "../reply/normalized-request.ts";
 import { countTokens } from "../reply/tokens.ts";
-import { checkRange, missingParameter } from "./openai-common.ts";
+import { checkName, checkRange, missingParameter } from "./openai-common.ts";
 
 const DEFAULT_DIMENSIONS = 1_536;
 const MAX_DIMENSIONS = 3_072;
@@ -45,11 +45,9 @@ export function embed(body: JsonObject): EmbeddingReply | InvalidRequest {
       "input",
     );
   }
-  const error = checkRange(body, "dimensions", {
-    min: 1,
-    max: MAX_DIMENSIONS,
-    kind: "integer",
-  });
+  const error =
+    checkName(body["encoding_format"], "encoding_format", ["float", "base64"]) ??
+    checkRange(body, "dimensions", { min: 1, max: MAX_DIMENSIONS, kind: "integer" });
   if (error !== undefined) return error;
   const dimensions = numberIn(body["dimensions"]) ?? DEFAULT_DIMENSIONS;
   const isBase64 = body["encoding_format"] === "base64";

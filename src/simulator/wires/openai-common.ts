@@ -115,6 +115,19 @@ export function checkRange(
   return undefined;
 }
 
+/** Checks a setting that has named values, if it is given. */
+export function checkName(
+  value: unknown,
+  path: string,
+  known: readonly string[],
+): InvalidRequest | undefined {
+  return value === undefined || value === null || known.some((name) => name === value)
+    ? undefined
+    : unsupportedValue(path, stringOrEmpty(value), known);
+}
+
+export const FORMAT_TYPES = ["text", "json_object", "json_schema"];
+
 export function missingParameter(name: string): InvalidRequest {
   return invalidRequest(
     400,
@@ -153,6 +166,8 @@ const EFFORT_TOKENS: Readonly<Record<string, number>> = {
   xhigh: 128,
   max: 256,
 };
+
+export const EFFORTS = Object.keys(EFFORT_TOKENS);
 
 export function effortTokens(effort: unknown): number | undefined {
   return lookUp(EFFORT_TOKENS, stringOrEmpty(effort));

@@ -16,10 +16,13 @@ import {
 } from "../reply/normalized-request.ts";
 import {
   cacheTtlOf,
+  checkName,
   checkRange,
   checkSampling,
   effortTokens,
   checkToolChoice,
+  EFFORTS,
+  FORMAT_TYPES,
   readToolChoice,
   servedTier,
   unsupportedValue,
@@ -59,6 +62,12 @@ export function parseResponsesRequest(
   }
   const error =
     checkSampling(body) ??
+    checkName(objectOrEmpty(body["reasoning"])["effort"], "reasoning.effort", EFFORTS) ??
+    checkName(
+      objectOrEmpty(objectOrEmpty(body["text"])["format"])["type"],
+      "text.format.type",
+      FORMAT_TYPES,
+    ) ??
     checkRange(body, "max_output_tokens", {
       min: MIN_OUTPUT_TOKENS,
       max: Infinity,

@@ -324,6 +324,24 @@ describe("invalid requests", () => {
       { code: "invalid_value" },
     ],
     [
+      "content of another type",
+      { model: "sim/echo", messages: [{ role: "user", content: 5 }] },
+      400,
+      { param: "messages[0].content", code: "invalid_type" },
+    ],
+    [
+      "unknown response format",
+      chatBody("x", { response_format: { type: "json" } }),
+      400,
+      { param: "response_format.type", code: "invalid_value" },
+    ],
+    [
+      "unknown effort",
+      chatBody("x", { reasoning_effort: "huge" }),
+      400,
+      { param: "reasoning_effort", code: "invalid_value" },
+    ],
+    [
       "choice without tools",
       chatBody("x", { tool_choice: "required" }),
       400,

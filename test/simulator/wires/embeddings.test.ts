@@ -46,6 +46,7 @@ test("rejects invalid input and applies directives", async () => {
     { model: "sim/embed", input: [] },
     { input: "x" },
     { model: "sim/embed", input: "x", dimensions: 0 },
+    { model: "sim/embed", input: "x", encoding_format: "hex" },
   ]) {
     expect((await send("/v1/embeddings", body)).status).toBe(400);
   }

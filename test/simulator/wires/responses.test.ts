@@ -238,6 +238,8 @@ test("rejects invalid requests", async () => {
     { input: "x" },
     { model: "sim/echo" },
     { model: "sim/echo", input: [{ role: "robot", content: "x" }] },
+    { model: "sim/echo", input: "x", reasoning: { effort: "huge" } },
+    { model: "sim/echo", input: "x", text: { format: { type: "json" } } },
     { model: "sim/echo", input: [{ type: "function_call_output", call_id: "a", output: "x" }] },
     {
       model: "sim/echo",
