@@ -18,6 +18,8 @@ const TEST_TIMEOUT_MS = 120_000;
 const BATCH_TIMEOUT_MS = 480_000;
 /** Of test code. Files share a process, because loading the server takes most of the time of a short file. */
 const BATCH_BYTES = 90_000;
+/** The FTL compiler takes more CPU time in processes of a minute than its code saves. The benchmarks, `fuzz` and `soak` use it. */
+const COMPILER_SETTINGS = { BUN_JSC_useFTLJIT: "0" };
 /** Each in its own process, in this order, so that no shard starts a long one at the end: those above ten seconds. */
 const LONG_FILES: readonly string[] = [
   "browser/console-pages",
@@ -223,6 +225,7 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
+        ...COMPILER_SETTINGS,
         ...cleanEnvironment(),
         POSTERN_TEST_PROGRAM: program,
         ...(databaseUrl === undefined ? {} : { POSTERN_TEST_DATABASE_URL: databaseUrl }),
