@@ -60,7 +60,7 @@ export function parseRequest(
     throw invalid("model", "`model` is required: an id from GET /v1/models.");
   rejectAmbiguousMembers(text, spans, json);
   rejectTooMany(json);
-  const bounds = toolBounds(json);
+  const { fees, toolTokens, advisors, containers } = toolBounds(json);
   const gatewayFields = gatewayFieldsOf(api, json);
   const model = readModel(json);
   validateContent(api, json);
@@ -79,7 +79,10 @@ export function parseRequest(
     text,
     spans,
     json,
-    ...bounds,
+    fees,
+    toolTokens,
+    advisors,
+    containers,
     gatewayFields,
     model,
     stream: isStream,
