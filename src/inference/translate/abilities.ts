@@ -251,7 +251,9 @@ const BUILT_IN_PROVIDERS: ReadonlySet<string> = new Set(PROVIDERS.map(({ id }) =
 const known = new WeakMap<Model, Abilities>();
 
 export function abilitiesOf(model: Model): Abilities {
-  const found = known.get(model) ?? findAbilities(model);
+  const cached = known.get(model);
+  if (cached !== undefined) return cached;
+  const found = findAbilities(model);
   known.set(model, found);
   return found;
 }
