@@ -26,8 +26,7 @@ export function runWhen(isDue: () => boolean, run: () => void): () => void {
 
 function addPending(deadline: PendingDeadline): () => boolean {
   pending.add(deadline);
-  timer ??= setInterval(tick, TICK_MS);
-  timer.unref();
+  timer ??= setInterval(tick, TICK_MS).unref();
   return () => pending.delete(deadline);
 }
 
