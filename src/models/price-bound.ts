@@ -97,7 +97,7 @@ function addBounds(
     if (aboveInputTokens !== undefined && bounds.inputTokens <= aboveInputTokens) continue;
     parts.push({
       fixed: add(product(tokens, input, factor), feesBound(bounds, card, rates, request)),
-      perOutputToken: product(1, output, factor),
+      perOutputToken: multiply({ num: output, den: 1n }, factor),
     });
   }
 }
@@ -139,15 +139,17 @@ function feesBound(
   rates: Rates,
   request: Pico,
 ): Ratio {
-  const billedCount = (meter: FeeMeter, uses: number): number =>
-    card.oncePerCall.includes(meter) ? Math.min(uses, 1) : uses;
-  let sum = product(billedCount("request", Math.max(1, fees?.request ?? 1)), request, ONE);
+  let sum = product(billedCount(card, "request", Math.max(1, fees?.request ?? 1)), request, ONE);
   if (fees === undefined) return sum;
   for (const meter of FEE_METERS) {
-    const count = meter === "request" ? 0 : billedCount(meter, fees[meter] ?? 0);
+    const count = meter === "request" ? 0 : billedCount(card, meter, fees[meter] ?? 0);
     if (count > 0) sum = add(sum, product(count, rateOf(rates, meter).unitPrice, ONE));
   }
   return sum;
+}
+
+function billedCount({ oncePerCall }: PriceCard, meter: FeeMeter, uses: number): number {
+  return oncePerCall.includes(meter) ? Math.min(uses, 1) : uses;
 }
 
 function maxRate(rates: Rates, meters: readonly TokenMeter[]): Pico {

@@ -7,7 +7,7 @@ import { FEE_METERS, type Usage } from "../../base/money/usage-meters.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
 import { cardFor, cardResolver, OPERATOR_SOURCE } from "../../models/catalog.ts";
 import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
-import { ceilOf, product } from "../../models/ratio.ts";
+import { ceilOf, multiply } from "../../models/ratio.ts";
 import type { PricedLine } from "../../usage/usage.ts";
 import type { CostEstimate } from "./cost-estimate.ts";
 import { BYTES_PER_TOKEN } from "./input-bound.ts";
@@ -223,7 +223,7 @@ function isImplausible(part: Usage, { plausible }: CostEstimate): boolean {
 
 function toPricedLine(line: PriceLine): PricedLine {
   // Rounded up to a whole pico-USD for display only; the cost was summed exactly.
-  const unitPrice = ceilOf(product(1, line.unitPrice, line.multiplier));
+  const unitPrice = ceilOf(multiply({ num: line.unitPrice, den: 1n }, line.multiplier));
   const pricedLine = { meter: line.meter, count: line.count, usd: usdTextOfPico(unitPrice) };
   return line.model === undefined ? pricedLine : { ...pricedLine, model: line.model };
 }

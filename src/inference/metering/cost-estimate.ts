@@ -93,7 +93,7 @@ export function estimateCost(
   const requestTokens = inputBound(request.text, request.json, {
     imageTokensMax: provider.imageTokensMax,
     contextTokens: limits.input,
-    ...(request.api === "embeddings" && { texts: textsOf(request.json["input"]) }),
+    texts: request.api === "embeddings" ? textsOf(request.json["input"]) : undefined,
   });
   const quirk = quirkOf(model);
   const toolTokens = Math.max(request.toolTokens, quirk?.toolTokens ?? 0);
@@ -108,12 +108,11 @@ export function estimateCost(
     // xAI does not count reasoning towards the caller's output limit.
     (!provider.outputLimitCoversReasoning && model.supported.includes("reasoning"));
   const { outputTokens, hiddenTokens } = outputBound(
-    { ...request, outputMax: sentOutputMax(request, model) },
+    { outputMax: sentOutputMax(request, model), choices: request.choices },
     limits.output,
     hasUnboundedReasoning,
   );
   const advisorCost = advisorCostBound(request, model, inputTokens, context);
-  const costAt = (tokens: number): Nano => maxCost(bound, tokens) + advisorCost;
   const isOutputOpen = request.outputMax === undefined && limits.output > 0;
   const floor = Math.min(MIN_OUTPUT_TOKENS * request.choices + hiddenTokens, outputTokens);
   return {
@@ -126,8 +125,8 @@ export function estimateCost(
     advisorCost,
     toolTerms: terms,
     hasLongCacheWrites: hasLongCacheWrites(request, model),
-    amount: costAt(outputTokens),
-    minimum: isOutputOpen ? costAt(floor) : undefined,
+    amount: maxCost(bound, outputTokens) + advisorCost,
+    minimum: isOutputOpen ? maxCost(bound, floor) + advisorCost : undefined,
   };
 }
 
@@ -161,7 +160,7 @@ const DEFAULT_REASONING_TOKENS = 64_000;
 
 // Without a caller limit the model's own output limit includes reasoning; with one, reasoning comes on top of it.
 function outputBound(
-  { outputMax, choices }: ParsedRequest,
+  { outputMax, choices }: Pick<ParsedRequest, "outputMax" | "choices">,
   modelMax: number,
   hasUnboundedReasoning: boolean,
 ): Pick<CostEstimate, "outputTokens" | "hiddenTokens"> {

@@ -7,7 +7,7 @@ export interface MediaLimits {
   readonly imageTokensMax: number;
   readonly contextTokens: number;
   /** Number of texts, each with its own context. Only embeddings have more than one. */
-  readonly texts?: number;
+  readonly texts?: number | undefined;
 }
 
 /** A shorter string is never counted as inline media. */
