@@ -35,7 +35,7 @@ export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
   while (at < text.length && text.charCodeAt(at) === QUOTE) {
     const keyStart = at;
     const keyEnd = stringEnd(text, at);
-    const key = parseKey(text.slice(keyStart, keyEnd));
+    const key = parseKey(text, keyStart, keyEnd);
     at = skipWhitespace(text, keyEnd);
     if (text.charCodeAt(at) !== COLON) return undefined;
     const start = skipWhitespace(text, at + 1);
@@ -80,7 +80,7 @@ export function withMembers(
   let out = "";
   let from = 0;
   for (const edit of edits) {
-    out += text.slice(from, edit.at) + edit.text;
+    out = `${out}${text.slice(from, edit.at)}${edit.text}`;
     from = edit.end;
   }
   return withoutDanglingComma(out + text.slice(from), edits);
@@ -91,10 +91,11 @@ function withoutDanglingComma(text: string, edits: readonly { readonly text: str
   return edits.some((edit) => edit.text === "") ? text.replace(/,(\s*\}\s*)$/, "$1") : text;
 }
 
-/** `text` is the key with its quotes. */
-function parseKey(text: string): string {
+/** `start` and `end` include the quotes. */
+function parseKey(text: string, start: number, end: number): string {
+  const key = text.slice(start + 1, end - 1);
   // Safe because the text is valid JSON, and a key is a string.
-  return text.includes("\\") ? (JSON.parse(text) as string) : text.slice(1, -1);
+  return key.includes("\\") ? (JSON.parse(`"${key}"`) as string) : key;
 }
 
 export function skipWhitespace(text: string, from: number): number {
