@@ -29,7 +29,11 @@ export const CALL_ROUTE = { ...MODEL_ROUTE, relayedHeaders: RELAYED_HEADER_DOCS 
 
 export type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
 
-export function callInputOf(api: Api, input: ModelInput): CallInput {
+export function callInputOf(
+  api: Api,
+  input: ModelInput,
+  { idempotent, hasPayment = false }: Pick<Partial<CallInput>, "idempotent" | "hasPayment"> = {},
+): CallInput {
   const { caller, requestId, now, headers, request, bodyText } = input;
   return {
     api,
@@ -41,6 +45,7 @@ export function callInputOf(api: Api, input: ModelInput): CallInput {
     forwardedHeaders: readForwardedHeaders(headers),
     signal: request.signal,
     labels: parseLabels(headers.get(LABELS_HEADER)),
-    idempotent: undefined,
+    idempotent,
+    hasPayment,
   };
 }

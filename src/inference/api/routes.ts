@@ -273,7 +273,7 @@ function callHandler(
     const { headers, request } = routeInput;
     const idempotent = idempotentCallOf(api, routeInput, idempotency.now());
     const hasPayment = payment !== undefined && containsPayment(headers);
-    const input = { ...callInputOf(api, routeInput), idempotent, hasPayment };
+    const input = callInputOf(api, routeInput, { idempotent, hasPayment });
     const run = (): Promise<Response> => infer(inferDeps, input);
     const runPaid = payment && (() => withPayment(payment, input, request.url, run));
     if (idempotent !== undefined)
