@@ -50,8 +50,17 @@ export async function infer(deps: InferDeps, input: CallInput): Promise<Response
   if (parsed instanceof Response) return parsed;
   const routing = routeCall(deps.route, parsed);
   const routed = routing instanceof Promise ? await routing : routing;
-  const candidates = priceCandidates(routed);
-  const call: OpenCall = { ...routed, candidates, attempts: [], untrack: deps.trackCall() };
+  const { request, statefulCall, catalog, pricedAt } = routed;
+  const call: OpenCall = {
+    input,
+    request,
+    statefulCall,
+    catalog,
+    pricedAt,
+    candidates: priceCandidates(routed),
+    attempts: [],
+    untrack: deps.trackCall(),
+  };
   let fault: Fault;
   try {
     const { held, result } = await sendToCandidates(deps, call);

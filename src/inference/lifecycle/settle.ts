@@ -104,6 +104,7 @@ function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): Usag
   const { input, request, candidate, attempts } = call;
   const { charge, cost, outcome, status, firstTokenMs } = metered;
   const { credential, model } = candidate;
+  const totals = tokenTotals(charge.usage);
   return {
     id: input.requestId,
     accountId: input.caller.accountId,
@@ -115,7 +116,11 @@ function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): Usag
     stream: request.stream,
     outcome,
     status,
-    ...tokenTotals(charge.usage),
+    inputTokens: totals.inputTokens,
+    cacheReadTokens: totals.cacheReadTokens,
+    cacheWriteTokens: totals.cacheWriteTokens,
+    outputTokens: totals.outputTokens,
+    reasoningTokens: totals.reasoningTokens,
     price: charge.lines,
     attempts,
     cost,

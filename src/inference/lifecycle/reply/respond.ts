@@ -65,15 +65,20 @@ function meterWholeReply(
 ): WholeReply {
   const { input, plan } = call;
   const usage = plan.readUsage(reply.json);
-  const billed = chargeUsage(call, usage, now);
-  const costUsd = usdText(billed.cost);
+  const { charge, cost } = chargeUsage(call, usage, now);
+  const costUsd = usdText(cost);
   const { text, dropped } = plan.writeReply(reply, usage, costUsd);
   const headers = responseHeaders(call, reply.headers, dropped);
   headers.set("content-type", "application/json");
   headers.set("x-postern-cost-usd", costUsd);
-  const outcome = input.signal.aborted ? "client_aborted" : "completed";
-  const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
-  const result = { outcome, status: 200, refuseUncovered: true } as const;
-  const metered = { ...billed, ...result, stored, replyLosses: dropped };
+  const metered: MeteredReply = {
+    charge,
+    cost,
+    outcome: input.signal.aborted ? "client_aborted" : "completed",
+    status: 200,
+    refuseUncovered: true,
+    stored: input.idempotent === undefined ? undefined : toStoredReply(headers, text),
+    replyLosses: dropped,
+  };
   return { metered, text, headers };
 }
