@@ -42,6 +42,7 @@ export function createRequestHandler(
 ): (request: Request, peer: Peer) => Promise<Response> {
   const match = createRouter(deps.routes);
   const { bodyQuota = createBodyQuota(), uploadLimit = createUploadLimit() } = deps;
+  const handler: HandlerContext = { deps, match, bodyQuota, uploadLimit };
   const logFailure = createFailureLog(deps.log);
   return async (request, peer) => {
     const now = deps.now();
@@ -63,13 +64,13 @@ export function createRequestHandler(
     };
     let response: Response;
     try {
-      response = await handleRequest({ deps, match, bodyQuota, uploadLimit }, context);
+      response = await handleRequest(handler, context);
     } catch (error) {
       const fault = toFault(error);
       logFault(deps, context, { fault, logFailure });
       response = respondWithFault(deps, context, fault);
     }
-    releaseRequest({ deps, bodyQuota }, context);
+    releaseRequest(handler, context);
     if (response.status >= 400 && context.holdCountedKeyId !== undefined)
       deps.refusalLimiter?.count(context.holdCountedKeyId, deps.now());
     // Model calls set these headers when they create the response: adding them here costs more than routing.
@@ -257,25 +258,33 @@ function bodyQuotaCaller(
 }
 
 function requireRoute(
+  handler: HandlerContext,
+  context: RequestContext,
+): RouteMatch & { kind: "route" } {
+  const found = handler.match(context.request.method, context.path);
+  if (found.kind === "route") return found;
+  throw routeFault(handler, context, found);
+}
+
+function routeFault(
   { deps, match }: HandlerContext,
   { request, path }: RequestContext,
-): RouteMatch & { kind: "route" } {
-  const found = match(request.method, path);
-  if (found.kind === "route") return found;
+  found: Exclude<RouteMatch, { kind: "route" }>,
+): Fault {
   const unsupported = (one: string): Fault | undefined => deps.unsupportedEndpointFault?.(one);
   const fault = unsupported(path);
-  if (fault !== undefined) throw fault;
+  if (fault !== undefined) return fault;
   if (found.kind === "none")
-    throw notFoundFault(request.method, path, { routes: deps.routes, match, unsupported });
+    return notFoundFault(request.method, path, { routes: deps.routes, match, unsupported });
   const allow = found.allow.join(", ");
   // Codex continues over HTTP only after this status; after any other it repeats the upgrade.
   if (request.headers.get("upgrade")?.toLowerCase() === "websocket")
-    throw new Fault("method_not_allowed", "WebSockets are not supported", {
+    return new Fault("method_not_allowed", "WebSockets are not supported", {
       status: 426,
       message: `This endpoint does not accept WebSockets. Send ${allow} requests over HTTP.`,
       headers: { allow, upgrade: "HTTP/1.1" },
     });
-  throw methodFault(request.method, path, found.allow);
+  return methodFault(request.method, path, found.allow);
 }
 
 function parseInput(

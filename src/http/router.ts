@@ -21,17 +21,22 @@ const NO_PARAMS: Readonly<Record<string, string>> = {};
 export function createRouter(
   routes: readonly Route[],
 ): (method: string, path: string) => RouteMatch {
-  const staticRoutes = new Map<string, Route>();
+  const staticRoutes = new Map<string, RouteMatch>();
   const patterns: Pattern[] = [];
   for (const route of routes) {
     if (route.path.includes("{")) patterns.push({ expression: pathPattern(route.path), route });
     else if (staticRoutes.has(`${route.method} ${route.path}`))
       throw new Error(`two routes at ${route.method} ${route.path}`);
-    else staticRoutes.set(`${route.method} ${route.path}`, route);
+    else
+      staticRoutes.set(`${route.method} ${route.path}`, {
+        kind: "route",
+        route,
+        params: NO_PARAMS,
+      });
   }
   const find = (method: string, path: string): RouteMatch | undefined => {
-    const route = staticRoutes.get(`${method} ${path}`);
-    if (route !== undefined) return { kind: "route", route, params: NO_PARAMS };
+    const found = staticRoutes.get(`${method} ${path}`);
+    if (found !== undefined) return found;
     for (const pattern of patterns) {
       if (pattern.route.method !== method) continue;
       const params = pattern.expression.exec(path)?.groups;
