@@ -113,6 +113,7 @@ export async function allowLongStatements(tx: Tx): Promise<void> {
 }
 
 const INTEGER_MAX = 2n ** 63n - 1n;
+const INTEGER_MIN = -INTEGER_MAX;
 
 /**
  * Throws for values that a store would change silently: SQLite wraps integers above 64 bits and keeps fractions, and
@@ -124,7 +125,7 @@ export function assertExactValues(values: Values): Values {
       typeof value === "number"
         ? Number.isSafeInteger(value)
         : typeof value === "bigint"
-          ? value <= INTEGER_MAX && value >= -INTEGER_MAX
+          ? value <= INTEGER_MAX && value >= INTEGER_MIN
           : value === null || value instanceof Uint8Array || !value.includes("\u0000");
     if (!exact)
       throw new Error(
