@@ -9,6 +9,7 @@ export type Pico = bigint;
 export const NANO_PER_CREDIT = 1_000n;
 export const NANO_PER_USD = 1_000_000_000n;
 const PICO_PER_NANO = 1_000n;
+const PICO_BELOW_NANO = PICO_PER_NANO - 1n;
 const MICRO_PER_USD = 1_000_000;
 const ZERO = 0x30;
 
@@ -36,7 +37,7 @@ export function maxNano(a: Nano, b: Nano): Nano {
 
 /** Rounds up. Called once per request, on the exact sum. */
 export function nanoFromPico(cost: Pico): Nano {
-  return (cost + PICO_PER_NANO - 1n) / PICO_PER_NANO;
+  return (cost + PICO_BELOW_NANO) / PICO_PER_NANO;
 }
 
 /** Every digit of an amount, without trailing zeros: "0.05", "0.0000000015". */
