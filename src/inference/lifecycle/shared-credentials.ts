@@ -138,7 +138,8 @@ function deeperSearch(options: unknown): SharedAccountUse | undefined {
 }
 
 function referenceInTools(tools: unknown, holder = ""): SharedAccountUse | undefined {
-  for (const [index, tool] of (Array.isArray(tools) ? tools : []).entries()) {
+  if (!Array.isArray(tools)) return undefined;
+  for (const [index, tool] of tools.entries()) {
     if (!isObject(tool)) continue;
     const path = `${holder}tools[${index}]`;
     if (isPresent(tool["tunnel_id"]))
