@@ -2,6 +2,7 @@
 // are rejected: gateway and provider might read different ones, and the gateway's decides the price.
 
 import { invalid } from "../../base/fault.ts";
+import { memoize } from "../../base/memoize.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -48,6 +49,9 @@ export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
   return { start: open, end: at + 1, members, memberCount: members.size + nested.members };
 }
 
+/** As JSON text. The names of fields and models repeat. */
+export const quoted: (name: string) => string = memoize((name) => JSON.stringify(name));
+
 /** Sets members to raw JSON; undefined removes a member. New members come first. */
 export function withMembers(
   text: string,
@@ -60,7 +64,7 @@ export function withMembers(
     const value = changes[key];
     const span = spans.members.get(key);
     if (span === undefined) {
-      if (value !== undefined) added += `${JSON.stringify(key)}:${value},`;
+      if (value !== undefined) added += `${quoted(key)}:${value},`;
     } else if (value === undefined)
       edits.push({ at: span.keyStart, end: skipComma(text, span.end), text: "" });
     else edits.push({ at: span.start, end: span.end, text: value });

@@ -6,15 +6,16 @@ import { isSet, type JsonObject } from "../../base/json.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 
-/** The change to the request's `store`, as JSON text; undefined removes it. */
-export function storeChange(
+/** Adds the change to the request's `store`, as JSON text; undefined removes it. */
+export function setStore(
+  changes: Record<string, string | undefined>,
   { api, json: { store } }: ParsedRequest,
   { provider, allowStore }: Credential,
-): { readonly store?: string | undefined } {
-  if (allowStore === true || store === false || api === "embeddings") return {};
-  if (!provider.supportsStore) return store === true ? { store: undefined } : {};
+): void {
+  if (allowStore === true || store === false || api === "embeddings") return;
   // OpenAI stores responses by default, and completions only on request.
-  return store === true || api === "responses" ? { store: "false" } : {};
+  const isStored = store === true || (provider.supportsStore && api === "responses");
+  if (isStored) changes["store"] = provider.supportsStore ? "false" : undefined;
 }
 
 /** `store`, if the caller asked for it and it is sent as `false`. */

@@ -2,10 +2,10 @@
 // option, an end-user pseudonym, `store`, an output limit that the balance lowered, and the gateway's own fields.
 
 import { isObject } from "../../base/json.ts";
-import { withMembers } from "../request/json-edit.ts";
+import { quoted, withMembers } from "../request/json-edit.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { storeChange } from "./provider-store.ts";
+import { setStore } from "./provider-store.ts";
 
 export interface RequestAdjustments {
   /** An end-user ID for the account that reveals nothing about it. */
@@ -31,6 +31,8 @@ export interface AdaptedFields {
   readonly dropped: readonly string[];
 }
 
+const REPLACED_FIELDS = ["messages", "input", "tools"] as const;
+
 export function rewriteRequest(
   request: ParsedRequest,
   { upstreamName, credential }: Candidate,
@@ -54,13 +56,13 @@ export function rewriteRequest(
   if (request.api === "chat" && !provider.acceptsMaxCompletionTokens)
     useMaxTokensField(changes, request.json);
   for (const field of adjustments.omitted ?? []) changes[field] = undefined;
-  for (const field of ["messages", "input", "tools"] as const)
+  for (const field of REPLACED_FIELDS)
     if (adjustments[field] !== undefined) changes[field] = adjustments[field];
   if (adjustments.outputMax !== undefined)
     changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);
-  Object.assign(changes, storeChange(request, credential));
+  setStore(changes, request, credential);
   if (!byok && provider.endUserField !== null)
-    Object.assign(changes, pseudonymField(request, provider.endUserField, adjustments.pseudonym));
+    setPseudonym(changes, request, provider.endUserField, adjustments.pseudonym);
   return withMembers(request.text, request.spans, changes);
 }
 
@@ -75,7 +77,7 @@ function setModel(
   if (api === "messages" && messagesVersion !== undefined) {
     changes["model"] = undefined;
     changes["anthropic_version"] = JSON.stringify(messagesVersion);
-  } else if (json["model"] !== upstreamName) changes["model"] = JSON.stringify(upstreamName);
+  } else if (json["model"] !== upstreamName) changes["model"] = quoted(upstreamName);
 }
 
 // The hold covers this output limit, so it must be in a field that the provider enforces.
@@ -94,20 +96,17 @@ function maxTokensFieldOf(request: ParsedRequest, chatField: string): string {
   return request.api === "chat" ? chatField : "max_tokens";
 }
 
-function pseudonymField(
-  request: ParsedRequest,
+function setPseudonym(
+  changes: Record<string, string | undefined>,
+  { api, json }: ParsedRequest,
   field: string,
   pseudonym: () => string,
-): Record<string, string> {
-  if (request.api === "embeddings") return {};
+): void {
+  if (api === "embeddings") return;
   if (field === "metadata.user_id") {
-    const metadata = request.json["metadata"];
-    if (isObject(metadata) && metadata["user_id"] !== undefined) return {};
-    return {
-      metadata: JSON.stringify({ ...(isObject(metadata) ? metadata : {}), user_id: pseudonym() }),
-    };
-  }
-  const isSet =
-    request.json["user"] !== undefined || request.json["safety_identifier"] !== undefined;
-  return isSet ? {} : { [field]: JSON.stringify(pseudonym()) };
+    const metadata = isObject(json["metadata"]) ? json["metadata"] : {};
+    if (metadata["user_id"] !== undefined) return;
+    changes["metadata"] = JSON.stringify({ ...metadata, user_id: pseudonym() });
+  } else if (json["user"] === undefined && json["safety_identifier"] === undefined)
+    changes[field] = JSON.stringify(pseudonym());
 }
