@@ -3,10 +3,10 @@
 
 export interface ResponseSink {
   /** Sends immediately. Under backpressure, returns a promise that resolves when the client reads again. */
-  write(bytes: Uint8Array): Promise<unknown> | undefined;
-  end(): void;
+  readonly write: (bytes: Uint8Array) => Promise<unknown> | undefined;
+  readonly end: () => void;
   /** Closes the connection, so that the client sees a truncated response. */
-  abort(): void;
+  readonly abort: () => void;
 }
 
 export interface ResponseStreamHandlers {
@@ -31,37 +31,6 @@ export function takeStreamHandlers(
 /** Bun's smallest high-water mark: shorter chunks are buffered until they are flushed. */
 const DIRECT_WRITE_MIN_BYTES = 64;
 
-type DirectController = Parameters<NonNullable<Bun.DirectUnderlyingSource<Uint8Array>["pull"]>>[0];
-
-/** A class, so that a stream has one object here and not a closure for each function. */
-class DirectSink implements ResponseSink {
-  readonly #controller: DirectController;
-  readonly #resolve: () => void;
-  readonly #reject: () => void;
-
-  constructor(controller: DirectController, resolve: () => void, reject: () => void) {
-    this.#controller = controller;
-    this.#resolve = resolve;
-    this.#reject = reject;
-  }
-
-  write(bytes: Uint8Array): Promise<unknown> | undefined {
-    const written = this.#controller.write(bytes);
-    if (bytes.length < DIRECT_WRITE_MIN_BYTES) void this.#controller.flush();
-    return typeof written === "number" ? undefined : written;
-  }
-
-  end(): void {
-    void this.#controller.end();
-    this.#resolve();
-  }
-
-  abort(): void {
-    // No reason: Bun would print it.
-    this.#reject();
-  }
-}
-
 export function streamResponse(handlers: ResponseStreamHandlers): ReadableStream<Uint8Array> {
   const { onStart, onClientGone } = handlers;
   let hasStarted = false;
@@ -72,7 +41,19 @@ export function streamResponse(handlers: ResponseStreamHandlers): ReadableStream
       hasStarted = true;
       // The stream ends when this promise resolves, and is truncated if it rejects.
       return new Promise<void>((resolve, reject) => {
-        onStart(new DirectSink(controller, resolve, reject));
+        onStart({
+          write: (bytes) => {
+            const written = controller.write(bytes);
+            if (bytes.length < DIRECT_WRITE_MIN_BYTES) void controller.flush();
+            return typeof written === "number" ? undefined : written;
+          },
+          end: () => {
+            void controller.end();
+            resolve();
+          },
+          // No reason: Bun would print it.
+          abort: () => reject(),
+        });
         // Flushed within `pull`, what was written leaves in one packet with the headers.
         void controller.flush();
       });

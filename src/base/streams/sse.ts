@@ -35,12 +35,24 @@ export interface SseMessage {
 }
 
 export interface SseParser {
+  /** Whether no part of an event waits for its rest. False if a chunk is never one event. */
+  readonly isBetweenEvents: boolean;
+  readonly maxEventBytes: number;
   /** Returns the events that this chunk completes. An event within one chunk is a view of it. */
   push(chunk: Uint8Array): SseEvent[];
-  /** Fast path: returns an event if the chunk is exactly one; otherwise consumes nothing. */
-  parseSingle(chunk: Uint8Array): SseEvent | undefined;
   /** Returns the incomplete event at the end of the stream, if any. */
   end(): SseEvent[];
+}
+
+/** The parser with its state between two chunks. */
+interface StreamParser extends SseParser {
+  isBetweenEvents: boolean;
+  buffer: Uint8Array;
+  bufferedBytes: number;
+  hasLine: boolean;
+  isLineBlank: boolean;
+  isAfterCr: boolean;
+  isClosing: boolean;
 }
 
 const EMPTY = new Uint8Array(0);
@@ -50,92 +62,97 @@ const EMPTY = new Uint8Array(0);
  * which may be its LF: the events never depend on how the stream was split into chunks.
  */
 export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
-  return new StreamParser(maxEventBytes);
+  const parser: StreamParser = {
+    isBetweenEvents: true,
+    maxEventBytes,
+    buffer: EMPTY,
+    bufferedBytes: 0,
+    hasLine: false,
+    isLineBlank: true,
+    isAfterCr: false,
+    isClosing: false,
+    push: (chunk) => {
+      const only = parseSingle(parser, chunk);
+      return only === undefined ? splitEvents(parser, chunk) : [only];
+    },
+    end: () =>
+      parser.bufferedBytes === 0
+        ? []
+        : [{ raw: takeEvent(parser, parser.buffer, 0, 0), isComplete: parser.isClosing }],
+  };
+  return parser;
 }
 
-/** A class, so that a stream has one object here and not a closure for each function. */
-class StreamParser implements SseParser {
-  readonly maxEventBytes: number;
-  bufferedBytes = 0;
-  hasLine = false;
-  isLineBlank = true;
-  isAfterCr = false;
-  isClosing = false;
-  buffer: Uint8Array = EMPTY;
-
-  constructor(maxEventBytes: number) {
-    this.maxEventBytes = maxEventBytes;
-  }
-
-  push(chunk: Uint8Array): SseEvent[] {
-    const only = this.parseSingle(chunk);
-    return only === undefined ? splitEvents(this, chunk) : [only];
-  }
-
-  parseSingle(chunk: Uint8Array): SseEvent | undefined {
-    const isFresh =
-      this.bufferedBytes === 0 && !this.hasLine && this.isLineBlank && !this.isAfterCr;
-    return isFresh && chunk.length <= this.maxEventBytes && isOneEvent(chunk)
-      ? { raw: chunk, isComplete: true }
-      : undefined;
-  }
-
-  end(): SseEvent[] {
-    if (this.bufferedBytes === 0) return [];
-    return [{ raw: takeEvent(this, this.buffer, 0, 0), isComplete: this.isClosing }];
-  }
+/**
+ * Fast path: returns an event if the chunk is exactly one; otherwise consumes nothing. A function and not a member, so that
+ * only one object of the parser is read.
+ */
+export function parseSingle(
+  { isBetweenEvents, maxEventBytes }: SseParser,
+  chunk: Uint8Array,
+): SseEvent | undefined {
+  return isBetweenEvents && chunk.length <= maxEventBytes && isOneEvent(chunk)
+    ? { raw: chunk, isComplete: true }
+    : undefined;
 }
 
-function takeEvent(state: StreamParser, chunk: Uint8Array, start: number, end: number): Uint8Array {
-  if (state.bufferedBytes + end - start > state.maxEventBytes)
-    throw eventTooLong(state.maxEventBytes);
-  if (state.bufferedBytes === 0) return chunk.subarray(start, end);
-  appendToBuffer(state, chunk, start, end);
-  const raw = state.buffer.subarray(0, state.bufferedBytes);
-  state.buffer = EMPTY;
-  state.bufferedBytes = 0;
+function takeEvent(
+  parser: StreamParser,
+  chunk: Uint8Array,
+  start: number,
+  end: number,
+): Uint8Array {
+  if (parser.bufferedBytes + end - start > parser.maxEventBytes)
+    throw eventTooLong(parser.maxEventBytes);
+  if (parser.bufferedBytes === 0) return chunk.subarray(start, end);
+  appendToBuffer(parser, chunk, start, end);
+  const raw = parser.buffer.subarray(0, parser.bufferedBytes);
+  parser.buffer = EMPTY;
+  parser.bufferedBytes = 0;
   return raw;
 }
 
-function appendToBuffer(state: StreamParser, chunk: Uint8Array, start: number, end: number): void {
-  const { buffer, bufferedBytes, maxEventBytes } = state;
+function appendToBuffer(parser: StreamParser, chunk: Uint8Array, start: number, end: number): void {
+  const { buffer, bufferedBytes, maxEventBytes } = parser;
   const total = bufferedBytes + end - start;
   if (total > maxEventBytes) throw eventTooLong(maxEventBytes);
-  if (total > buffer.length) state.buffer = growBuffer(buffer, bufferedBytes, total);
-  state.buffer.set(chunk.subarray(start, end), bufferedBytes);
-  state.bufferedBytes = total;
+  if (total > buffer.length) parser.buffer = growBuffer(buffer, bufferedBytes, total);
+  parser.buffer.set(chunk.subarray(start, end), bufferedBytes);
+  parser.bufferedBytes = total;
 }
 
-function splitEvents(state: StreamParser, chunk: Uint8Array): SseEvent[] {
+function splitEvents(parser: StreamParser, chunk: Uint8Array): SseEvent[] {
   const events: SseEvent[] = [];
   let start = 0;
   let at = 0;
   const cut = (): void => {
-    events.push({ raw: takeEvent(state, chunk, start, at), isComplete: true });
+    events.push({ raw: takeEvent(parser, chunk, start, at), isComplete: true });
     start = at;
-    state.hasLine = false;
-    state.isClosing = false;
+    parser.hasLine = false;
+    parser.isClosing = false;
   };
   while (at < chunk.length) {
     const byte = chunk[at];
-    const isLfOfCrLf = state.isAfterCr && byte === LF;
-    state.isAfterCr = false;
+    const isLfOfCrLf = parser.isAfterCr && byte === LF;
+    parser.isAfterCr = false;
     if (isLfOfCrLf) at++;
-    if (state.isClosing) cut();
+    if (parser.isClosing) cut();
     if (isLfOfCrLf) continue;
     if (byte === LF || byte === CR) {
       at++;
-      state.isAfterCr = byte === CR;
-      state.isClosing = state.isLineBlank && state.hasLine;
-      state.hasLine ||= !state.isLineBlank;
-      state.isLineBlank = true;
-      if (state.isClosing && !state.isAfterCr) cut();
+      parser.isAfterCr = byte === CR;
+      parser.isClosing = parser.isLineBlank && parser.hasLine;
+      parser.hasLine ||= !parser.isLineBlank;
+      parser.isLineBlank = true;
+      if (parser.isClosing && !parser.isAfterCr) cut();
     } else {
-      state.isLineBlank = false;
+      parser.isLineBlank = false;
       at = lineEnd(chunk, at);
     }
   }
-  if (start < chunk.length) appendToBuffer(state, chunk, start, chunk.length);
+  if (start < chunk.length) appendToBuffer(parser, chunk, start, chunk.length);
+  parser.isBetweenEvents =
+    parser.bufferedBytes === 0 && !parser.hasLine && parser.isLineBlank && !parser.isAfterCr;
   return events;
 }
 

@@ -2,7 +2,7 @@
 // after it, is held back until the call is settled.
 
 import { type JsonObject, parseJson } from "../../base/json.ts";
-import { readSse, type SseEvent, type SseParser } from "../../base/streams/sse.ts";
+import { parseSingle, readSse, type SseEvent, type SseParser } from "../../base/streams/sse.ts";
 import {
   isReplyComplete,
   parseEvent,
@@ -58,7 +58,7 @@ export function createEventPipeline(options: EventPipelineOptions): EventPipelin
 /** The bytes for the client. Throws if the chunk is not part of a valid event stream, or an event exceeds the parser's limit. */
 export function transformChunk(pipeline: EventPipeline, chunk: Uint8Array): Uint8Array | undefined {
   const { parser, meter } = pipeline;
-  const single = parser.parseSingle(chunk);
+  const single = parseSingle(parser, chunk);
   const bytes =
     single === undefined
       ? transformEvents(pipeline, parser.push(chunk))

@@ -10,13 +10,14 @@ const NO_BYTES = new Uint8Array(0);
 export function createAwsFrameParser(): SseParser {
   const parser = createEventFrameParser();
   return {
+    isBetweenEvents: false,
+    maxEventBytes: 0,
     push: (chunk) =>
       parser.push(chunk).map((frame): SseEvent => ({
         raw: NO_BYTES,
         isComplete: true,
         message: frameToEvent(frame),
       })),
-    parseSingle: () => undefined,
     end: () => [],
   };
 }

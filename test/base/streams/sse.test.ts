@@ -1,6 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { createSseParser, readSse, type SseEvent } from "../../../src/base/streams/sse.ts";
+import {
+  createSseParser,
+  parseSingle,
+  readSse,
+  type SseEvent,
+} from "../../../src/base/streams/sse.ts";
 import { formatSse } from "../../support/format-sse.ts";
 
 const encoder = new TextEncoder();
@@ -110,7 +115,7 @@ describe("createSseParser", () => {
       fc.property(start, fc.oneof(stream, event), (before, text) => {
         const [single, plain] = [createSseParser(), createSseParser()];
         for (const parser of [single, plain]) parser.push(encoder.encode(before));
-        const only = single.parseSingle(encoder.encode(text));
+        const only = parseSingle(single, encoder.encode(text));
         const events = plain.push(encoder.encode(text));
         if (only !== undefined) {
           singles.push(text);
@@ -121,8 +126,10 @@ describe("createSseParser", () => {
       { numRuns: 5_000 },
     );
     expect(singles.length).toBeGreaterThan(100);
-    expect(createSseParser().parseSingle(encoder.encode("data: 1\n\n"))?.isComplete).toBe(true);
-    expect(createSseParser().parseSingle(encoder.encode("data: 1\n\ndata: 2\n\n"))).toBeUndefined();
+    expect(parseSingle(createSseParser(), encoder.encode("data: 1\n\n"))?.isComplete).toBe(true);
+    expect(
+      parseSingle(createSseParser(), encoder.encode("data: 1\n\ndata: 2\n\n")),
+    ).toBeUndefined();
   });
 
   test("agrees with a parser that reads whole lines", () => {
