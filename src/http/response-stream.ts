@@ -1,12 +1,17 @@
 // A response body that is written while it is produced. Uses Bun's direct streams, which write to the connection without
 // a queue and without a promise per chunk.
 
+/** Where a response is written. Its functions exist once for all sinks of a kind, and receive the sink. */
 export interface ResponseSink {
+  readonly functions: SinkFunctions<unknown>;
+}
+
+export interface SinkFunctions<Sink> {
   /** Sends immediately. Under backpressure, returns a promise that resolves when the client reads again. */
-  readonly write: (bytes: Uint8Array) => Promise<unknown> | undefined;
-  readonly end: () => void;
+  write(sink: Sink, bytes: Uint8Array): Promise<unknown> | undefined;
+  end(sink: Sink): void;
   /** Closes the connection, so that the client sees a truncated response. */
-  readonly abort: () => void;
+  abort(sink: Sink): void;
 }
 
 export interface ResponseStreamHandlers {
@@ -31,6 +36,26 @@ export function takeStreamHandlers(
 /** Bun's smallest high-water mark: shorter chunks are buffered until they are flushed. */
 const DIRECT_WRITE_MIN_BYTES = 64;
 
+interface DirectSink extends ResponseSink {
+  readonly controller: Parameters<NonNullable<Bun.DirectUnderlyingSource<Uint8Array>["pull"]>>[0];
+  readonly resolve: () => void;
+  readonly reject: () => void;
+}
+
+const DIRECT_SINK: SinkFunctions<DirectSink> = {
+  write: ({ controller }, bytes) => {
+    const written = controller.write(bytes);
+    if (bytes.length < DIRECT_WRITE_MIN_BYTES) void controller.flush();
+    return typeof written === "number" ? undefined : written;
+  },
+  end: ({ controller, resolve }) => {
+    void controller.end();
+    resolve();
+  },
+  // No reason: Bun would print it.
+  abort: ({ reject }) => reject(),
+};
+
 export function streamResponse(handlers: ResponseStreamHandlers): ReadableStream<Uint8Array> {
   const { onStart, onClientGone } = handlers;
   let hasStarted = false;
@@ -41,19 +66,8 @@ export function streamResponse(handlers: ResponseStreamHandlers): ReadableStream
       hasStarted = true;
       // The stream ends when this promise resolves, and is truncated if it rejects.
       return new Promise<void>((resolve, reject) => {
-        onStart({
-          write: (bytes) => {
-            const written = controller.write(bytes);
-            if (bytes.length < DIRECT_WRITE_MIN_BYTES) void controller.flush();
-            return typeof written === "number" ? undefined : written;
-          },
-          end: () => {
-            void controller.end();
-            resolve();
-          },
-          // No reason: Bun would print it.
-          abort: () => reject(),
-        });
+        const sink: DirectSink = { functions: DIRECT_SINK, controller, resolve, reject };
+        onStart(sink);
         // Flushed within `pull`, what was written leaves in one packet with the headers.
         void controller.flush();
       });

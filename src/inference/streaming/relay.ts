@@ -73,7 +73,7 @@ export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStr
   relay.stopTimer = deps.timer.add((at) => onTick(relay, at));
   return {
     onStart: (sink) => {
-      if (relay.hasClientLeft) return sink.abort();
+      if (relay.hasClientLeft) return sink.functions.abort(sink);
       relay.sink = sink;
       pipeTo(body, BODY_HANDLER, relay);
       // The headers are sent with the first bytes. If those of the provider are late, a keep-alive is sent before them.
@@ -167,7 +167,7 @@ function sendKeepAlive(relay: Relay): void {
 function send(relay: Relay, bytes: Uint8Array, now: number): void {
   if (relay.sink === undefined || relay.hasClientLeft) return;
   if (!relay.isBackpressured) relay.lastSentAt = now;
-  const drained = relay.sink.write(bytes);
+  const drained = relay.sink.functions.write(relay.sink, bytes);
   if (drained === undefined || relay.isBackpressured) return;
   relay.isBackpressured = true;
   updateFlow(relay);
@@ -188,7 +188,7 @@ function onTick(relay: Relay, at: number): void {
     // A client that stops reading, or never started, counts as gone, even if its connection is open.
     if (!isOver && at - relay.lastSentAt <= idleMs) return;
     onClientGone(relay);
-    relay.sink?.abort();
+    relay.sink?.functions.abort(relay.sink);
   } else if (drained.aborted) finish(relay, "shut_down");
   else if (isOver || at - relay.lastReceivedAt > idleMs) finish(relay, "timed_out");
   else if (at - relay.lastSentAt >= KEEP_ALIVE_MS) sendKeepAlive(relay);
@@ -273,9 +273,9 @@ function closeResponse(relay: Relay, end: StreamEnd): void {
   if (sink === undefined || relay.hasClientLeft) return;
   const { pipeline } = relay;
   const hasErrorEvent = end === "failed" || (end !== "unsettled" && pipeline.meter.failed);
-  for (const bytes of pipeline.heldBack) void sink.write(bytes);
+  for (const bytes of pipeline.heldBack) void sink.functions.write(sink, bytes);
   const error =
     end === "completed" || hasErrorEvent ? undefined : errorEventOf(pipeline, relay.errorBody(end));
-  if (error !== undefined) void sink.write(error);
-  sink.end();
+  if (error !== undefined) void sink.functions.write(sink, error);
+  sink.functions.end(sink);
 }

@@ -45,7 +45,7 @@ export function createEventStreams(): EventStreams {
         onStart: (sink) => {
           hasStarted = true;
           void pump(source, sink, { from: startingAfter + 1, isOver: () => isGone || isEnding })
-            .catch(() => sink.abort())
+            .catch(() => sink.functions.abort(sink))
             .finally(() => change(accountId, -1));
         },
         onClientGone: () => {
@@ -90,7 +90,7 @@ async function pump(
 ): Promise<void> {
   let next = from;
   // The headers are sent with the first bytes.
-  void sink.write(KEEP_ALIVE);
+  void sink.functions.write(sink, KEEP_ALIVE);
   let sentAt = performance.now();
   while (!isOver()) {
     const { events, isEnd } = await source.read(next);
@@ -98,13 +98,13 @@ async function pump(
     next += batch.length;
     if (batch.length > 0) {
       sentAt = performance.now();
-      await sink.write(encoder.encode(batch.map(toSse).join("")));
+      await sink.functions.write(sink, encoder.encode(batch.map(toSse).join("")));
     } else if (isEnd) break;
     else if (performance.now() - sentAt >= KEEP_ALIVE_MS) {
       sentAt = performance.now();
-      await sink.write(KEEP_ALIVE);
+      await sink.functions.write(sink, KEEP_ALIVE);
     }
     if (events.length === 0) await source.waitForMore(next, KEEP_ALIVE_MS);
   }
-  sink.end();
+  sink.functions.end(sink);
 }

@@ -1,7 +1,7 @@
 // Writes a call's stream to a WebSocket: each event is one message. The relay waits for a client that reads slowly.
 
 import { createSseParser, readSse } from "../../base/streams/sse.ts";
-import type { ResponseSink } from "../../http/response-stream.ts";
+import type { ResponseSink, SinkFunctions } from "../../http/response-stream.ts";
 import type { WebSocketConnection } from "../../http/web-socket.ts";
 
 export interface EventSink extends ResponseSink {
@@ -19,8 +19,8 @@ export interface EventSinkOptions {
 export function createEventSink({ connection, onEvent, onEnd }: EventSinkOptions): EventSink {
   const parser = createSseParser();
   let drained: PromiseWithResolvers<void> | undefined;
-  return {
-    write: (bytes) => {
+  const functions: SinkFunctions<unknown> = {
+    write: (_, bytes) => {
       for (const event of parser.push(bytes)) {
         const data = readSse(event)?.data;
         // Comments keep HTTP connections alive; here the server pings. `[DONE]` is no event of this API.
@@ -34,6 +34,9 @@ export function createEventSink({ connection, onEvent, onEnd }: EventSinkOptions
     },
     end: () => onEnd(true),
     abort: () => onEnd(false),
+  };
+  return {
+    functions,
     onDrain: () => {
       drained?.resolve();
       drained = undefined;
