@@ -1,5 +1,5 @@
-// The pace of an export. A page is read and written without a pause, so the number of its rows depends on how long the page
-// before it occupied the event loop. An export takes at most half of the event loop's time.
+// Limits how long an export occupies the event loop. A page is read and written at once, so its number of rows depends on how
+// long the previous page took. After it the export pauses for as long, so it takes at most half of the event loop's time.
 
 import type { Reader } from "../store/db.ts";
 

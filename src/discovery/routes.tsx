@@ -37,7 +37,7 @@ export interface DiscoveryDeps {
   readonly hasSessionCookie: (cookies: string | null) => boolean;
 }
 
-/** Shared caches must not serve the page of a signed-in person to others, also if they ignore `vary`. */
+/** Shared caches must not serve the page of a signed-in person to others, even if they ignore `vary`. */
 const PRIVATE_REVALIDATED = "private, no-cache";
 const JSON_TYPE = "application/json";
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";

@@ -173,15 +173,13 @@ async function moveToCurrentSecret(
   ]);
 }
 
+interface KeyClaim {
+  readonly request: IdempotentRequest;
+  readonly owner: RunningProcess | undefined;
+}
+
 /** Takes over the record of a call that died with its process; of concurrent requests, one succeeds. */
-async function takeOverAbandoned(
-  tx: Tx,
-  row: Row,
-  {
-    request,
-    owner,
-  }: { readonly request: IdempotentRequest; readonly owner?: RunningProcess | undefined },
-): Promise<boolean> {
+async function takeOverAbandoned(tx: Tx, row: Row, { request, owner }: KeyClaim): Promise<boolean> {
   const updated = await tx.run(
     `update idempotent_answer set hold_id = ?, process = ?, epoch = ?, created_at = ?, expires_at = ?
      where id = ? and hold_id = ? and ${IS_ABANDONED}`,
@@ -202,8 +200,7 @@ async function takeOverAbandoned(
 const HAS_NO_HOLD = "not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)";
 
 /**
- * Marked as running, but without a hold for too long or after the end of its process, or with a hold that was swept after
- * it. A start in the future is that of a process whose clock is ahead: a living call only loses its key by it, see `finish`.
+ * Marked as running, but its hold was swept, or it has no hold although it is old or its process has started again. A start in the future is that of a process whose clock is ahead: a living call only loses its key by it, see `finish`.
  */
 const IS_ABANDONED = `state = 'running' and (
   (${HAS_NO_HOLD} and (created_at not between ? and ? or exists (select 1 from process

@@ -187,7 +187,7 @@ export function similarIds(catalog: Catalog, id: string, limit = 3): string[] {
   return found.toSorted((left, right) => left.length - right.length).slice(0, limit);
 }
 
-/** Whether the text is in the id and begins at the beginning of a word. */
+/** Whether the id contains the text at the beginning of a word. */
 function hasWordsFrom(id: string, text: string): boolean {
   for (let at = id.indexOf(text); at !== -1; at = id.indexOf(text, at + 1))
     if (!/[a-z]/.test(id.charAt(at - 1))) return true;

@@ -105,8 +105,8 @@ export const ALLOW_LONG_STATEMENTS =
   "select set_config('lock_timeout', '0', true), set_config('enable_seqscan', 'on', true)";
 
 /**
- * For migrations and other statements on whole tables: removes the time limits of the rest of the transaction. SQLite has
- * none.
+ * For migrations and other statements on whole tables: removes the time limits of the rest of the transaction, and allows
+ * sequential scans in it. Does nothing on SQLite, which has neither setting.
  */
 export async function allowLongStatements(tx: Tx): Promise<void> {
   if (tx.kind === "postgres") await tx.run(ALLOW_LONG_STATEMENTS);

@@ -27,7 +27,7 @@ const MESSAGES_FIELDS = fieldNames(
 );
 const EMBEDDING_FIELDS = fieldNames("dimensions encoding_format input model user");
 
-/** Those that the gateway serves: a caller's own field reaches no other API. */
+/** The APIs to which callers' fields are passed through. Requests to the others are written by the gateway's translation. */
 const FIELDS = {
   chat: CHAT_FIELDS,
   responses: RESPONSES_FIELDS,

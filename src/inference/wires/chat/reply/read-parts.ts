@@ -68,7 +68,8 @@ export function readAudio(audio: { readonly [key: string]: unknown }): MediaPart
   };
 }
 
-// Servers that encode each piece of a stream by itself leave padding within the joined text, where decoders stop.
+// Some servers encode each piece of streamed audio separately, so the joined text can contain padding, and most decoders stop
+// at the first padding.
 function joinedBase64(text: string): string {
   if (!/=[^=]/.test(text)) return text;
   const pieces = text.match(/[^=]+=*/g) ?? [];
