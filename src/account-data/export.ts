@@ -1,29 +1,29 @@
 // The export of an account: all its records, one JSON object per line, read page by page while it is sent.
 
+import { toAccountRecord } from "../accounts/account-record.ts";
 import { getAccount } from "../accounts/accounts.ts";
-import { toAccountRecord } from "../accounts/api-record.ts";
 import { listInvitations } from "../accounts/invitations.ts";
 import { listMembers, memberCursor } from "../accounts/members.ts";
-import { toAuditEntryRecord } from "../audit/api-record.ts";
+import { toAuditEntryRecord } from "../audit/audit-record.ts";
 import { listAuditEntries } from "../audit/audit.ts";
 import { usdText } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { toInvoiceRecord } from "../billing/invoices/invoice-record.ts";
 import { listInvoices } from "../billing/invoices/invoices.ts";
-import { toBudgetsRecord } from "../budgets/api-record.ts";
+import { toBudgetsRecord } from "../budgets/budget-record.ts";
 import { toEventRecord } from "../events/event-record.ts";
 import { listEvents } from "../events/events.ts";
 import { timestamp } from "../http/schemas.ts";
-import { toKeyRecord } from "../keys/api-record.ts";
+import { toKeyRecord } from "../keys/key-record.ts";
 import { listKeys } from "../keys/keys.ts";
-import { getBudgets } from "../ledger/budgets.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { listTransfers } from "../ledger/transfers.ts";
-import { toProviderKeyRecord } from "../provider-keys/api-record.ts";
+import { getBudgets } from "../ledger/wallet-budgets.ts";
+import { toProviderKeyRecord } from "../provider-keys/provider-key-record.ts";
 import { listProviderKeys } from "../provider-keys/provider-keys.ts";
 import type { Reader } from "../store/db.ts";
-import { toUsageRecord } from "../usage/api-record.ts";
 import { listUsage } from "../usage/usage-list.ts";
+import { toUsageRecord } from "../usage/usage-record.ts";
 import { toWebhookRecord } from "../webhooks/webhook-record.ts";
 import { listWebhooks } from "../webhooks/webhooks.ts";
 import { createExportPace } from "./export-pace.ts";

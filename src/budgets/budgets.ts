@@ -7,7 +7,7 @@ import { Fault, invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { emitBudgetEvents } from "../events/producers.ts";
 import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
-import { type BudgetStates, setBudgets } from "../ledger/budgets.ts";
+import { type BudgetStates, setBudgets } from "../ledger/wallet-budgets.ts";
 import type { Tx } from "../store/db.ts";
 
 /** Field names in the API and in forms. */

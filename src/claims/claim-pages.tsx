@@ -8,10 +8,10 @@ import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { ClaimAttempt, ClaimState } from "./claim-attempt.ts";
+import { describeSetup } from "./claim-format.ts";
 import type { ClaimReview } from "./claim-review.ts";
 import { CodeField } from "./code-field.tsx";
 import { maskEmail } from "./email-address.ts";
-import { describeSetup } from "./format.ts";
 
 export interface ClaimPage {
   readonly status: number;

@@ -11,9 +11,9 @@ import { describeScopes, grantedScopes } from "../http/scopes.ts";
 import { isBoundedKey } from "../keys/delegation.ts";
 import type { Key } from "../keys/keys.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
+import { describeNetwork, describeSetup, formatUserCode } from "./claim-format.ts";
 import type { ClaimReview } from "./claim-review.ts";
 import { CodeField, FieldError } from "./code-field.tsx";
-import { describeNetwork, describeSetup, formatUserCode } from "./format.ts";
 import {
   keyFieldNames,
   type FormFields,

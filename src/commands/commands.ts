@@ -10,7 +10,7 @@ import { adminPriceCommands } from "./admin/price-commands.ts";
 import { adminProviderCommands } from "./admin/provider-commands.ts";
 import { adminReportCommands } from "./admin/report-commands.ts";
 import { connect } from "./client/connect.ts";
-import { mcp } from "./client/mcp.ts";
+import { mcp } from "./client/mcp-command.ts";
 import { status } from "./client/status.ts";
 import {
   type Command,
@@ -23,7 +23,7 @@ import { doctor } from "./doctor/doctor.ts";
 import { healthcheck } from "./healthcheck.ts";
 import { commandHelp, familyHelp, helpIndex } from "./help.ts";
 import { licenses } from "./licenses.ts";
-import { migrateStore } from "./migrate.ts";
+import { migrateStore } from "./migrate-command.ts";
 import { moveCommand } from "./move.ts";
 import { serve } from "./serve.ts";
 import { simulate } from "./simulate.ts";

@@ -14,45 +14,57 @@ import {
   type AgentPaymentConfig,
   agentPaymentConfigErrors,
   agentPaymentConfigFrom,
-} from "./agent-payments.ts";
+} from "./agent-payment-settings.ts";
 import {
   BILLING_ENVIRONMENT,
   BILLING_SETTINGS,
   type BillingConfig,
   billingConfigErrors,
   billingConfigFrom,
-} from "./billing.ts";
-import * as email from "./email.ts";
-import { GRANT_ENVIRONMENT, GRANT_SETTINGS } from "./grants.ts";
-import {
-  IDENTITY_ENVIRONMENT,
-  IDENTITY_SETTINGS,
-  type OidcConfig,
-  oidcConfigFrom,
-} from "./identity.ts";
-import { LIMIT_ENVIRONMENT, LIMIT_SETTINGS } from "./limits.ts";
+} from "./billing-settings.ts";
+import * as email from "./email-settings.ts";
+import { GRANT_ENVIRONMENT, GRANT_SETTINGS } from "./grant-settings.ts";
+import { LIMIT_ENVIRONMENT, LIMIT_SETTINGS } from "./limit-settings.ts";
 import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
-import { MODEL_ENVIRONMENT, MODEL_SETTINGS, type ModelConfig, modelConfigFrom } from "./models.ts";
-import * as operator from "./operator.ts";
-import * as processes from "./processes.ts";
-import { hasProxyVariable, readProviderSettings, type ProviderSettingsSpec } from "./providers.ts";
-import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./response-storage.ts";
+import {
+  MODEL_ENVIRONMENT,
+  MODEL_SETTINGS,
+  type ModelConfig,
+  modelConfigFrom,
+} from "./model-settings.ts";
+import * as operator from "./operator-settings.ts";
+import * as processes from "./process-settings.ts";
+import {
+  hasProxyVariable,
+  readProviderSettings,
+  type ProviderSettingsSpec,
+} from "./provider-settings.ts";
 import {
   RETENTION_ENVIRONMENT,
   RETENTION_SETTINGS,
   retentionConfigFrom,
   type UsageRetention,
-} from "./retention.ts";
-import { integer, httpUrl, isIpOrCidr, commaSeparated, usdAmount } from "./schema.ts";
-import { SHUTDOWN_ENVIRONMENT, SHUTDOWN_SETTINGS } from "./shutdown.ts";
+} from "./retention-settings.ts";
+import { integer, httpUrl, isIpOrCidr, commaSeparated, usdAmount } from "./setting-schemas.ts";
+import { SHUTDOWN_ENVIRONMENT, SHUTDOWN_SETTINGS } from "./shutdown-settings.ts";
+import {
+  IDENTITY_ENVIRONMENT,
+  IDENTITY_SETTINGS,
+  type OidcConfig,
+  oidcConfigFrom,
+} from "./sign-in-settings.ts";
+import {
+  RESPONSE_STORAGE_ENVIRONMENT,
+  RESPONSE_STORAGE_SETTINGS,
+} from "./stored-response-settings.ts";
 import {
   TELEMETRY_ENVIRONMENT,
   TELEMETRY_SETTINGS,
   type TelemetryConfig,
   parseTelemetryConfig,
-} from "./telemetry.ts";
+} from "./telemetry-settings.ts";
 import { unknownVariableErrors } from "./unknown-variables.ts";
-import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agents.ts";
+import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agent-settings.ts";
 
 export interface Config extends processes.ProcessConfig, ModelConfig, AgentPaymentConfig {
   readonly host: string;

@@ -16,9 +16,9 @@ import {
   UsageBar,
 } from "../http/pages/components/content.tsx";
 import { ErrorMessage, FilterSelect } from "../http/pages/components/form.tsx";
+import { RelativeTime } from "../http/pages/components/local-time.tsx";
 import { Legend, StackedBars } from "../http/pages/components/stacked-bars.tsx";
 import { OlderLink, Table } from "../http/pages/components/table.tsx";
-import { RelativeTime } from "../http/pages/components/time.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 

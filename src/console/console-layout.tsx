@@ -4,10 +4,10 @@
 import type { Child } from "hono/jsx";
 import { type Permission, hasPermission } from "../accounts/members.ts";
 import type { Crumb, NavGroup } from "../http/pages/app-frame.tsx";
-import { InTimeZone } from "../http/pages/components/time.tsx";
+import { InTimeZone } from "../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
-import type { WorkspaceContext } from "./authorize.ts";
+import type { WorkspaceContext } from "./require-access.ts";
 
 interface ConsolePage {
   readonly path: string;

@@ -3,8 +3,8 @@
 
 import type { Child } from "hono/jsx";
 import { Table } from "../http/pages/components/table.tsx";
-import { type ModelRecordJson, toModelRecord } from "../models/api-record.ts";
 import type { Catalog } from "../models/catalog.ts";
+import { type ModelRecordJson, toModelRecord } from "../models/model-record.ts";
 import { PRICE_COLUMNS, pricePerMillion, tokensShort } from "./model-pages/model-list.ts";
 
 export interface HomeModelDeps {

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { APP_SCRIPT } from "../http/pages/assets.ts";
 import { CodeTabs } from "../http/pages/components/content.tsx";
 import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
-import type { ModelRecordJson } from "../models/api-record.ts";
+import type { ModelRecordJson } from "../models/model-record.ts";
 import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import type { DocContext } from "./doc-context.ts";
 import { HomeModels } from "./home-models.tsx";

@@ -1,21 +1,21 @@
 // Turns changes of accounts, keys, members and balances into events and audit entries. Each function runs in the
 // transaction of the change.
 
+import type { AccountCreated, AccountRenamed } from "../accounts/accounts-routes.ts";
 import type { MemberChange } from "../accounts/members.ts";
-import type { AccountCreated, AccountRenamed } from "../accounts/routes.ts";
 import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { creditsOf, usdOf, usdText } from "../base/money/money.ts";
 import type { ClaimEvent } from "../claims/claims.ts";
 import { policyText } from "../http/key-policy.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { takeExpiringKeys } from "../keys/expiring-keys.ts";
+import type { KeyChange } from "../keys/keys-routes.ts";
 import { getKey, type Key } from "../keys/keys.ts";
-import type { KeyChange } from "../keys/routes.ts";
 import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
 import type { BudgetThresholdCrossing } from "../ledger/budget-rules.ts";
 import type { KeyAlert } from "../ledger/key-alerts.ts";
-import type { SessionsEnded } from "../people/routes.ts";
-import type { ProviderKeyChange } from "../provider-keys/routes.ts";
+import type { SessionsEnded } from "../people/people-routes.ts";
+import type { ProviderKeyChange } from "../provider-keys/provider-keys-routes.ts";
 import type { Tx } from "../store/db.ts";
 import { queueAddressEmail } from "./emails.ts";
 import { type NewEvent, emitEvent } from "./events.ts";

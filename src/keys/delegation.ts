@@ -9,7 +9,7 @@ import { formatUsdExact } from "../base/text/format.ts";
 import { hasRates, type KeyPolicy, policyText } from "../http/key-policy.ts";
 import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
 import type { Tx } from "../store/db.ts";
-import { POLICY_PARAMS } from "./api-record.ts";
+import { POLICY_PARAMS } from "./key-record.ts";
 import { type KeySettings, mergePolicy, type PolicyChange, replacedField } from "./key-settings.ts";
 import { changeKey, getKey, type Key, type Keys, lockKey, revokeKey } from "./keys.ts";
 import { findLiveKey } from "./live-keys.ts";

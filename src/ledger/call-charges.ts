@@ -5,7 +5,7 @@ import { type Nano, toNano } from "../base/money/money.ts";
 import { HOUR_MS } from "../base/time.ts";
 import { integer, type Row, text, type Tx } from "../store/db.ts";
 import type { ChargeSplit } from "./decide.ts";
-import { bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, type Transfer } from "./rows.ts";
+import { bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, type Transfer } from "./ledger-rows.ts";
 
 /** The charges of the calls of a batch. */
 export interface BatchCharges {

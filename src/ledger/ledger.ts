@@ -19,8 +19,14 @@ import { createGroupCommit } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import type { OnKeyAlerts } from "./key-alerts.ts";
+import {
+  type Bucket,
+  bucketAccount,
+  insertTransfers,
+  SYSTEM_ACCOUNTS,
+  toWallet,
+} from "./ledger-rows.ts";
 import type { OwnHolds } from "./own-holds.ts";
-import { type Bucket, bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, toWallet } from "./rows.ts";
 
 export interface Ledger<UsageRecord> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;

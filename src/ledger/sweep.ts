@@ -15,15 +15,15 @@ import {
   type Tx,
   type Value,
 } from "../store/db.ts";
-import { restoreProcesses } from "./ledger.ts";
-import { createDeadProcessDetector, type DeadProcess } from "./liveness.ts";
 import {
   toAccountKeySpends,
   toOpenHold,
   toWallet,
   updateKeySpends,
   updateWallets,
-} from "./rows.ts";
+} from "./ledger-rows.ts";
+import { restoreProcesses } from "./ledger.ts";
+import { createDeadProcessDetector, type DeadProcess } from "./liveness.ts";
 
 const SWEEP_BATCH = 500;
 const SWEPT_RETENTION_MS = 7 * DAY_MS;

@@ -5,7 +5,7 @@ import type { PageRequest } from "../base/pagination.ts";
 import { integer, type Reader, type Row, text, textOrNull } from "../store/db.ts";
 import { selectUsageInOrder } from "../store/usage-of-account.ts";
 import { callTransfers, readChargedCall } from "./call-charges.ts";
-import type { Transfer } from "./rows.ts";
+import type { Transfer } from "./ledger-rows.ts";
 
 export interface TransferPage {
   readonly transfers: readonly ListedTransfer[];

@@ -3,7 +3,7 @@
 
 import { randomBase62 } from "../base/crypto/secret.ts";
 import type { Db } from "../store/db.ts";
-import { insertHolds, type NewHold } from "./rows.ts";
+import { insertHolds, type NewHold } from "./ledger-rows.ts";
 
 /** More than a table usually has free, so that new pages are allocated. */
 const PROBE_ROWS = 64;

@@ -21,8 +21,8 @@ import { GOOGLE_FACTS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
 import { OPEN_FACTS, OPEN_MODELS, OPEN_PRICE_RULES } from "./tables/open-models.ts";
 import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai.ts";
 import { RETIRED } from "./tables/retired.ts";
-import { SERVER_TOOL_PRICE_RULES } from "./tables/server-tools.ts";
-import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator.ts";
+import { SERVER_TOOL_PRICE_RULES } from "./tables/server-tool-prices.ts";
+import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator-models.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS } from "./tables/xai.ts";
 
 export interface Model {

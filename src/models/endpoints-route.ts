@@ -2,9 +2,9 @@
 
 import { z } from "zod";
 import { publicRoute, type Route } from "../http/route.ts";
-import { toModelRecord, ModelRecord } from "./api-record.ts";
 import { type Catalog, findModel, type Model, modelNotFound } from "./catalog.ts";
 import { Measured, type MeasuredModels, toMeasured } from "./measured.ts";
+import { toModelRecord, ModelRecord } from "./model-record.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
 
 /** Recent health of a model on the gateway's own account; undefined where it is unknown. */

@@ -4,8 +4,8 @@ import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { lazy } from "../base/lazy.ts";
 import { integer, type Reader, type Row, text, textOrNull } from "../store/db.ts";
-import { decryptKey } from "./encryption.ts";
 import type { DecryptedKey, ProviderKeyCache, StoredKey } from "./provider-key-cache.ts";
+import { decryptKey } from "./provider-key-encryption.ts";
 
 /** The API key of a call. */
 export interface KeyUser {

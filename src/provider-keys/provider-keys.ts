@@ -17,7 +17,6 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { deriveKek, encryptKey, KEK_VERSION } from "./encryption.ts";
 import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./key-check.ts";
 import {
   cacheKeyOf,
@@ -27,6 +26,7 @@ import {
   toApiKeyIds,
 } from "./key-finder.ts";
 import { createProviderKeyCache, type DecryptedKey } from "./provider-key-cache.ts";
+import { deriveKek, encryptKey, KEK_VERSION } from "./provider-key-encryption.ts";
 
 const KEYS_PER_ACCOUNT_MAX = 50;
 

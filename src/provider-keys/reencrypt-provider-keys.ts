@@ -3,7 +3,7 @@
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { type Db, text } from "../store/db.ts";
 import { type ReencryptedRows, reencryptRows } from "../store/reencrypt-rows.ts";
-import { associatedData, deriveKek } from "./encryption.ts";
+import { associatedData, deriveKek } from "./provider-key-encryption.ts";
 
 export function reencryptProviderKeys(db: Db, master: MasterSecret): Promise<ReencryptedRows> {
   return reencryptRows(db, deriveKek(master), {

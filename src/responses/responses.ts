@@ -15,7 +15,6 @@ import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { PrepareCall } from "../inference/lifecycle/parse-call.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import type { Db, Tx } from "../store/db.ts";
-import type { StoredResponseView } from "./api-record.ts";
 import { type Background, type BackgroundDeps, createBackground } from "./background/background.ts";
 import { createEventStreams } from "./background/event-streams.ts";
 import { storedEvents } from "./background/stored-events.ts";
@@ -27,7 +26,7 @@ import {
   openCompactions,
 } from "./compaction/compaction-item.ts";
 import { type PastItem, referencedId } from "./items.ts";
-import { createEnvelopes, deriveKek, type Envelopes } from "./storage/encryption.ts";
+import type { StoredResponseView } from "./response-record.ts";
 import {
   decryptStored,
   type HistoryContext,
@@ -36,6 +35,7 @@ import {
   RETENTION_TEXT,
   resolveReferences,
 } from "./storage/history.ts";
+import { createEnvelopes, deriveKek, type Envelopes } from "./storage/response-encryption.ts";
 import {
   deleteExpired,
   deleteResponse,
@@ -43,7 +43,7 @@ import {
   findResponse,
   findUsage,
   stopResponse,
-} from "./storage/rows.ts";
+} from "./storage/response-rows.ts";
 import { createStorageLimit, type StorageLimit } from "./storage/storage-limit.ts";
 import { createStoredCall, INPUT_MAX_BYTES, type StoredCallOptions } from "./stored-call.ts";
 

@@ -26,9 +26,9 @@ import {
   type PastItem,
 } from "./items.ts";
 import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
-import { type Envelope, type Envelopes, KEK_VERSION } from "./storage/encryption.ts";
 import type { History } from "./storage/history.ts";
-import { RESPONSE_STATUSES, type StoredResponse } from "./storage/rows.ts";
+import { type Envelope, type Envelopes, KEK_VERSION } from "./storage/response-encryption.ts";
+import { RESPONSE_STATUSES, type StoredResponse } from "./storage/response-rows.ts";
 import { responseWrite } from "./storage/write-responses.ts";
 
 export const INPUT_MAX_BYTES = 16 * 1_048_576;

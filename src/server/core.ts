@@ -16,10 +16,10 @@ import { createKeys, type Keys } from "../keys/keys.ts";
 import { explainRejectedKey } from "../keys/rejected-key.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
 import { createLease, type Lease } from "../ledger/lease.ts";
+import { insertKeySpend } from "../ledger/ledger-rows.ts";
 import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
 import { createOwnHolds } from "../ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../ledger/reconcile.ts";
-import { insertKeySpend } from "../ledger/rows.ts";
 import { sweepHolds } from "../ledger/sweep.ts";
 import {
   createLiveCatalog,

@@ -7,7 +7,7 @@ import type { Log } from "../base/log.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
-import type { UsageRetention } from "../config/retention.ts";
+import type { UsageRetention } from "../config/retention-settings.ts";
 import { emitExpiringKeys } from "../events/producers.ts";
 import {
   deleteExpiredResponses,

@@ -19,7 +19,7 @@ import { createResponses, type Responses } from "../responses/responses.ts";
 import { createSimulator } from "../simulator/simulator.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { Core } from "./core.ts";
-import { usesSimulator } from "./discovery-settings.ts";
+import { usesSimulator } from "./create-discovery-settings.ts";
 import type { ServerOptions } from "./server-options.ts";
 
 const PSEUDONYM_CACHE_MAX = 10_000;

@@ -23,14 +23,14 @@ import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
-import type { McpRouteDeps } from "../mcp/routes.ts";
+import type { McpRouteDeps } from "../mcp/mcp-routes.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
 import type { Db } from "../store/db.ts";
 import { createVerifyAgent } from "../verified-agents/verified-agents.ts";
-import { discoverySettings, exampleModelOf, paymentMethods } from "./discovery-settings.ts";
+import { discoverySettings, exampleModelOf, paymentMethods } from "./create-discovery-settings.ts";
 import { createMeasuredModels } from "./measured-models.ts";
-import type { RouteDeps } from "./routes.ts";
+import type { RouteDeps } from "./route-table.ts";
 import type { ServerOptions } from "./server-options.ts";
 import type { Services } from "./services.ts";
 

@@ -20,7 +20,7 @@ import { emitEvent, sweepEvents, toStoredEvent } from "../events/events.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
 import { retryDelayMs, ATTEMPTS_MAX } from "./backoff.ts";
-import { send, type SendResult } from "./send.ts";
+import { send, type SendResult } from "./send-to-endpoint.ts";
 import { signatureHeaders } from "./signature.ts";
 import { disableWebhook, recordFailure, recordSuccess, type Webhooks } from "./webhooks.ts";
 

@@ -12,9 +12,16 @@ import {
 
 const source = filesUnder("src");
 
-const FILE_LINES_MAX = 400;
+const FILE_LINES_MAX = 500;
 const MEDIAN_LINES_MAX = 120;
 const COMMENT_SHARE_MAX = 0.12;
+/** These become packages, whose files are renamed as they move. */
+const FUTURE_PACKAGES = [
+  "src/http-client/",
+  "src/inference/canonical/",
+  "src/inference/wires/",
+  "src/simulator/",
+];
 /** Names that say nothing about the content. */
 const VAGUE_NAMES =
   /^(utils?|helpers?|lib|libs|common|shared|misc|managers?|types|index)(\.[a-z]+)*$/;
@@ -89,6 +96,14 @@ describe("code", () => {
     expect(names.filter((file) => file.split("/").some((part) => VAGUE_NAMES.test(part)))).toEqual(
       [],
     );
+  });
+
+  test("no two files have the same name", () => {
+    const names = source
+      .map(({ path: file }) => file)
+      .filter((file) => !FUTURE_PACKAGES.some((folder) => file.startsWith(folder)))
+      .map((file) => file.slice(file.lastIndexOf("/") + 1).replace(/\.\w+$/, ""));
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
   });
 
   test("files and folders are named in kebab-case", () => {

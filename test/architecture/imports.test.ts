@@ -115,13 +115,13 @@ describe("imports", () => {
     ).toEqual([]);
   });
 
-  test("only server/routes.ts imports the routes of other folders", () => {
+  test("only server/route-table.ts imports the routes of other folders", () => {
     expect(
       violations(
         source,
         (file, target, isTypeOnly) =>
           /\/routes\.tsx?$/.test(target) &&
-          file !== "src/server/routes.ts" &&
+          file !== "src/server/route-table.ts" &&
           !isTypeOnly &&
           moduleOf(file) !== moduleOf(target),
       ),

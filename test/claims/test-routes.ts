@@ -1,18 +1,18 @@
 // The routes that the claim tests need.
 
+import { accountRoutes } from "../../src/accounts/accounts-routes.ts";
 import { listAllMembers } from "../../src/accounts/members.ts";
-import { accountRoutes } from "../../src/accounts/routes.ts";
 import type { Secret } from "../../src/base/crypto/secret.ts";
 import { claimPageRoutes } from "../../src/claims/claim-page-routes.ts";
+import { claimRoutes } from "../../src/claims/claims-routes.ts";
 import type { Claims } from "../../src/claims/claims.ts";
-import { claimRoutes } from "../../src/claims/routes.ts";
 import { ASSET_CACHE_CONTROL, STYLESHEET } from "../../src/http/pages/assets.ts";
 import { publicRoute, type Route } from "../../src/http/route.ts";
+import { keyRoutes } from "../../src/keys/keys-routes.ts";
 import type { Keys } from "../../src/keys/keys.ts";
-import { keyRoutes } from "../../src/keys/routes.ts";
 import { getWallet, grant, openWallet } from "../../src/ledger/ledger.ts";
 import { createKeptForms } from "../../src/people/kept-form.ts";
-import { peopleRoutes } from "../../src/people/routes.ts";
+import { peopleRoutes } from "../../src/people/people-routes.ts";
 import type { Sessions } from "../../src/people/sessions.ts";
 import type { SignIn } from "../../src/people/sign-in.ts";
 import type { Db } from "../../src/store/db.ts";

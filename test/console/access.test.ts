@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hasPermission, type Permission, type Role, roleOf } from "../../src/accounts/members.ts";
-import { consoleRoutes } from "../../src/console/routes.ts";
+import { consoleRoutes } from "../../src/console/console-routes.ts";
 import {
   createUser,
   makeDeveloper,

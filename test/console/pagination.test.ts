@@ -1,7 +1,7 @@
 // Pages of the console with more rows than they show at once.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { freezeAccount } from "../../src/operator/accounts/account-actions.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { textOf, visitPage } from "../billing/console-user.ts";

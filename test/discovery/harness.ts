@@ -1,7 +1,7 @@
 // Serves the discovery routes for given routes, and parses Markdown.
 
+import { discoveryRoutes } from "../../src/discovery/discovery-routes.tsx";
 import type { DiscoverySettings } from "../../src/discovery/discovery-settings.ts";
-import { discoveryRoutes } from "../../src/discovery/routes.tsx";
 import type { Route } from "../../src/http/route.ts";
 import { createRouter } from "../../src/http/router.ts";
 import { builtInModels, catalogOf } from "../../src/models/catalog.ts";

@@ -8,7 +8,7 @@ import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys } from "../../src/keys/keys.ts";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "../support/gateway.ts";
 
 /** Bun checks idle connections every four seconds; with less than two checks, active streams are closed as well. */

@@ -5,7 +5,7 @@ import { crc32 } from "node:zlib";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { isRawKey, newRawKey } from "../../src/keys/raw-key.ts";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import type { Db } from "../../src/store/db.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { valueAt, call, chat, textAt } from "../spec/api-client.ts";
 import { eventually } from "../support/eventually.ts";
 import {

@@ -5,7 +5,7 @@ import { secret } from "../../src/base/crypto/secret.ts";
 import { createKeys } from "../../src/keys/keys.ts";
 import { newRawKey } from "../../src/keys/raw-key.ts";
 import { explainRejectedKey } from "../../src/keys/rejected-key.ts";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 

@@ -4,10 +4,14 @@ import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "
 import { MAX_NANO } from "../../src/base/money/money.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/budget-rules.ts";
-import { type BudgetsChangeResult, getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import {
+  type BudgetsChangeResult,
+  getBudgets,
+  setBudgets,
+} from "../../src/ledger/wallet-budgets.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { rejectionMessage } from "../support/rejection.ts";

@@ -3,10 +3,10 @@
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
 import { toNano } from "../../src/base/money/money.ts";
-import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import { getBudgets, setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { type Db, text, integer } from "../../src/store/db.ts";
 import { eventually } from "../support/eventually.ts";
 import { TEST_SEED, createRandom } from "../support/random.ts";

@@ -1,5 +1,6 @@
 // Minimal usage records, accounts and ledgers.
 
+import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import {
   createLedger,
   type Deposit,
@@ -8,7 +9,6 @@ import {
   openWallet,
   startEpoch,
 } from "../../src/ledger/ledger.ts";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { type Db, integer, text, type Tx } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";

@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "
 import { MAX_NANO } from "../../src/base/money/money.ts";
 import { MINUTE_MS } from "../../src/base/time.ts";
 import { getKey } from "../../src/keys/keys.ts";
-import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import type { HoldRequest, SettleRequest } from "../../src/ledger/decide.ts";
 import { deposit, getWallet, heartbeat, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { releaseHolds, sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import { getBudgets, setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
 import { sumUsage } from "../../src/usage/usage-stats.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";

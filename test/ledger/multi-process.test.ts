@@ -2,10 +2,10 @@
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
-import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, getWallet, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import { getBudgets, setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { type ScriptProcess, startScript } from "../support/script-process.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";

@@ -11,7 +11,6 @@ import {
   test,
 } from "bun:test";
 import * as fc from "fast-check";
-import { setBudgets } from "../../src/ledger/budgets.ts";
 import { applyBatch, type LedgerOperation } from "../../src/ledger/commit/batch.ts";
 import type { HoldOutcome, SettleOutcome } from "../../src/ledger/decide.ts";
 import { setFreeze } from "../../src/ledger/freezes.ts";
@@ -26,6 +25,7 @@ import {
 } from "../../src/ledger/payments/payments.ts";
 import { releaseHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import { setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { type Reader, text, textOrNull, type Tx } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";

@@ -9,9 +9,9 @@ import {
   test,
   setDefaultTimeout,
 } from "bun:test";
-import { setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import { setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { LEDGER_TABLES, openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 

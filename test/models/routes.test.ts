@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
 import type { Route } from "../../src/http/route.ts";
-import { ModelList, ModelRecord } from "../../src/models/api-record.ts";
 import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
 import { createLiveCatalog } from "../../src/models/live-catalog.ts";
-import { type CallerAccess, modelRoutes } from "../../src/models/routes.ts";
+import { ModelList, ModelRecord } from "../../src/models/model-record.ts";
+import { type CallerAccess, modelRoutes } from "../../src/models/models-routes.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 const health = () => ({

@@ -9,7 +9,7 @@ import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
-} from "../../src/billing/x402/messages.ts";
+} from "../../src/billing/x402/x402-messages.ts";
 import { findX402Payment } from "../../src/billing/x402/x402-payment-rows.ts";
 import { pollX402, acceptPayment } from "../../src/billing/x402/x402-payments.ts";
 import { COMMAND_LINE_ACTOR } from "../../src/operator/accounts/account-actions.ts";

@@ -1,8 +1,12 @@
 import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { inspect } from "node:util";
 import { secret } from "../../src/base/crypto/secret.ts";
-import { deriveKek, decryptKey, encryptKey } from "../../src/provider-keys/encryption.ts";
 import { UNCHECKED } from "../../src/provider-keys/key-check.ts";
+import {
+  deriveKek,
+  decryptKey,
+  encryptKey,
+} from "../../src/provider-keys/provider-key-encryption.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";

@@ -3,15 +3,15 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { encrypt } from "../../src/base/crypto/encryption.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
+import { reencryptResponses } from "../../src/responses/storage/reencrypt-responses.ts";
 import {
   createEnvelopes,
   decryptPart,
   deriveKek,
   type EncryptedResponse,
   KEK_VERSION,
-} from "../../src/responses/storage/encryption.ts";
-import { reencryptResponses } from "../../src/responses/storage/reencrypt-responses.ts";
-import { findResponse, insertResponses } from "../../src/responses/storage/rows.ts";
+} from "../../src/responses/storage/response-encryption.ts";
+import { findResponse, insertResponses } from "../../src/responses/storage/response-rows.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 
 // The first test of a store starts PostgreSQL.

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { DAY_MS } from "../../src/base/time.ts";
-import { deleteExpired } from "../../src/responses/storage/rows.ts";
+import { deleteExpired } from "../../src/responses/storage/response-rows.ts";
 import { createStorageLimit } from "../../src/responses/storage/storage-limit.ts";
 import {
   errorOf,

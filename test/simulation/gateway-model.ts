@@ -22,7 +22,10 @@ import { confirmHold, suspendedFault } from "../../src/inference/lifecycle/hold/
 import { ensureHold, type HoldDeps, releaseHold } from "../../src/inference/lifecycle/hold/hold.ts";
 import { toStoredReply } from "../../src/inference/lifecycle/reply/idempotent-reply.ts";
 import { chargeUsage, NOTHING_BILLED } from "../../src/inference/lifecycle/reply/meter.ts";
-import { respond, type RespondDeps } from "../../src/inference/lifecycle/reply/respond.ts";
+import {
+  respond,
+  type RespondDeps,
+} from "../../src/inference/lifecycle/reply/respond-to-caller.ts";
 import { settle, type SettleDeps, settleFailed } from "../../src/inference/lifecycle/settle.ts";
 import { withIdempotency } from "../../src/inference/lifecycle/with-idempotency.ts";
 import { estimateCost } from "../../src/inference/metering/cost-estimate.ts";
@@ -31,7 +34,7 @@ import { parseRequest } from "../../src/inference/request/parse-request.ts";
 import type { Candidate } from "../../src/inference/routing/candidates.ts";
 import type { TransportPlan } from "../../src/inference/translate/transport-plan.ts";
 import type { FailedCandidate } from "../../src/inference/upstream/attempt.ts";
-import type { UpstreamReply } from "../../src/inference/upstream/read-reply.ts";
+import type { UpstreamReply } from "../../src/inference/upstream/read-upstream-reply.ts";
 import { isLiveKey } from "../../src/keys/live-keys.ts";
 import { createLease, type Lease } from "../../src/ledger/lease.ts";
 import { createLedger, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";

@@ -2,8 +2,8 @@
 // everything must come to its end.
 
 import { Database } from "bun:sqlite";
+import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { deposit, openWallet } from "../../src/ledger/ledger.ts";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { type Db, type Row, text, type Tx, type Value, type Values } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { promoDeposit } from "../ledger/fixtures.ts";

@@ -3,8 +3,8 @@
 
 import { expect, test } from "bun:test";
 import { createSseParser, type SseParser } from "../../src/base/streams/sse.ts";
+import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/provider-usage.ts";
 import { scanEvent } from "../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { translationTransform } from "../../src/inference/translate/translate-stream.ts";
 import { createAwsFrameParser } from "../../src/inference/upstream/aws-frames.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";

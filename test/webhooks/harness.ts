@@ -1,23 +1,23 @@
 // Webhooks, events and what emits them, behind the real request handler, on a given store and a test clock.
 
-import { auditRoutes } from "../../src/audit/routes.ts";
+import { auditRoutes } from "../../src/audit/audit-routes.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ResolveHost } from "../../src/base/network/public-endpoint.ts";
+import { eventRoutes } from "../../src/events/events-routes.ts";
 import { emitBalanceEvents, onKeyChange, onProviderKeyChange } from "../../src/events/producers.ts";
-import { eventRoutes } from "../../src/events/routes.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { grantedScopes } from "../../src/http/scopes.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
+import { keyRoutes } from "../../src/keys/keys-routes.ts";
 import { createKeys, type Keys } from "../../src/keys/keys.ts";
-import { keyRoutes } from "../../src/keys/routes.ts";
+import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { createLedger, type Ledger } from "../../src/ledger/ledger.ts";
-import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { providerKeyRoutes } from "../../src/provider-keys/provider-keys-routes.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
-import { providerKeyRoutes } from "../../src/provider-keys/routes.ts";
 import type { Db } from "../../src/store/db.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/delivery-worker.ts";
-import { webhookRoutes } from "../../src/webhooks/routes.ts";
+import { webhookRoutes } from "../../src/webhooks/webhooks-routes.ts";
 import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
 import { openAccount } from "../ledger/fixtures.ts";
 import { type ApiResponse, callRoutes } from "../support/call-routes.ts";

@@ -6,7 +6,7 @@ import {
   type PublicEndpoint,
   parseEndpoint,
 } from "../../src/base/network/public-endpoint.ts";
-import { send, type SendResult } from "../../src/webhooks/send.ts";
+import { send, type SendResult } from "../../src/webhooks/send-to-endpoint.ts";
 import { openStore } from "../support/stores/stores.ts";
 import { createHarness } from "./harness.ts";
 import { startReceiver } from "./webhook-receiver.ts";

@@ -12,7 +12,7 @@ import type {
   WireEvent,
   WireStreamReader,
 } from "../../src/inference/canonical/wire.ts";
-import { usageOf } from "../../src/inference/metering/usage/usage.ts";
+import { usageOf } from "../../src/inference/metering/usage/provider-usage.ts";
 
 export const ORIGIN = { provider: "acme", model: "deep-1" };
 const encoder = new TextEncoder();

@@ -10,7 +10,7 @@ import {
   paymentRequirementsFor,
   type SignedPayment,
   SignedTransfer,
-} from "../x402/messages.ts";
+} from "../x402/x402-messages.ts";
 import { acceptSignedPayment, type X402Deps } from "../x402/x402-payments.ts";
 import { type PaymentChallenge, decodeJson, expiresAt } from "./challenge.ts";
 import type { MachinePaymentMethod } from "./payment-method.ts";

@@ -4,7 +4,6 @@
 import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import { equalsIgnoreCase } from "../x402/messages.ts";
 import {
   addressTopic,
   callRpc,
@@ -13,6 +12,7 @@ import {
   TransactionReceipt,
   tryRpc,
 } from "../x402/rpc-node.ts";
+import { equalsIgnoreCase } from "../x402/x402-messages.ts";
 import type { MemoTransfer } from "./tempo-transaction.ts";
 
 /** keccak-256 of `TransferWithMemo(address,address,uint256,bytes32)`. */

@@ -1,7 +1,7 @@
 // Reads a signed Tempo transaction (type 0x76) and checks that it pays a challenge. Only the chain verifies its signature.
 
 import { keccak_256 } from "@noble/hashes/sha3";
-import { equalsIgnoreCase } from "../x402/messages.ts";
+import { equalsIgnoreCase } from "../x402/x402-messages.ts";
 import { decodeRlp, type RlpItem } from "./rlp.ts";
 
 const TRANSACTION_TYPE = 0x76;

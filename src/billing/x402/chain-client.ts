@@ -5,7 +5,6 @@
 import { z } from "zod";
 import type { Secret } from "../../base/crypto/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import { equalsIgnoreCase, type SignedPayment } from "./messages.ts";
 import {
   addressTopic,
   callRpc,
@@ -15,6 +14,7 @@ import {
   toHex,
   TransactionReceipt,
 } from "./rpc-node.ts";
+import { equalsIgnoreCase, type SignedPayment } from "./x402-messages.ts";
 
 /** keccak-256 of `AuthorizationUsed(address,bytes32)` and of `Transfer(address,address,uint256)`. */
 const AUTHORIZATION_USED_TOPIC =

@@ -4,7 +4,7 @@ import type { Secret } from "../../base/crypto/secret.ts";
 import type { BillingDeps } from "../billing-deps.ts";
 import { type ChainClient, createChainClient } from "./chain-client.ts";
 import { createFacilitatorClient } from "./facilitator-client.ts";
-import type { PaymentTerms } from "./messages.ts";
+import type { PaymentTerms } from "./x402-messages.ts";
 import { pollX402, type X402Deps } from "./x402-payments.ts";
 
 export interface X402Options extends PaymentTerms {

@@ -4,13 +4,13 @@
 import { z } from "zod";
 import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
+import { type JsonResponse, postJson } from "./post-json.ts";
 import {
   equalsIgnoreCase,
   type PaymentRequirements,
   type SignedPayment,
   X402_VERSION,
-} from "./messages.ts";
-import { type JsonResponse, postJson } from "./post-json.ts";
+} from "./x402-messages.ts";
 
 /** The sum stays below the minute that a call's idempotency key waits for its hold. */
 const VERIFY_TIMEOUT_MS = 8_000;

@@ -8,7 +8,7 @@ import {
   listUnclearAgentPayments,
   type NewAgentPayment,
 } from "../payments/agent-payment-rows.ts";
-import { expiresAtOf, type SignedPayment, transferIdOf } from "./messages.ts";
+import { expiresAtOf, type SignedPayment, transferIdOf } from "./x402-messages.ts";
 
 export interface X402Payment extends AgentPayment {
   readonly proof: SignedPayment;

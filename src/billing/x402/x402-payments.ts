@@ -30,7 +30,7 @@ import {
   paymentRequirementsFor,
   type SignedPayment,
   type PaymentTerms,
-} from "./messages.ts";
+} from "./x402-messages.ts";
 import { findX402Payment, toX402Payment, x402Row, type X402Payment } from "./x402-payment-rows.ts";
 
 const PROCESSOR = "x402";

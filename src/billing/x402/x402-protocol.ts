@@ -5,7 +5,7 @@ import {
   paymentRequiredHeader,
   paymentRequirementsFor,
   paymentResponseHeader,
-} from "./messages.ts";
+} from "./x402-messages.ts";
 import { acceptPayment, type X402Deps } from "./x402-payments.ts";
 
 export function createX402Protocol(x402: X402Deps): PaymentProtocol {

@@ -4,9 +4,9 @@ import { z } from "zod";
 import type { Secret } from "../../base/crypto/secret.ts";
 import { isLoopbackHost } from "../../base/network/public-address.ts";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
-import { TEMPO_TESTNET } from "../../config/agent-payments.ts";
+import { TEMPO_TESTNET } from "../../config/agent-payment-settings.ts";
 import type { Config } from "../../config/config.ts";
-import type { X402Config } from "../../config/x402.ts";
+import type { X402Config } from "../../config/x402-settings.ts";
 import type { Finding } from "./finding.ts";
 
 const CHECK = "x402";

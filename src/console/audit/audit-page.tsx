@@ -3,18 +3,18 @@
 
 import type { Child } from "hono/jsx";
 import type { ActorNames } from "../../audit/actor-names.ts";
-import { publicActor } from "../../audit/api-record.ts";
+import { publicActor } from "../../audit/audit-record.ts";
 import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/audit.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
 import type { Page } from "../../base/pagination.ts";
 import { Card, EmptyState } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
+import { DateTime, useTimeZone } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
-import { DateTime, useTimeZone } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 
 export const AUDIT_ENTRIES_PER_PAGE = 50;
 

@@ -8,8 +8,8 @@ import { formatUsd } from "../../base/text/format.ts";
 import { Card, Tag } from "../../http/pages/components/content.tsx";
 import { Field } from "../../http/pages/components/form.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import type { RejectedForm } from "./rejected-form.ts";
 
 interface AlertCardProps {

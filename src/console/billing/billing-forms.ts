@@ -19,10 +19,10 @@ import { networksOf } from "../../http/request/client-ip.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { requireAccessForUpdate } from "../authorize.ts";
 import { withQuery } from "../confirm.tsx";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath } from "../done-notice.tsx";
+import { requireAccessForUpdate } from "../require-access.ts";
 import type { BillingDone } from "./billing-page.tsx";
 
 const AMOUNT_TEXT_MAX = 20;

@@ -5,8 +5,8 @@ import { DEVELOPMENT_CARDS } from "../../billing/payments/development-cards.ts";
 import { Card, Notice } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 
 export function developmentCardPage(user: SessionUser, workspace: WorkspaceContext): PageLayout {
   const action = `${workspacePath(workspace.accountId, "/billing")}/card`;

@@ -14,8 +14,8 @@ import {
 import { Card, EmptyState, Tag, type Tone } from "../../http/pages/components/content.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 
 export interface InvoiceItem {
   readonly invoice: Invoice;

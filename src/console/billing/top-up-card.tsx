@@ -9,10 +9,10 @@ import type { StopReason } from "../../billing/top-up/auto-top-up.ts";
 import type { AutoTopUp } from "../../billing/top-up/top-up-rows.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
-import { DateTime } from "../../http/pages/components/time.tsx";
+import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import type { RejectedForm } from "./rejected-form.ts";
 
 const STOP_REASON_TEXT: Readonly<Record<StopReason, string>> = {

@@ -8,15 +8,15 @@ import { formatSpend, formatUsd } from "../../base/text/format.ts";
 import { BUDGET_FIELDS } from "../../budgets/budgets.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
-import { DateTime } from "../../http/pages/components/time.tsx";
+import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../../ledger/budget-rules.ts";
-import type { BudgetStates } from "../../ledger/budgets.ts";
-import type { WorkspaceContext } from "../authorize.ts";
+import type { BudgetStates } from "../../ledger/wallet-budgets.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 
 export interface BudgetsPageProps {
   readonly user: SessionUser;

@@ -6,7 +6,7 @@ import { usdText } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import { userErrorMessage } from "../../http/pages/page-response.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
-import { POLICY_SCHEMA } from "../../keys/api-record.ts";
+import { POLICY_SCHEMA } from "../../keys/key-record.ts";
 import type { KeySettings } from "../../keys/key-settings.ts";
 import type { Key } from "../../keys/keys.ts";
 import { parseLimit } from "./limit-form.ts";

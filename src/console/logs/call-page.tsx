@@ -18,14 +18,14 @@ import {
   Notice,
   Tag,
 } from "../../http/pages/components/content.tsx";
+import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
-import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { listPriceOf } from "../../usage/list-price.ts";
 import type { PricedLine, UsageRecord } from "../../usage/usage.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import { pageWith } from "../usage/filter-form.tsx";
 import { FailureNotice } from "./failure-notice.tsx";
 import { ModelName, outcomeName, OutcomeTag } from "./logs-page.tsx";

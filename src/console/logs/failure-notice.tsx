@@ -4,8 +4,8 @@
 import type { Child } from "hono/jsx";
 import { Notice } from "../../http/pages/components/content.tsx";
 import type { UsageRecord } from "../../usage/usage.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 
 interface FailureNoticeProps {
   readonly call: UsageRecord;

@@ -9,9 +9,9 @@ import { Card } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { Confirm, CONFIRM_ID } from "../confirm.tsx";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import { ROLE_LABELS, ROLE_TEXTS } from "./member-texts.ts";
 
 /** The values of a rejected form. */

@@ -9,10 +9,10 @@ import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { ConfirmLink, Confirm, CONFIRM_ID, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import {
   ChangeMemberCard,
   InviteForm,

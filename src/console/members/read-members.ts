@@ -3,7 +3,7 @@
 import { type Invitation, listInvitations } from "../../accounts/invitations.ts";
 import { memberCursor, listMembers, listNewMembers, type Member } from "../../accounts/members.ts";
 import { DAY_MS } from "../../base/time.ts";
-import type { ConsoleReadDeps } from "../authorize.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
 
 const MEMBERS_PER_PAGE = 100;
 const NEW_MEMBER_MS = 7 * DAY_MS;

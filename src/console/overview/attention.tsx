@@ -6,13 +6,13 @@ import { hasPermission } from "../../accounts/members.ts";
 import { formatDateTime, formatPercent, formatUsd, pluralize } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Notice } from "../../http/pages/components/content.tsx";
-import { DateTime } from "../../http/pages/components/time.tsx";
+import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { EXPIRY_NOTICE_DAYS, isExpiringSoon } from "../../keys/expiring-keys.ts";
 import type { Key } from "../../keys/keys.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { TopUpNotice } from "../billing/top-up-card.tsx";
 import { workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
 import type { Overview } from "./read-overview.ts";
 

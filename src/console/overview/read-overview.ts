@@ -12,8 +12,8 @@ import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
 import { type Key, listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
-import { type BudgetStates, getBudgets } from "../../ledger/budgets.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
+import { type BudgetStates, getBudgets } from "../../ledger/wallet-budgets.ts";
 import type { Reader } from "../../store/db.ts";
 import { listUsage } from "../../usage/usage-list.ts";
 import {
@@ -26,7 +26,7 @@ import {
 } from "../../usage/usage-stats.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
 import { listLiveWebhooks, type Webhook } from "../../webhooks/webhooks.ts";
-import type { Balance, ConsoleReadDeps } from "../authorize.ts";
+import type { Balance, ConsoleReadDeps } from "../require-access.ts";
 import { endOfHour, type KeyNames, readKeyNames } from "../usage/read-usage.ts";
 import { filterOf, type Period, type UsageQuery } from "../usage/usage-query.ts";
 

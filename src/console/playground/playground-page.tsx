@@ -6,8 +6,8 @@ import { PLAYGROUND_SCRIPT } from "../../http/pages/assets.ts";
 import { Figures } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 
 export interface PlaygroundView {
   readonly user: SessionUser;

@@ -6,15 +6,15 @@ import { hasPermission } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
-import { RelativeTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { ProviderKey } from "../../provider-keys/provider-keys.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import { newerReplacement } from "./provider-key-order.ts";
 import { type ChoosableKey, describeUsers } from "./provider-key-use.tsx";
 

@@ -9,10 +9,10 @@ import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
-import type { StorageState } from "../../responses/storage/settings.ts";
-import type { WorkspaceContext } from "../authorize.ts";
+import type { StorageState } from "../../responses/storage/response-storage-settings.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 
 export interface ResponsesPageProps {
   readonly user: SessionUser;

@@ -5,10 +5,10 @@ import type { Child } from "hono/jsx";
 import { type Closing, GRACE_DAYS } from "../../account-data/closing.ts";
 import { Card, Notice } from "../../http/pages/components/content.tsx";
 import { Field } from "../../http/pages/components/form.tsx";
-import { DateTime } from "../../http/pages/components/time.tsx";
+import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { HiddenFields } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 
 export interface CloseCardProps {
   readonly user: SessionUser;

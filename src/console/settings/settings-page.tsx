@@ -9,8 +9,8 @@ import { Card, CopyText, Details, Notice } from "../../http/pages/components/con
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import { CloseCard, type CloseCardProps } from "./close-card.tsx";
 
 export interface SettingsPageProps {

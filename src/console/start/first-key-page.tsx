@@ -7,8 +7,8 @@ import { formatUsd } from "../../base/text/format.ts";
 import { Card, CodeBlock } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
 
 export interface FirstKeyPageProps {

@@ -13,7 +13,7 @@ import {
   type CostPoint,
   type UsageSum,
 } from "../../usage/usage-stats.ts";
-import type { ConsoleReadDeps } from "../authorize.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
 import { filterOf, type Period, type UsageQuery } from "./usage-query.ts";
 
 /** Names of keys are read for at most this many rows of a table. */

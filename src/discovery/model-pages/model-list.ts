@@ -2,7 +2,7 @@
 
 import { formatPercentile } from "../../base/text/format.ts";
 import type { Column } from "../../http/pages/components/table.tsx";
-import type { ModelRecordJson } from "../../models/api-record.ts";
+import type { ModelRecordJson } from "../../models/model-record.ts";
 
 export const SORT_ORDERS = ["name", "input", "output", "context", "latency", "uptime"] as const;
 type SortOrder = (typeof SORT_ORDERS)[number];

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { type Column, Table } from "../../http/pages/components/table.tsx";
-import type { ModelRecordJson } from "../../models/api-record.ts";
+import type { ModelRecordJson } from "../../models/model-record.ts";
 import { renderSite } from "../site/site-frame.tsx";
 import {
   abilitiesOf,

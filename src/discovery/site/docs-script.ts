@@ -1,7 +1,7 @@
 // The script of the documentation: copy buttons, remembered tabs, search while typing, and the try-it form.
 
 import { browserScript } from "../../http/pages/scripts/browser-script.ts";
-import { findEntries, type SearchEntry } from "./search.ts";
+import { findEntries, type SearchEntry } from "./site-search.ts";
 
 export const DOCS_SCRIPT_SOURCE = browserScript([
   findEntries,

@@ -1,6 +1,6 @@
 // The search index: the address, title and first words of every page.
 
-import type { SearchEntry } from "./search.ts";
+import type { SearchEntry } from "./site-search.ts";
 import { pageTitle, pageUrl, plainText, type Site } from "./site-types.ts";
 
 /** Enough to find a page by its words, and short enough for an index of less than 100 KB. */

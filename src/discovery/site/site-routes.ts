@@ -10,10 +10,10 @@ import { prefersMarkdown } from "../accept.ts";
 import { agentLinks } from "../agents/catalogs.ts";
 import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
 import { searchIndex } from "./search-index.ts";
-import { findEntries, type SearchEntry } from "./search.ts";
 import { siteHeaders } from "./site-frame.tsx";
 import { SITE_IMAGES } from "./site-images.ts";
 import { renderSitePage } from "./site-page.tsx";
+import { findEntries, type SearchEntry } from "./site-search.ts";
 import type { Site } from "./site-types.ts";
 
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";

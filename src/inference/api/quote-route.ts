@@ -4,7 +4,7 @@ import { z } from "zod";
 import { keyRoute, type Route } from "../../http/route.ts";
 import { quote, type QuoteDeps } from "../lifecycle/quote.ts";
 import { callInputOf, MODEL_ROUTE } from "./call-route.ts";
-import { ChatRequest, EXAMPLES } from "./schemas.ts";
+import { ChatRequest, EXAMPLES } from "./inference-schemas.ts";
 
 const QuoteRecord = z.object({
   object: z.literal("quote"),

@@ -11,8 +11,8 @@ import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
+import { allowedCandidates } from "./enforce-key-policy.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
-import { allowedCandidates } from "./key-policy.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export interface CountTokensDeps extends FreezeDeps {

@@ -13,13 +13,13 @@ import {
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, OpenCall } from "./call.ts";
+import type { TokenRateLimit } from "./enforce-key-policy.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withShortfall } from "./hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
-import type { TokenRateLimit } from "./key-policy.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
-import { respond, type RespondDeps } from "./reply/respond.ts";
+import { respond, type RespondDeps } from "./reply/respond-to-caller.ts";
 import { routeCall } from "./route-call.ts";
 import { type SettleDeps, settleFailed } from "./settle.ts";
 

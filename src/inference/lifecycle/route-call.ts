@@ -4,7 +4,7 @@ import type { Fault } from "../../base/fault.ts";
 import type { Candidates } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import type { ParsedCall, RoutedCall } from "./call.ts";
-import { allowedCandidates } from "./key-policy.ts";
+import { allowedCandidates } from "./enforce-key-policy.ts";
 import { type ItemUse, sharedCredentialsFault } from "./shared-credentials.ts";
 
 /** Not async: most calls are routed without waiting, and a promise costs CPU. */

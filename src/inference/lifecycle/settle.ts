@@ -9,8 +9,8 @@ import { tokenTotals } from "../metering/charge.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
+import type { TokenRateLimit } from "./enforce-key-policy.ts";
 import { releaseHold } from "./hold/hold.ts";
-import type { TokenRateLimit } from "./key-policy.ts";
 import { chargeAbandoned, NOTHING_BILLED } from "./reply/meter.ts";
 import { isUncovered, uncoveredUsage } from "./uncovered-call.ts";
 

@@ -3,7 +3,7 @@
 
 import { AwsV4Signer } from "aws4fetch";
 import type { Secret } from "../../base/crypto/secret.ts";
-import type { Authorizer } from "./authorize.ts";
+import type { Authorizer } from "./authorizer.ts";
 
 export interface AwsAccount {
   readonly region: string;

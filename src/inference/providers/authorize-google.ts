@@ -6,7 +6,7 @@ import { z } from "zod";
 import { type Secret, secret } from "../../base/crypto/secret.ts";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
-import type { Authorizer } from "./authorize.ts";
+import type { Authorizer } from "./authorizer.ts";
 
 const ServiceAccount = z.object({
   client_email: z.string().min(1),

@@ -2,7 +2,7 @@
 
 import { createAwsAuthorizer } from "./authorize-aws.ts";
 import { createGoogleAuthorizer, readServiceAccount, vertexHost } from "./authorize-google.ts";
-import type { Authorizer } from "./authorize.ts";
+import type { Authorizer } from "./authorizer.ts";
 import type { ProviderSetting } from "./provider-setting.ts";
 import type { Provider } from "./providers.ts";
 

@@ -3,7 +3,7 @@
 
 import { type Secret, secret } from "../../base/crypto/secret.ts";
 import type { OperatorProvider } from "../../models/models-file.ts";
-import type { Authorizer } from "./authorize.ts";
+import type { Authorizer } from "./authorizer.ts";
 import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
 import type { ProviderSetting } from "./provider-setting.ts";
 import { defineProvider, type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";

@@ -2,8 +2,8 @@
 // their object, also through a list: those of the providers' API references, read on 2026-11-23, and what their replies
 // contain, because clients send replies back. One table for all, because providers accept fields of each other's APIs.
 
-import { KNOWN_FIELDS } from "./known-fields.ts";
 import { type FieldRule, fieldRule, ROOT } from "./reference-table.ts";
+import { KNOWN_FIELDS } from "./text-fields.ts";
 
 /** The caller chooses the names in such an object. */
 const ANY_NAME = "*";

@@ -2,7 +2,7 @@
 // refused when the cost is estimated; any other tool must be one that costs tokens only.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
-import { SERVER_TOOLS } from "../../models/tables/server-tools.ts";
+import { SERVER_TOOLS } from "../../models/tables/server-tool-prices.ts";
 import { PROVIDERS } from "../providers/providers.ts";
 import { CALLER_TOOL_TYPE, feeOfTool, toolsOf } from "../request/tool-bounds.ts";
 import { unknownToolFault } from "./faults.ts";

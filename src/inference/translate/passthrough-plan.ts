@@ -3,7 +3,7 @@
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
-import { usageOf } from "../metering/usage/usage.ts";
+import { usageOf } from "../metering/usage/provider-usage.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";

@@ -12,7 +12,7 @@ import type {
   WireStreamReader,
   WrittenRequest,
 } from "../canonical/wire.ts";
-import { usageOf } from "../metering/usage/usage.ts";
+import { usageOf } from "../metering/usage/provider-usage.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
@@ -50,7 +50,7 @@ import {
   type ServerToolTranslation,
   translateServerTools,
   withTranslatedCalls,
-} from "./tools/server-tools.ts";
+} from "./tools/translate-server-tools.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";

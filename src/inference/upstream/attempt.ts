@@ -11,9 +11,9 @@ import type { Candidate } from "../routing/candidates.ts";
 import { type CircuitBreaker, circuitName } from "../routing/circuit-breaker.ts";
 import type { AttemptSample } from "../routing/provider-statistics.ts";
 import { type AttemptFailure, type FailedAttempt, toFailedAttempt } from "./failure.ts";
-import { readReply, type UpstreamReply } from "./read-reply.ts";
+import { outgoingRequest, senderFor, type UpstreamRequest } from "./outgoing-request.ts";
+import { readReply, type UpstreamReply } from "./read-upstream-reply.ts";
 import { returnedHeaders } from "./reply-headers.ts";
-import { outgoingRequest, senderFor, type UpstreamRequest } from "./send.ts";
 import { transportFault } from "./transport-fault.ts";
 
 export interface ReplyTimeouts {

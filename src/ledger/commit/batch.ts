@@ -34,7 +34,7 @@ import {
   type NewHold,
   updateKeySpends,
   updateWallets,
-} from "../rows.ts";
+} from "../ledger-rows.ts";
 import { addBufferedHold, type AppliedBatch, newHold, type HoldBuffer } from "./hold-buffer.ts";
 import { lockRows, type LockedRows } from "./lock-rows.ts";
 

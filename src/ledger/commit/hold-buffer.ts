@@ -20,7 +20,7 @@ import {
   toWallet,
   updateKeySpends,
   updateWallets,
-} from "../rows.ts";
+} from "../ledger-rows.ts";
 import { createRowCache, type RowCache } from "./row-cache.ts";
 import { createSerialQueue } from "./serial-queue.ts";
 import { prepareLedgerStatements, readsHolds } from "./statement-hook.ts";

@@ -14,7 +14,7 @@ import {
   toOpenHold,
   toKeySpend,
   toWallet,
-} from "../rows.ts";
+} from "../ledger-rows.ts";
 import { addBufferedHeld, addBufferedCalls, type HoldBuffer } from "./hold-buffer.ts";
 
 export interface LockedRows {

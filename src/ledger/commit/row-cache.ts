@@ -2,7 +2,7 @@
 // while no other connection has written.
 
 import type { KeyRules } from "../decide.ts";
-import type { BufferedKeySpend, BufferedWallet } from "../rows.ts";
+import type { BufferedKeySpend, BufferedWallet } from "../ledger-rows.ts";
 
 export interface RowCache {
   readonly wallets: Map<string, BufferedWallet>;

@@ -18,7 +18,7 @@ import {
   SYSTEM_ACCOUNTS,
   toWallet,
   type Transfer,
-} from "../rows.ts";
+} from "../ledger-rows.ts";
 
 export interface BalanceSnapshot {
   readonly promo: Nano;

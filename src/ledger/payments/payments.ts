@@ -15,7 +15,7 @@ import {
   SYSTEM_ACCOUNTS,
   toWallet,
   type Transfer,
-} from "../rows.ts";
+} from "../ledger-rows.ts";
 import { operatorShare, type Reversal } from "./reversals.ts";
 
 /** The parts of a payment. */

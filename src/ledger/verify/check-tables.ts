@@ -3,7 +3,7 @@
 
 import type { Reader } from "../../store/db.ts";
 import { idConditions, type IdRange, selectUsage } from "../../store/usage-of-account.ts";
-import { SYSTEM_ACCOUNTS } from "../rows.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger-rows.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 import { checkpointsOf, FIRST_CALL_ID } from "./checkpoint.ts";
 

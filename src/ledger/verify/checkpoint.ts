@@ -7,7 +7,7 @@ import { type Nano, toNano } from "../../base/money/money.ts";
 import { maxId } from "../../base/pagination.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { type Column, type Db, type Reader, text, type Tx } from "../../store/db.ts";
-import { SYSTEM_ACCOUNTS } from "../rows.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger-rows.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 
 /** Holds expire sooner, so a later settlement of an older call is rare. The accounts where one is found are read in full. */

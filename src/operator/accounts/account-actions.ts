@@ -6,10 +6,10 @@ import { Fault, invalid } from "../../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../../base/money/money.ts";
 import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
 import { findFreeze, setFreeze } from "../../ledger/freezes.ts";
+import type { Bucket } from "../../ledger/ledger-rows.ts";
 import { grant } from "../../ledger/ledger.ts";
 import { adjust, lockBalance, type BalanceSnapshot } from "../../ledger/payments/adjustments.ts";
 import { writeOffDebt } from "../../ledger/payments/payments.ts";
-import type { Bucket } from "../../ledger/rows.ts";
 import type { Tx } from "../../store/db.ts";
 
 const REASON_MAX = 500;

@@ -8,7 +8,7 @@ import { Card, CopyText, Details, Figures } from "../../http/pages/components/co
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import { AuditEntryTable } from "../audit/audit-page.tsx";
+import { AuditEntryTable } from "../audit/operator-audit-page.tsx";
 import { operatorPage, accountPath } from "../operator-layout.tsx";
 import { PaymentTable } from "../payments/payments-page.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";

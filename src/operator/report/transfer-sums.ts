@@ -3,7 +3,7 @@
 
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
-import { SYSTEM_ACCOUNTS } from "../../ledger/rows.ts";
+import { SYSTEM_ACCOUNTS } from "../../ledger/ledger-rows.ts";
 import { accountRanges, ALL_ACCOUNTS } from "../../ledger/verify/account-range.ts";
 import { perAccount } from "../../ledger/verify/check-tables.ts";
 import { FIRST_CALL_ID, LAST_CALL_ID } from "../../ledger/verify/checkpoint.ts";

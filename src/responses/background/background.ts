@@ -8,8 +8,8 @@ import { createSseParser, readSse, type SseEvent } from "../../base/streams/sse.
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { CallInput, StoredReply } from "../../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { PROCESS_DIED_ERROR } from "../api-record.ts";
-import { insertResponses, findNotCanceled, stopResponse } from "../storage/rows.ts";
+import { PROCESS_DIED_ERROR } from "../response-record.ts";
+import { insertResponses, findNotCanceled, stopResponse } from "../storage/response-rows.ts";
 import type { StoredCall } from "../stored-call.ts";
 import { createEventLog, type EventLog, toSse } from "./event-log.ts";
 import type { EventStreams } from "./event-streams.ts";

@@ -3,9 +3,9 @@
 import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { parseObject } from "../../base/json.ts";
 import type { Reader } from "../../store/db.ts";
-import { toResponseRecord } from "../api-record.ts";
+import { toResponseRecord } from "../response-record.ts";
 import { decryptStored } from "../storage/history.ts";
-import { findResponse, type StoredResponse } from "../storage/rows.ts";
+import { findResponse, type StoredResponse } from "../storage/response-rows.ts";
 import { isTerminalEvent } from "./event-log.ts";
 import type { EventSource } from "./event-streams.ts";
 import { readLastEvent, readStreamEvents } from "./stream-rows.ts";

@@ -3,7 +3,7 @@
 
 import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { integer, integerOrNull, type Reader, text, type Tx } from "../../store/db.ts";
-import { decryptEvents, type EncryptedResponse } from "../storage/encryption.ts";
+import { decryptEvents, type EncryptedResponse } from "../storage/response-encryption.ts";
 
 export interface StreamPart {
   readonly responseId: string;

@@ -13,8 +13,8 @@ import {
   referencedId,
   responseIdOf,
 } from "../items.ts";
-import { decryptPart } from "./encryption.ts";
-import { findChain, findResponsesByItems, type StoredResponse } from "./rows.ts";
+import { decryptPart } from "./response-encryption.ts";
+import { findChain, findResponsesByItems, type StoredResponse } from "./response-rows.ts";
 
 const CHAIN_MAX_RESPONSES = 1_000;
 const CHAIN_MAX_BYTES = 48 * 1_048_576;

@@ -3,7 +3,7 @@
 import type { MasterSecret } from "../../base/crypto/encryption.ts";
 import { type Db, integer, text } from "../../store/db.ts";
 import { type ReencryptedRows, reencryptRows } from "../../store/reencrypt-rows.ts";
-import { dataKeyBinding, deriveKek, toKekVersion } from "./encryption.ts";
+import { dataKeyBinding, deriveKek, toKekVersion } from "./response-encryption.ts";
 
 export function reencryptResponses(db: Db, master: MasterSecret): Promise<ReencryptedRows> {
   return reencryptRows(db, deriveKek(master), {

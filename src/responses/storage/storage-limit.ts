@@ -2,7 +2,7 @@
 // for each call would be slow, so an account is checked after it has added some.
 
 import type { Db } from "../../store/db.ts";
-import { accountStorageUsage, deleteOldest } from "./rows.ts";
+import { accountStorageUsage, deleteOldest } from "./response-rows.ts";
 
 const RESPONSES_MAX = 20_000;
 const BYTES_MAX = 1_073_741_824;

@@ -2,7 +2,12 @@
 
 import type { ResponseWrite } from "../../inference/lifecycle/call.ts";
 import type { Tx } from "../../store/db.ts";
-import { finishResponse, insertItems, insertResponses, type StoredResponse } from "./rows.ts";
+import {
+  finishResponse,
+  insertItems,
+  insertResponses,
+  type StoredResponse,
+} from "./response-rows.ts";
 
 export interface ResponseRecord {
   readonly response: StoredResponse;

@@ -7,7 +7,7 @@ import type { Peer } from "../../http/request-context.ts";
 import type { BodyQuota } from "../../http/request/body-quota.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { MESSAGE_MAX_BYTES, type WebSocketHandlers } from "../../http/web-socket.ts";
-import { createConnection, type ResponseConnection } from "./connection.ts";
+import { createConnection, type ResponseConnection } from "./websocket-connection.ts";
 
 /** An incomplete message takes up to 8 MiB, so a key keeps at most 256 MiB of them. */
 const PER_KEY_MAX = 32;

@@ -4,7 +4,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
 import path from "node:path";
 import { gzipSync } from "node:zlib";
 import { utcDay } from "../../base/time.ts";
-import { toUsageRecord as toApiRecord } from "../api-record.ts";
+import { toUsageRecord as toApiRecord } from "../usage-record.ts";
 import type { UsageRecord } from "../usage.ts";
 
 /** Each call appends a member to the gzip file; readers such as `zcat` return the members as one stream. */

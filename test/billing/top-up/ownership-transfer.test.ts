@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { transferOwnership } from "../../../src/accounts/members.ts";
 import { findMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { findAutoTopUp } from "../../../src/billing/top-up/top-up-rows.ts";
-import { getBudgets } from "../../../src/ledger/budgets.ts";
+import { getBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   type TestAccount,

@@ -7,7 +7,7 @@ import {
   type PaymentRequirements,
   paymentRequirementsFor,
   type SignedPayment,
-} from "../../../src/billing/x402/messages.ts";
+} from "../../../src/billing/x402/x402-messages.ts";
 import type { X402Deps } from "../../../src/billing/x402/x402-payments.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import {

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { beginPayment, type BillingDeps } from "../../../src/billing/billing-deps.ts";
 import { getInvoice } from "../../../src/billing/invoices/invoices.ts";
-import { paymentRequirementsFor } from "../../../src/billing/x402/messages.ts";
+import { paymentRequirementsFor } from "../../../src/billing/x402/x402-messages.ts";
 import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";

@@ -13,7 +13,7 @@ import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
-} from "../../../src/billing/x402/messages.ts";
+} from "../../../src/billing/x402/x402-messages.ts";
 import { findX402Payment } from "../../../src/billing/x402/x402-payment-rows.ts";
 import {
   type X402Deps,

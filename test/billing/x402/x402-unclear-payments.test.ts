@@ -6,7 +6,7 @@ import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
-} from "../../../src/billing/x402/messages.ts";
+} from "../../../src/billing/x402/x402-messages.ts";
 import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
 import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import { rejectionMessage } from "../../support/rejection.ts";

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { MINUTE_MS } from "../../../src/base/time.ts";
 import type { Caller } from "../../../src/http/route.ts";
-import { createTokenCounts } from "../../../src/inference/lifecycle/key-policy.ts";
+import { createTokenCounts } from "../../../src/inference/lifecycle/enforce-key-policy.ts";
 
 const KEYS_MAX = 10_000;
 

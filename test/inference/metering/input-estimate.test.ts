@@ -5,8 +5,11 @@ import { isObject, type JsonObject, parseObject } from "../../../src/base/json.t
 import { tokenTotals } from "../../../src/inference/metering/charge.ts";
 import { estimateInputTokens } from "../../../src/inference/metering/input-estimate.ts";
 import { estimateTextTokens } from "../../../src/inference/metering/text-estimate.ts";
+import {
+  createStreamMeter,
+  usageOf,
+} from "../../../src/inference/metering/usage/provider-usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { toolBounds } from "../../../src/inference/request/tool-bounds.ts";
 import {

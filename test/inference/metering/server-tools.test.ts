@@ -7,7 +7,7 @@ import type { ParsedRequest } from "../../../src/inference/request/parse-request
 import { feeOfTool, toolBounds } from "../../../src/inference/request/tool-bounds.ts";
 import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { cardAt } from "../../../src/models/price-card.ts";
-import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
+import { SERVER_TOOLS } from "../../../src/models/tables/server-tool-prices.ts";
 import {
   type TestAccount,
   type Gateway,

@@ -3,8 +3,11 @@
 import { describe, expect, test } from "bun:test";
 import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
 import { tokenTotals } from "../../../src/inference/metering/charge.ts";
+import {
+  createStreamMeter,
+  usageOf,
+} from "../../../src/inference/metering/usage/provider-usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { integer } from "../../../src/store/db.ts";

@@ -1,11 +1,11 @@
 // Runs histories against the real ledger and compares every reply and every row with the reference model. Concurrent
 // operations may have been applied in any order, so the check searches for one that explains the result.
 
-import { getBudgets, setBudgets } from "../../../src/ledger/budgets.ts";
 import type { HoldOutcome } from "../../../src/ledger/decide.ts";
 import { deposit, heartbeat } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
+import { getBudgets, setBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
 import { LEDGER_TABLES, openAccount, usageRecord } from "../fixtures.ts";
 import { startFaultyProcess, type FaultyProcess } from "./faulty-process.ts";

@@ -90,7 +90,7 @@ const TOKEN_KEYS: Readonly<Record<string, Meter>> = {
 };
 const REQUEST_FEE_KEY = "requests_kcount";
 /**
- * Fees of tools are in `src/models/tables/server-tools.ts`. So far every provider counts cached images as cached text, and
+ * Fees of tools are in `src/models/tables/server-tool-prices.ts`. So far every provider counts cached images as cached text, and
  * citations as input.
  */
 const IGNORED_KEYS = new Set([

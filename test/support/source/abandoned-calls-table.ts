@@ -5,7 +5,7 @@ import {
   type OngoingCall,
   usageWaitMs,
 } from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
-import { createStreamMeter } from "../../../src/inference/metering/usage/usage.ts";
+import { createStreamMeter } from "../../../src/inference/metering/usage/provider-usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { parseRequest } from "../../../src/inference/request/parse-request.ts";
 

@@ -17,7 +17,7 @@ import { readConfig, SETTINGS } from "../../../src/config/config.ts";
 import type { Route } from "../../../src/http/route.ts";
 import { grantedScopes, SCOPE_NAMES, SCOPES } from "../../../src/http/scopes.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
-import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
+import { SERVER_TOOLS } from "../../../src/models/tables/server-tool-prices.ts";
 import { createServer } from "../../../src/server/server.ts";
 import { ABANDONED_KINDS, abandonedCallRows } from "./abandoned-calls-table.ts";
 import { IMPORT_LAW } from "./import-law.ts";

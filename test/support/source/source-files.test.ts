@@ -57,7 +57,7 @@ describe("moduleOf", () => {
   test("returns the folder below src", () => {
     expect([
       moduleOf("src/inference/wires/chat/chat.ts"),
-      moduleOf("src/server/routes.ts"),
+      moduleOf("src/server/route-table.ts"),
     ]).toEqual(["inference", "server"]);
   });
 });

@@ -2,8 +2,11 @@
 
 import { expect, test } from "bun:test";
 import type { TokenMeter } from "../../../src/base/money/usage-meters.ts";
+import {
+  createStreamMeter,
+  usageOf,
+} from "../../../src/inference/metering/usage/provider-usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { builtInModels, cardFor, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { price } from "../../../src/models/price.ts";

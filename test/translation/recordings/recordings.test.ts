@@ -4,7 +4,7 @@
 import { describe, expect, test } from "bun:test";
 import type { JsonObject } from "../../../src/base/json.ts";
 import type { CanonicalReply, FinishReason } from "../../../src/inference/canonical/reply.ts";
-import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { usageOf } from "../../../src/inference/metering/usage/provider-usage.ts";
 import { OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
 import {
   eventsOf,

@@ -5,8 +5,11 @@ import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { InboundWire, OutboundWire } from "../../../src/inference/canonical/wire.ts";
+import {
+  createStreamMeter,
+  usageOf,
+} from "../../../src/inference/metering/usage/provider-usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
 import {

@@ -15,7 +15,7 @@ import type {
   Turn,
 } from "../../../src/inference/canonical/request.ts";
 import type { ReplyReadContext } from "../../../src/inference/canonical/wire.ts";
-import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { usageOf } from "../../../src/inference/metering/usage/provider-usage.ts";
 import { closedSchema } from "../closed-schema.ts";
 import { hasUniqueCallIds } from "../unique-call-ids.ts";
 

@@ -4,8 +4,11 @@ import { describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { ReplyReadContext } from "../../../src/inference/canonical/wire.ts";
+import {
+  createStreamMeter,
+  usageOf,
+} from "../../../src/inference/metering/usage/provider-usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
 import {
   eventsOf,

@@ -5,7 +5,7 @@ import { Fault } from "../../../src/base/fault.ts";
 import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { Target } from "../../../src/inference/canonical/wire.ts";
-import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { usageOf } from "../../../src/inference/metering/usage/provider-usage.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 import {

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { ReplyReadContext, Target } from "../../../src/inference/canonical/wire.ts";
-import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { usageOf } from "../../../src/inference/metering/usage/provider-usage.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
 import {
   collectReply,

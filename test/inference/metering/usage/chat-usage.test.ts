@@ -1,10 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import {
+  createStreamMeter,
+  usageOf,
+} from "../../../../src/inference/metering/usage/provider-usage.ts";
+import {
   isReplyComplete,
   readEvent,
   usageSoFar,
 } from "../../../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter, usageOf } from "../../../../src/inference/metering/usage/usage.ts";
 import { feesOf, chatUsage, meterOfEvents } from "./usage-harness.ts";
 
 describe("usage on the chat wire", () => {

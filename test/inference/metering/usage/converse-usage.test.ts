@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
+import { createStreamMeter } from "../../../../src/inference/metering/usage/provider-usage.ts";
 import {
   isReplyComplete,
   readEvent,
   usageSoFar,
 } from "../../../../src/inference/metering/usage/stream-meter.ts";
-import { createStreamMeter } from "../../../../src/inference/metering/usage/usage.ts";
 import { tokensOf, meterOfEvents } from "./usage-harness.ts";
 
 describe("usage on the converse wire", () => {

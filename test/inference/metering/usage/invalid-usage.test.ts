@@ -3,16 +3,16 @@ import * as fc from "fast-check";
 import type { Usage } from "../../../../src/base/money/usage-meters.ts";
 import { createSseParser } from "../../../../src/base/streams/sse.ts";
 import {
-  readEvent,
-  usageSoFar,
-  scanEvent,
-} from "../../../../src/inference/metering/usage/stream-meter.ts";
-import {
   createStreamMeter,
   usageOf,
   type MeteredWire,
   type StreamedWire,
-} from "../../../../src/inference/metering/usage/usage.ts";
+} from "../../../../src/inference/metering/usage/provider-usage.ts";
+import {
+  readEvent,
+  usageSoFar,
+  scanEvent,
+} from "../../../../src/inference/metering/usage/stream-meter.ts";
 import { formatSse } from "../../../support/format-sse.ts";
 import { chatUsage } from "./usage-harness.ts";
 

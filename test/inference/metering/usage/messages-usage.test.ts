@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
+import { usageOf } from "../../../../src/inference/metering/usage/provider-usage.ts";
 import {
   isReplyComplete,
   readEvent,
   usageSoFar,
 } from "../../../../src/inference/metering/usage/stream-meter.ts";
-import { usageOf } from "../../../../src/inference/metering/usage/usage.ts";
 import { tokensOf, meterOfEvents } from "./usage-harness.ts";
 
 describe("usage on the messages wire", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { usageOf } from "../../../../src/inference/metering/usage/provider-usage.ts";
 import { usageSoFar } from "../../../../src/inference/metering/usage/stream-meter.ts";
-import { usageOf } from "../../../../src/inference/metering/usage/usage.ts";
 import { feesOf, meterOfEvents, tokensOf } from "./usage-harness.ts";
 
 describe("usage on the responses wire", () => {

@@ -1,15 +1,15 @@
 // Helpers of the usage tests: read the usage of a reply, or meter a stream of events.
 
 import {
-  readEvent,
-  type StreamMeter,
-} from "../../../../src/inference/metering/usage/stream-meter.ts";
-import {
   createStreamMeter,
   type MeteredWire,
   type StreamedWire,
   usageOf,
-} from "../../../../src/inference/metering/usage/usage.ts";
+} from "../../../../src/inference/metering/usage/provider-usage.ts";
+import {
+  readEvent,
+  type StreamMeter,
+} from "../../../../src/inference/metering/usage/stream-meter.ts";
 
 export const tokensOf = (wire: MeteredWire, body: unknown, provider = "openai") =>
   usageOf(wire, body, provider)?.tokens;

@@ -2,17 +2,17 @@ import { describe, expect, test } from "bun:test";
 import type { Usage } from "../../../../src/base/money/usage-meters.ts";
 import { createSseParser } from "../../../../src/base/streams/sse.ts";
 import {
+  createStreamMeter,
+  usageOf,
+  type StreamedWire,
+} from "../../../../src/inference/metering/usage/provider-usage.ts";
+import {
   isReplyComplete,
   readEvent,
   type StreamMeter,
   usageSoFar,
   scanEvent,
 } from "../../../../src/inference/metering/usage/stream-meter.ts";
-import {
-  createStreamMeter,
-  usageOf,
-  type StreamedWire,
-} from "../../../../src/inference/metering/usage/usage.ts";
 import {
   eventsOf,
   recordings,

@@ -1,0 +1,333 @@
+// Routes of /v1/accounts and /v1/account.
+
+import { z } from "zod";
+import type { NextStep } from "../base/fault.ts";
+import { creditsOf, type Nano, usdOf, usdText } from "../base/money/money.ts";
+import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/budget-record.ts";
+import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import {
+  keyRoute,
+  type RouteResponse,
+  keyWriteRoute,
+  publicWriteRoute,
+  type Route,
+} from "../http/route.ts";
+import { NextStepSchema, timestamp } from "../http/schemas.ts";
+import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/key-record.ts";
+import { getKey, type Key, type Keys } from "../keys/keys.ts";
+import { findFreeze } from "../ledger/freezes.ts";
+import { getBudgets } from "../ledger/wallet-budgets.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
+import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./account-record.ts";
+import {
+  type Account,
+  type AccountDeps,
+  createAccount,
+  getAccount,
+  parseAccountName,
+  renameAccount,
+} from "./accounts.ts";
+import { admitCreation, admitVerifiedAgent, type CreationLimits } from "./creation-limits.ts";
+import { fundingSteps } from "./funding-steps.ts";
+import { ROLES } from "./members.ts";
+import { PROOF_HEADER_DOC, type ProofOfWork } from "./proof-of-work.ts";
+import type { VerifiedAgent, VerifyAgent } from "./verified-agent.ts";
+
+const EMAIL_MAX = 254;
+
+const BalanceRecord = z
+  .object({
+    credits: z.int().meta({ description: "One credit is $0.000001." }),
+    usd: z.number(),
+    held_credits: z.int().meta({ description: "Held by running calls and not available." }),
+  })
+  .meta({ id: "Balance" });
+
+const NewAccount = z
+  .strictObject({
+    email: z
+      .email("must be an email address; omit it if the user gave none")
+      .max(EMAIL_MAX)
+      .optional()
+      .meta({
+        description: "Set it only if the user gave an email address for the account.",
+      }),
+  })
+  .meta({ id: "NewAccountRequest" });
+
+const SIGNATURE_HEADERS_DOC = {
+  "signature-input":
+    "Web Bot Auth (RFC 9421, tag `web-bot-auth`), if your operator is listed by this gateway: the quota and the starting credit of your operator apply, and not those of your network. Sent with `signature` and `signature-agent`.",
+} as const;
+
+interface MemberSummary {
+  readonly email: string;
+  readonly role: string;
+}
+
+export interface AccountRouteDeps extends AccountDeps {
+  readonly db: Db;
+  readonly keys: Keys;
+  readonly limits: CreationLimits;
+  /** Required of each new account, if it is on. */
+  readonly proofOfWork?: ProofOfWork | undefined;
+  /** Verifies the signatures of agents that the settings list. */
+  readonly verifyAgent?: VerifyAgent | undefined;
+  /** How an account without starting credit can be funded. */
+  readonly fundingSteps: readonly NextStep[];
+  /** Called once for each warning threshold of the day's starting credit. */
+  readonly onGrantBudgetReached?: (percent: number) => void;
+  readonly getWallet: (
+    reader: Reader,
+    accountId: string,
+  ) => Promise<{
+    readonly promo: Nano;
+    readonly paid: Nano;
+    readonly held: Nano;
+    readonly owed?: Nano;
+  }>;
+  readonly listMembers: (reader: Reader, accountId: string) => Promise<readonly MemberSummary[]>;
+  /** In development mode, where creations are not limited: rejects requests of pages from other origins. */
+  readonly requiresSameOrigin?: boolean;
+  /** Called in the transaction of the creation. */
+  readonly onAccountCreated?: (tx: Tx, created: AccountCreated) => Promise<void>;
+  /** Called in the transaction of the change. */
+  readonly onAccountRenamed?: (tx: Tx, renamed: AccountRenamed) => Promise<void>;
+}
+
+export interface AccountRenamed {
+  readonly accountId: string;
+  readonly name: string | null;
+  readonly actor: { readonly type: "key" | "person"; readonly id: string };
+  readonly clientIp: string;
+  readonly now: number;
+}
+
+export interface AccountCreated {
+  readonly account: Account;
+  readonly key: Key;
+  readonly clientIp: string;
+  readonly now: number;
+}
+
+export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {
+  return [createRoute(deps), readRoute(deps), renameRoute(deps)];
+}
+
+function createRoute(deps: AccountRouteDeps): Route {
+  // Verified before the transaction, because the keys may have to be fetched.
+  const agents = new WeakMap<Request, VerifiedAgent>();
+  return publicWriteRoute({
+    method: "POST",
+    path: "/v1/accounts",
+    id: "createAccount",
+    tag: "Accounts",
+    summary: "Create a funded account and its first key",
+    description:
+      "Requires no authentication. The raw key is only returned in this response: store it first. Send a random `Idempotency-Key` (at least 16 characters), so that a repeated request from the same address returns the same account. If the gateway has used up its starting credit for the day, the balance is 0 and `next` lists how to fund the account.",
+    dialect: "openai",
+    body: NewAccount,
+    requestExample: {},
+    responses: {
+      201: {
+        description: "The account, its first key and its starting balance.",
+        schema: z
+          .object({
+            account: AccountRecord,
+            api_key: z.string().meta({ description: "The raw key, shown only once." }),
+            balance: BalanceRecord,
+            next: z
+              .array(NextStepSchema)
+              .optional()
+              .meta({
+                description:
+                  "Only if the balance is 0, because today's starting credit is used up: how to fund the account.",
+                examples: [
+                  fundingSteps({ acceptsX402: false, acceptsMpp: false, isSignInDisabled: false }),
+                ],
+              }),
+          })
+          .meta({ id: "NewAccount" }),
+        example: {
+          account: ACCOUNT_EXAMPLE,
+          api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
+          balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
+        },
+      },
+    },
+    faults: ["rate_limited", "conflict", "forbidden", "proof_of_work_required", "overloaded"],
+    requestHeaders: { ...PROOF_HEADER_DOC, ...SIGNATURE_HEADERS_DOC },
+    before: async ({ headers, request, now }) => {
+      if (deps.requiresSameOrigin === true) requireLocalOrigin(headers);
+      const signed = { method: request.method, path: "/v1/accounts", headers };
+      const agent = await deps.verifyAgent?.(signed, now);
+      if (agent !== undefined) agents.set(request, agent);
+    },
+    run: (tx, input) => openNewAccount(tx, deps, input, agents.get(input.request)),
+  });
+}
+
+interface CreationInput {
+  readonly body: z.infer<typeof NewAccount>;
+  readonly clientIp: string;
+  readonly headers: Headers;
+  readonly now: number;
+}
+
+async function openNewAccount(
+  tx: Tx,
+  deps: AccountRouteDeps,
+  { body, clientIp, headers, now }: CreationInput,
+  agent: VerifiedAgent | undefined,
+): Promise<RouteResponse> {
+  if (agent === undefined) await deps.proofOfWork?.require(tx, { headers, clientIp, now });
+  const { startingCredit, reachedPercents } =
+    agent === undefined
+      ? await admitCreation(tx, { clientIp, now }, deps.limits)
+      : await admitVerifiedAgent(tx, agent, now);
+  const [network] = networksOf(clientIp);
+  const email = body.email ?? null;
+  const verifiedAgent = agent?.url;
+  const request = { email, network, verifiedAgent, startingCredit, now };
+  const account = await createAccount(tx, request, deps);
+  const { key, raw } = await deps.keys.create(tx, account.id, {}, now);
+  await deps.onAccountCreated?.(tx, { account, key, clientIp, now });
+  const wallet = await deps.getWallet(tx, account.id);
+  return {
+    status: 201,
+    body: {
+      account: toAccountRecord(account),
+      api_key: raw,
+      balance: toBalanceRecord(wallet),
+      ...(startingCredit === 0n ? { next: deps.fundingSteps } : {}),
+    },
+    afterCommit: () => {
+      for (const percent of reachedPercents) deps.onGrantBudgetReached?.(percent);
+    },
+  };
+}
+
+const AccountState = z
+  .object({
+    account: AccountRecord,
+    balance: BalanceRecord,
+    owed_usd: z.number().meta({
+      description:
+        "Debt from a disputed payment whose credits were already spent. While it is above zero, paid calls fail with `403 workspace_frozen`. Purchased credits pay the debt first.",
+    }),
+    frozen: z.object({ since: z.string(), reason: z.string() }).nullable().meta({
+      description:
+        "Set while the gateway's operator has frozen the account: model calls fail with `403 workspace_frozen`, and everything can still be read.",
+    }),
+    closing: z.object({ since: z.string() }).nullable().meta({
+      description:
+        "Set while the account is closing: model calls and purchases fail with `403 workspace_frozen`. It can be reopened for 14 days.",
+    }),
+    budgets: BudgetsRecord,
+    key: KeyRecord,
+    members: z.array(z.object({ email: z.string(), role: z.enum(ROLES) })),
+  })
+  .meta({ id: "AccountState" });
+
+function readRoute(deps: AccountRouteDeps): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/account",
+    id: "readAccount",
+    scope: "usage:read",
+    tag: "Accounts",
+    summary: "Get the account with its balance, budgets and key",
+    dialect: "openai",
+    responses: {
+      200: {
+        description: "The account of the key.",
+        schema: AccountState,
+        example: {
+          account: ACCOUNT_EXAMPLE,
+          balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
+          owed_usd: 0,
+          frozen: null,
+          closing: null,
+          budgets: BUDGETS_EXAMPLE,
+          key: KEY_EXAMPLE,
+          members: [],
+        },
+      },
+    },
+    faults: [],
+    run: async ({ caller, now }) => {
+      const [account, wallet, freeze, budgets, key, members] = await Promise.all([
+        getAccount(deps.db, caller.accountId),
+        deps.getWallet(deps.db, caller.accountId),
+        findFreeze(deps.db, caller.accountId),
+        getBudgets(deps.db, caller.accountId, now),
+        getKey(deps.db, caller.accountId, caller.keyId, now),
+        deps.listMembers(deps.db, caller.accountId),
+      ]);
+      return {
+        status: 200,
+        body: {
+          account: toAccountRecord(account),
+          balance: toBalanceRecord(wallet),
+          owed_usd: Number(usdText(wallet.owed ?? 0n)),
+          frozen:
+            freeze?.by === "operator"
+              ? { since: timestamp(freeze.since), reason: freeze.reason }
+              : null,
+          closing: freeze?.by === "closing" ? { since: timestamp(freeze.since) } : null,
+          budgets: toBudgetsRecord(budgets),
+          key: toKeyRecord(key),
+          members,
+        },
+      };
+    },
+  });
+}
+
+function renameRoute({ onAccountRenamed }: AccountRouteDeps): Route {
+  return keyWriteRoute({
+    method: "PATCH",
+    path: "/v1/account",
+    id: "renameAccount",
+    scope: "account:write",
+    tag: "Accounts",
+    summary: "Set the name of the account",
+    description:
+      "The name is shown to people in the console, on claim pages and in emails. It does not have to be unique.",
+    dialect: "openai",
+    body: z
+      .strictObject({
+        name: z.string().nullable().meta({
+          description: "One line of at most 80 characters; null or empty to remove the name.",
+        }),
+      })
+      .meta({ id: "AccountChange" }),
+    requestExample: { name: "Acme production" },
+    responses: {
+      200: {
+        description: "The account.",
+        schema: AccountRecord,
+        example: { ...ACCOUNT_EXAMPLE, name: "Acme production" },
+      },
+    },
+    faults: [],
+    run: async (tx, { caller, body, clientIp, now }) => {
+      const { accountId } = caller;
+      const name = parseAccountName(body.name ?? "");
+      const actor = { type: "key", id: caller.keyId } as const;
+      if (await renameAccount(tx, accountId, name))
+        await onAccountRenamed?.(tx, { accountId, name, actor, clientIp, now });
+      return { status: 200, body: toAccountRecord(await getAccount(tx, accountId)) };
+    },
+  });
+}
+
+function toBalanceRecord(wallet: {
+  readonly promo: Nano;
+  readonly paid: Nano;
+  readonly held: Nano;
+}): z.infer<typeof BalanceRecord> {
+  const posted = wallet.promo + wallet.paid;
+  return { credits: creditsOf(posted), usd: usdOf(posted), held_credits: creditsOf(wallet.held) };
+}

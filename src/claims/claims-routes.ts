@@ -1,0 +1,231 @@
+// The agent's endpoints of a claim: POST /agent/identity/claim and POST /oauth2/token.
+
+import { z } from "zod";
+import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/account-record.ts";
+import { getAccount } from "../accounts/accounts.ts";
+import { Fault } from "../base/fault.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { type RouteResponse, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { timestamp } from "../http/schemas.ts";
+import type { Db } from "../store/db.ts";
+import { CLAIM_PATH } from "./claim-link.ts";
+import type { Claims, PollResult, StartedClaim } from "./claims.ts";
+
+export interface ClaimRouteDeps {
+  readonly db: Db;
+  readonly claims: Claims;
+  readonly baseUrl: string;
+  /** Names the grant type: `urn:<vendor>:agent-auth:grant-type:claim`. */
+  readonly vendor: string;
+  /** True without an identity provider: no human could sign in to confirm. */
+  readonly isSignInDisabled?: boolean;
+}
+
+const EMAIL_LENGTH_MAX = 320;
+
+const ClaimStart = z
+  .strictObject({
+    email: z.string("must be the human's email address").max(EMAIL_LENGTH_MAX).meta({
+      description: "The human's email address. They must sign in with this address to confirm.",
+    }),
+  })
+  .meta({ id: "ClaimStartRequest" });
+
+const ClaimAttemptRecord = z
+  .object({
+    claim_attempt_id: z
+      .string()
+      .meta({ description: "ID of the claim attempt; starts with `claim_`." }),
+    status: z.literal("initiated"),
+    expires_at: z.string(),
+    claim_attempt: z.object({
+      user_code: z
+        .string()
+        .meta({ description: "Six-digit code that the human compares on the page." }),
+      expires_in: z.int().meta({ description: "Seconds until the link and the code expire." }),
+      interval: z.int().meta({ description: "Minimum number of seconds between two polls." }),
+      verification_uri: z
+        .string()
+        .meta({ description: "The page on which the human can enter the code." }),
+      verification_uri_complete: z
+        .string()
+        .meta({ description: "The link to give to the human; the page shows the code." }),
+    }),
+  })
+  .meta({ id: "ClaimAttempt" });
+
+// RFC 6749: unknown parameters are ignored, and an empty one counts as omitted.
+const TokenRequest = z
+  .looseObject({
+    grant_type: z.string().optional().meta({ description: "Must be the claim grant type." }),
+    claim_attempt_id: z.string().optional().meta({
+      description: "The attempt to poll. Default: the newest attempt started by this key.",
+    }),
+  })
+  .meta({ id: "ClaimTokenRequest" });
+
+const ClaimedRecord = z
+  .object({ status: z.literal("claimed"), account: AccountRecord })
+  .meta({ id: "Claimed" });
+
+export function claimRoutes(deps: ClaimRouteDeps): readonly Route[] {
+  return [startRoute(deps), tokenRoute(deps)];
+}
+
+function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDeps): Route {
+  return keyWriteRoute({
+    method: "POST",
+    path: "/agent/identity/claim",
+    id: "startClaim",
+    scope: "claim:write",
+    tag: "Claims",
+    summary: "Start a claim",
+    description:
+      "Hands the account over to a human. Give them `verification_uri_complete` and show `user_code` next to it. A new claim invalidates the previous link and code. If the account already has an owner, the named person is invited as a developer.",
+    dialect: "oauth",
+    revealsSecret: true,
+    body: ClaimStart,
+    requestExample: { email: "human@example.com" },
+    responses: {
+      200: {
+        description: "The claim attempt. Its link and code expire after 15 minutes.",
+        schema: ClaimAttemptRecord,
+        example: toClaimAttemptRecord(
+          {
+            id: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
+            token: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
+            userCode: "402817",
+            expiresAt: Date.parse("2026-11-21T09:45:00Z"),
+            intervalMs: 5_000,
+          },
+          Date.parse("2026-11-21T09:30:00Z"),
+          baseUrl,
+        ),
+      },
+    },
+    faults: ["rate_limited", "provider_not_configured"],
+    run: async (tx, { body, caller, clientIp, now }) => {
+      if (isSignInDisabled) throw signInDisabledFault();
+      const started = await claims.start(tx, {
+        ...caller,
+        email: body.email,
+        network: networksOf(clientIp)[1],
+        now,
+      });
+      return { status: 200, body: toClaimAttemptRecord(started, now, baseUrl) };
+    },
+  });
+}
+
+function signInDisabledFault(): Fault {
+  return new Fault("provider_not_configured", "no identity provider", {
+    message:
+      "Sign-in is not set up on this gateway, so the account cannot be claimed. The operator must set `OIDC_ISSUER`; retrying does not help.",
+  });
+}
+
+function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
+  const grantType = claimGrantType(vendor);
+  return keyRoute({
+    method: "POST",
+    path: "/oauth2/token",
+    id: "pollClaim",
+    scope: "claim:read",
+    tag: "Claims",
+    summary: "Poll a claim",
+    description: `Send \`grant_type=${grantType}\` every \`interval\` seconds. Returns 200 after the human has confirmed; later polls return the same.`,
+    dialect: "oauth",
+    bodyType: "form",
+    body: TokenRequest,
+    requestExample: { grant_type: grantType },
+    responses: {
+      200: {
+        description: "The human has claimed the account or joined it.",
+        schema: ClaimedRecord,
+        example: {
+          status: "claimed",
+          account: { ...ACCOUNT_EXAMPLE, claimed_at: "2026-11-21T09:34:00.000Z" },
+        },
+      },
+    },
+    faults: ["invalid_request"],
+    run: async ({ body, caller, now }) => {
+      if (isOmitted(body.grant_type))
+        return oauthError("invalid_request", "`grant_type` is required.");
+      if (body.grant_type !== grantType)
+        return oauthError("unsupported_grant_type", `\`grant_type\` must be ${grantType}.`);
+      const attemptId = isOmitted(body.claim_attempt_id) ? undefined : body.claim_attempt_id;
+      const polled = await db.write((tx) => claims.poll(tx, { ...caller, attemptId, now }));
+      if (polled.status !== "claimed") return pollErrorResponse(polled);
+      const account = await getAccount(db, caller.accountId);
+      return { status: 200, body: { status: "claimed", account: toAccountRecord(account) } };
+    },
+  });
+}
+
+function claimGrantType(vendor: string): string {
+  return `urn:${vendor}:agent-auth:grant-type:claim`;
+}
+
+function pollErrorResponse(polled: Exclude<PollResult, { status: "claimed" }>): RouteResponse {
+  switch (polled.status) {
+    case "pending":
+      return oauthError(
+        "authorization_pending",
+        "The human has not decided yet. Poll again after the interval.",
+      );
+    case "too_fast":
+      return oauthError("slow_down", "Polling too fast. Use the longer `interval` from now on.", {
+        interval: polled.intervalMs / 1_000,
+      });
+    case "expired":
+      return oauthError(
+        "expired_token",
+        "The claim attempt expired, was replaced or was locked after wrong codes. Start a new claim.",
+      );
+    case "denied":
+      return oauthError(
+        "access_denied",
+        "The human declined, or another person claimed the account.",
+      );
+    case "none":
+      return oauthError(
+        "invalid_request",
+        "There is no such claim attempt. Start one with POST /agent/identity/claim.",
+      );
+  }
+}
+
+function oauthError(
+  error: string,
+  description: string,
+  fields: Readonly<Record<string, unknown>> = {},
+): RouteResponse {
+  return { status: 400, body: { error, error_description: description, ...fields } };
+}
+
+/** RFC 6749 §3.2: a parameter without a value counts as omitted. */
+function isOmitted(parameter: string | undefined): parameter is undefined | "" {
+  return parameter === undefined || parameter === "";
+}
+
+function toClaimAttemptRecord(
+  started: StartedClaim,
+  now: number,
+  baseUrl: string,
+): z.infer<typeof ClaimAttemptRecord> {
+  const page = `${baseUrl}${CLAIM_PATH}`;
+  const complete = new URLSearchParams({ token: started.token, user_code: started.userCode });
+  return {
+    claim_attempt_id: started.id,
+    status: "initiated",
+    expires_at: timestamp(started.expiresAt),
+    claim_attempt: {
+      user_code: started.userCode,
+      expires_in: Math.max(0, Math.floor((started.expiresAt - now) / 1_000)),
+      interval: started.intervalMs / 1_000,
+      verification_uri: page,
+      verification_uri_complete: `${page}?${complete.toString()}`,
+    },
+  };
+}

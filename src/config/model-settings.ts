@@ -1,0 +1,44 @@
+// Settings of models, their prices and what is sent to their providers.
+
+import { z } from "zod";
+import { commaSeparated } from "./setting-schemas.ts";
+
+export interface ModelConfig {
+  readonly modelsFile?: string;
+  readonly pricesFile?: string;
+  readonly allowUnknownFields: readonly string[];
+}
+
+export const MODEL_SETTINGS = {
+  POSTERN_MODELS_FILE: {
+    defaultValue: "",
+    description: "A file with your own models and prices, see `docs/site/models.md`.",
+  },
+  POSTERN_PRICES_FILE: {
+    defaultValue: "",
+    description:
+      "A table of list prices to use instead of the built-in one, see `postern admin prices`.",
+  },
+  POSTERN_ALLOW_UNKNOWN_FIELDS: {
+    defaultValue: "",
+    description:
+      "Providers, separated by commas, to whose accounts here request fields and tools are sent that Postern does not know, see `docs/site/providers.md`.",
+  },
+} as const;
+
+export const MODEL_ENVIRONMENT = {
+  POSTERN_MODELS_FILE: z.string().optional(),
+  POSTERN_PRICES_FILE: z.string().optional(),
+  POSTERN_ALLOW_UNKNOWN_FIELDS: z.string().default("").transform(commaSeparated),
+};
+
+const environment = z.object(MODEL_ENVIRONMENT);
+
+export function modelConfigFrom(env: z.infer<typeof environment>): ModelConfig {
+  const { POSTERN_MODELS_FILE: modelsFile, POSTERN_PRICES_FILE: pricesFile } = env;
+  return {
+    ...(modelsFile === undefined ? {} : { modelsFile }),
+    ...(pricesFile === undefined ? {} : { pricesFile }),
+    allowUnknownFields: env.POSTERN_ALLOW_UNKNOWN_FIELDS,
+  };
+}

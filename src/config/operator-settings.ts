@@ -1,0 +1,119 @@
+// Settings of the operator pages and of the alerts for operators.
+
+import { z } from "zod";
+import { type Secret, secret } from "../base/crypto/secret.ts";
+import { emailError, foldEmail } from "../base/text/email.ts";
+import { httpUrl, integer } from "./setting-schemas.ts";
+
+const VERIFY_HOURS_MAX = 720;
+
+export const OPERATOR_SETTINGS = {
+  POSTERN_OPERATORS: {
+    defaultValue: "",
+    description:
+      "Email addresses of the operators, separated by commas, who may sign in at `/operator`, see `docs/site/operator.md`. Not set: no operator pages.",
+  },
+  POSTERN_ALERT_WEBHOOK_URL: {
+    defaultValue: "",
+    description:
+      "The URL that gets the operator's alerts as signed requests, see `docs/site/operations.md#alerts`.",
+  },
+  POSTERN_ALERT_WEBHOOK_SECRET: {
+    defaultValue: "",
+    description:
+      "The signing secret of the alert webhook: `whsec_` and at least 24 bytes as base64.",
+  },
+  POSTERN_VERIFY_LEDGER_HOURS: {
+    defaultValue: "24; 0 in development",
+    description:
+      "How often the gateway verifies its ledger and alerts the operator of differences, see `docs/site/operations.md#money`. 0: never.",
+  },
+  POSTERN_ALERT_EMAIL: {
+    defaultValue: "",
+    description: "The email address that gets the operator's alerts. Needs `POSTERN_SMTP_URL`.",
+  },
+} as const;
+
+export const OPERATOR_ENVIRONMENT = {
+  POSTERN_OPERATORS: z
+    .string()
+    .default("")
+    .transform((list) =>
+      list
+        .split(",")
+        .map((entry) => entry.trim())
+        .filter((entry) => entry !== ""),
+    )
+    .refine(
+      (entries) => entries.every((entry) => emailError(entry) === undefined),
+      "must be email addresses separated by commas",
+    )
+    .transform((entries) => entries.map(foldEmail)),
+  POSTERN_ALERT_WEBHOOK_URL: httpUrl.optional(),
+  POSTERN_ALERT_WEBHOOK_SECRET: z
+    .string()
+    .regex(
+      /^whsec_[A-Za-z0-9+/]{32,}={0,2}$/,
+      "must be whsec_ and at least 24 bytes as base64; generate one with: echo whsec_$(openssl rand -base64 32)",
+    )
+    .optional(),
+  POSTERN_VERIFY_LEDGER_HOURS: integer(0, VERIFY_HOURS_MAX).optional(),
+  POSTERN_ALERT_EMAIL: z
+    .string()
+    .refine((address) => emailError(address) === undefined, "must be an email address")
+    .optional(),
+};
+
+export interface AlertConfig {
+  readonly webhook?: { readonly url: string; readonly secret: Secret };
+  readonly email?: string;
+}
+
+interface AlertEnv {
+  readonly POSTERN_ALERT_WEBHOOK_URL?: string | undefined;
+  readonly POSTERN_ALERT_WEBHOOK_SECRET?: string | undefined;
+  readonly POSTERN_ALERT_EMAIL?: string | undefined;
+  readonly POSTERN_SMTP_URL?: string | undefined;
+}
+
+export function alertConfigFrom(env: AlertEnv): AlertConfig {
+  const { POSTERN_ALERT_WEBHOOK_URL: url, POSTERN_ALERT_WEBHOOK_SECRET: signing } = env;
+  const { POSTERN_ALERT_EMAIL: email } = env;
+  return {
+    ...(url === undefined || signing === undefined
+      ? {}
+      : { webhook: { url, secret: secret(signing) } }),
+    ...(email === undefined ? {} : { email }),
+  };
+}
+
+function alertConfigErrors(env: AlertEnv): readonly string[] {
+  const isPaired =
+    (env.POSTERN_ALERT_WEBHOOK_URL === undefined) ===
+    (env.POSTERN_ALERT_WEBHOOK_SECRET === undefined);
+  return [
+    ...(isPaired
+      ? []
+      : ["POSTERN_ALERT_WEBHOOK_URL and POSTERN_ALERT_WEBHOOK_SECRET must be set together"]),
+    ...(env.POSTERN_ALERT_EMAIL !== undefined && env.POSTERN_SMTP_URL === undefined
+      ? ["POSTERN_ALERT_EMAIL needs POSTERN_SMTP_URL"]
+      : []),
+  ];
+}
+
+interface OperatorEnv extends AlertEnv {
+  readonly POSTERN_OPERATORS: readonly string[];
+}
+
+export function operatorConfigErrors(
+  env: OperatorEnv,
+  { development, identity }: { readonly development: boolean; readonly identity?: unknown },
+): readonly string[] {
+  const canSignIn = env.POSTERN_OPERATORS.length === 0 || development || identity !== undefined;
+  return [
+    ...(canSignIn
+      ? []
+      : ["OIDC_ISSUER must be set if POSTERN_OPERATORS is: operators sign in with it"]),
+    ...alertConfigErrors(env),
+  ];
+}

@@ -1,0 +1,52 @@
+// Settings of the processes that share one PostgreSQL.
+
+import { z } from "zod";
+import { DEFAULT_POOL_SIZE } from "../store/postgres-pool.ts";
+import { integer } from "./setting-schemas.ts";
+
+const WORKER_PORT_MAX = 65_279;
+/** A long read, such as an export, keeps one connection. */
+const POOL_SIZE_MIN = 2;
+const POOL_SIZE_MAX = 1_000;
+
+export interface ProcessConfig {
+  readonly processName: string;
+  /** The port on which the first worker also listens alone; the others use the following ones. */
+  readonly workerPort?: number;
+}
+
+export const PROCESS_SETTINGS: Readonly<
+  Record<string, { readonly defaultValue: string; readonly description: string }>
+> = {
+  POSTERN_PROCESS_NAME: {
+    defaultValue: "<host name>:<port>",
+    description:
+      "A name that is unique among the processes of one PostgreSQL and stays the same across restarts.",
+  },
+  POSTERN_DATABASE_POOL_SIZE: {
+    defaultValue: "10",
+    description:
+      "Connections that each process opens to PostgreSQL. All processes together must stay below `max_connections` of the server.",
+  },
+  POSTERN_WORKER_PORT: {
+    defaultValue: "",
+    description:
+      "With `serve --workers`: worker 1 also listens alone on this port, worker 2 on the next one, and so on. For `/metrics` of each worker.",
+  },
+};
+
+export const PROCESS_ENVIRONMENT = {
+  POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
+  POSTERN_DATABASE_POOL_SIZE: integer(POOL_SIZE_MIN, POOL_SIZE_MAX).default(DEFAULT_POOL_SIZE),
+  POSTERN_WORKER_PORT: integer(1, WORKER_PORT_MAX).optional(),
+};
+
+const ProcessEnv = z.object(PROCESS_ENVIRONMENT);
+
+export function processConfigFrom(
+  env: z.infer<typeof ProcessEnv>,
+  defaultName: string,
+): ProcessConfig {
+  const { POSTERN_PROCESS_NAME: processName = defaultName, POSTERN_WORKER_PORT: workerPort } = env;
+  return { processName, ...(workerPort === undefined ? {} : { workerPort }) };
+}

@@ -1,0 +1,41 @@
+// Settings of how long records are kept.
+
+import path from "node:path";
+import { z } from "zod";
+import { integer } from "./setting-schemas.ts";
+
+/** The spend of a key in a month is proved by the month's usage records, and a call may be settled a week late. */
+const USAGE_RETENTION_MIN_DAYS = 62;
+
+export const RETENTION_SETTINGS = {
+  POSTERN_USAGE_RETENTION_DAYS: {
+    defaultValue: "",
+    description: `Moves usage records older than this to files, at least ${USAGE_RETENTION_MIN_DAYS} days; see \`docs/site/operations.md\`. Not set: usage records stay in the store.`,
+  },
+  POSTERN_USAGE_ARCHIVE_DIR: {
+    defaultValue: "`usage-archive` in the data folder",
+    description: "The folder of the files of archived usage records.",
+  },
+} as const;
+
+export const RETENTION_ENVIRONMENT = {
+  POSTERN_USAGE_RETENTION_DAYS: integer(USAGE_RETENTION_MIN_DAYS, 36_500).optional(),
+  POSTERN_USAGE_ARCHIVE_DIR: z.string().optional(),
+};
+
+export interface UsageRetention {
+  readonly days: number;
+  readonly folder: string;
+}
+
+export function retentionConfigFrom(
+  env: {
+    readonly POSTERN_USAGE_RETENTION_DAYS?: number | undefined;
+    readonly POSTERN_USAGE_ARCHIVE_DIR?: string | undefined;
+  },
+  dataDir: string,
+): { readonly usageRetention?: UsageRetention } {
+  const { POSTERN_USAGE_RETENTION_DAYS: days, POSTERN_USAGE_ARCHIVE_DIR: folder } = env;
+  if (days === undefined) return {};
+  return { usageRetention: { days, folder: folder ?? path.join(dataDir, "usage-archive") } };
+}

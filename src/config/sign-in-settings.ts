@@ -1,0 +1,63 @@
+// Settings of sign-in: the OpenID Connect provider, and the port of the bundled one.
+
+import { z } from "zod";
+import { type Secret, secret } from "../base/crypto/secret.ts";
+import { commaSeparated, integer } from "./setting-schemas.ts";
+
+/** The OpenID Connect issuer that signs people in. */
+export interface OidcConfig {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret?: Secret;
+  readonly allowedTenants: readonly string[];
+}
+
+export const IDENTITY_SETTINGS: Readonly<
+  Record<string, { readonly defaultValue: string; readonly description: string }>
+> = {
+  OIDC_ISSUER: {
+    defaultValue: "the bundled provider in development",
+    description:
+      "The exact `issuer` of the OpenID Connect provider that signs people in, see `docs/site/identity.md`.",
+  },
+  OIDC_CLIENT_ID: { defaultValue: "", description: "The client ID at that provider." },
+  OIDC_CLIENT_SECRET: {
+    defaultValue: "",
+    description: "The client secret. Leave it out for a public client.",
+  },
+  OIDC_ALLOWED_TENANTS: {
+    defaultValue: "",
+    description: "Organizations whose members may sign in, separated by commas. Not set: all.",
+  },
+  POSTERN_IDENTITY_PORT: {
+    defaultValue: "<port> + 1",
+    description: "The port of the bundled identity provider in development.",
+  },
+};
+
+export const IDENTITY_ENVIRONMENT = {
+  OIDC_ISSUER: z
+    .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
+    .optional(),
+  OIDC_CLIENT_ID: z.string().optional(),
+  OIDC_CLIENT_SECRET: z.string().optional(),
+  OIDC_ALLOWED_TENANTS: z.string().default("").transform(commaSeparated),
+  POSTERN_IDENTITY_PORT: integer(0, 65_535).optional(),
+};
+
+const IdentityEnv = z.object(IDENTITY_ENVIRONMENT);
+
+export function oidcConfigFrom(env: z.infer<typeof IdentityEnv>): {
+  readonly identity?: OidcConfig;
+} {
+  const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET } = env;
+  if (issuer === undefined || clientId === undefined) return {};
+  return {
+    identity: {
+      issuer,
+      clientId,
+      ...(OIDC_CLIENT_SECRET === undefined ? {} : { clientSecret: secret(OIDC_CLIENT_SECRET) }),
+      allowedTenants: env.OIDC_ALLOWED_TENANTS,
+    },
+  };
+}

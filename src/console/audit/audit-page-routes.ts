@@ -1,0 +1,70 @@
+// The route of the audit log page.
+
+import { z } from "zod";
+import { listMembers } from "../../accounts/members.ts";
+import { readEntryNames } from "../../audit/actor-names.ts";
+import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "../../audit/audit.ts";
+import { pageResponse } from "../../http/pages/page-response.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
+import { cursorSchema } from "../../http/schemas.ts";
+import { listKeysFrom } from "../../keys/keys.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import { keyName } from "../usage/read-usage.ts";
+import { type ActorOption, AUDIT_ENTRIES_PER_PAGE, auditPage } from "./audit-page.tsx";
+
+const ACTORS_OFFERED_MAX = 50;
+
+// Safe because these are the keys of the table.
+const ACTION_NAMES = Object.keys(AUDIT_ACTIONS) as AuditAction[];
+
+/** A select without a choice sends an empty value. */
+const optionalText = z
+  .string()
+  .optional()
+  .transform((text) => (text === "" ? undefined : text));
+
+export function auditRoute(deps: ConsoleReadDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/audit",
+    id: "showWorkspaceAudit",
+    summary: "Show the audit log of a workspace",
+    params: AccountPath,
+    query: z.object({
+      cursor: cursorSchema("aud"),
+      action: z.union([z.literal("").transform(() => undefined), z.enum(ACTION_NAMES)]).optional(),
+      actor: optionalText,
+      target: optionalText,
+    }),
+    run: async ({ caller, params: { account }, query, now }) => {
+      const workspace = await requireAccess(deps, account, caller.personId, "audit.read");
+      const { cursor, ...filter } = query;
+      const page = { limit: AUDIT_ENTRIES_PER_PAGE, ...(cursor === undefined ? {} : { cursor }) };
+      const [entries, actors] = await Promise.all([
+        listAuditEntries(deps.db, account, page, filter),
+        readActors(deps, account, now),
+      ]);
+      const names = await readEntryNames(deps.db, entries.data);
+      return pageResponse(auditPage({ user: caller, workspace, entries, filter, actors, names }));
+    },
+  });
+}
+
+/** The people and keys that the filter offers. */
+async function readActors(
+  { db }: ConsoleReadDeps,
+  accountId: string,
+  now: number,
+): Promise<readonly ActorOption[]> {
+  const limit = ACTORS_OFFERED_MAX;
+  const [members, keys] = await Promise.all([
+    listMembers(db, accountId, { limit }),
+    listKeysFrom(db, accountId, { revoked: false, limit, now }),
+  ]);
+  return [
+    ...members.map(({ personId, email }) => ({ value: personId, label: email })),
+    ...keys.map((key) => ({ value: key.id, label: `Key ${keyName(key)}` })),
+  ];
+}

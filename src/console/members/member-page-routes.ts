@@ -1,0 +1,236 @@
+// The routes of the members page. The owner invites, removes and transfers ownership; a developer can leave.
+
+import { z } from "zod";
+import { invite, withdrawInvitation } from "../../accounts/invitations.ts";
+import {
+  changeMember,
+  MEMBER_ROLES,
+  type Permission,
+  transferOwnership,
+  type MemberChange,
+  removeMember,
+  roleOf,
+} from "../../accounts/members.ts";
+import { Fault } from "../../base/fault.ts";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import type { KeyChange } from "../../keys/keys-routes.ts";
+import { revokeKeysBy } from "../../keys/keys.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import { DoneQuery } from "../done-notice.tsx";
+import { parseLimit } from "../keys/limit-form.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
+import { readMembers } from "./read-members.ts";
+
+export interface MemberPageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  /** Called in the transaction of the change. */
+  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
+  /** Called in the transaction of the change. */
+  readonly onMemberChange?: (tx: Tx, change: MemberChange) => Promise<void>;
+}
+
+export function memberPageRoutes(deps: MemberPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+/** The first member of the page: when they were added, and their id. */
+const MemberCursor = z
+  .string()
+  .regex(/^\d{1,15}-usr_[0-9a-z]{26}$/)
+  .optional();
+
+function showRoute(deps: MemberPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/members",
+    id: "showWorkspaceMembers",
+    summary: "List the members of a workspace",
+    params: AccountPath,
+    query: z.object({
+      from: MemberCursor,
+      ask: z.enum(CONFIRMATIONS).optional(),
+      person: z.string().optional(),
+      ...DoneQuery,
+    }),
+    run: async ({ caller, params, query, now }) => {
+      const workspace = await requireAccess(deps, params.account, caller.personId, "members.read");
+      const listing = await readMembers(deps, params.account, now, query.from);
+      const { done } = query;
+      return pageResponse(membersPage({ user: caller, workspace, listing, confirm: query, done }));
+    },
+  });
+}
+
+const MemberForm = z.discriminatedUnion("do", [
+  z.object({
+    do: z.literal("invite"),
+    email: z.string(),
+    role: z.enum(MEMBER_ROLES).default("developer"),
+  }),
+  z.object({ do: z.literal("withdraw"), invitation: z.string() }),
+  z.object({ do: z.literal("remove"), person: z.string(), from: MemberCursor }),
+  z.object({
+    do: z.literal("change"),
+    person: z.string(),
+    role: z.enum(MEMBER_ROLES),
+    allowance_usd: z.string().optional(),
+    allowance_window: z.string().optional(),
+    from: MemberCursor,
+  }),
+  z.object({ do: z.literal("hand_over"), person: z.string() }),
+  z.object({ do: z.literal("leave") }),
+]);
+type MemberForm = z.infer<typeof MemberForm>;
+
+const MEMBER_PERMISSIONS: Readonly<Record<MemberForm["do"], Permission>> = {
+  invite: "members.invite",
+  withdraw: "members.invite",
+  remove: "members.remove",
+  change: "members.change",
+  hand_over: "workspace.transfer",
+  leave: "workspace.leave",
+};
+
+function changeRoute(deps: MemberPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/{account}/members",
+    id: "changeWorkspaceMembers",
+    summary: "Invite, change or remove a member, transfer ownership, or leave",
+    params: AccountPath,
+    body: MemberForm,
+    requestExample: { do: "invite", email: "ada@example.com" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account } = params;
+      const from = body.do === "remove" || body.do === "change" ? body.from : undefined;
+      const redirectDone = () =>
+        redirect(body.do === "leave" ? "/console" : membersPath(account, { from, done: body.do }));
+      try {
+        const workspace = await requireAccess(
+          deps,
+          account,
+          caller.personId,
+          MEMBER_PERMISSIONS[body.do],
+        );
+        try {
+          await deps.db.write(async (tx) => {
+            await requireAccessForUpdate(tx, account, caller.personId, MEMBER_PERMISSIONS[body.do]);
+            const change = await changeMembers(tx, account, caller, { form: body, now });
+            if (change === undefined) return;
+            const common = { accountId: account, actor: caller, clientIp, now };
+            await deps.onMemberChange?.(tx, { ...common, ...change });
+            if (body.do !== "remove") return;
+            const actor = { type: "person", id: caller.personId } as const;
+            for (const key of await revokeKeysBy(tx, account, body.person, now))
+              await deps.onKeyChange?.(tx, { kind: "key.revoked", key, actor, clientIp, now });
+          });
+        } catch (error) {
+          const rejected = { values: body, error: formErrorOf(error) };
+          const listing = await readMembers(deps, account, now, from);
+          const page = { user: caller, workspace, listing, rejected };
+          const confirm = body.do === "change" ? { ask: body.do, person: body.person } : {};
+          return pageResponse(membersPage({ ...page, confirm }), { status: 400 });
+        }
+        return redirectDone();
+      } catch (error) {
+        if (await isAlreadyDone(deps, account, caller, body)) return redirectDone();
+        throw error;
+      }
+    },
+  });
+}
+
+/**
+ * Whether the form was applied before: after the first of two clicks, the person no longer has the permission. Leaving a
+ * workspace without being a member succeeds, so that it does not reveal whether the workspace exists.
+ */
+async function isAlreadyDone(
+  { db }: MemberPageDeps,
+  accountId: string,
+  { personId }: SessionUser,
+  form: MemberForm,
+): Promise<boolean> {
+  const role = await roleOf(db, accountId, personId);
+  if (form.do === "leave") return role === undefined;
+  if (form.do !== "hand_over" || role === undefined) return false;
+  return (await roleOf(db, accountId, form.person)) === "owner";
+}
+
+/** Returns the change, or undefined if nothing changed. */
+async function changeMembers(
+  tx: Tx,
+  accountId: string,
+  user: SessionUser,
+  { form, now }: { readonly form: MemberForm; readonly now: number },
+): Promise<Pick<MemberChange, "kind" | "target" | "email" | "role" | "allowance"> | undefined> {
+  switch (form.do) {
+    case "invite": {
+      const { role } = form;
+      // An admin manages the roles below their own, as with removal.
+      if (role === "admin")
+        await assertIsOwner(tx, accountId, user, "Only the owner can invite an admin.");
+      const { id, email } = await invite(tx, {
+        accountId,
+        email: form.email,
+        role,
+        invitedBy: user.email,
+        now,
+      });
+      return { kind: "member.invited", target: id, email, role };
+    }
+    case "withdraw": {
+      const email = await withdrawInvitation(tx, accountId, form.invitation);
+      if (email === undefined) return undefined;
+      return { kind: "invitation.withdrawn", target: form.invitation, email };
+    }
+    case "change": {
+      const { limit, limitWindow: window } = parseLimit({
+        limit_usd: form.allowance_usd,
+        limit_window: form.allowance_window,
+      });
+      const allowance =
+        limit === null || limit === undefined ? undefined : { limit, window: window ?? null };
+      const { role } = form;
+      const email = await changeMember(tx, accountId, form.person, { role, allowance });
+      return { kind: "member.changed", target: form.person, email, role, allowance };
+    }
+    case "hand_over": {
+      const email = await transferOwnership(tx, accountId, user.personId, form.person);
+      return { kind: "owner.changed", target: form.person, email };
+    }
+    case "remove":
+    case "leave": {
+      const target = form.do === "leave" ? user.personId : form.person;
+      if (form.do === "remove") await assertMayRemove(tx, accountId, user, target);
+      // Already removed, by a double click or in another tab.
+      if ((await roleOf(tx, accountId, target)) === undefined) return undefined;
+      const email = await removeMember(tx, accountId, target);
+      return { kind: "member.removed", target, email };
+    }
+  }
+}
+
+async function assertMayRemove(
+  tx: Tx,
+  accountId: string,
+  user: SessionUser,
+  target: string,
+): Promise<void> {
+  if ((await roleOf(tx, accountId, target)) === "admin")
+    await assertIsOwner(tx, accountId, user, "Only the owner can remove an admin.");
+}
+
+async function assertIsOwner(
+  tx: Tx,
+  accountId: string,
+  { personId }: SessionUser,
+  message: string,
+): Promise<void> {
+  if ((await roleOf(tx, accountId, personId)) !== "owner")
+    throw new Fault("forbidden", "an admin cannot manage admins", { message });
+}

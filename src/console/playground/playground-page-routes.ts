@@ -1,0 +1,106 @@
+// The routes of the playground: the page, and the short-lived key that its calls use.
+
+import { createKeyForMember } from "../../accounts/member-keys.ts";
+import { Fault } from "../../base/fault.ts";
+import { NANO_PER_USD } from "../../base/money/money.ts";
+import { HOUR_MS } from "../../base/time.ts";
+import { faultText } from "../../http/pages/fault-text.ts";
+import { pageResponse } from "../../http/pages/page-response.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
+import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
+import { listKeysBy, revokeKey } from "../../keys/keys.ts";
+import type { KeyPageDeps } from "../keys/key-page-routes.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { playgroundPage } from "./playground-page.tsx";
+
+export interface PlaygroundDeps extends KeyPageDeps {
+  readonly snippets: { readonly baseUrl: string; readonly model: string };
+}
+
+const KEY_NAME = "Playground";
+const KEY_LIMIT = NANO_PER_USD;
+const KEY_LIFETIME_MS = HOUR_MS;
+const PATH = "/console/{account}/playground";
+
+export function playgroundRoutes(deps: PlaygroundDeps): readonly Route[] {
+  return [showRoute(deps), keyRoute(deps)];
+}
+
+function showRoute(deps: PlaygroundDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: PATH,
+    id: "showPlayground",
+    summary: "Show the playground",
+    params: AccountPath,
+    run: async ({ caller, params }) => {
+      const workspace = await requireAccess(deps, params.account, caller.personId, "keys.create");
+      return pageResponse(playgroundPage({ user: caller, workspace, snippets: deps.snippets }));
+    },
+  });
+}
+
+function keyRoute(deps: PlaygroundDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: PATH,
+    id: "createPlaygroundKey",
+    summary: "Create the key of the playground",
+    params: AccountPath,
+    responses: { 200: { description: "The key.", contentType: "application/json" } },
+    run: async ({ caller, params, clientIp, now }) => {
+      try {
+        const raw = await createPlaygroundKey(deps, {
+          accountId: params.account,
+          personId: caller.personId,
+          clientIp,
+          now,
+        });
+        const body = { api_key: raw, expires_at: now + KEY_LIFETIME_MS };
+        return Response.json(body, { headers: { "cache-control": "no-store" } });
+      } catch (error) {
+        // A person who is not a member gets the error page: no page of this workspace links here.
+        if (!(error instanceof Fault) || error.status === 404) throw error;
+        return Response.json({ error: faultText(error) }, { status: error.status });
+      }
+    },
+  });
+}
+
+interface PlaygroundKeyInput {
+  readonly accountId: string;
+  readonly personId: string;
+  readonly clientIp: string;
+  readonly now: number;
+}
+
+/** Revokes the person's earlier playground keys, whose raw keys exist at most in an open tab. */
+async function createPlaygroundKey(
+  { db, keys, onKeyChange }: PlaygroundDeps,
+  { accountId, personId, clientIp, now }: PlaygroundKeyInput,
+): Promise<string> {
+  const common = { actor: { type: "person", id: personId }, clientIp, now } as const;
+  return await db.write(async (tx) => {
+    await requireAccessForUpdate(tx, accountId, personId, "keys.create");
+    const earlier = await listKeysBy(tx, accountId, personId, now);
+    for (const { id, name, revokedAt } of earlier) {
+      if (name !== KEY_NAME || revokedAt !== null) continue;
+      const key = await revokeKey(tx, accountId, id, now);
+      await onKeyChange?.(tx, { kind: "key.revoked", key, ...common });
+    }
+    const settings = {
+      name: KEY_NAME,
+      limit: KEY_LIMIT,
+      expiresAt: now + KEY_LIFETIME_MS,
+      scopes: MODEL_CALL_SCOPES,
+    };
+    const created = await createKeyForMember(tx, keys, { accountId, personId, settings, now });
+    await onKeyChange?.(tx, { kind: "key.created", key: created.key, ...common });
+    if (created.loweredCaller !== undefined)
+      await onKeyChange?.(tx, { kind: "key.changed", key: created.loweredCaller, ...common });
+    return created.raw;
+  });
+}

@@ -1,0 +1,275 @@
+// The routes of the provider keys page. Only the owner has access, because the provider bills the owner for these calls.
+
+import { z } from "zod";
+import type { Permission } from "../../accounts/members.ts";
+import { secret } from "../../base/crypto/secret.ts";
+import { Fault } from "../../base/fault.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import {
+  type FormError,
+  formErrorOf,
+  pageResponse,
+  redirect,
+} from "../../http/pages/page-response.ts";
+import { parseWithSchema } from "../../http/request/validate.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
+import { cursorSchema } from "../../http/schemas.ts";
+import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
+import type { Idempotency } from "../../idempotency/idempotency.ts";
+import { listKeysFrom } from "../../keys/keys.ts";
+import { NewProviderKeyRequest } from "../../provider-keys/provider-key-record.ts";
+import type { ProviderKeyChange } from "../../provider-keys/provider-keys-routes.ts";
+import {
+  listDeletedProviderKeys,
+  listLiveProviderKeys,
+  lockProviderKey,
+  type NewProviderKey,
+  type ProviderKey,
+  type ProviderKeys,
+} from "../../provider-keys/provider-keys.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import { workspacePath } from "../console-layout.tsx";
+import { DoneQuery, donePath } from "../done-notice.tsx";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { newProviderKeyPage, providerKeyPage } from "./provider-key-pages.tsx";
+import { parseUse, USE_FIELDS, useOf } from "./provider-key-use.tsx";
+import {
+  DELETED_KEYS_PER_PAGE,
+  type ProviderKeysPageProps,
+  providerKeysPage,
+} from "./provider-keys-page.tsx";
+
+export interface ProviderKeyPageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  readonly providerKeys: ProviderKeys;
+  readonly idempotency: Idempotency;
+  /** Called in the transaction of the change. */
+  readonly onProviderKeyChange?: (tx: Tx, change: ProviderKeyChange) => Promise<void>;
+}
+
+const PATH = "/console/{account}/provider-keys";
+const READ_PERMISSION: Permission = "provider_keys.read";
+const CHANGE_PERMISSION: Permission = "provider_keys.change";
+
+export function providerKeyPageRoutes(deps: ProviderKeyPageDeps): readonly Route[] {
+  return [listRoute(deps), newRoute(deps), showRoute(deps), changeRoute(deps)];
+}
+
+function listRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: PATH,
+    id: "showWorkspaceProviderKeys",
+    summary: "List the provider keys of a workspace",
+    params: AccountPath,
+    query: z.object({ deleted: cursorSchema("pk"), ...DoneQuery }),
+    run: async ({ caller: user, params: { account }, query, now }) => {
+      const workspace = await requireAccess(deps, account, user.personId, READ_PERMISSION);
+      const { deleted: from, done } = query;
+      const keys = await readProviderKeys(deps, account, { now, from });
+      return pageResponse(providerKeysPage({ user, workspace, ...keys, done }));
+    },
+  });
+}
+
+function newRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: `${PATH}/new`,
+    id: "showNewProviderKey",
+    summary: "Show the form that adds a provider key",
+    params: AccountPath,
+    run: async ({ caller: user, params: { account }, now }) => {
+      const workspace = await requireAccess(deps, account, user.personId, CHANGE_PERMISSION);
+      const keys = await readProviderKeys(deps, account, { now });
+      return pageResponse(newProviderKeyPage({ user, workspace, ...keys }));
+    },
+  });
+}
+
+function showRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: `${PATH}/{provider_key}`,
+    id: "showWorkspaceProviderKey",
+    summary: "Show a provider key",
+    params: AccountPath.extend({ provider_key: z.string() }),
+    query: z.object({ delete: z.literal("true").optional() }),
+    run: async ({ caller: user, params: { account, provider_key: id }, query, now }) => {
+      const workspace = await requireAccess(deps, account, user.personId, READ_PERMISSION);
+      const keys = await readProviderKeys(deps, account, { now });
+      const providerKey = requireLiveKey(keys.live, id);
+      const isDeleting = query.delete !== undefined;
+      return pageResponse(providerKeyPage({ user, workspace, ...keys, providerKey, isDeleting }));
+    },
+  });
+}
+
+function requireLiveKey(live: readonly ProviderKey[], id: string): ProviderKey {
+  const key = live.find((each) => each.id === id);
+  if (key === undefined)
+    throw new Fault("not_found", "no active provider key has this id", {
+      message: "The workspace has no active provider key with this id.",
+    });
+  return key;
+}
+
+async function readProviderKeys(
+  { db, providerKeys }: ProviderKeyPageDeps,
+  accountId: string,
+  { now, from }: { readonly now: number; readonly from?: string | undefined },
+): Promise<Pick<ProviderKeysPageProps, "live" | "deleted" | "providers" | "apiKeys">> {
+  const [live, apiKeys, deleted] = await Promise.all([
+    listLiveProviderKeys(db, accountId),
+    listKeysFrom(db, accountId, { revoked: false, now }),
+    listDeletedProviderKeys(db, accountId, { from, limit: DELETED_KEYS_PER_PAGE + 1 }),
+  ]);
+  const keys = deleted.slice(0, DELETED_KEYS_PER_PAGE);
+  return {
+    live,
+    apiKeys,
+    deleted: { keys, from, next: deleted[DELETED_KEYS_PER_PAGE]?.id },
+    providers: providerKeys.providers(),
+  };
+}
+
+const ProviderKeyForm = z.discriminatedUnion("do", [
+  z.looseObject({
+    do: z.literal("add"),
+    provider: z.string(),
+    api_key: z.string(),
+    name: z.string().optional(),
+    /** Absent if the form was not rendered by this page. */
+    once: z.string().regex(FORM_TOKEN).optional(),
+    ...USE_FIELDS,
+  }),
+  z.looseObject({ do: z.literal("change"), provider_key: z.string(), ...USE_FIELDS }),
+  z.object({ do: z.literal("remove"), provider_key: z.string() }),
+]);
+type ProviderKeyForm = z.infer<typeof ProviderKeyForm>;
+type AddProviderKeyForm = Extract<ProviderKeyForm, { do: "add" }>;
+type ChangeProviderKeyForm = Extract<ProviderKeyForm, { do: "change" }>;
+
+function changeRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: PATH,
+    id: "changeWorkspaceProviderKeys",
+    summary: "Add, change or delete a provider key",
+    params: AccountPath,
+    body: ProviderKeyForm,
+    requestExample: { do: "remove", provider_key: "pk_01kah5t3mq7d2c9w4e6r8t0yax" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account } = params;
+      const workspace = await requireAccess(deps, account, caller.personId, CHANGE_PERMISSION);
+      const actor = { type: "person", id: caller.personId } as const;
+      try {
+        // The provider verifies the key before the transaction, which must not wait for it.
+        const operation =
+          body.do === "add"
+            ? addOperation(deps, account, { form: body, newKey: await validateNewKey(deps, body) })
+            : body.do === "change"
+              ? changeOperation(deps, account, body)
+              : removeOperation(deps, account, body.provider_key);
+        await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, account, caller.personId, CHANGE_PERMISSION);
+          await operation(tx, { actor, clientIp, now });
+        });
+      } catch (error) {
+        const page = {
+          user: caller,
+          workspace,
+          ...(await readProviderKeys(deps, account, { now })),
+        };
+        return pageResponse(rejectedPage(page, body, formErrorOf(error)), { status: 400 });
+      }
+      return redirect(donePath(workspacePath(account, "/provider-keys"), body.do));
+    },
+  });
+}
+
+/** The page of the form, with its values except the key. */
+function rejectedPage(
+  page: ProviderKeysPageProps,
+  form: ProviderKeyForm,
+  error: FormError,
+): PageLayout {
+  if (form.do === "remove") return providerKeysPage({ ...page, errorMessage: error.message });
+  const use = useOf(form);
+  if (form.do === "change") {
+    const providerKey = requireLiveKey(page.live, form.provider_key);
+    return providerKeyPage({ ...page, providerKey, use, error });
+  }
+  const { provider, name } = form;
+  return newProviderKeyPage({ ...page, formValues: { provider, name, use }, error });
+}
+
+async function validateNewKey(
+  { providerKeys }: ProviderKeyPageDeps,
+  form: AddProviderKeyForm,
+): Promise<NewProviderKey> {
+  const { provider, name = "" } = form;
+  const use = parseUse(form);
+  const request = {
+    provider,
+    api_key: form.api_key.trim(),
+    name: name.trim() === "" ? null : name,
+  };
+  const parsed = parseWithSchema(NewProviderKeyRequest, request, "body");
+  const apiKey = secret(parsed.api_key);
+  const checkResult = await providerKeys.check(provider, apiKey);
+  return { provider, apiKey, name: parsed.name ?? null, addedBy: null, ...use, checkResult };
+}
+
+type TxOperation = (
+  tx: Tx,
+  common: Pick<ProviderKeyChange, "actor" | "clientIp" | "now">,
+) => Promise<void>;
+
+function addOperation(
+  { providerKeys, idempotency, onProviderKeyChange }: ProviderKeyPageDeps,
+  accountId: string,
+  { form, newKey }: { readonly form: AddProviderKeyForm; readonly newKey: NewProviderKey },
+): TxOperation {
+  return async (tx, common) => {
+    const { now } = common;
+    const add = async (): Promise<string> => {
+      const key = await providerKeys.add(tx, accountId, newKey, now);
+      await onProviderKeyChange?.(tx, { kind: "provider_key.added", key, ...common });
+      return key.id;
+    };
+    const scope = `${accountId} ${common.actor.id} console.provider_key`;
+    if (form.once === undefined) await add();
+    else await submitOnce(tx, idempotency, { scope, token: form.once, payload: form, now }, add);
+  };
+}
+
+function changeOperation(
+  { providerKeys, onProviderKeyChange }: ProviderKeyPageDeps,
+  accountId: string,
+  form: ChangeProviderKeyForm,
+): TxOperation {
+  return async (tx, common) => {
+    const before = await lockProviderKey(tx, accountId, form.provider_key);
+    const key = await providerKeys.change(tx, before, parseUse(form), common.now);
+    await onProviderKeyChange?.(tx, { kind: "provider_key.changed", key, ...common });
+  };
+}
+
+function removeOperation(
+  { providerKeys, onProviderKeyChange }: ProviderKeyPageDeps,
+  accountId: string,
+  id: string,
+): TxOperation {
+  return async (tx, common) => {
+    const before = await lockProviderKey(tx, accountId, id);
+    const key = await providerKeys.remove(tx, accountId, id, common.now);
+    if (before.status !== "deleted")
+      await onProviderKeyChange?.(tx, { kind: "provider_key.deleted", key, ...common });
+  };
+}

@@ -1,0 +1,99 @@
+// The routes of the page for stored responses. Owners and admins see and change what is stored.
+
+import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
+import { type ResponseStorage, STORE_MODES } from "../../base/response-storage.ts";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
+import { changeStorage, readStorage } from "../../responses/storage/response-storage-settings.ts";
+import type { Db } from "../../store/db.ts";
+import { workspacePath } from "../console-layout.tsx";
+import { DoneQuery, donePath } from "../done-notice.tsx";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { responsesPage } from "./responses-page.tsx";
+
+export interface ResponsePageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  /** The operator's setting. */
+  readonly storage: ResponseStorage;
+}
+
+const PATH = "/console/{account}/responses";
+
+export function responsePageRoutes(deps: ResponsePageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+function showRoute(deps: ResponsePageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: PATH,
+    id: "showStoredResponses",
+    summary: "Show which responses a workspace stores",
+    params: AccountPath,
+    query: z.object(DoneQuery),
+    run: async ({ caller, params: { account }, query: { done } }) => {
+      const workspace = await requireAccess(deps, account, caller.personId, "responses.read");
+      const state = await readStorage(deps.db, deps.storage, account);
+      return pageResponse(responsesPage({ user: caller, workspace, state, done }));
+    },
+  });
+}
+
+const StorageForm = z.object({ store: z.string(), retention_days: z.string() });
+
+/** Throws the fault of a field. */
+function parseStorage(
+  { store, retention_days: days }: z.infer<typeof StorageForm>,
+  { retentionDays: daysMax }: ResponseStorage,
+): ResponseStorage {
+  const mode = STORE_MODES.find((each) => each === store);
+  if (mode === undefined) throw invalid("store", "Choose what is stored.");
+  const retentionDays = /^\d{1,4}$/.test(days.trim()) ? Number(days) : 0;
+  if (retentionDays < 1 || retentionDays > daysMax)
+    throw invalid("retention_days", `The days must be a whole number from 1 to ${daysMax}.`);
+  return { mode, retentionDays };
+}
+
+function changeRoute(deps: ResponsePageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: PATH,
+    id: "changeStoredResponses",
+    summary: "Set which responses a workspace stores",
+    params: AccountPath,
+    body: StorageForm,
+    requestExample: { store: "on_request", retention_days: "7" },
+    run: async ({ caller, params: { account }, body, clientIp, now }) => {
+      const workspace = await requireAccess(deps, account, caller.personId, "responses.change");
+      try {
+        const change = parseStorage(body, deps.storage);
+        await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, account, caller.personId, "responses.change");
+          await changeStorage(tx, {
+            accountId: account,
+            operator: deps.storage,
+            change,
+            actor: { type: "person", id: caller.personId },
+            network: networksOf(clientIp)[1],
+            now,
+          });
+        });
+      } catch (error) {
+        const state = await readStorage(deps.db, deps.storage, account);
+        const rejected = {
+          store: body.store,
+          retentionDays: body.retention_days,
+          error: formErrorOf(error),
+        };
+        const page = responsesPage({ user: caller, workspace, state, rejected });
+        return pageResponse(page, { status: 400 });
+      }
+      return redirect(donePath(workspacePath(account, "/responses"), "saved"));
+    },
+  });
+}

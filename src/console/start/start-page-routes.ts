@@ -1,0 +1,118 @@
+// The workspaces of a person, and the form that creates one without an agent.
+
+import { z } from "zod";
+import { parseAccountName } from "../../accounts/accounts.ts";
+import { listInvitationsForEmail } from "../../accounts/invitations.ts";
+import { listMemberships } from "../../accounts/members.ts";
+import type { Nano } from "../../base/money/money.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import { FORM_TOKEN, newFormToken, submitOnce } from "../../idempotency/form-submission.ts";
+import type { Idempotency } from "../../idempotency/idempotency.ts";
+import type { Tx } from "../../store/db.ts";
+import { workspacePath } from "../console-layout.tsx";
+import { PAGE_DEFAULTS } from "../page-defaults.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import type { SnippetSettings } from "../usage/call-snippets.tsx";
+import { firstKeyPage } from "./first-key-page.tsx";
+import { workspacesPage, type WorkspaceForm } from "./workspaces-page.tsx";
+
+export interface StartPageDeps extends ConsoleReadDeps {
+  readonly idempotency: Idempotency;
+  readonly snippets: SnippetSettings;
+  readonly createWorkspace: (tx: Tx, request: WorkspaceRequest) => Promise<FirstKey>;
+}
+
+interface WorkspaceRequest {
+  readonly owner: SessionUser;
+  readonly name: string | null;
+  readonly clientIp: string;
+  readonly now: number;
+}
+
+interface FirstKey {
+  readonly accountId: string;
+  /** The raw key. */
+  readonly raw: string;
+  readonly bonus: Nano;
+}
+
+export function startRoutes(deps: StartPageDeps): readonly Route[] {
+  return [showRoute(deps), createRoute(deps)];
+}
+
+function showRoute(deps: StartPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console",
+    id: "showWorkspaces",
+    summary: "List your workspaces",
+    query: z.object({ all: z.literal("true").optional() }),
+    run: async ({ caller, query, now }) => {
+      const lists = await readLists(deps, caller, now);
+      const [only, ...others] = lists.workspaces;
+      const isOnly = others.length === 0 && lists.invitations.length === 0;
+      if (only !== undefined && isOnly && query.all === undefined)
+        return redirect(workspacePath(only.accountId, ""));
+      const form = { token: newFormToken() };
+      return pageResponse(workspacesPage({ user: caller, ...lists, form }));
+    },
+  });
+}
+
+function createRoute(deps: StartPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/workspaces",
+    id: "createWorkspace",
+    summary: "Create a workspace with its first key",
+    body: z.object({
+      name: z.string().optional(),
+      /** Absent if the form was not rendered by this page. */
+      once: z.string().regex(FORM_TOKEN).optional(),
+    }),
+    requestExample: { name: "Acme production" },
+    run: async ({ caller, body, clientIp, now }) => {
+      const { name = "", once: token = newFormToken() } = body;
+      try {
+        const { accountId, raw, bonus } = await deps.db.write(async (tx) => {
+          const request = { owner: caller, name: parseAccountName(name), clientIp, now };
+          const submission = {
+            scope: `${caller.personId} console.workspace`,
+            token,
+            payload: { name },
+            now,
+          };
+          const create = async (): Promise<string> => {
+            const created = await deps.createWorkspace(tx, request);
+            return JSON.stringify({ ...created, bonus: String(created.bonus) });
+          };
+          return parseFirstKey(await submitOnce(tx, deps.idempotency, submission, create));
+        });
+        const workspace = await requireAccess(deps, accountId, caller.personId, "workspace.read");
+        const { snippets } = deps;
+        return pageResponse(firstKeyPage({ user: caller, workspace, raw, bonus, snippets }));
+      } catch (error) {
+        const form: WorkspaceForm = { token, name, nameError: userErrorMessage(error) };
+        const lists = await readLists(deps, caller, now);
+        return pageResponse(workspacesPage({ user: caller, ...lists, form }), { status: 400 });
+      }
+    },
+  });
+}
+
+async function readLists({ db }: StartPageDeps, { personId, email }: SessionUser, now: number) {
+  const [workspaces, invitations] = await Promise.all([
+    listMemberships(db, personId),
+    listInvitationsForEmail(db, email, now),
+  ]);
+  return { workspaces, invitations };
+}
+
+function parseFirstKey(json: string): FirstKey {
+  // Safe because `create` above wrote it.
+  const stored = JSON.parse(json) as Readonly<Record<"accountId" | "raw" | "bonus", string>>;
+  return { ...stored, bonus: BigInt(stored.bonus) };
+}

@@ -1,0 +1,81 @@
+// The routes of the usage page and its export.
+
+import { pageResponse } from "../../http/pages/page-response.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
+import { sumsToCsv } from "../../usage/csv.ts";
+import { readUsage, sumUsage } from "../../usage/usage-stats.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import type { SnippetSettings } from "./call-snippets.tsx";
+import { readUsageView } from "./read-usage.ts";
+import { usagePage } from "./usage-page.tsx";
+import { filterOf, inTimeZoneOf, periodOf, UsageQuery } from "./usage-query.ts";
+
+export interface UsagePageDeps extends ConsoleReadDeps {
+  readonly snippets: SnippetSettings;
+}
+
+export function usagePageRoutes(deps: UsagePageDeps): readonly Route[] {
+  return [showRoute(deps), exportRoute(deps)];
+}
+
+function showRoute(deps: UsagePageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/usage",
+    id: "showWorkspaceUsage",
+    summary: "Show the usage of a workspace",
+    params: AccountPath,
+    query: UsageQuery,
+    run: async ({ caller, params, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, caller);
+      const { account } = params;
+      const workspace = await requireAccess(deps, account, caller.personId, "usage.read");
+      const period = periodOf(query, now);
+      const view = await readUsageView(deps, account, { query, period, now });
+      const { snippets } = deps;
+      return pageResponse(
+        usagePage({ user: caller, workspace, query, period, view, snippets, now }),
+      );
+    },
+  });
+}
+
+function exportRoute(deps: UsagePageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/usage.csv",
+    id: "exportWorkspaceUsage",
+    summary: "Export the usage of a workspace as CSV",
+    params: AccountPath,
+    query: UsageQuery,
+    responses: { 200: { description: "The groups of the page.", contentType: "text/csv" } },
+    run: async ({ caller, params, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, caller);
+      const { account } = params;
+      await requireAccess(deps, account, caller.personId, "usage.read");
+      const period = periodOf(query, now);
+      const dimension = query.by ?? "model";
+      const sums = await readUsage(deps.db, (reader) =>
+        sumUsage(reader, account, filterOf(query, period), dimension),
+      );
+      const day = (at: number): string => new Date(at).toISOString().slice(0, 10);
+      return csvDownload(
+        await sumsToCsv(sums, dimension),
+        `usage-by-${dimension}-${day(period.from)}-${day((period.to ?? now) - 1)}.csv`,
+      );
+    },
+  });
+}
+
+export function csvDownload(csv: string, fileName: string): Response {
+  return new Response(csv, {
+    headers: {
+      "content-type": "text/csv; charset=utf-8",
+      "content-disposition": `attachment; filename="${fileName}"`,
+      "cache-control": "no-store",
+    },
+  });
+}

@@ -1,0 +1,299 @@
+// The model endpoints: Chat Completions, Responses, Messages, token counting, embeddings and quotes.
+
+import { z } from "zod";
+import { isPaymentCredential } from "../../http/request/api-key-header.ts";
+import { type IdempotentCall, readIdempotencyKey } from "../../http/request/idempotent-call.ts";
+import { keyRoute, type Route } from "../../http/route.ts";
+import { LABELS_HEADER } from "../../usage/labels.ts";
+import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
+import { infer, type InferDeps } from "../lifecycle/infer.ts";
+import type { QuoteDeps } from "../lifecycle/quote.ts";
+import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
+import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
+import type { Api } from "../request/parse-request.ts";
+import { CALL_ROUTE, callInputOf, type ModelInput } from "./call-route.ts";
+import {
+  ChatRequest,
+  CountTokensRequest,
+  EmbeddingsRequest,
+  EXAMPLES,
+  MessagesRequest,
+  ResponsesRequest,
+  UsageCost,
+} from "./inference-schemas.ts";
+import { quoteRoute } from "./quote-route.ts";
+
+export interface InferenceRouteDeps {
+  readonly infer: InferDeps;
+  readonly countTokens: CountTokensDeps;
+  readonly quote: QuoteDeps;
+  readonly idempotency: IdempotencyDeps;
+  /** Undefined where a call cannot pay for itself. */
+  readonly payment: PaymentDeps | undefined;
+}
+
+const MODEL_FAULTS = [
+  "insufficient_credits",
+  "forbidden",
+  "key_limit_reached",
+  "workspace_budget_reached",
+  "workspace_frozen",
+  "model_not_found",
+  "conflict",
+  "upstream_error",
+  "provider_not_configured",
+  "upstream_timeout",
+] as const;
+
+export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
+  const routes = [
+    chatRoute(deps),
+    responsesRoute(deps),
+    messagesRoute(deps),
+    countTokensRoute(deps),
+    embeddingsRoute(deps),
+    quoteRoute(deps.quote),
+  ];
+  return deps.payment === undefined ? routes : routes.map(documentPayment);
+}
+
+/** Documents payments on the routes that hold credits. */
+function documentPayment(route: Route): Route {
+  const { 200: ok, ...others } = route.responses;
+  if (route.recheckedByHold !== true || ok === undefined) return route;
+  const description = `${route.description ?? ""} A \`402\` response says how to buy credits with the same request: the header \`PAYMENT-REQUIRED\` for x402 (version 2), paid with \`PAYMENT-SIGNATURE\`, and \`Payment\` challenges in \`WWW-Authenticate\` for Machine Payments, paid with \`Authorization: Payment\` and the API key in \`x-api-key\`.`;
+  const paymentHeader = "The settlement of the x402 payment: base64-encoded JSON.";
+  const receipt = "The receipt of a Machine Payment: base64url-encoded JSON.";
+  const headers = { ...ok.headers, "payment-response": paymentHeader, "payment-receipt": receipt };
+  return {
+    ...route,
+    description: description.trim(),
+    responses: { ...others, 200: { ...ok, headers } },
+  };
+}
+
+const BILLED_ROUTE = {
+  ...CALL_ROUTE,
+  recheckedByHold: true,
+  idempotent: true,
+  requestHeaders: {
+    [LABELS_HEADER]:
+      "Up to five labels such as `team=search, job=nightly`, to filter and group usage by.",
+  },
+} as const;
+
+const RESPONSE_HEADERS = {
+  "x-postern-cost-usd":
+    "Cost of the call in US dollars. A stream has it in its usage object instead.",
+  "x-postern-max-tokens":
+    "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
+  "x-postern-dropped":
+    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). With the request header `x-postern-strict: true`, a request field that would be dropped gets a 400. A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See `/docs/translation`.",
+  "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
+  "x-postern-provider": "The provider that replied.",
+  "x-postern-model":
+    "The id of the model that replied. It differs from the requested one only if `models` names it.",
+};
+
+function chatRoute(deps: InferenceRouteDeps): Route {
+  return keyRoute({
+    ...BILLED_ROUTE,
+    method: "POST",
+    path: "/v1/chat/completions",
+    id: "createChatCompletion",
+    scope: "models:write",
+    summary: "Create a chat completion",
+    description:
+      "OpenAI's Chat Completions API. The body is forwarded unchanged where the provider has this API, and translated otherwise. `stream: true` responds with server-sent events. The usage object has `cost`, in US dollars.",
+    dialect: "openai",
+    body: ChatRequest,
+    requestExample: EXAMPLES.chat.request,
+    responses: {
+      200: {
+        description: "The completion, or its stream.",
+        schema: z
+          .looseObject({
+            id: z.string(),
+            object: z.string(),
+            choices: z.array(z.looseObject({})),
+            usage: UsageCost.optional(),
+          })
+          .meta({ id: "ChatCompletion" }),
+        example: EXAMPLES.chat.reply,
+        headers: RESPONSE_HEADERS,
+        alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.chat.stream }],
+      },
+    },
+    faults: MODEL_FAULTS,
+    run: callHandler(deps, "chat"),
+  });
+}
+
+function responsesRoute(deps: InferenceRouteDeps): Route {
+  return keyRoute({
+    ...BILLED_ROUTE,
+    method: "POST",
+    path: "/v1/responses",
+    id: "createResponse",
+    scope: "models:write",
+    summary: "Create a response",
+    description:
+      "OpenAI's Responses API. The gateway stores the response and its input, encrypted, for 30 days or as the operator and the account set it, unless `store` is `false`; providers store nothing. `previous_response_id` continues a stored response, with any model; otherwise send earlier turns in `input`. `background: true` responds at once with status `in_progress`, or streams events that GET /v1/responses/{id} continues. `stream: true` responds with server-sent events.",
+    dialect: "openai",
+    body: ResponsesRequest,
+    requestExample: EXAMPLES.responses.request,
+    responses: {
+      200: {
+        description: "The response, or its stream.",
+        schema: z
+          .looseObject({
+            id: z.string(),
+            object: z.string(),
+            output: z.array(z.looseObject({})),
+            usage: UsageCost.nullable().optional(),
+          })
+          .meta({ id: "ModelResponse" }),
+        example: EXAMPLES.responses.reply,
+        headers: RESPONSE_HEADERS,
+        alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.responses.stream }],
+      },
+    },
+    faults: [...MODEL_FAULTS, "not_found"],
+    run: callHandler(deps, "responses"),
+  });
+}
+
+function messagesRoute(deps: InferenceRouteDeps): Route {
+  return keyRoute({
+    ...BILLED_ROUTE,
+    method: "POST",
+    path: "/v1/messages",
+    id: "createMessage",
+    scope: "models:write",
+    summary: "Create a message",
+    description:
+      "Anthropic's Messages API. The body and the headers `anthropic-version` and `anthropic-beta` are forwarded unchanged where the provider has this API; otherwise the body is translated. `stream: true` responds with server-sent events.",
+    dialect: "messages",
+    body: MessagesRequest,
+    requestExample: EXAMPLES.messages.request,
+    responses: {
+      200: {
+        description: "The message, or its stream.",
+        schema: z
+          .looseObject({
+            id: z.string(),
+            type: z.literal("message"),
+            content: z.array(z.looseObject({})),
+            usage: UsageCost,
+          })
+          .meta({ id: "Message" }),
+        example: EXAMPLES.messages.reply,
+        headers: {
+          ...RESPONSE_HEADERS,
+          "request-id": "The id of the request, the same as `x-request-id`.",
+        },
+        alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.messages.stream }],
+      },
+    },
+    faults: MODEL_FAULTS,
+    run: callHandler(deps, "messages"),
+  });
+}
+
+function countTokensRoute(deps: InferenceRouteDeps): Route {
+  return keyRoute({
+    ...CALL_ROUTE,
+    method: "POST",
+    path: "/v1/messages/count_tokens",
+    id: "countTokens",
+    scope: "models:write",
+    summary: "Count a message's input tokens",
+    description:
+      "Free of charge. If the model's provider cannot count tokens, the result is an upper bound, marked by the header `x-postern-count: upper-bound`.",
+    dialect: "messages",
+    body: CountTokensRequest,
+    requestExample: EXAMPLES.countTokens.request,
+    responses: {
+      200: {
+        description: "The token count.",
+        schema: z.looseObject({ input_tokens: z.int() }).meta({ id: "TokenCount" }),
+        example: EXAMPLES.countTokens.reply,
+        headers: {
+          "x-postern-count": "`upper-bound` if the provider cannot count tokens.",
+        },
+      },
+    },
+    faults: [
+      "forbidden",
+      "model_not_found",
+      "upstream_error",
+      "provider_not_configured",
+      "upstream_timeout",
+    ],
+    run: (input) => countTokens(deps.countTokens, callInputOf("messages", input)),
+  });
+}
+
+function embeddingsRoute(deps: InferenceRouteDeps): Route {
+  return keyRoute({
+    ...BILLED_ROUTE,
+    method: "POST",
+    path: "/v1/embeddings",
+    id: "createEmbeddings",
+    scope: "models:write",
+    summary: "Create embeddings",
+    dialect: "openai",
+    body: EmbeddingsRequest,
+    requestExample: EXAMPLES.embeddings.request,
+    responses: {
+      200: {
+        description: "The embeddings.",
+        schema: z
+          .looseObject({
+            object: z.literal("list"),
+            data: z.array(z.looseObject({})),
+            model: z.string(),
+            usage: UsageCost,
+          })
+          .meta({ id: "Embeddings" }),
+        example: EXAMPLES.embeddings.reply,
+        headers: RESPONSE_HEADERS,
+      },
+    },
+    faults: MODEL_FAULTS,
+    run: callHandler(deps, "embeddings"),
+  });
+}
+
+function callHandler(
+  { infer: inferDeps, idempotency, payment }: InferenceRouteDeps,
+  api: Api,
+): (input: ModelInput) => Promise<Response> {
+  return (routeInput) => {
+    const { headers, request } = routeInput;
+    const idempotent = idempotentCallOf(api, routeInput, idempotency.now());
+    const hasPayment = payment !== undefined && containsPayment(headers);
+    const input = callInputOf(api, routeInput, { idempotent, hasPayment });
+    const run = (): Promise<Response> => infer(inferDeps, input);
+    const runPaid = payment && (() => withPayment(payment, input, request.url, run));
+    if (idempotent !== undefined)
+      return withIdempotency(idempotency, input, idempotent, runPaid ?? run);
+    return runPaid === undefined ? infer(inferDeps, input) : runPaid();
+  };
+}
+
+function containsPayment(headers: Headers): boolean {
+  return headers.has("payment-signature") || isPaymentCredential(headers.get("authorization"));
+}
+
+// `now` is after the body, which may arrive minutes after the request: the key's age counts from there.
+function idempotentCallOf(
+  api: Api,
+  { caller, headers, bodyText }: ModelInput,
+  now: number,
+): IdempotentCall | undefined {
+  const key = readIdempotencyKey(headers);
+  return key === undefined
+    ? undefined
+    : { scope: `${caller.accountId} ${api}`, key, body: bodyText, now };
+}

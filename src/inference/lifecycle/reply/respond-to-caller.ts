@@ -1,0 +1,84 @@
+// Turns a provider's reply into the response: a whole reply at once, a stream as it arrives.
+
+import { usdText } from "../../../base/money/money.ts";
+import { markCommonHeaders } from "../../../http/response.ts";
+import type { StickyRouting } from "../../routing/sticky-routing.ts";
+import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
+import type { HeldCall, MeteredReply } from "../call.ts";
+import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
+import { settle } from "../settle.ts";
+import { toStoredReply } from "./idempotent-reply.ts";
+import { chargeUsage, NOTHING_BILLED } from "./meter.ts";
+import { respondStream, type RespondStreamDeps } from "./respond-stream.ts";
+import { responseHeaders } from "./response-headers.ts";
+
+export interface RespondDeps extends RespondStreamDeps {
+  readonly recordProvider: StickyRouting["record"];
+}
+
+/** Not async: every call passes here, and each promise costs CPU. */
+export function respond(
+  deps: RespondDeps,
+  call: HeldCall,
+  reply: UpstreamReply,
+): Response | Promise<Response> {
+  const { stickyKey, credential } = call.candidate;
+  if (stickyKey !== undefined) {
+    const { conversation, requestedModel } = stickyKey;
+    deps.recordProvider(conversation, requestedModel, credential.provider.id, deps.now());
+  }
+  return reply.kind === "whole"
+    ? respondWhole(deps, call, reply)
+    : respondStream(deps, call, reply);
+}
+
+async function respondWhole(
+  deps: RespondDeps,
+  call: HeldCall,
+  reply: UpstreamReply & { readonly kind: "whole" },
+): Promise<Response> {
+  const { metered, text, headers } = meterWholeReply(call, reply, deps.now());
+  // Checked before and after: the settlement of a swept hold charges only what is left.
+  const isHeld = confirmHold(deps.lease, call);
+  if (isHeld !== true && !(await isHeld)) {
+    await settle(deps.settle, call, UNSERVED);
+    throw suspendedFault();
+  }
+  const { isUncovered } = await settle(deps.settle, call, metered);
+  if (isUncovered) throw suspendedFault();
+  return markCommonHeaders(new Response(text, { headers }));
+}
+
+/** For a reply that the caller does not get, because its hold was lost. */
+const UNSERVED: MeteredReply = { ...NOTHING_BILLED, outcome: "shut_down", status: 503 };
+
+interface WholeReply {
+  readonly metered: MeteredReply;
+  readonly text: string;
+  readonly headers: Headers;
+}
+
+function meterWholeReply(
+  call: HeldCall,
+  reply: UpstreamReply & { readonly kind: "whole" },
+  now: number,
+): WholeReply {
+  const { input, plan } = call;
+  const usage = plan.readUsage(reply.json);
+  const { charge, cost } = chargeUsage(call, usage, now);
+  const costUsd = usdText(cost);
+  const { text, dropped } = plan.writeReply(reply, usage, costUsd);
+  const headers = responseHeaders(call, reply.headers, dropped);
+  headers.set("content-type", "application/json");
+  headers.set("x-postern-cost-usd", costUsd);
+  const metered: MeteredReply = {
+    charge,
+    cost,
+    outcome: input.signal.aborted ? "client_aborted" : "completed",
+    status: 200,
+    refuseUncovered: true,
+    stored: input.idempotent === undefined ? undefined : toStoredReply(headers, text),
+    replyLosses: dropped,
+  };
+  return { metered, text, headers };
+}

@@ -1,0 +1,286 @@
+// Routes of /v1/keys.
+
+import { z } from "zod";
+import { invalid } from "../base/fault.ts";
+import { type Nano, nanoFromUsd } from "../base/money/money.ts";
+import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
+import { SCOPE_NAMES } from "../http/scopes.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { changeKeyForCaller, createKeyForCaller, revokeKeyForCaller } from "./delegation.ts";
+import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./key-record.ts";
+import { type KeySettings, NAME_MAX, type PolicyChange } from "./key-settings.ts";
+import { getKey, type Key, type Keys, listKeys } from "./keys.ts";
+import { countLiveKeys } from "./live-keys.ts";
+
+const KeySettingsBody = z
+  .strictObject({
+    name: z
+      .string()
+      .trim()
+      .min(1)
+      .max(NAME_MAX)
+      .nullable()
+      .optional()
+      .meta({ description: "A name that tells the key from others." }),
+    expires_at: Timestamp.nullable().optional().meta({ description: "When the key expires." }),
+    limit_usd: UsdAmount.nullable()
+      .optional()
+      .meta({ description: "Spending limit in US dollars." }),
+    limit_window: z
+      .enum(LIMIT_WINDOWS)
+      .nullable()
+      .optional()
+      .meta({ description: "How often the limit resets; null for never." }),
+    scopes: z
+      .array(z.enum(SCOPE_NAMES))
+      .min(1, "must have at least one scope; leave it out for those of the calling key")
+      .max(SCOPE_NAMES.length)
+      .nullable()
+      .optional()
+      .meta({
+        description:
+          "What the key may do; null for all scopes that a key with or without a limit can have. A `:write` scope includes `:read`.",
+      }),
+    ...z.object(POLICY_SCHEMA).partial().shape,
+  })
+  .meta({ id: "ApiKeySettings" });
+
+export interface KeyChange {
+  readonly kind: "key.created" | "key.changed" | "key.revoked";
+  readonly key: Key;
+  readonly actor: { readonly type: "key" | "person"; readonly id: string };
+  readonly clientIp: string;
+  readonly now: number;
+}
+
+export interface KeyRouteDeps {
+  readonly db: Db;
+  readonly keys: Keys;
+  /** Called in the transaction of the change. */
+  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
+}
+
+export function keyRoutes({ db, keys, onKeyChange }: KeyRouteDeps): readonly Route[] {
+  const notify: OnKeyChange = onKeyChange ?? (async () => {});
+  return [
+    createRoute(keys, notify),
+    listRoute(db),
+    getRoute(db),
+    changeRoute(notify),
+    revokeRoute(notify),
+  ];
+}
+
+type OnKeyChange = NonNullable<KeyRouteDeps["onKeyChange"]>;
+
+function createRoute(keys: Keys, notify: OnKeyChange): Route {
+  return keyWriteRoute({
+    method: "POST",
+    path: "/v1/keys",
+    id: "mintKey",
+    scope: "keys:write",
+    tag: "Keys",
+    summary: "Create a key",
+    description:
+      "The raw key is only returned in this response. Give each program its own key with a limit and the scopes that it needs; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. Keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. In a claimed account, keys created by an expiring key must not expire later. A new key inherits the allowed models, providers and price of the calling key; a key with its own rate limits cannot create keys. An owner can create keys without these restrictions in the console.",
+    dialect: "openai",
+    revealsSecret: true,
+    body: KeySettingsBody,
+    requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
+    responses: {
+      201: {
+        description: "The key, with its raw value.",
+        schema: KeyRecord.extend({
+          api_key: z.string().meta({ description: "The raw key, shown only once." }),
+        }).meta({ id: "NewApiKey" }),
+        example: {
+          ...KEY_EXAMPLE,
+          api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
+        },
+      },
+    },
+    faults: ["forbidden", "conflict"],
+    run: async (tx, { caller, body, clientIp, now }) => {
+      const request = { settings: parseSettings(body), now };
+      const { key, raw, loweredCaller } = await createKeyForCaller(tx, keys, caller, request);
+      const common = { actor: keyActor(caller), clientIp, now };
+      await notify(tx, { kind: "key.created", key, ...common });
+      if (loweredCaller !== undefined)
+        await notify(tx, { kind: "key.changed", key: loweredCaller, ...common });
+      return { status: 201, body: { ...toKeyRecord(key), api_key: raw } };
+    },
+  });
+}
+
+function listRoute(db: Db): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/keys",
+    id: "listKeys",
+    scope: "keys:read",
+    tag: "Keys",
+    summary: "List keys",
+    description: "Newest first, including revoked keys. Raw keys cannot be shown again.",
+    dialect: "openai",
+    query: z.strictObject({ ...PageQuery, cursor: cursorSchema("key") }),
+    responses: {
+      200: {
+        description: "A page of keys.",
+        schema: listSchema(KeyRecord, "ApiKeyList"),
+        example: { object: "list", data: [KEY_EXAMPLE], has_more: false, next_cursor: null },
+      },
+    },
+    faults: [],
+    run: async ({ caller, query, now }) => {
+      const page = await listKeys(db, caller.accountId, query, now);
+      return { status: 200, body: { ...page, data: page.data.map(toKeyRecord) } };
+    },
+  });
+}
+
+const KeyPath = z.object({
+  id: z.string().meta({ description: "The key's id.", example: KEY_EXAMPLE.id }),
+});
+
+function getRoute(db: Db): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/keys/{id}",
+    id: "getKey",
+    scope: "keys:read",
+    tag: "Keys",
+    summary: "Get a key",
+    dialect: "openai",
+    params: KeyPath,
+    responses: { 200: { description: "The key.", schema: KeyRecord, example: KEY_EXAMPLE } },
+    faults: ["not_found"],
+    run: async ({ caller, params, now }) => ({
+      status: 200,
+      body: toKeyRecord(await getKey(db, caller.accountId, params.id, now)),
+    }),
+  });
+}
+
+function changeRoute(notify: OnKeyChange): Route {
+  return keyWriteRoute({
+    method: "PATCH",
+    path: "/v1/keys/{id}",
+    id: "changeKey",
+    scope: "keys:write",
+    tag: "Keys",
+    summary: "Change a key's name, limit, expiry, scopes or policy",
+    description:
+      "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits, bring expiries forward, remove scopes and restrict what is not restricted yet; an owner can raise them in the console. A key with a limit can only change itself and keys that it created.",
+    dialect: "openai",
+    params: KeyPath,
+    body: KeySettingsBody,
+    requestExample: { name: "nightly build" },
+    responses: {
+      200: {
+        description: "The changed key.",
+        schema: KeyRecord,
+        example: { ...KEY_EXAMPLE, name: "nightly build" },
+      },
+    },
+    faults: ["forbidden", "not_found", "conflict"],
+    run: async (tx, { caller, params, body, clientIp, now }) => {
+      const key = await changeKeyForCaller(tx, caller, params.id, {
+        ...parseSettings(body),
+        now,
+      });
+      await notify(tx, {
+        kind: "key.changed",
+        key,
+        actor: keyActor(caller),
+        clientIp,
+        now,
+      });
+      return { status: 200, body: toKeyRecord(key) };
+    },
+  });
+}
+
+function revokeRoute(notify: OnKeyChange): Route {
+  return keyWriteRoute({
+    method: "DELETE",
+    path: "/v1/keys/{id}",
+    id: "revokeKey",
+    scope: "keys:write",
+    tag: "Keys",
+    summary: "Revoke a key",
+    description:
+      "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself and other keys; with a limit, only itself and keys that it created. If no live key is left, the response has the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
+    dialect: "openai",
+    params: KeyPath,
+    responses: {
+      200: {
+        description: "The revoked key.",
+        schema: KeyRecord,
+        example: { ...KEY_EXAMPLE, revoked_at: "2026-11-21T10:00:00.000Z" },
+      },
+    },
+    faults: ["forbidden", "not_found"],
+    run: async (tx, { caller, params, clientIp, now }) => {
+      const { before, key } = await revokeKeyForCaller(tx, caller, params.id, now);
+      if (before.revokedAt === null)
+        await notify(tx, {
+          kind: "key.revoked",
+          key,
+          actor: keyActor(caller),
+          clientIp,
+          now,
+        });
+      const isLast = (await countLiveKeys(tx, caller.accountId, now)) === 0;
+      return isLast
+        ? {
+            status: 200,
+            body: toKeyRecord(key),
+            headers: { "x-postern-warning": "no live key is left on this account" },
+          }
+        : { status: 200, body: toKeyRecord(key) };
+    },
+  });
+}
+
+function keyActor({ keyId }: { readonly keyId: string }): KeyChange["actor"] {
+  return { type: "key", id: keyId };
+}
+
+function parseSettings(body: z.infer<typeof KeySettingsBody>): KeySettings {
+  return {
+    name: body.name,
+    expiresAt: typeof body.expires_at === "string" ? Date.parse(body.expires_at) : body.expires_at,
+    limit:
+      body.limit_usd === undefined || body.limit_usd === null
+        ? body.limit_usd
+        : parseLimit(body.limit_usd),
+    limitWindow: body.limit_window,
+    scopes: body.scopes,
+    policy: parsePolicyFields(body),
+    alertPercents: body.alert_percents,
+  };
+}
+
+function parsePolicyFields(body: z.infer<typeof KeySettingsBody>): PolicyChange {
+  const maxPrice = body.max_price_per_million_usd;
+  return {
+    models: body.allowed_models,
+    providers: body.allowed_providers,
+    requestsPerMinute: body.requests_per_minute,
+    tokensPerMinute: body.tokens_per_minute,
+    concurrentCalls: body.max_concurrent_calls,
+    maxPriceUsd: typeof maxPrice === "number" ? String(maxPrice) : maxPrice,
+  };
+}
+
+function parseLimit(usd: string | number): Nano {
+  const limit = nanoFromUsd(usd);
+  if (limit === undefined)
+    throw invalid(
+      "limit_usd",
+      "`limit_usd` must be an amount of US dollars with at most nine decimals.",
+    );
+  return limit;
+}

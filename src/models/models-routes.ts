@@ -1,0 +1,292 @@
+// GET /v1/models and /v1/models/{id}: the catalog with prices. Needs no API key. The list is large and read often, so the
+// JSON of every model is cached until the catalog, the available providers, a time-dependent price or the measured figures
+// change.
+
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { MINUTE_MS } from "../base/time.ts";
+import { matchesEtag } from "../http/etag.ts";
+import { type KeyPolicy, matchesGlob } from "../http/key-policy.ts";
+import { publicRoute } from "../http/route.ts";
+import type { Route } from "../http/route.ts";
+import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
+import type { Catalog, Model } from "./catalog.ts";
+import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
+import type { MeasuredModels } from "./measured.ts";
+import {
+  toAnthropicModel,
+  toModelRecord,
+  ModelResponse,
+  ModelListResponse,
+} from "./model-record.ts";
+import { modelsNamed } from "./same-model.ts";
+
+export interface ModelRoutesDeps extends EndpointRouteDeps {
+  /** What the request's API key may call; undefined without a valid key. */
+  readonly callerAccess: (headers: Headers, now: number) => Promise<CallerAccess | undefined>;
+}
+
+export interface CallerAccess {
+  /** Providers that the key has provider keys for. */
+  readonly ownProviders: ReadonlySet<string>;
+  readonly policy: Pick<KeyPolicy, "models" | "providers"> | undefined;
+}
+
+/** Every price of a list changes on a full half hour, if it changes by the clock. */
+const PRICE_SLOT_MS = 30 * MINUTE_MS;
+const CACHE_SECONDS = 300;
+const ANTHROPIC_PAGE = 20;
+const ANTHROPIC_PAGE_MAX = 1000;
+
+const ANTHROPIC_VERSION = {
+  "anthropic-version":
+    "If present, with any value, the response has the format of Anthropic's API.",
+};
+const CACHED = {
+  etag: "Send it as `if-none-match` to get a 304 if nothing has changed.",
+};
+
+const ListQuery = z.strictObject({
+  provider: z
+    .string()
+    .optional()
+    .meta({ description: "Only models of this provider.", example: "anthropic" }),
+  all: z.enum(["true", "false"]).optional().meta({
+    description: "`true`: also models that the gateway and the API key have no account for.",
+  }),
+  available: z.enum(["true", "false"]).optional().meta({
+    description: "Only models that the gateway has (`true`) or lacks (`false`) an account for.",
+  }),
+  q: z
+    .string()
+    .max(100)
+    .optional()
+    .meta({ description: "Only models whose id or name contains this.", example: "sonnet" }),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(ANTHROPIC_PAGE_MAX)
+    .optional()
+    .meta({ description: "With `anthropic-version` only." }),
+  after_id: z.string().optional().meta({ description: "With `anthropic-version` only." }),
+  before_id: z.string().optional().meta({ description: "With `anthropic-version` only." }),
+});
+type ListQuery = z.infer<typeof ListQuery>;
+
+interface CatalogEntry {
+  readonly model: Model;
+  readonly available: boolean;
+  readonly search: string;
+  readonly json: string;
+}
+
+interface SnapshotKey {
+  readonly key: string;
+  readonly catalog: Catalog;
+  readonly measured: MeasuredModels;
+}
+
+interface CatalogSnapshot extends SnapshotKey {
+  readonly entries: readonly CatalogEntry[];
+  /** The models that can be called on the gateway's accounts: the response to most requests. */
+  readonly callable: { readonly text: string; readonly etag: string };
+}
+
+type SnapshotAt = (now: number) => Promise<CatalogSnapshot>;
+
+/** The HTTP routes of the catalog. */
+export function modelRoutes(deps: ModelRoutesDeps): Route[] {
+  const { catalog, isAvailable } = deps;
+  let snapshot: CatalogSnapshot | undefined;
+  const snapshotAt: SnapshotAt = async (now) => {
+    const measured = await deps.measured(now);
+    const current = catalog.current();
+    const key = `${Math.floor(now / PRICE_SLOT_MS)} ${availableProviders(current, isAvailable)}`;
+    const isFresh = snapshot?.catalog === current && snapshot.measured === measured;
+    if (snapshot === undefined || !isFresh || snapshot.key !== key)
+      snapshot = snapshotOf({ key, catalog: current, measured }, isAvailable, now);
+    return snapshot;
+  };
+  // The more specific path first: a model id may contain slashes and would match `/endpoints` as well.
+  return [listRoute(snapshotAt, deps.callerAccess), endpointsRoute(deps), getRoute(snapshotAt)];
+}
+
+function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["callerAccess"]): Route {
+  return publicRoute<undefined, ListQuery>({
+    method: "GET",
+    path: "/v1/models",
+    id: "listModels",
+    requestHeaders: ANTHROPIC_VERSION,
+    summary: "List models and prices",
+    description:
+      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models` and `allowed_providers` of the key exclude. `all=true` lists the whole catalog. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
+    tag: "Models",
+    dialect: "openai",
+    query: ListQuery,
+    responses: {
+      200: { description: "The models.", schema: ModelListResponse, headers: CACHED },
+      304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
+    },
+    faults: ["invalid_request"],
+    run: async ({ query, headers, now }) => {
+      const current = await snapshotAt(now);
+      const { ownProviders: own, policy } = (await callerAccess(headers, now)) ?? NO_ACCESS;
+      const isPlain = Object.values(query).every((value) => value === undefined);
+      const anthropic = headers.has("anthropic-version");
+      const isUnrestricted = policy?.models === undefined && policy?.providers === undefined;
+      if (isPlain && !anthropic && own.size === 0 && isUnrestricted)
+        return cachedResponse(headers, current.callable.text, current.callable.etag);
+      const entries = current.entries
+        .filter((entry) => isAllowed(entry.model, policy) && matchesQuery(entry, query, own))
+        .map((entry) => (own.has(entry.model.provider) ? asCallable(entry) : entry));
+      const text = anthropic
+        ? anthropicList(entries, query, isClaudeCode(headers))
+        : openaiList(entries);
+      return cachedResponse(headers, text, etagOf(text));
+    },
+  });
+}
+
+const NO_ACCESS: CallerAccess = { ownProviders: new Set(), policy: undefined };
+
+/** Calls of other models with this key would be refused. */
+function isAllowed({ id, provider }: Model, policy: CallerAccess["policy"]): boolean {
+  return matchesGlob(policy?.models, id) && matchesGlob(policy?.providers, provider);
+}
+
+/** A model that the caller's provider key makes callable. */
+function asCallable(entry: CatalogEntry): CatalogEntry {
+  return { ...entry, json: entry.json.replace('"available":false', '"available":true') };
+}
+
+/** Claude Code drops ids that begin with neither `claude` nor `anthropic` from its picker. */
+function isClaudeCode(headers: Headers): boolean {
+  return /\bclaude-(cli|code)\b/i.test(headers.get("user-agent") ?? "");
+}
+
+function getRoute(snapshotAt: SnapshotAt): Route {
+  return publicRoute<{ id: string }>({
+    method: "GET",
+    path: "/v1/models/{id+}",
+    id: "getModel",
+    requestHeaders: ANTHROPIC_VERSION,
+    summary: "Get a model and its price",
+    tag: "Models",
+    dialect: "openai",
+    params: z.object({
+      id: z.string().meta({
+        description:
+          "The model id, including slashes, an alias of it, or its name without a provider.",
+        example: "sim/echo",
+      }),
+    }),
+    responses: {
+      200: { description: "The model.", schema: ModelResponse, headers: CACHED },
+      304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
+    },
+    faults: ["model_not_found"],
+    run: async ({ params, headers, now }) => {
+      const current = await snapshotAt(now);
+      const [modelByName] = modelsNamed(current.catalog, params.id, now);
+      const requestedModel = findModel(current.catalog, params.id)?.model ?? modelByName;
+      const entry = current.entries.find(({ model }) => model === requestedModel);
+      if (entry === undefined) throw modelNotFound(current.catalog, params.id);
+      const text = headers.has("anthropic-version")
+        ? JSON.stringify(toAnthropicModel(entry.model))
+        : entry.json;
+      return cachedResponse(headers, text, etagOf(text));
+    },
+  });
+}
+
+function snapshotOf(
+  snapshotKey: SnapshotKey,
+  isAvailable: (providerId: string) => boolean,
+  now: number,
+): CatalogSnapshot {
+  const { catalog, measured } = snapshotKey;
+  const entries = catalog.models.map((model) => {
+    const available = isAvailable(model.provider);
+    return {
+      model,
+      available,
+      search: `${model.id} ${model.title}`.toLowerCase(),
+      json: JSON.stringify(toModelRecord(model, available, now, measured(model))),
+    };
+  });
+  const text = openaiList(entries.filter(({ available }) => available));
+  return { ...snapshotKey, entries, callable: { text, etag: etagOf(text) } };
+}
+
+function availableProviders(
+  catalog: Catalog,
+  isAvailable: (providerId: string) => boolean,
+): string {
+  const providers = new Set(catalog.models.map((model) => model.provider));
+  return [...providers].filter((provider) => isAvailable(provider)).join(",");
+}
+
+function matchesQuery(entry: CatalogEntry, query: ListQuery, own: ReadonlySet<string>): boolean {
+  const isCallable = entry.available || own.has(entry.model.provider);
+  if (!isCallable && query.available === undefined && query.all !== "true") return false;
+  if (query.provider !== undefined && entry.model.provider !== query.provider) return false;
+  if (query.available !== undefined && entry.available !== (query.available === "true"))
+    return false;
+  return query.q === undefined || entry.search.includes(query.q.toLowerCase());
+}
+
+function openaiList(entries: readonly CatalogEntry[]): string {
+  return `{"object":"list","data":[${entries.map((entry) => entry.json).join(",")}],"has_more":false,"next_cursor":null}`;
+}
+
+function anthropicList(
+  entries: readonly CatalogEntry[],
+  query: ListQuery,
+  forClaudeCode: boolean,
+): string {
+  const limit = query.limit ?? ANTHROPIC_PAGE;
+  const after = query.after_id === undefined ? 0 : indexOfId(entries, query.after_id) + 1;
+  const end =
+    query.before_id === undefined
+      ? entries.length
+      : Math.max(0, indexOfId(entries, query.before_id));
+  const window = entries.slice(after, end);
+  const isBackward = query.before_id !== undefined && query.after_id === undefined;
+  const page = isBackward ? window.slice(-limit) : window.slice(0, limit);
+  const data = page.map(({ model }) => {
+    const record = toAnthropicModel(model);
+    const needsAlias = forClaudeCode && !/^(claude|anthropic)/.test(model.id);
+    return needsAlias ? { ...record, id: `${CLAUDE_ALIAS}${model.id}` } : record;
+  });
+  return JSON.stringify({
+    data,
+    has_more: window.length > page.length,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+  });
+}
+
+function indexOfId(entries: readonly CatalogEntry[], id: string): number {
+  const name = withoutClaudeAlias(id);
+  return entries.findIndex(({ model }) => model.id === name);
+}
+
+function cachedResponse(headers: Headers, text: string, etag: string): Response {
+  const common = {
+    etag,
+    "cache-control": hasKey(headers) ? "private, no-cache" : `public, max-age=${CACHE_SECONDS}`,
+    vary: "anthropic-version, authorization, x-api-key, user-agent",
+  };
+  if (matchesEtag(etag, headers.get("if-none-match")))
+    return new Response(null, { status: 304, headers: common });
+  return new Response(text, { headers: { ...common, "content-type": "application/json" } });
+}
+
+function hasKey(headers: Headers): boolean {
+  return headers.has("authorization") || headers.has("x-api-key");
+}
+
+function etagOf(text: string): string {
+  return `"${createHash("sha256").update(text).digest("base64url").slice(0, 22)}"`;
+}

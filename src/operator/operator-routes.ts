@@ -1,0 +1,121 @@
+// The routes of the operator pages. Empty if no operator is configured.
+
+import { z } from "zod";
+import { readEntryNames } from "../audit/actor-names.ts";
+import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/audit.ts";
+import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
+import type { Route } from "../http/route.ts";
+import { cursorSchema } from "../http/schemas.ts";
+import { ACCOUNT_STATES, listAccounts } from "./accounts/account-list.ts";
+import { readAccountNames } from "./accounts/account-names.ts";
+import { accountDetailsRoutes } from "./accounts/account-page-routes.ts";
+import { accountsPage } from "./accounts/accounts-page.tsx";
+import { auditPage } from "./audit/operator-audit-page.tsx";
+import { type OperatorContext, emptyAsUndefined, pageRoute } from "./page-context.ts";
+import { paymentRoutes } from "./payments/payment-page-routes.ts";
+import { readDailyFigures } from "./report/daily-figures.ts";
+import { reportPage } from "./report/report-page.tsx";
+import { parsePeriod } from "./report/report-period.ts";
+import { readReport } from "./report/report.ts";
+import { readTransferSums } from "./report/transfer-sums.ts";
+import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
+import { signInRoutes } from "./sign-in/sign-in-page-routes.ts";
+import { systemRoutes } from "./system/system-page-routes.ts";
+
+const ROWS_PER_PAGE = 50;
+const SEARCH_MAX = 320;
+
+export interface OperatorRouteDeps {
+  readonly operatorContext?: OperatorContext | undefined;
+}
+
+export function operatorRoutes({ operatorContext }: OperatorRouteDeps): readonly Route[] {
+  if (operatorContext === undefined) return [];
+  return [
+    ...signInRoutes(operatorContext),
+    accountsRoute(operatorContext),
+    ...accountDetailsRoutes(operatorContext),
+    reportRoute(operatorContext),
+    ...paymentRoutes(operatorContext),
+    ...systemRoutes(operatorContext),
+    auditRoute(operatorContext),
+  ];
+}
+
+function accountsRoute(context: OperatorContext): Route {
+  return pageRoute(context, {
+    path: OPERATOR_PATH,
+    id: "showAccounts",
+    summary: "List or search accounts",
+    query: z.object({
+      search: z.string().max(SEARCH_MAX).optional(),
+      state: emptyAsUndefined(z.enum(ACCOUNT_STATES)),
+      cursor: cursorSchema("acct"),
+    }),
+    run: async ({ query, now }, operator) => {
+      const page = { limit: ROWS_PER_PAGE, cursor: query.cursor };
+      const accounts = await listAccounts(context.db, query, page, now);
+      return pageResponse(accountsPage(operator, { ...query, accounts }));
+    },
+  });
+}
+
+function reportRoute(context: OperatorContext): Route {
+  return pageRoute(context, {
+    path: `${OPERATOR_PATH}/report`,
+    id: "showReport",
+    summary: "Show the report of a period",
+    query: z.object({ from: z.string().optional(), to: z.string().optional() }),
+    run: async ({ query, now }, operator) => {
+      const periodQuery = { from: query.from ?? "", to: query.to ?? "" };
+      try {
+        const period = parsePeriod(query, now);
+        const page = await context.db.snapshot(async (reader) => {
+          const sums = await readTransferSums(reader);
+          return {
+            report: await readReport(reader, period, sums),
+            figures: await readDailyFigures(reader, period, sums),
+          };
+        });
+        return pageResponse(reportPage(operator, { periodQuery, ...page }));
+      } catch (error) {
+        return pageResponse(
+          reportPage(operator, { periodQuery, errorMessage: userErrorMessage(error) }),
+          { status: 400 },
+        );
+      }
+    },
+  });
+}
+
+const AuditActionName = z.custom<AuditAction>(
+  (name) => typeof name === "string" && Object.hasOwn(AUDIT_ACTIONS, name),
+  "must be an action of the audit log",
+);
+
+function auditRoute(context: OperatorContext): Route {
+  return pageRoute(context, {
+    path: `${OPERATOR_PATH}/audit`,
+    id: "showAllAudit",
+    summary: "Show the audit log of all accounts",
+    query: z.object({
+      account: emptyAsUndefined(z.string().max(SEARCH_MAX)),
+      actor: emptyAsUndefined(z.string().max(SEARCH_MAX)),
+      action: emptyAsUndefined(AuditActionName),
+      cursor: cursorSchema("aud"),
+    }),
+    run: async ({ query }, operator) => {
+      const { account: accountId, actor, action, cursor } = query;
+      const filter = { accountId, actor, action };
+      const entries = await listAllAuditEntries(
+        context.db,
+        { limit: ROWS_PER_PAGE, cursor },
+        filter,
+      );
+      const accountIds = entries.data.map((entry) => entry.accountId);
+      const accountNames = await readAccountNames(context.db, accountIds);
+      const names = await readEntryNames(context.db, entries.data);
+      return pageResponse(auditPage(operator, { filter, entries, accountNames, names }));
+    },
+  });
+}

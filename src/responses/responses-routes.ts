@@ -1,0 +1,226 @@
+// Routes of /v1/responses/{id}. Stored responses are created by POST /v1/responses.
+
+import { z } from "zod";
+import { invalid } from "../base/fault.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { compactRoute } from "./compaction/compaction-routes.ts";
+import {
+  InputItemList,
+  toInputItemList,
+  toResponseRecord,
+  StoredResponseRecord,
+} from "./response-record.ts";
+import type { Responses } from "./responses.ts";
+import { type StorageRouteDeps, storageRoutes } from "./storage/response-storage-routes.ts";
+import type { ResponseWebSockets } from "./websocket/web-sockets.ts";
+import { webSocketRoute } from "./websocket/websocket-routes.ts";
+
+export interface ResponsesRouteDeps extends StorageRouteDeps {
+  readonly responses: Responses;
+  readonly webSockets: ResponseWebSockets;
+}
+
+const ID_EXAMPLE = "resp_01kvf2q8xn3m5r7t9w1y4z6b8d";
+const TAG = "Models";
+
+const params = z.object({
+  id: z.string().max(200).meta({ description: "The stored response's id.", example: ID_EXAMPLE }),
+});
+
+const EXAMPLE = {
+  id: ID_EXAMPLE,
+  object: "response",
+  created_at: 1_795_000_000,
+  status: "completed",
+  model: "sim/echo",
+  output: [
+    {
+      id: "msg_1",
+      type: "message",
+      role: "assistant",
+      content: [{ type: "output_text", text: "You said: Hello", annotations: [] }],
+    },
+  ],
+  previous_response_id: null,
+  store: true,
+  usage: { cost: 0.000012, input_tokens: 4, output_tokens: 4, total_tokens: 8 },
+};
+
+const STREAM_EXAMPLE = `event: response.output_text.delta
+data: {"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"You"}
+
+`;
+
+const ITEM_EXAMPLE = {
+  id: "msg_01kvf2q8xn3m5r7t9w1y4z6b8din0",
+  type: "message",
+  status: "completed",
+  role: "user",
+  content: [{ type: "input_text", text: "Hello" }],
+};
+
+export function responsesRoutes({
+  responses,
+  webSockets,
+  ...storage
+}: ResponsesRouteDeps): readonly Route[] {
+  return [
+    webSocketRoute(webSockets),
+    retrieveRoute(responses),
+    deleteRoute(responses),
+    inputItemsRoute(responses),
+    cancelRoute(responses),
+    compactRoute(responses),
+    ...storageRoutes(storage),
+  ];
+}
+
+function retrieveRoute(responses: Responses): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/responses/{id}",
+    id: "getResponse",
+    scope: "models:read",
+    tag: TAG,
+    summary: "Get a stored response",
+    description:
+      "Responses are stored encrypted, unless created with `store: false`, and are visible only to the account that created them. A background response is `in_progress` until it is `completed`, `incomplete`, `failed` or `cancelled`.",
+    dialect: "openai",
+    params,
+    // Loose: official clients send further parameters, such as `include`, which change nothing here.
+    query: z.looseObject({
+      stream: z.enum(["true", "false"]).optional().meta({
+        description:
+          "`true` for the events of a response that was created with `background: true` and `stream: true`, as server-sent events.",
+      }),
+      starting_after: z.coerce.number().int().min(0).optional().meta({
+        description: "With `stream=true`: the `sequence_number` after which to begin.",
+      }),
+    }),
+    responses: {
+      200: {
+        description: "The response, or the events of its stream.",
+        schema: StoredResponseRecord,
+        example: EXAMPLE,
+        alternatives: [{ contentType: "text/event-stream", example: STREAM_EXAMPLE }],
+      },
+    },
+    faults: ["not_found", "rate_limited"],
+    run: async ({ caller, params: { id }, query, now }) => {
+      if (query.stream === "true")
+        return await responses.stream(caller.accountId, id, query.starting_after ?? -1);
+      if (query.starting_after !== undefined)
+        throw invalid("starting_after", "`starting_after` requires `stream=true`.");
+      const found = await responses.find(caller.accountId, id, now);
+      return {
+        status: 200,
+        body: toResponseRecord(found),
+        headers: { "cache-control": "no-store" },
+      };
+    },
+  });
+}
+
+function deleteRoute(responses: Responses): Route {
+  return keyWriteRoute({
+    method: "DELETE",
+    path: "/v1/responses/{id}",
+    id: "deleteResponse",
+    scope: "models:write",
+    tag: TAG,
+    summary: "Delete a stored response",
+    description:
+      "Deletes the response and its input immediately. Later responses of the same conversation can still be read, but not continued. A running background response is stopped.",
+    dialect: "openai",
+    params,
+    responses: {
+      200: {
+        description: "The response was deleted.",
+        schema: z
+          .object({ id: z.string(), object: z.literal("response"), deleted: z.literal(true) })
+          .meta({ id: "DeletedResponse" }),
+        example: { id: ID_EXAMPLE, object: "response", deleted: true },
+      },
+    },
+    faults: ["not_found"],
+    run: async (tx, { caller, params: { id }, now }) => {
+      await responses.remove(tx, caller.accountId, id, now);
+      return { status: 200, body: { id, object: "response", deleted: true } };
+    },
+  });
+}
+
+function inputItemsRoute(responses: Responses): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/responses/{id}/input_items",
+    id: "listInputItems",
+    scope: "models:read",
+    tag: TAG,
+    summary: "List the input items of a stored response",
+    description:
+      "Lists the items of the request that created the response. Items of earlier turns are listed by the earlier responses.",
+    dialect: "openai",
+    params,
+    query: z.looseObject({
+      limit: z.coerce.number().int().min(1).max(100).default(20).meta({
+        description: "Number of items per page.",
+      }),
+      order: z
+        .enum(["asc", "desc"])
+        .default("desc")
+        .meta({ description: "`asc` for the order of the request, `desc` for the reverse." }),
+      after: z
+        .string()
+        .max(200)
+        .optional()
+        .meta({ description: "`last_id` of the previous page." }),
+    }),
+    responses: {
+      200: {
+        description: "A page of input items.",
+        schema: InputItemList,
+        example: {
+          object: "list",
+          data: [ITEM_EXAMPLE],
+          first_id: ITEM_EXAMPLE.id,
+          last_id: ITEM_EXAMPLE.id,
+          has_more: false,
+        },
+      },
+    },
+    faults: ["not_found"],
+    run: async ({ caller, params: { id }, query, now }) => {
+      const found = await responses.find(caller.accountId, id, now);
+      const { limit, order, after } = query;
+      return { status: 200, body: toInputItemList(found, { limit, order, after }) };
+    },
+  });
+}
+
+function cancelRoute(responses: Responses): Route {
+  return keyRoute({
+    method: "POST",
+    path: "/v1/responses/{id}/cancel",
+    id: "cancelResponse",
+    scope: "models:write",
+    tag: TAG,
+    summary: "Cancel a background response",
+    description:
+      "Stops the provider and charges the usage so far. `usage` may still be null in this response; read the response again to get it. Canceling a canceled response changes nothing.",
+    dialect: "openai",
+    params,
+    responses: {
+      200: {
+        description: "The canceled response.",
+        schema: StoredResponseRecord,
+        example: { ...EXAMPLE, status: "cancelled", output: [], usage: null, background: true },
+      },
+    },
+    faults: ["not_found"],
+    run: async ({ caller, params: { id }, now }) => {
+      const found = await responses.cancel(caller.accountId, id, now);
+      return { status: 200, body: toResponseRecord(found) };
+    },
+  });
+}

@@ -1,0 +1,344 @@
+// Queries of stored_response and stored_item. Every lookup filters by account, so ids of other accounts are not found, and
+// by expiry, so expired rows are not found before they are deleted.
+
+import type { JsonObject } from "../../base/json.ts";
+import { toNano, usdText } from "../../base/money/money.ts";
+import {
+  bytesOrNull,
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  type Value,
+  integer,
+} from "../../store/db.ts";
+import { type EncryptedResponse, toKekVersion } from "./response-encryption.ts";
+
+export const RESPONSE_STATUSES = [
+  "in_progress",
+  "completed",
+  "incomplete",
+  "failed",
+  "cancelled",
+] as const;
+type ResponseStatus = (typeof RESPONSE_STATUSES)[number];
+
+export interface StoredResponse extends EncryptedResponse {
+  readonly previousId: string | null;
+  readonly status: ResponseStatus;
+  readonly background: boolean;
+  /** The call's hold: while it exists, the call may still complete. */
+  readonly holdId: string;
+  /** Provider, provider account and model that created its reasoning. */
+  readonly origin: string | null;
+  readonly bytes: number;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+}
+
+const INSERT_COLUMNS = [
+  "id:text",
+  "account_id:text",
+  "previous_id:text",
+  "status:text",
+  "background:bigint",
+  "hold_id:text",
+  "origin:text",
+  "bytes:bigint",
+  "sealed_record:bytea",
+  "sealed_input:text",
+  "sealed_response:text",
+  "data_key:text",
+  "kek_version:bigint",
+  "created_at:bigint",
+  "expires_at:bigint",
+] as const;
+
+export function insertResponses(tx: Tx, records: readonly StoredResponse[]): Promise<void> {
+  return tx.insertMany("stored_response", INSERT_COLUMNS, records.map(toValues));
+}
+
+function toValues(record: StoredResponse): readonly Value[] {
+  return [
+    record.id,
+    record.accountId,
+    record.previousId,
+    record.status,
+    record.background ? 1 : 0,
+    record.holdId,
+    record.origin,
+    record.bytes,
+    record.record,
+    record.input,
+    record.response,
+    record.dataKey,
+    record.kekVersion,
+    record.createdAt,
+    record.expiresAt,
+  ];
+}
+
+/** Stores the result of a background response; false if it was canceled or deleted meanwhile. */
+export async function finishResponse(
+  tx: Tx,
+  { id, accountId, status, response, origin, bytes }: StoredResponse,
+): Promise<boolean> {
+  // 'failed' too: failOrphaned() may have failed a call that was still running.
+  const updated = await tx.run(
+    `update stored_response set status = ?, sealed_response = ?, origin = ?, bytes = ?
+     where id = ? and account_id = ? and status in ('in_progress', 'failed')`,
+    [status, response, origin, bytes, id, accountId],
+  );
+  return updated === 1;
+}
+
+/** Fails or cancels a response in progress; false if it has already ended. */
+export async function stopResponse(
+  tx: Tx,
+  { id, accountId, status }: Pick<StoredResponse, "id" | "accountId" | "status">,
+  response?: string,
+): Promise<boolean> {
+  const [set, params]: [string, Value[]] =
+    response === undefined ? ["", []] : [", sealed_response = ?", [response]];
+  const stopped = await tx.run(
+    `update stored_response set status = ?${set} where id = ? and account_id = ? and status = 'in_progress'`,
+    [status, ...params, id, accountId],
+  );
+  return stopped === 1;
+}
+
+export interface StoredItem {
+  readonly accountId: string;
+  readonly id: string;
+  readonly responseId: string;
+}
+
+/** A statement for PostgreSQL costs a round trip; SQLite keeps a statement for one row prepared. */
+const ITEM_BATCH_MAX = { postgres: 500, sqlite: 1 } as const;
+
+/** Indexes items by id. A reused id refers to the newer item. */
+export async function insertItems(tx: Tx, items: readonly StoredItem[]): Promise<void> {
+  const newest = [...new Map(items.map((item) => [`${item.accountId} ${item.id}`, item])).values()];
+  const batchMax = ITEM_BATCH_MAX[tx.kind];
+  for (let from = 0; from < newest.length; from += batchMax) {
+    const batch = newest.slice(from, from + batchMax);
+    await tx.run(
+      `insert into stored_item (account_id, id, response_id) values ${batch.map(() => "(?, ?, ?)").join(", ")}
+       on conflict (account_id, id) do update set response_id = excluded.response_id`,
+      batch.flatMap(({ accountId, id, responseId }) => [accountId, id, responseId]),
+    );
+  }
+}
+
+const COLUMNS =
+  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_record, sealed_input, sealed_response, data_key, kek_version, created_at, expires_at";
+
+export async function findResponse(
+  reader: Reader,
+  accountId: string,
+  id: string,
+  now: number,
+): Promise<StoredResponse | undefined> {
+  const row = await reader.get(
+    `select ${COLUMNS} from stored_response where id = ? and account_id = ? and expires_at > ?`,
+    [id, accountId, now],
+  );
+  return row && toStoredResponse(row);
+}
+
+/** The usage and cost of a call in this API's format; undefined if there is none yet. */
+export async function findUsage(
+  reader: Reader,
+  { accountId, holdId }: StoredResponse,
+): Promise<JsonObject | undefined> {
+  const row = await reader.get(
+    `select input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_nano
+     from usage_record where id = ? and account_id = ? and input_tokens + output_tokens + cost_nano > 0`,
+    [holdId, accountId],
+  );
+  if (row === undefined) return undefined;
+  const input = integer(row, "input_tokens");
+  const output = integer(row, "output_tokens");
+  return {
+    input_tokens: input,
+    input_tokens_details: {
+      cached_tokens: integer(row, "cache_read_tokens"),
+      cache_write_tokens: integer(row, "cache_write_tokens"),
+    },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: integer(row, "reasoning_tokens") },
+    total_tokens: input + output,
+    cost: Number(usdText(toNano(row["cost_nano"]))),
+  };
+}
+
+export interface ChainRequest {
+  readonly accountId: string;
+  readonly id: string;
+  readonly now: number;
+  readonly maxLength: number;
+}
+
+/** A response and its predecessors, oldest first, up to the first missing one. */
+export async function findChain(
+  reader: Reader,
+  { accountId, id, now, maxLength }: ChainRequest,
+): Promise<readonly StoredResponse[]> {
+  const columns = COLUMNS.split(", ")
+    .map((column) => `r.${column}`)
+    .join(", ");
+  const rows = await reader.all(
+    `with recursive chain (id, previous_id, place) as (
+       select id, previous_id, 0 from stored_response where id = ? and account_id = ? and expires_at > ?
+       union all
+       select r.id, r.previous_id, chain.place + 1 from chain
+       join stored_response r on r.id = chain.previous_id
+       where r.account_id = ? and r.expires_at > ? and chain.place < ?)
+     select ${columns} from chain join stored_response r on r.id = chain.id order by chain.place desc`,
+    [id, accountId, now, accountId, now, maxLength],
+  );
+  return rows.map(toStoredResponse);
+}
+
+export interface ItemRequest {
+  readonly itemIds: readonly string[];
+  /** Responses whose input has some of them. */
+  readonly responseIds: readonly string[];
+  readonly now: number;
+  readonly maxBytes: number;
+}
+
+function placeholders(values: readonly unknown[]): string {
+  return values.map(() => "?").join(", ");
+}
+
+/** The responses that contain these items; undefined if they are larger than `maxBytes` in total. */
+export async function findResponsesByItems(
+  reader: Reader,
+  accountId: string,
+  { itemIds, responseIds, now, maxBytes }: ItemRequest,
+): Promise<readonly StoredResponse[] | undefined> {
+  const matching = `from stored_response where account_id = ? and expires_at > ? and (id in
+    (select response_id from stored_item where account_id = ? and id in (${placeholders(itemIds)}))
+    ${responseIds.length === 0 ? "" : `or id in (${placeholders(responseIds)})`})`;
+  const params = [accountId, now, accountId, ...itemIds, ...responseIds];
+  const sum = await reader.get(
+    `select cast(coalesce(sum(bytes), 0) as bigint) as bytes ${matching}`,
+    params,
+  );
+  if (sum !== undefined && integer(sum, "bytes") > maxBytes) return undefined;
+  return (await reader.all(`select ${COLUMNS} ${matching}`, params)).map(toStoredResponse);
+}
+
+export async function deleteResponse(tx: Tx, accountId: string, id: string): Promise<boolean> {
+  const deleted = await tx.run("delete from stored_response where id = ? and account_id = ?", [
+    id,
+    accountId,
+  ]);
+  if (deleted === 1) await deleteResponses(tx, [id]);
+  return deleted === 1;
+}
+
+export interface StorageUsage {
+  readonly responses: number;
+  readonly bytes: number;
+}
+
+export async function accountStorageUsage(
+  reader: Reader,
+  accountId: string,
+): Promise<StorageUsage> {
+  const row = await reader.get(
+    "select count(*) as responses, cast(coalesce(sum(bytes), 0) as bigint) as bytes from stored_response where account_id = ?",
+    [accountId],
+  );
+  return row === undefined
+    ? { responses: 0, bytes: 0 }
+    : { responses: integer(row, "responses"), bytes: integer(row, "bytes") };
+}
+
+/** Deletes up to `limit` responses of the account that have ended, oldest first. */
+export async function deleteOldest(
+  tx: Tx,
+  accountId: string,
+  limit: number,
+): Promise<StorageUsage> {
+  const rows = await tx.all(
+    `select id, bytes from stored_response where account_id = ? and status <> 'in_progress'
+     order by created_at limit ?`,
+    [accountId, limit],
+  );
+  await deleteResponses(
+    tx,
+    rows.map((row) => text(row, "id")),
+  );
+  return {
+    responses: rows.length,
+    bytes: rows.reduce((sum, row) => sum + integer(row, "bytes"), 0),
+  };
+}
+
+async function deleteResponses(tx: Tx, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await tx.deleteMany("stored_item", "response_id", ids);
+  await tx.deleteMany("stored_stream", "response_id", ids);
+  await tx.deleteMany("stored_response", "id", ids);
+}
+
+/** Deletes up to `limit` expired responses and returns their number. */
+export async function deleteExpired(tx: Tx, now: number, limit: number): Promise<number> {
+  const rows = await tx.all(
+    "select id from stored_response where expires_at <= ? order by expires_at limit ?",
+    [now, limit],
+  );
+  await deleteResponses(
+    tx,
+    rows.map((row) => text(row, "id")),
+  );
+  return rows.length;
+}
+
+/** Fails responses in progress without a hold: their process died. */
+export function failOrphaned(tx: Tx, startedBefore: number): Promise<number> {
+  return tx.run(
+    `update stored_response set status = 'failed' where status = 'in_progress' and created_at < ?
+     and not exists (select 1 from hold
+       where hold.id = stored_response.hold_id and hold.account_id = stored_response.account_id)`,
+    [startedBefore],
+  );
+}
+
+/** The ids that are neither canceled nor deleted. */
+export async function findNotCanceled(
+  reader: Reader,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (ids.length === 0) return new Set();
+  const rows = await reader.all(
+    `select id from stored_response where status <> 'cancelled' and id in (${ids.map(() => "?").join(", ")})`,
+    ids,
+  );
+  return new Set(rows.map((row) => text(row, "id")));
+}
+
+function toStoredResponse(row: Row): StoredResponse {
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    previousId: textOrNull(row, "previous_id"),
+    status: enumValue(row, "status", RESPONSE_STATUSES),
+    background: integer(row, "background") === 1,
+    holdId: text(row, "hold_id"),
+    origin: textOrNull(row, "origin"),
+    bytes: integer(row, "bytes"),
+    record: bytesOrNull(row, "sealed_record"),
+    input: text(row, "sealed_input"),
+    response: text(row, "sealed_response"),
+    dataKey: text(row, "data_key"),
+    kekVersion: toKekVersion(integer(row, "kek_version")),
+    createdAt: integer(row, "created_at"),
+    expiresAt: integer(row, "expires_at"),
+  };
+}

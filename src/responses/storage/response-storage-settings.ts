@@ -1,0 +1,110 @@
+// An account's own setting of which responses are stored, and for how long. It can only be stricter than the operator's.
+
+import { lockWorkspace } from "../../accounts/members.ts";
+import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
+import { Fault } from "../../base/fault.ts";
+import {
+  type ResponseStorage,
+  STORE_MODES,
+  strictestStorage,
+} from "../../base/response-storage.ts";
+import { DAY_MS } from "../../base/time.ts";
+import { enumValue, integer, type Reader, type Tx } from "../../store/db.ts";
+import { accountStorageUsage } from "./response-rows.ts";
+
+export interface StorageState {
+  /** What applies: the stricter of the operator's and the account's setting. */
+  readonly storage: ResponseStorage;
+  readonly operator: ResponseStorage;
+  readonly responses: number;
+  readonly bytes: number;
+}
+
+export async function readStorage(
+  reader: Reader,
+  operator: ResponseStorage,
+  accountId: string,
+): Promise<StorageState> {
+  const row = await reader.get(
+    "select mode, retention_days from response_storage where account_id = ?",
+    [accountId],
+  );
+  const own = row && {
+    mode: enumValue(row, "mode", STORE_MODES),
+    retentionDays: integer(row, "retention_days"),
+  };
+  const usage = await accountStorageUsage(reader, accountId);
+  return { storage: strictestStorage(operator, own), operator, ...usage };
+}
+
+export interface StorageChange {
+  readonly accountId: string;
+  readonly operator: ResponseStorage;
+  /** Only the given fields are changed. */
+  readonly change: Partial<ResponseStorage>;
+  readonly actor: Actor;
+  readonly network: string;
+  readonly now: number;
+}
+
+/** Applies to stored responses at once: what is older than the new time, or may no longer be stored, can no longer be read. */
+export async function changeStorage(
+  tx: Tx,
+  { accountId, operator, change, actor, network, now }: StorageChange,
+): Promise<StorageState> {
+  const { isClaimed } = await lockWorkspace(tx, accountId);
+  if (isClaimed && actor.type === "key") throw ownerOnlyFault();
+  const before = await readStorage(tx, operator, accountId);
+  const storage = strictestStorage(operator, { ...before.storage, ...change });
+  await tx.run(
+    `insert into response_storage (account_id, mode, retention_days) values (?, ?, ?)
+     on conflict (account_id) do update set mode = excluded.mode, retention_days = excluded.retention_days`,
+    [accountId, storage.mode, storage.retentionDays],
+  );
+  await expireBeyond(tx, accountId, storage, now);
+  await recordAuditEntry(tx, {
+    accountId,
+    actor,
+    action: "response_storage.changed",
+    target: null,
+    detail: { store: storage.mode, retention_days: storage.retentionDays },
+    network,
+    now,
+  });
+  return await readStorage(tx, operator, accountId);
+}
+
+async function expireBeyond(
+  tx: Tx,
+  accountId: string,
+  { mode, retentionDays }: ResponseStorage,
+  now: number,
+): Promise<void> {
+  if (mode === "never") {
+    // Expired rows cannot be read; the sweep deletes them.
+    await tx.run(
+      "update stored_response set expires_at = ? where account_id = ? and expires_at > ?",
+      [now, accountId, now],
+    );
+    return;
+  }
+  const ms = retentionDays * DAY_MS;
+  await tx.run(
+    "update stored_response set expires_at = created_at + ? where account_id = ? and expires_at > created_at + ?",
+    [ms, accountId, ms],
+  );
+}
+
+function ownerOnlyFault(): Fault {
+  return new Fault("forbidden", "a key cannot change what a workspace stores", {
+    message:
+      "The account is claimed: only its owner and admins can change what is stored, in the console. Keys can read the setting.",
+    next: [
+      {
+        method: "GET",
+        url: "/v1/account/response_storage",
+        why: "Get the setting and what is stored.",
+      },
+    ],
+  });
+}

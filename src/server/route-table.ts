@@ -1,0 +1,99 @@
+// The route table: every route of the API and the pages.
+
+import { type AccountDataDeps, accountDataRoutes } from "../account-data/account-data-routes.ts";
+import { type AccountRouteDeps, accountRoutes } from "../accounts/accounts-routes.ts";
+import { auditRoutes } from "../audit/audit-routes.ts";
+import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/invoices-routes.ts";
+import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
+import { mppRoutes } from "../billing/mpp/mpp-routes.ts";
+import { x402Routes } from "../billing/x402/x402-routes.ts";
+import { budgetRoutes } from "../budgets/budgets-routes.ts";
+import { type ClaimPageDeps, claimPageRoutes } from "../claims/claim-page-routes.ts";
+import { type ClaimRouteDeps, claimRoutes } from "../claims/claims-routes.ts";
+import { type ConsoleRouteDeps, consoleRoutes } from "../console/console-routes.ts";
+import { discoveryRoutes } from "../discovery/discovery-routes.tsx";
+import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
+import { modelPageRoutes } from "../discovery/model-pages/model-pages-routes.ts";
+import { type EmailRouteDeps, emailRoutes } from "../email/email-routes.ts";
+import { eventRoutes } from "../events/events-routes.ts";
+import type { Route } from "../http/route.ts";
+import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/inference-routes.ts";
+import { type KeyRouteDeps, keyRoutes } from "../keys/keys-routes.ts";
+import { type McpRouteDeps, mcpRoutes } from "../mcp/mcp-routes.ts";
+import { type ModelRoutesDeps, modelRoutes } from "../models/models-routes.ts";
+import { type OperationsDeps, operationsRoutes } from "../operations/operations-routes.ts";
+import { type OperatorRouteDeps, operatorRoutes } from "../operator/operator-routes.ts";
+import { type PeopleRouteDeps, peopleRoutes } from "../people/people-routes.ts";
+import {
+  type ProviderKeyRouteDeps,
+  providerKeyRoutes,
+} from "../provider-keys/provider-keys-routes.ts";
+import { type ResponsesRouteDeps, responsesRoutes } from "../responses/responses-routes.ts";
+import type { Db } from "../store/db.ts";
+import { usageRoutes } from "../usage/usage-routes.ts";
+import { type WebhookRouteDeps, webhookRoutes } from "../webhooks/webhooks-routes.ts";
+
+/** One object per module. `db` is for modules whose routes only read. */
+export interface RouteDeps {
+  readonly db: Db;
+  readonly accounts: AccountRouteDeps;
+  readonly accountData: AccountDataDeps;
+  readonly inference: InferenceRouteDeps;
+  readonly responses: ResponsesRouteDeps;
+  readonly models: ModelRoutesDeps;
+  readonly keys: KeyRouteDeps;
+  readonly providerKeys: ProviderKeyRouteDeps;
+  readonly webhooks: WebhookRouteDeps;
+  readonly billing: BillingRouteDeps;
+  readonly claims: ClaimRouteDeps;
+  readonly claimPages: ClaimPageDeps;
+  readonly people: PeopleRouteDeps;
+  readonly emails: EmailRouteDeps;
+  readonly console: ConsoleRouteDeps;
+  readonly operator: OperatorRouteDeps;
+  readonly operations: OperationsDeps;
+  readonly mcp: McpRouteDeps;
+  readonly discovery: DiscoverySettings;
+}
+
+/** In the order in which the documents list them. */
+export function allRoutes(deps: RouteDeps): readonly Route[] {
+  const { db } = deps;
+  const routes = [
+    ...accountRoutes(deps.accounts),
+    ...accountDataRoutes(deps.accountData),
+    ...budgetRoutes({ db }),
+    ...inferenceRoutes(deps.inference),
+    ...responsesRoutes(deps.responses),
+    ...modelRoutes(deps.models),
+    ...keyRoutes(deps.keys),
+    ...providerKeyRoutes(deps.providerKeys),
+    ...usageRoutes({ db }),
+    ...webhookRoutes(deps.webhooks),
+    ...eventRoutes({ db }),
+    ...auditRoutes({ db }),
+    ...billingRoutes(deps.billing),
+    ...x402Routes(deps.billing),
+    ...mppRoutes(deps.billing),
+    ...payPageRoutes(deps.billing),
+    ...claimRoutes(deps.claims),
+    ...claimPageRoutes(deps.claimPages),
+    ...peopleRoutes(deps.people),
+    ...emailRoutes(deps.emails),
+    ...consoleRoutes(deps.console),
+    ...operatorRoutes(deps.operator),
+    ...operationsRoutes(deps.operations),
+    ...modelPageRoutes(deps.models, deps.discovery.baseUrl),
+    ...mcpRoutes(deps.mcp, () => all),
+  ];
+  const all: readonly Route[] = [
+    ...routes,
+    ...discoveryRoutes({
+      routes,
+      settings: deps.discovery,
+      models: deps.models,
+      hasSessionCookie: deps.people.sessions.hasCookie,
+    }),
+  ];
+  return all;
+}
