@@ -184,8 +184,8 @@ describe("tables", () => {
       const table = inserted ?? updated ?? many ?? "";
       writers.set(table, (writers.get(table) ?? new Set()).add(moduleOf(file)));
     }
-  const tables = filesUnder("src/store/migrations", /\.sql$/).flatMap(({ text }) =>
-    [...text.matchAll(/create table if not exists ([a-z_]+)/g)].map(([, table = ""]) => table),
+  const tables = filesUnder("src/store/schema", /\.sql$/).flatMap(({ text }) =>
+    [...text.matchAll(/^create table ([a-z_]+)/gm)].map(([, table = ""]) => table),
   );
 
   for (const [folder, owned] of Object.entries(TABLE_OWNERS))

@@ -1,7 +1,8 @@
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { rmSync } from "node:fs";
 import path from "node:path";
-import { migrate, missingMigrations } from "../../src/store/migrate.ts";
+import { type Row, text } from "../../src/store/db.ts";
+import { migrate, type Migration, MIGRATIONS, missingMigrations } from "../../src/store/migrate.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { startScript } from "../support/script-process.ts";
 import { newStoreLocation, openStoreAt, openStore, STORE_KINDS } from "../support/stores/stores.ts";
@@ -32,30 +33,55 @@ for (const kind of STORE_KINDS) {
       }
     });
 
-    test("an interrupted migration is completed at the next start", async () => {
+    test("a later migration is applied once, and one that fails leaves the store as it was", async () => {
+      const { db, close } = await openStore(kind);
+      await db.write((tx) =>
+        tx.run("insert into email_opt_out (person_id, category) values ('person_1', 'product')"),
+      );
+      const failing = {
+        ...addNote("0002-note"),
+        [kind]: `${NOTE_SQL}\n\ninsert into nowhere (id) values (1);\n`,
+      };
+      await rejectionMessage(migrate(db, 2, [...MIGRATIONS, failing]));
+      expect(await missingMigrations(db, [...MIGRATIONS, failing])).toEqual(["0002-note"]);
+      expect(await rejectionMessage(db.all("select note from email_opt_out"))).toMatch(/note/);
+
+      const later = [...MIGRATIONS, addNote("0002-note")];
+      const applied = await Promise.all([migrate(db, 3, later), migrate(db, 3, later)]);
+      expect(applied.flat()).toEqual(["0002-note"]);
+      expect(await db.all("select person_id, note from email_opt_out")).toEqual([
+        { person_id: "person_1", note: "; none -- yet" },
+      ]);
+      expect(await migrate(db, 4, later)).toEqual([]);
+      await close();
+    });
+
+    test("rejects a store of a development version in one line that says what to do", async () => {
       const location = await newStoreLocation(kind);
       const db = openStoreAt(location);
-      expect(await missingMigrations(db)).not.toEqual([]);
-      await db.write((tx) =>
-        tx.run(
-          "create table wallet (account_id text primary key, promo bigint not null, paid bigint not null, held bigint not null)",
-        ),
-      );
-      expect(await migrate(db, 1)).not.toEqual([]);
-      expect(await missingMigrations(db)).toEqual([]);
-      expect(await db.all("select id from transfer")).toEqual([]);
+      await db.write(async (tx) => {
+        await tx.run("create table migration (name text primary key, applied_at bigint not null)");
+        await tx.run("create table wallet (account_id text primary key)");
+        await tx.run("insert into migration (name, applied_at) values ('0001-core', 1)");
+      });
+      for (const attempt of [() => migrate(db, 2), () => missingMigrations(db)])
+        expect(await rejectionMessage(attempt())).toBe(
+          "the store was made by a development version of Postern (0001-core), and there is no migration from it: set POSTERN_DATA_DIR to a new folder or DATABASE_URL to a new database, or run the version that made it",
+        );
       await db.close();
       if (kind === "sqlite") rmSync(location.address, { recursive: true });
     });
 
-    test("accepts a store that recorded migrations by their former names", async () => {
-      const { db, close } = await openStore(kind);
-      const rename = "update migration set name = ? where name = ?";
-      await db.write((tx) => tx.run(rename, ["0001-house", "0001-core"]));
-      await db.write((tx) => tx.run(rename, ["0012-loose-ends", "0012-write-offs"]));
-      expect(await missingMigrations(db)).toEqual([]);
-      expect(await migrate(db, 2)).toEqual([]);
-      await close();
+    test("creates no tables beside those of another program", async () => {
+      const location = await newStoreLocation(kind);
+      const db = openStoreAt(location);
+      await db.write((tx) => tx.run("create table session (token text primary key)"));
+      expect(await rejectionMessage(migrate(db, 2))).toMatch(
+        /tables of another program \(.*session.*\): set DATABASE_URL to an empty database/,
+      );
+      expect(await rejectionMessage(db.all("select * from account"))).toMatch(/account/);
+      await db.close();
+      if (kind === "sqlite") rmSync(location.address, { recursive: true });
     });
 
     test("rejects a store of a newer version and says what to do", async () => {
@@ -72,31 +98,27 @@ for (const kind of STORE_KINDS) {
   });
 }
 
-test("a rebuilt table of SQLite keeps its rows, also if the rebuild is interrupted", async () => {
-  const { db, close } = await openStore("sqlite");
-  const insert = (id: string): Promise<number> =>
-    db.write((tx) =>
-      tx.run(
-        "insert into transfer (account_id, id, from_account, to_account, amount, kind, ref, at) values ('a', ?, 'a:paid', 'b', 9007199254740993, 'usage', 'r', 1)",
-        [id],
-      ),
-    );
-  await insert("one");
-  await db.write((tx) => tx.run("delete from migration where name = '0029-row-order'"));
-  // The second rebuild fails, so that the first one must be undone.
-  await db.write((tx) => tx.run("create table new_usage_record (id text primary key)"));
-  expect(await rejectionMessage(migrate(db, 2))).toMatch(/new_usage_record already exists/);
-  expect(await db.all("select id from transfer")).toEqual([{ id: "one" }]);
-  expect(await missingMigrations(db)).toEqual(["0029-row-order"]);
-  await db.write((tx) => tx.run("drop table new_usage_record"));
-  expect(await migrate(db, 3)).toEqual(["0029-row-order"]);
-  await insert("two");
-  expect(
-    await db.all("select rowid, id, cast(amount as text) as amount from transfer order by rowid"),
-  ).toEqual([
-    { rowid: 1, id: "one", amount: "9007199254740993" },
-    { rowid: 2, id: "two", amount: "9007199254740993" },
-  ]);
-  expect(await rejectionMessage(insert("two"))).toMatch(/UNIQUE/);
-  await close();
+test("both stores have the same columns, besides the two tables of SQLite's account index", async () => {
+  const [sqlite, postgres] = [await openStore("sqlite"), await openStore("postgres")];
+  const ofSqlite = await sqlite.db.all(
+    `select m.name || '.' || c.name || ' ' || lower(c.type) || case when c."notnull" or c.pk then ' not null' else '' end as line
+     from sqlite_master m, pragma_table_info(m.name) c
+     where m.type = 'table' and m.name not in ('usage_segment', 'usage_by_account')`,
+  );
+  const ofPostgres = await postgres.db.all(
+    `select table_name || '.' || column_name || ' ' || data_type || case when is_nullable = 'NO' then ' not null' else '' end as line
+     from information_schema.columns where table_schema = current_schema()`,
+  );
+  const lines = (rows: readonly Row[]): readonly string[] =>
+    rows.map((row) => text(row, "line")).toSorted();
+  expect(lines(ofSqlite)).toEqual(lines(ofPostgres));
+  await sqlite.close();
+  await postgres.close();
 });
+
+const NOTE_SQL =
+  "-- A comment; with a semicolon\nalter table email_opt_out add column note text; -- why\n\nupdate email_opt_out set note = '; none ' || '-' || '- yet';";
+
+function addNote(name: string): Migration {
+  return { name, sqlite: NOTE_SQL, postgres: NOTE_SQL };
+}

@@ -1,7 +1,6 @@
 // Compares the hourly sums of charges with the transfers, with random batches, while the roll-up job runs.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync } from "node:fs";
 import { newId } from "../../src/base/id.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import { sumByHour } from "../../src/ledger/call-charges.ts";
@@ -45,22 +44,6 @@ describe.each(STORE_KINDS)("hourly charges on %s", (kind) => {
     expect(await db.all("select id from usage_pending")).toEqual([]);
     expect(await db.snapshot(findChargeDifferences)).toEqual([]);
     expect((await db.snapshot(readChargeHours)).length).toBeGreaterThan(10);
-  });
-
-  test("are computed by the migration of an existing store, once", async () => {
-    const { db } = store;
-    const sql = readFileSync("src/store/migrations/0033-charge-hours.sql", "utf8");
-    const fill = sql.slice(sql.indexOf("insert into")).replace(";", "");
-    // When this migration was written, all transfers were rows.
-    await db.write((tx) => tx.run("delete from usage_record"));
-    await db.write(rebuildChargeHours);
-    const before = await db.snapshot(readChargeHours);
-    await db.write((tx) => tx.run("delete from charge_hour"));
-    await db.write((tx) => tx.run(fill));
-    expect(await db.snapshot(readChargeHours)).toEqual(before);
-    // Run again, such as after a crash or by a second process, it adds nothing.
-    await db.write((tx) => tx.run(fill));
-    expect(await db.snapshot(readChargeHours)).toEqual(before);
   });
 
   test("that are wrong are found by hour, and rebuilt from the transfers", async () => {

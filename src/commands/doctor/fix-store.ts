@@ -59,7 +59,7 @@ async function applyMigrations(settings: StoreSettings, now: number): Promise<re
   try {
     if ((await missingMigrations(db)).length === 0) return [];
     const applied = await migrate(db, now);
-    return [`fixed: applied ${applied.length} migrations`];
+    return [`fixed: applied ${applied.join(", ")}`];
   } finally {
     await db.close();
   }

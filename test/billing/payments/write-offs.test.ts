@@ -10,7 +10,6 @@ import {
 } from "../../../src/operator/accounts/account-actions.ts";
 import { readReport } from "../../../src/operator/report/report.ts";
 import { readTransferSums } from "../../../src/operator/report/transfer-sums.ts";
-import { migrate } from "../../../src/store/migrate.ts";
 import { ALL_TRANSFERS } from "../../ledger/fixtures.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
@@ -240,25 +239,6 @@ describeEachStore((kind, open) => {
       const afterWin = await read();
       expect(afterWin.writtenOff).toBe(before.writtenOff);
       expect(afterWin.refundLoss).toBe(before.refundLoss);
-    });
-
-    test("the migration computes write-offs made before the column existed", async () => {
-      const accountId = await harness.newAccount();
-      const purchases = [await buy(accountId, 1_000), await buy(accountId, 500)];
-      await harness.spend(accountId, 15n * NANO_PER_USD);
-      const wins = [];
-      for (const { returnPayment, paidCents } of purchases)
-        wins.push(await returnPayment("disputed", paidCents));
-      await writeOff(accountId);
-      await wins[0]?.(1_050);
-      await store.db.write(async (tx) => {
-        await tx.run("update wallet set written_off = 0 where account_id = ?", [accountId]);
-        await tx.run("delete from migration where name = '0012-write-offs'");
-      });
-      expect(await migrate(store.db, 2)).toEqual(["0012-write-offs"]);
-      await expectLedgerValid(store.db);
-      await wins[1]?.(525);
-      expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
     });
 
     test(`${HISTORIES[kind]} random histories give no account more than it paid for`, async () => {

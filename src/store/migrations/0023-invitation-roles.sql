@@ -1,1 +1,0 @@
-alter table invitation add column role text not null default 'developer';
