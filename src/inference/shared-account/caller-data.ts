@@ -1,7 +1,7 @@
 // Fields of a request body that contain the caller's own data or a copy of an earlier reply: schemas, arguments, labels,
 // citations. No provider resolves names in them, so they may contain what looks like a reference.
 
-import type { JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import { ROOT } from "./reference-table.ts";
 
 /** `parent` is the field that contains the object. */
@@ -21,11 +21,18 @@ const hasTypeOrRole: IsCallerData = ({ type, role }) =>
 // The container's owner is checked with the request.
 const ofCodeRun = ofType(/^(?:code_interpreter|shell)_call/);
 
+function isSchema(value: unknown): boolean {
+  return isObject(value) && value["type"] === "object" && isObject(value["properties"] ?? {});
+}
+
 const CALLER_DATA: ReadonlyMap<string, IsCallerData> = new Map<string, IsCallerData>([
   [
     "parameters",
-    ({ type }, parent) =>
-      type === "function" || ["function", "functions", "functionDeclarations"].includes(parent),
+    ({ type, parameters }, parent) =>
+      type === "function" ||
+      ["function", "functions", "functionDeclarations"].includes(parent) ||
+      // Tools that the caller runs have a schema, too; the parameters of a provider's own tools are settings.
+      isSchema(parameters),
   ],
   ["arguments", ({ name, type }) => typeof name === "string" || type === "tool_search_call"],
   ["args", inParent("functionCall")],

@@ -5,6 +5,8 @@
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { isCallerData } from "./caller-data.ts";
 import { membersOf } from "./known-members.ts";
+import { hasUnknownType, membersOfUnknownType } from "./known-types.ts";
+import { couldIdentify } from "./plain-words.ts";
 import {
   fieldRule,
   GOOGLE_EXTRA_FIELDS,
@@ -29,7 +31,8 @@ export function findReference(
   return inObject(body, { parent, depth: 0, isTool: parent === "tools", members, destination });
 }
 
-function inObject(object: JsonObject, position: Position): FoundReference | undefined {
+function inObject(object: JsonObject, outer: Position): FoundReference | undefined {
+  const position = positionOf(object, outer);
   const { members } = position;
   for (const key in object) {
     const value = object[key];
@@ -49,6 +52,13 @@ function inObject(object: JsonObject, position: Position): FoundReference | unde
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** An object of an unknown type has fewer known fields. */
+function positionOf(object: JsonObject, outer: Position): Position {
+  return outer.members !== undefined && hasUnknownType(object, outer.parent)
+    ? { ...outer, members: membersOfUnknownType(object) }
+    : outer;
 }
 
 function isNullOrNumber(value: unknown): value is null | undefined | number {
@@ -71,17 +81,10 @@ function inUnknown(
   position: Position,
 ): FoundReference | undefined {
   const found = inField(key, value, holder, { ...position, members: undefined });
-  // In a tool, `{}` enables the feature that the field names.
-  const isNamed = mayName(value) || (position.parent === "tools" && isObject(value));
-  return found ?? (isNamed ? { path: key, alternative: undefined } : undefined);
-}
-
-/** Whether the value can name something: text can, and so can the field names of an object, but not numbers and booleans. */
-function mayName(value: unknown): boolean {
-  if (Array.isArray(value)) return value.some(mayName);
-  return isObject(value)
-    ? Object.keys(value).length > 0
-    : typeof value === "string" && value !== "";
+  if (found !== undefined) return found;
+  // In a tool, an object enables the feature that the field names, and features can have a price.
+  const isFeature = position.parent === "tools" && isObject(value);
+  return isFeature || couldIdentify(key, value) ? { path: key, alternative: undefined } : undefined;
 }
 
 function inField(

@@ -15,18 +15,19 @@ const CONTENT =
   "annotations logprobs prompt_cache_breakpoint cache_control title context citations source content caller id name input " +
   "thinking summary signature encrypted_content encrypted_stdout tool_use_id server_name tool tool_name tool_references url " +
   "page_age retrieved_at stdout stderr return_code file_type lines old_lines new_lines error_code error_message stop_reason " +
-  "from to trigger image index json";
+  "from to trigger image index json mcp_server_name tools tool_changes instructions toolset_name role";
 
 const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
   messages:
     "role content name refusal audio function_call tool_calls tool_call_id type phase channel images annotations citations " +
     "search_results reasoning reasoning_content reasoning_details reasoning_signature thinking thinking_blocks executed_tools " +
-    "cache_control extra_content padding",
+    "cache_control extra_content padding clear_at output_config internal_chat_message_metadata_passthrough",
   input:
     "type role content id status phase name namespace arguments call_id output input caller summary encrypted_content code " +
     "outputs container_id queries results result action actions environment execution fingerprint operation tools server_label " +
     "approval_request_id item_id reason error revised_prompt prompt size quality background format output_format " +
-    "pending_safety_checks acknowledged_safety_checks created_by mode text image_url",
+    "pending_safety_checks acknowledged_safety_checks created_by mode text image_url author recipient agent " +
+    "internal_chat_message_metadata_passthrough",
   content: CONTENT,
   output: `${CONTENT} outcome mode created_by`,
   images: "type image_url",
@@ -57,7 +58,14 @@ const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
   prompt_cache_breakpoint: "mode",
   prompt_cache_options: "mode ttl",
   caller: "type tool_id caller_id",
-  tool: "type name server_name",
+  tool: "type name server_name definition",
+  definition: "type name description input_schema input_examples allowed_callers cache_control",
+  tool_changes: "type tool cache_control",
+  agent: "agent_name",
+  compaction: "type instructions",
+  background_options: "completion_window",
+  // Codex: labels of a message, which OpenAI's own clients send.
+  internal_chat_message_metadata_passthrough: ANY_NAME,
   tool_references: "type tool_name cache_control",
   from: "model",
   to: "model",
@@ -170,6 +178,6 @@ export function membersOf(parent: string): Members | undefined {
   return members === undefined && !KNOWN_MEMBERS.has(parent) ? NO_MEMBERS : members;
 }
 
-function withRules(names: Iterable<string>): Members {
+export function withRules(names: Iterable<string>): Members {
   return new Map([...names].map((name) => [name, fieldRule(name) ?? null]));
 }

@@ -1,5 +1,8 @@
 // The types of messages, items, content parts and sources that may be sent to the gateway's own accounts at providers.
 
+import type { JsonObject } from "../../base/json.ts";
+import { type Members, withRules } from "./known-members.ts";
+
 const TYPED_PARENTS: ReadonlySet<string> = new Set(
   "messages input content output images source".split(" "),
 );
@@ -13,14 +16,48 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set(
     "local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call apply_patch_call_output " +
     "file_search_call web_search_call x_search_call code_interpreter_call image_generation_call tool_search_call " +
     "tool_search_output mcp_call mcp_list_tools mcp_approval_request mcp_approval_response additional_tools program " +
-    "program_output compaction_trigger web_search_result web_fetch_result tool_search_tool_search_result"
+    "program_output compaction_trigger web_search_result web_fetch_result tool_search_tool_search_result " +
+    "mcp_tool_listing agent_message multi_agent_call multi_agent_call_output configuration_update context_compaction " +
+    "encrypted_content"
   ).split(" "),
 );
 /** Results of Anthropic's tools, of which each has its own type. */
 const RESULT_TYPE =
   /^(?:web_search|web_fetch|advisor|tool_search|(?:bash_|text_editor_)?code_execution)(?:_(?:create|view|str_replace))?(?:_tool)?(?:_result(?:_error)?|_output)$/;
 
-/** Whether an object in the field `parent` may have this `type`. The types of tools are decided by their price. */
-export function isKnownType(type: string, parent: string): boolean {
+/** A new type of message, item or part may be sent if it looks like one; its members are checked more strictly. */
+const OPEN_PARENTS: ReadonlySet<string> = new Set("messages input content output".split(" "));
+const TYPE_NAME = /^[a-z][a-z_]{0,47}(?:_\d{8})?$/;
+/** Fields that have text for the model, or link the parts of a request, whatever the type of their object is. */
+const PROSE =
+  "type role status phase text content arguments output summary thinking encrypted_content signature cache_control call_id " +
+  "tool_use_id tool_call_id";
+const PROSE_MEMBERS: Members = withRules(PROSE.split(" "));
+/** An object with one of these sends content; an object with an `id` and none of them can only name it. */
+const PAYLOAD = ["text", "content", "arguments", "output", "summary", "encrypted_content"];
+const PROSE_AND_ID: Members = withRules(["id", ...PROSE.split(" ")]);
+
+export function hasUnknownType({ type }: JsonObject, parent: string): boolean {
+  return typeof type === "string" && !isKnownType(type, parent);
+}
+
+/** Whether an object of this type may be sent: a known one, or a new type of message, item or part. */
+export function isAllowedType(type: string, parent: string): boolean {
+  return isKnownType(type, parent) || (OPEN_PARENTS.has(parent) && TYPE_NAME.test(type));
+}
+
+/** The fields that an object of an unknown type may have with any text. */
+export function membersOfUnknownType(object: JsonObject): Members {
+  return PAYLOAD.some((name) => isNonEmpty(object[name])) ? PROSE_AND_ID : PROSE_MEMBERS;
+}
+
+function isNonEmpty(value: unknown): boolean {
+  return (typeof value === "string" || Array.isArray(value)) && value.length > 0;
+}
+
+/** The types of tools are decided by their price. */
+function isKnownType(type: string, parent: string): boolean {
+  // A tool that is defined in the middle of a conversation: those of the provider have a price, which is known for `tools` only.
+  if (parent === "definition") return type === "custom";
   return !TYPED_PARENTS.has(parent) || KNOWN_TYPES.has(type) || RESULT_TYPE.test(type);
 }

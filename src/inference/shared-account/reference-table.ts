@@ -52,12 +52,14 @@ const REFERENCE_NAMES: readonly (readonly [name: RegExp, alternative: string])[]
   [/^(guardrail_identifier|prompt_variables)$/, "Remove it"],
 ];
 
-/** Top-level fields that name stored state, whatever their value. */
+/** Top-level fields that name stored state or other models, whatever their value. */
 export const ROOT_REFERENCES: ReadonlyMap<string, string> = new Map([
   ["conversation", SEND_HISTORY],
   ["thread", SEND_HISTORY],
   ["container", NEW_CONTAINER],
   ["preset", "Send its settings in the request"],
+  // The provider would answer with a model whose price was not reserved.
+  ["fallbacks", "List the models in `models`"],
 ]);
 
 /** Objects whose `id` names something stored. */

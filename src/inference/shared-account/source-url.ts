@@ -10,7 +10,7 @@ const PREFIX_LENGTH = 8_192;
 const BASE64_PREFIX = /^[A-Za-z0-9+/_=\r\n-]*$/;
 // C0 controls and space: URL parsers strip them at the ends, and tabs and line breaks everywhere.
 const CONTROL_CHARACTER = /[\p{Cc}\p{Zs}]/u;
-const RESOURCE_NAME =
+export const RESOURCE_NAME =
   /^[^A-Za-z0-9]*(?:(?:files|cachedContents|fileSearchStores|ragCorpora|corpora|tunedModels)\/|projects\/[^/]+\/|file[-_][A-Za-z0-9]{6}|arn:)/i;
 const STORAGE_VALUE =
   /^[^A-Za-z0-9]*(?:(?:gs|s3):|(?:gcs|s3a|s3n|abfss?|wasbs?|azure|oss|cos|tos|bos|obs|file):\/\/|arn:aws|(?:cachedContents|fileSearchStores|ragCorpora|corpora)\/|projects\/[^/\s]+\/locations\/)/i;

@@ -10,18 +10,18 @@ const FIELDS_BY_API = {
     "prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier stop store stream " +
     "stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options",
   responses:
-    "background context_management include input instructions max_output_tokens max_tool_calls reasoning text truncation",
+    "background context_management access_programs background_options include input instructions max_output_tokens max_tool_calls reasoning text truncation",
   embeddings:
     "dimensions encoding_format input_type instruction output_dimension output_dtype prompt_template task",
   messages:
     "anthropic_beta anthropic_version betas cache_control diagnostics inference_geo mcp_servers output_config " +
-    "output_format speed stop_sequences system thinking top_k",
+    "output_format speed stop_sequences system thinking top_k billing_policy compaction",
   postern: "client_metadata models postern provider",
   openrouter:
     "debug image_config min_p repetition_penalty route session_id top_a trace transforms usage",
   azure: "user_security_context",
   google: "extra_body",
-  mistral: "guardrails prompt_mode random_seed",
+  mistral: "document_name guardrails prompt_mode random_seed",
   groq: "citation_options compound_custom documents exclude_domains include_domains reasoning_format search_settings",
   xai: "search_parameters",
   zai: "request_id user_id",
@@ -31,7 +31,7 @@ const FIELDS_BY_API = {
   perplexity:
     "country image_domain_filter image_format_filter language_preference last_updated_after_filter " +
     "last_updated_before_filter media_response search_after_date_filter search_before_date_filter search_domain_filter " +
-    "search_language_filter search_mode search_recency_filter search_type stream_mode",
+    "search_context_size search_language_filter search_mode search_recency_filter search_type stream_mode",
   vllm: "bad_words grammar guided_choice guided_decoding_backend guided_grammar guided_json guided_regex structured_outputs",
 } as const;
 

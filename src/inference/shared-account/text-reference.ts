@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../base/json.ts";
 import { SEND_SOURCE } from "./faults.ts";
 import type { Members } from "./known-members.ts";
-import { isKnownType } from "./known-types.ts";
+import { isAllowedType } from "./known-types.ts";
 import { fieldRule, ID_HOLDERS, REFERENCE_TYPES } from "./reference-table.ts";
 import { type Destination, isAllowedSource, isStorageValue } from "./source-url.ts";
 
@@ -33,7 +33,7 @@ export function inText(
   if (key === "type") {
     const alternative = REFERENCE_TYPES.get(value);
     const isAllowed =
-      !REFERENCE_TYPES.has(value) && (members === undefined || isKnownType(value, parent));
+      !REFERENCE_TYPES.has(value) && (members === undefined || isAllowedType(value, parent));
     return isAllowed ? undefined : { path: key, alternative };
   }
   if (key === "id") {

@@ -104,8 +104,9 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
   },
   {
     providers: OPENAI,
-    name: /^(mcp|computer(_use_preview)?|local_shell|shell|apply_patch|tool_search)$/,
-    title: "`mcp`, `computer`, `computer_use_preview`, local `shell`, `apply_patch`, `tool_search`",
+    name: /^(mcp|computer(_use_preview)?|local_shell|shell|apply_patch|tool_search|programmatic_tool_calling)$/,
+    title:
+      "`mcp`, `computer`, `computer_use_preview`, local `shell`, `apply_patch`, `tool_search`, `programmatic_tool_calling`",
     source: OPENAI_PRICING,
     checked: TOOLS_CHECKED_ON,
   },
@@ -140,9 +141,9 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
   },
   {
     providers: ANTHROPIC_HOSTS,
-    name: /^(bash|text_editor|computer(_toolset)?|memory|tool_search_tool_(regex|bm25))(_\d{8})?$/,
+    name: /^(bash|text_editor|(computer|browser)(_toolset)?|memory|tool_search_tool_(regex|bm25))(_\d{8})?$/,
     title:
-      "`bash_…`, `text_editor_…`, `computer_…`, `computer_toolset_…`, `memory_…`, `tool_search_tool_…`",
+      "`bash_…`, `text_editor_…`, `computer_…`, `computer_toolset_…`, `browser_toolset_…`, `memory_…`, `tool_search_tool_…`",
     source: ANTHROPIC_PRICING,
     checked: TOOLS_CHECKED_ON,
   },

@@ -137,7 +137,6 @@ test("charges the preview of web search at its own price", async () => {
 
 test.each([
   ["openai/gpt-4.1", "brand_new_tool"],
-  ["openai/gpt-4.1", "programmatic_tool_calling"],
   ["xai/grok-4.3", "computer_use_preview"],
 ])("refuses at %s the tool %s, whose cost is not known", async (model, type) => {
   await open();

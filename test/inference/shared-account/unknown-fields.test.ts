@@ -76,53 +76,61 @@ const PNG = { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" };
 const SCHEMA = { name: "s", schema: { type: "object" } };
 
 const NESTED: readonly (readonly [api: Api, path: string, fields: Json])[] = [
-  ["chat", "messages[0].memory", message({ memory: "m-1" })],
-  ["chat", "messages[0].memory", message({ memory: [{ key: "m-1" }] })],
-  ["chat", "messages[0].content[1].asset", part(TEXT, { ...TEXT, asset: "a-1" })],
-  ["chat", "messages[0].content[0].type", part({ type: "stored_image", text: "a-1" })],
+  ["chat", "messages[0].memory", message({ memory: "m-4711" })],
+  ["chat", "messages[0].memory", message({ memory: [{ key: "m-4711" }] })],
+  ["chat", "messages[0].content[1].asset", part(TEXT, { ...TEXT, asset: "a-4711" })],
+  ["chat", "messages[0].content[0].type", part({ type: "stored_image_4711", text: "hi" })],
   [
     "chat",
     "messages[0].content[0].image_url.name",
-    part({ type: "image_url", image_url: { url: URL, name: "a-1" } }),
+    part({ type: "image_url", image_url: { url: URL, name: "a-4711" } }),
   ],
   [
     "chat",
     "messages[0].content[0].image_url.title",
-    part({ type: "image_url", image_url: { url: URL, title: "a-1" } }),
+    part({ type: "image_url", image_url: { url: URL, title: "a-4711" } }),
   ],
   [
     "chat",
     "tools[0].function.stored",
-    { tools: [{ type: "function", function: { ...FUNCTION, stored: "f-1" } }] },
+    { tools: [{ type: "function", function: { ...FUNCTION, stored: "f-4711" } }] },
   ],
   ["chat", "tools[0].google_search", { tools: [{ google_search: {} }] }],
   [
     "chat",
     "tool_choice.agent",
-    { tool_choice: { type: "function", function: { name: "f" }, agent: "a-1" } },
+    { tool_choice: { type: "function", function: { name: "f" }, agent: "a-4711" } },
   ],
-  ["chat", "response_format.saved", { response_format: { type: "text", saved: "s-1" } }],
+  ["chat", "response_format.saved", { response_format: { type: "text", saved: "s-4711" } }],
   [
     "chat",
     "response_format.json_schema.ref",
-    { response_format: { type: "json_schema", json_schema: { ...SCHEMA, ref: "s-1" } } },
+    { response_format: { type: "json_schema", json_schema: { ...SCHEMA, ref: "s-4711" } } },
   ],
-  ["chat", "user.id", { user: { id: "u-1" } }],
-  ["chat", "prediction.source", { prediction: { type: "content", content: "x", source: "p-1" } }],
-  ["responses", "input[0].memory", item({ memory: "m-1" })],
-  ["responses", "input[0].type", item({ type: "stored_message" })],
+  ["chat", "user.id", { user: { id: "u-4711" } }],
+  [
+    "chat",
+    "prediction.source",
+    { prediction: { type: "content", content: "x", source: "p-4711" } },
+  ],
+  ["responses", "input[0].memory", item({ memory: "m-4711" })],
+  ["responses", "input[0].type", item({ type: "stored_message_4711" })],
   [
     "responses",
     "input[0].content[0].type",
-    item({ content: [{ type: "stored_text", text: "t-1" }] }),
+    item({ content: [{ type: "stored_text_4711", text: "hi" }] }),
   ],
-  ["responses", "reasoning.trace", { reasoning: { trace: "r-1" } }],
+  ["responses", "reasoning.trace", { reasoning: { trace: "r-4711" } }],
   [
     "responses",
     "text.format.ref",
-    { text: { format: { type: "json_schema", ...SCHEMA, ref: "s-1" } } },
+    { text: { format: { type: "json_schema", ...SCHEMA, ref: "s-4711" } } },
   ],
-  ["responses", "tools[0].toolbox", { tools: [{ type: "function", ...FUNCTION, toolbox: "t-1" }] }],
+  [
+    "responses",
+    "tools[0].toolbox",
+    { tools: [{ type: "function", ...FUNCTION, toolbox: "t-4711" }] },
+  ],
   [
     "responses",
     "tools[0].tools[0]",
@@ -135,14 +143,14 @@ const NESTED: readonly (readonly [api: Api, path: string, fields: Json])[] = [
   [
     "responses",
     "tools[0].user_location.place",
-    { tools: [{ type: "web_search", user_location: { type: "approximate", place: "p-1" } }] },
+    { tools: [{ type: "web_search", user_location: { type: "approximate", place: "p-4711" } }] },
   ],
-  ["messages", "messages[0].memory", message({ memory: "m-1" })],
-  ["messages", "messages[0].content[0].asset", part({ ...TEXT, asset: "a-1" })],
+  ["messages", "messages[0].memory", message({ memory: "m-4711" })],
+  ["messages", "messages[0].content[0].asset", part({ ...TEXT, asset: "a-4711" })],
   [
     "messages",
     "messages[0].content[0].source.handle",
-    part({ type: "image", source: { ...PNG, handle: "h-1" } }),
+    part({ type: "image", source: { ...PNG, handle: "h-4711" } }),
   ],
   [
     "messages",
@@ -152,16 +160,16 @@ const NESTED: readonly (readonly [api: Api, path: string, fields: Json])[] = [
   [
     "messages",
     "messages[0].content[0].cache_control.name",
-    part({ ...TEXT, cache_control: { type: "ephemeral", name: "c-1" } }),
+    part({ ...TEXT, cache_control: { type: "ephemeral", name: "c-4711" } }),
   ],
-  ["messages", "system[0].memory", { system: [{ ...TEXT, memory: "m-1" }] }],
+  ["messages", "system[0].memory", { system: [{ ...TEXT, memory: "m-4711" }] }],
   [
     "messages",
     "tools[0].package",
-    { tools: [{ name: "f", input_schema: { type: "object" }, package: "p-1" }] },
+    { tools: [{ name: "f", input_schema: { type: "object" }, package: "p-4711" }] },
   ],
-  ["messages", "thinking.trace", { thinking: { type: "disabled", trace: "t-1" } }],
-  ["messages", "output_config.profile", { output_config: { profile: "p-1" } }],
+  ["messages", "thinking.trace", { thinking: { type: "disabled", trace: "t-4711" } }],
+  ["messages", "output_config.profile", { output_config: { profile: "p-4711" } }],
 ];
 
 describe("an unknown field below the top level", () => {
@@ -180,7 +188,7 @@ describe("an unknown field below the top level", () => {
   );
 
   test.each([
-    [400, { thinking_config: { thinking_budget: 0, memory: "m-1" } }],
+    [400, { thinking_config: { thinking_budget: 0, memory: "m-4711" } }],
     [200, { thinking_config: { thinking_level: "low", include_thoughts: true } }],
     [200, { thinkingConfig: { thinkingLevel: "low", thinkingBudget: 10 } }],
     [

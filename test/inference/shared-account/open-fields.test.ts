@@ -1,0 +1,256 @@
+// New fields and types that clients and providers add: on the gateway's accounts they are sent if nothing in them could name
+// something stored there.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import {
+  type Api,
+  callApi,
+  type Harness,
+  type Json,
+  minimalBody,
+  startHarness,
+  type Wire,
+} from "../../translation/support/harness.ts";
+import { errorOf } from "../support/harness.ts";
+
+let harness: Harness;
+beforeAll(async () => {
+  harness = await startHarness();
+});
+afterAll(() => harness.stop());
+
+async function send(api: Api, fields: Json): Promise<{ status: number; error: Json; sent: Json }> {
+  const before = harness.upstreamRequests.length;
+  const { status, json } = await callApi(harness, api, minimalBody(api, wireOf(api), "hi", fields));
+  const sent = harness.upstreamRequests[before]?.body ?? {};
+  return { status, error: status === 200 ? {} : errorOf(json), sent };
+}
+
+/** The wire that passes the request through. */
+function wireOf(api: Api): Wire {
+  return api;
+}
+
+const USER = { role: "user", content: "hi" };
+const SCHEMA = { type: "object", properties: { query: { type: "string" } } };
+const CLIENT_SEARCH = {
+  type: "tool_search",
+  execution: "client",
+  description: "Finds tools.",
+  parameters: SCHEMA,
+};
+const item = (value: Json) => ({ input: [value, USER] });
+const system = (value: Json) => ({ messages: [USER, { role: "system", ...value }] });
+const assistant = (...content: Json[]) => ({
+  messages: [USER, { role: "assistant", content }, USER],
+});
+const TEXT = { type: "text", text: "hello" };
+
+const SHAPES: readonly (readonly [api: Api, fields: Json])[] = [
+  ["messages", system({ content: [], output_config: { effort: "low" } })],
+  ["messages", system({ content: "Be short.", clear_at: "next_user_message" })],
+  [
+    "messages",
+    system({ content: [{ type: "tool_addition", tool: { type: "tool_reference", name: "f" } }] }),
+  ],
+  [
+    "messages",
+    system({
+      content: [
+        {
+          type: "tool_addition",
+          tool: { type: "tool_definition", definition: { name: "f", input_schema: SCHEMA } },
+        },
+      ],
+    }),
+  ],
+  [
+    "messages",
+    assistant(
+      {
+        type: "mcp_tool_listing",
+        mcp_server_name: "docs",
+        tools: [{ name: "find", description: "Finds a page.", input_schema: SCHEMA }],
+      },
+      TEXT,
+    ),
+  ],
+  ["messages", { compaction: { type: "summarize", instructions: "Keep the names." } }],
+  [
+    "messages",
+    {
+      thinking: { type: "adaptive", block_binding: { prefix_mismatch_behavior: "drop_block" } },
+    },
+  ],
+  ["messages", { billing_policy: { type: "billing_policy", bill_to: "self" } }],
+  ["messages", { tools: [{ type: "browser_toolset_20260801", configs: { find: {} } }] }],
+  ["responses", { tools: [CLIENT_SEARCH] }],
+  ["responses", { tools: [{ type: "programmatic_tool_calling" }] }],
+  [
+    "responses",
+    { tools: [{ ...CLIENT_SEARCH, type: "tool_search", return_token_budget: "unlimited" }] },
+  ],
+  ["responses", { access_programs: { cyber: "standard" } }],
+  [
+    "responses",
+    item({
+      type: "agent_message",
+      author: "/lead/tester",
+      recipient: "/lead",
+      content: [{ type: "input_text", text: "All tests pass." }],
+    }),
+  ],
+  [
+    "responses",
+    item({
+      type: "agent_message",
+      author: "/lead/tester",
+      recipient: "/lead",
+      content: [{ type: "encrypted_content", encrypted_content: "gAAAAABo" }],
+      agent: { agent_name: "/lead/tester" },
+    }),
+  ],
+  [
+    "responses",
+    item({
+      type: "multi_agent_call",
+      call_id: "call_A1b2",
+      action: "spawn_agent",
+      arguments: '{"task":"test"}',
+    }),
+  ],
+  [
+    "responses",
+    item({
+      type: "multi_agent_call_output",
+      call_id: "call_A1b2",
+      action: "spawn_agent",
+      output: [{ type: "output_text", text: "started" }],
+    }),
+  ],
+  ["responses", item({ type: "configuration_update", reasoning: { effort: "low" } })],
+  ["responses", item({ type: "context_compaction", encrypted_content: "gAAAAABo" })],
+  [
+    "responses",
+    item({
+      ...USER,
+      type: "message",
+      internal_chat_message_metadata_passthrough: { turn_id: "019ac-7f", tags: ["A"] },
+    }),
+  ],
+  // What no API has today.
+  ["chat", { sampling_mode: "balanced", verbosity_style: ["short", "dry"] }],
+  [
+    "chat",
+    {
+      messages: [
+        { ...USER, priority: "high", flags: { pinned: true, mode: "per-turn-control-2026-07-01" } },
+      ],
+    },
+  ],
+  ["responses", item({ type: "plan_update", content: "First the tests.", status: "completed" })],
+  ["responses", item({ type: "plan_update", id: "pl_0A9f8e7d", content: "First the tests." })],
+  ["messages", assistant({ type: "self_review", text: "That was right." }, TEXT)],
+  ["messages", { thinking: { type: "disabled", cadence: "between_tools" } }],
+];
+
+describe("a field or type that the gateway may not know", () => {
+  test.each(SHAPES.map(([api, fields]) => ({ api, fields })))(
+    "of $api is sent as it is: $fields",
+    async ({ api, fields }) => {
+      const { status, error, sent } = await send(api, fields);
+      expect([status, error]).toEqual([200, {}]);
+      expect(sent).toMatchObject(fields);
+    },
+  );
+
+  test.each<[api: Api, fields: Json, path: string]>([
+    ["messages", { fallbacks: [{ model: "claude-opus-5" }] }, "fallbacks"],
+    ["messages", { thread: { id: "thread_A1" } }, "thread"],
+    [
+      "messages",
+      system({
+        content: [
+          {
+            type: "tool_addition",
+            tool: {
+              type: "tool_definition",
+              definition: { type: "web_search_20260209", name: "web_search" },
+            },
+          },
+        ],
+      }),
+      "messages[1].content[0].tool.definition.type",
+    ],
+    ["responses", item({ type: "item_pointer", id: "msg_0A9f8e7d" }), "input[0].id"],
+    ["responses", item({ type: "plan_update", content: "x", source: "plan A" }), "input[0].source"],
+    [
+      "responses",
+      { background_options: { continuation_id: "A1" } },
+      "background_options.continuation_id",
+    ],
+    ["chat", { memory_scope: "Team A" }, "memory_scope"],
+    ["chat", { workspace_token: "abc" }, "workspace_token"],
+  ])("of %s that could name something stored is refused: %j", async (api, fields, path) => {
+    const { status, error } = await send(api, fields);
+    expect([status, error["message"]]).toEqual([400, expect.stringContaining(`\`${path}\``)]);
+  });
+});
+
+const word = fc.stringMatching(/^[a-z]{1,10}(?:[_-](?:[a-z]{1,8}|20\d\d|\d\d?)){0,2}$/);
+const settingName = word.map((text) => `x_${text.replaceAll("-", "_")}_mode`);
+const plain = fc.oneof(word, fc.integer(), fc.boolean(), fc.constant(null));
+const setting = fc.oneof(
+  plain,
+  fc.array(plain, { maxLength: 3 }),
+  fc.dictionary(settingName, plain, { maxKeys: 3, noNullPrototype: true }),
+);
+const identifier = fc.oneof(
+  fc.uuid(),
+  fc.stringMatching(/^[A-Za-z0-9]{24}$/),
+  fc.stringMatching(/^(?:file|vs|resp|msg|asst|batch|cntr)[-_][a-f0-9]{16,32}$/),
+  fc.stringMatching(/^(?:files|projects|cachedContents)\/[a-z]{1,12}$/),
+  fc.webUrl(),
+  fc.stringMatching(/^[a-z]{1,8}-\d{6,10}$/),
+  fc.emailAddress(),
+);
+
+describe("an unknown field", () => {
+  test("with plain words only is always sent", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom<Api>("chat", "responses", "messages"),
+        settingName,
+        setting,
+        async (api, name, value) => {
+          const { status, error, sent } = await send(api, { [name]: value });
+          expect([status, error]).toEqual([200, {}]);
+          expect(sent[name]).toEqual(value);
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+
+  test("with an identifier anywhere in it is never sent", async () => {
+    const hide = (id: string) =>
+      fc.constantFrom<Json>(
+        { x_mode: id },
+        { x_mode: [id] },
+        { x_mode: { y: ["high", { z: id }] } },
+        { x_mode: { [id]: true } },
+      );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom<Api>("chat", "responses", "messages"),
+        identifier.chain(hide),
+        async (api, fields) => {
+          const { status } = await send(api, fields);
+          expect(status).toBe(400);
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+});
