@@ -9,7 +9,6 @@ import { parseArgs } from "node:util";
 import { newId } from "../src/base/id.ts";
 import { type BufferedDb, bufferHolds } from "../src/ledger/commit/hold-buffer.ts";
 import { createLedger, deposit, startEpoch } from "../src/ledger/ledger.ts";
-import { verifyLedger } from "../src/ledger/verify/verify.ts";
 import type { Db } from "../src/store/db.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { openPostgres } from "../src/store/postgres.ts";
@@ -17,6 +16,7 @@ import { openSqlite } from "../src/store/sqlite.ts";
 import { insertUsage } from "../src/usage/insert-usage.ts";
 import { createAddSegment } from "../src/usage/usage-segments.ts";
 import type { UsageRecord } from "../src/usage/usage.ts";
+import { verifyLedger } from "../src/verification/verify.ts";
 import { openAccount, promoDeposit, usageRecord } from "../test/ledger/fixtures.ts";
 import { testPostgres } from "../test/support/stores/postgres.ts";
 

@@ -2,7 +2,7 @@
 // `node bin/bun.js bench/soak.ts [clients] [concurrency]`. Gateway, simulator and clients share one process, so the memory
 // printed is an upper bound for the gateway.
 
-import { verifyLedger } from "../src/ledger/verify/verify.ts";
+import { verifyLedger } from "../src/verification/verify.ts";
 import { grantCredits, usageRecordsOf, USD } from "../test/inference/support/harness.ts";
 import { disconnectManyClients } from "../test/inference/support/socket-client.ts";
 import { registerAccount, startGateway } from "../test/support/gateway.ts";

@@ -2,7 +2,7 @@
 // tables of other folders, so that all of it can be read in one place.
 
 import { type Db, integer, type Reader, text, type Tx } from "../store/db.ts";
-import { selectUsage } from "../store/usage-of-account.ts";
+import { selectUsage } from "../usage/usage-of-account.ts";
 import { GRACE_MS } from "./closing.ts";
 
 /** Rows per transaction, so that other writes do not wait long. */

@@ -3,12 +3,12 @@
 import { secret } from "../base/crypto/secret.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
-import { verifyLedger, type Verification } from "../ledger/verify/verify.ts";
 import { type Db, integer, text } from "../store/db.ts";
 import { missingMigrations } from "../store/migrate.ts";
 import { discardMove, finishMove, moveStore } from "../store/move/move-store.ts";
 import { openStore, type StoreSettings } from "../store/open.ts";
 import { isPostgresUrl } from "../store/postgres-url.ts";
+import { verifyLedger, type Verification } from "../verification/verify.ts";
 import { type CliEnv, type Command, type ParsedArgs, usageFault } from "./command.ts";
 import { describeMissingStore, withConfig } from "./with-store.ts";
 

@@ -3,7 +3,7 @@
 import { toNano } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { integer, type Reader, type Row, text, textOrNull } from "../store/db.ts";
-import { selectUsageInOrder } from "../store/usage-of-account.ts";
+import { selectUsageInOrder } from "../usage/usage-of-account.ts";
 import { callTransfers, readChargedCall } from "./call-charges.ts";
 import type { Transfer } from "./ledger-rows.ts";
 

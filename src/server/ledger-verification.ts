@@ -5,8 +5,8 @@ import { idTime } from "../base/id.ts";
 import { isObject, parseJson } from "../base/json.ts";
 import type { Log } from "../base/log.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import { readPosition, SETTLED_AFTER_MS } from "../ledger/verify/checkpoint.ts";
 import { type Db, type Reader, textOrNull } from "../store/db.ts";
+import { readPosition, SETTLED_AFTER_MS } from "../verification/checkpoint.ts";
 
 const PROBLEMS_LOGGED_MAX = 5;
 /** Heartbeats are written every few seconds. */

@@ -3,7 +3,7 @@
 import { minIdAt } from "../base/id.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { Value } from "../store/db.ts";
-import type { IdRange } from "../store/usage-of-account.ts";
+import type { IdRange } from "./usage-of-account.ts";
 import type { Outcome, UsageApi } from "./usage.ts";
 
 /** What usage is grouped by, besides time. */

@@ -5,7 +5,6 @@ import { idTime, minIdAt } from "../base/id.ts";
 import { maxId, type Page, type PageRequest } from "../base/pagination.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { type Reader, integer, textOrNull } from "../store/db.ts";
-import { selectUsageInOrder } from "../store/usage-of-account.ts";
 import { oldestPendingHour } from "./rollup/pending.ts";
 import { OTHER_LABELS } from "./rollup/roll-up.ts";
 import type { RollupUnit } from "./rollup/rollup-rows.ts";
@@ -18,6 +17,7 @@ import {
   recordConditions,
   type UsageListFilter,
 } from "./usage-filter.ts";
+import { selectUsageInOrder } from "./usage-of-account.ts";
 import { type Outcome, toUsageRecord, type UsageRecord } from "./usage.ts";
 
 /** Read by one statement, so that a filter that few records match does not block other requests. */

@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { GRACE_MS } from "../../src/account-data/closing.ts";
 import { ERASURES, eraseClosedAccounts, KEPT_TABLES } from "../../src/account-data/erasure.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { readPage, readTables, type Table } from "../../src/store/move/store-tables.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { createUser, makeOwner, textOf, visitPage } from "../billing/console-user.ts";
 import { ALL_TRANSFERS } from "../ledger/fixtures.ts";
 import {

@@ -5,9 +5,9 @@ import { createExports } from "../../src/account-data/export-stream.ts";
 import { exportLines } from "../../src/account-data/export.ts";
 import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import type { Reader, Row } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 import { eventually } from "../support/eventually.ts";
 import {

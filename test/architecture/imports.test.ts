@@ -24,7 +24,8 @@ const RUNTIME_FILES = new Set([
 const ENVIRONMENT_FILES = new Set(["src/main.ts", "src/config/config.ts"]);
 
 const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
-  ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process", "ledger_checkpoint"],
+  ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
+  verification: ["ledger_checkpoint"],
   keys: ["api_key"],
   accounts: ["account", "account_creation", "solved_challenge", "membership", "invitation"],
   audit: ["audit"],

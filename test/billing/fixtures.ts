@@ -1,8 +1,8 @@
 // Helpers of the billing tests: API calls, page requests and ledger balances.
 
 import { expect } from "bun:test";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import type { Db } from "../../src/store/db.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import type { TestAccount } from "../support/gateway.ts";
 
 export interface InvoiceBody {

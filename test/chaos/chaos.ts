@@ -3,8 +3,8 @@
 
 import { startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, text } from "../../src/store/db.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { type Random, randomFor } from "../fuzz/random.ts";
 import { eventually, eventuallyPasses } from "../support/eventually.ts";
 import { CLIENTS } from "./clients.ts";

@@ -1,6 +1,6 @@
 // Sends generated requests to a gateway and checks what must hold for each of them, and for the gateway afterwards.
 
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { countOpenHolds, waitUntil } from "../inference/support/harness.ts";
 import { countOpenFiles } from "../inference/support/socket-client.ts";
 import { randomFor } from "./random.ts";

@@ -6,7 +6,6 @@ import { HOUR_MS } from "../../src/base/time.ts";
 import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/budget-rules.ts";
 import { deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import {
   type BudgetsChangeResult,
   getBudgets,
@@ -14,6 +13,7 @@ import {
 } from "../../src/ledger/wallet-budgets.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";

@@ -5,9 +5,9 @@ import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import { keepCallTransfers } from "../../src/ledger/call-charges.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
-import { verifyFromCheckpoint, verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, integer } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
+import { verifyFromCheckpoint, verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 

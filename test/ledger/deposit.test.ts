@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "
 import { Fault } from "../../src/base/fault.ts";
 import { MAX_NANO } from "../../src/base/money/money.ts";
 import { createLedger, deposit, getWallet, grant, startEpoch } from "../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import type { Db } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "
 import path from "node:path";
 import { deposit, getWallet, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { getBudgets, setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { type ScriptProcess, startScript } from "../support/script-process.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit } from "./fixtures.ts";

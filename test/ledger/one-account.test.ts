@@ -24,11 +24,11 @@ import {
   writeOffDebt,
 } from "../../src/ledger/payments/payments.ts";
 import { releaseHolds } from "../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { type Reader, text, textOrNull, type Tx } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 

@@ -4,10 +4,10 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { createLedger, deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../../src/ledger/reconcile.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import type { Row, Tx, Value } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 

@@ -4,9 +4,9 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
 import { deposit, getWallet, type Ledger } from "../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, isLocked, isUnavailable } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { eventually } from "../support/eventually.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";

@@ -2,9 +2,9 @@
 // PostgreSQL, so does one that reads all checkpoints for each range of accounts.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { countDifferences, restrictCheck } from "../../src/ledger/verify/check-tables.ts";
-import { CHECKS } from "../../src/ledger/verify/ledger-checks.ts";
 import { integer, text } from "../../src/store/db.ts";
+import { countDifferences, restrictCheck } from "../../src/verification/check-tables.ts";
+import { CHECKS } from "../../src/verification/ledger-checks.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test on PostgreSQL starts the server, possibly on a busy machine.

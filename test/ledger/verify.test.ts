@@ -10,8 +10,8 @@ import {
   setDefaultTimeout,
 } from "bun:test";
 import { deposit } from "../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { setBudgets } from "../../src/ledger/wallet-budgets.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { LEDGER_TABLES, openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 

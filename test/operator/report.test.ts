@@ -8,7 +8,6 @@ import type { Invoice } from "../../src/billing/invoices/invoices.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import type { PaymentFact } from "../../src/billing/payments/payment-processor.ts";
-import { FIRST_CALL_ID, LAST_CALL_ID } from "../../src/ledger/verify/checkpoint.ts";
 import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
@@ -16,13 +15,14 @@ import {
   grantCredit,
   parseUsd,
 } from "../../src/operator/accounts/account-actions.ts";
-import type { Period } from "../../src/operator/report/provider-costs.ts";
 import { reportJson, reportText } from "../../src/operator/report/report-output.ts";
-import { parsePeriod, wholeHours } from "../../src/operator/report/report-period.ts";
-import { readReport, type Report } from "../../src/operator/report/report.ts";
-import { readTransferSums } from "../../src/operator/report/transfer-sums.ts";
 import type { Db, Reader, Value } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
+import { FIRST_CALL_ID, LAST_CALL_ID } from "../../src/verification/checkpoint.ts";
+import type { Period } from "../../src/verification/provider-costs.ts";
+import { parsePeriod, wholeHours } from "../../src/verification/report-period.ts";
+import { readReport, type Report } from "../../src/verification/report.ts";
+import { readTransferSums } from "../../src/verification/transfer-sums.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
 import { ALL_TRANSFERS, usageRecord } from "../ledger/fixtures.ts";

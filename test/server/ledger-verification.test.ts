@@ -4,12 +4,12 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
 import { commandRunner } from "../../src/commands/workers/worker-process.ts";
-import { verifyFromCheckpoint } from "../../src/ledger/verify/verify.ts";
 import {
   createLedgerVerification,
   type LedgerVerificationDeps,
 } from "../../src/server/ledger-verification.ts";
 import type { Db } from "../../src/store/db.ts";
+import { verifyFromCheckpoint } from "../../src/verification/verify.ts";
 import { eventually } from "../support/eventually.ts";
 import { MAIN } from "../support/program.ts";
 import { describeEachStore, openStore } from "../support/stores/stores.ts";

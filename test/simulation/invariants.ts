@@ -1,7 +1,7 @@
 // What must be true after every commit, and at the end of a simulation.
 
-import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, integer, type Reader, type Row, text, type Values } from "../../src/store/db.ts";
+import { verifyLedger } from "../../src/verification/verify.ts";
 import { ALL_TRANSFERS } from "../ledger/fixtures.ts";
 import { INVOICE_CENTS, nanoOf, type Observations, PEOPLE, wasLost } from "./clients.ts";
 

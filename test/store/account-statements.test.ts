@@ -21,16 +21,14 @@ const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
   "src/ledger/sweep.ts swept_hold": "deletes old rows of all accounts",
   "src/ledger/ledger.ts hold": "restores the processes of all holds",
   "src/ledger/liveness.ts hold": "finds dead processes with holds in any account",
-  "src/operator/report/balance-differences.ts wallet": "sums over all accounts",
   "src/operator/system/grant-figures.ts wallet": "counts over all accounts",
-  "src/store/usage-of-account.ts usage_record": "the callers pass the condition on the account",
+  "src/usage/usage-of-account.ts usage_record": "the callers pass the condition on the account",
   "src/usage/usage-segments.ts usage_record": "only on SQLite",
-  "src/usage/rollup/verify-charges.ts usage_record": "sums over all accounts",
   "src/commands/move.ts wallet": "sums over all accounts",
   "src/commands/move.ts transfer": "sums over all accounts",
 };
 /** A verification reads everything. */
-const VERIFICATION = "src/ledger/verify/";
+const VERIFICATION = "src/verification/";
 /** Conditions that are joined elsewhere begin with the account; column lists contain it. */
 const NAMED_ELSEWHERE = /where \$\{(?:range\.)?where\}|\$\{UPSERT_COLUMNS/;
 

@@ -7,15 +7,15 @@ import { sumByHour } from "../../src/ledger/call-charges.ts";
 import type { ChargeSplit } from "../../src/ledger/decide.ts";
 import { insertTransfers, type Transfer } from "../../src/ledger/ledger-rows.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
-import { findBalanceDifferences } from "../../src/operator/report/balance-differences.ts";
 import type { Db } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { readChargeHours } from "../../src/usage/rollup/charge-hours.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
+import { findBalanceDifferences } from "../../src/verification/balance-differences.ts";
 import {
   findChargeDifferences,
   rebuildChargeHours,
-} from "../../src/usage/rollup/verify-charges.ts";
+} from "../../src/verification/verify-charges.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../support/random.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";

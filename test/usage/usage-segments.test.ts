@@ -3,13 +3,13 @@
 
 import { describe, expect, test } from "bun:test";
 import type { Reader } from "../../src/store/db.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
 import {
   type IdRange,
   selectUsage,
   selectUsageInOrder,
   type SqlCondition,
-} from "../../src/store/usage-of-account.ts";
-import { insertUsage } from "../../src/usage/insert-usage.ts";
+} from "../../src/usage/usage-of-account.ts";
 import {
   completeSegments,
   createAddSegment,

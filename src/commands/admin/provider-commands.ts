@@ -3,10 +3,10 @@
 import { usdText } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import type { Config } from "../../config/config.ts";
-import { type ProviderFigures, readProviderFigures } from "../../operator/report/daily-figures.ts";
 import { tableText } from "../../operator/report/report-output.ts";
 import { type OpenCircuit, readOpenCircuits } from "../../operator/system/open-circuits.ts";
 import type { Db } from "../../store/db.ts";
+import { type ProviderFigures, readProviderFigures } from "../../verification/daily-figures.ts";
 import type { CliEnv, Command, ParsedArgs } from "../command.ts";
 import { withStore } from "../with-store.ts";
 import { JSON_FLAG } from "./admin-flags.ts";

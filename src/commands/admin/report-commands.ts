@@ -1,10 +1,10 @@
 // `postern admin report`: income, costs and liabilities of a period, from the ledger and the usage records.
 
 import { reportJson, reportText } from "../../operator/report/report-output.ts";
-import { parsePeriod } from "../../operator/report/report-period.ts";
-import { readReport } from "../../operator/report/report.ts";
-import { readTransferSums } from "../../operator/report/transfer-sums.ts";
 import type { Db } from "../../store/db.ts";
+import { parsePeriod } from "../../verification/report-period.ts";
+import { readReport } from "../../verification/report.ts";
+import { readTransferSums } from "../../verification/transfer-sums.ts";
 import type { Command, ParsedArgs, CliEnv } from "../command.ts";
 import { withStore } from "../with-store.ts";
 import { JSON_FLAG } from "./admin-flags.ts";

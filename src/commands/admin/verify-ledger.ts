@@ -2,11 +2,11 @@
 
 import { pluralize } from "../../base/text/format.ts";
 import type { Config } from "../../config/config.ts";
-import { type Verification, verifyFromCheckpoint } from "../../ledger/verify/verify.ts";
-import { findBalanceDifferences } from "../../operator/report/balance-differences.ts";
 import { createAlertChannels } from "../../server/operator-alerts.ts";
 import type { Db } from "../../store/db.ts";
-import { findChargeDifferences, rebuildChargeHours } from "../../usage/rollup/verify-charges.ts";
+import { findBalanceDifferences } from "../../verification/balance-differences.ts";
+import { findChargeDifferences, rebuildChargeHours } from "../../verification/verify-charges.ts";
+import { type Verification, verifyFromCheckpoint } from "../../verification/verify.ts";
 import { type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
 import { errorMessage, withStore } from "../with-store.ts";
 import { JSON_FLAG } from "./admin-flags.ts";

@@ -13,7 +13,7 @@ import {
 import { Card, Tag } from "../../http/pages/components/content.tsx";
 import { Legend, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
-import type { DailyFigures, ProviderFigures } from "./daily-figures.ts";
+import type { DailyFigures, ProviderFigures } from "../../verification/daily-figures.ts";
 
 const ERROR_SHARE_WARN = 0.05;
 

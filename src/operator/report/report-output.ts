@@ -2,8 +2,8 @@
 
 import { type Nano, usdText } from "../../base/money/money.ts";
 import { timestamp } from "../../http/schemas.ts";
-import type { ProviderCost } from "./provider-costs.ts";
-import type { ProcessorTotals, Report } from "./report.ts";
+import type { ProviderCost } from "../../verification/provider-costs.ts";
+import type { ProcessorTotals, Report } from "../../verification/report.ts";
 
 type NamedAmounts = Readonly<Record<string, Nano>>;
 

@@ -6,7 +6,7 @@ import type { Log } from "../../base/log.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import { type Db, integer, type Reader, type Row, text, type Tx } from "../../store/db.ts";
-import { selectUsage, selectUsageInOrder } from "../../store/usage-of-account.ts";
+import { selectUsage, selectUsageInOrder } from "../usage-of-account.ts";
 import { deleteEmptySegments, removeFromSegments } from "../usage-segments.ts";
 import { toUsageRecord, type UsageRecord } from "../usage.ts";
 import { appendToArchive } from "./archive-file.ts";

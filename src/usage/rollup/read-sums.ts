@@ -4,7 +4,6 @@
 import { toNano } from "../../base/money/money.ts";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
-import { selectUsageInOrder } from "../../store/usage-of-account.ts";
 import { bucketOf, type LocalDays, localDaysOf, type TimeBuckets } from "../time-buckets.ts";
 import {
   type Condition,
@@ -15,6 +14,7 @@ import {
   recordConditions,
   type UsageFilter,
 } from "../usage-filter.ts";
+import { selectUsageInOrder } from "../usage-of-account.ts";
 import { toUsageRecord } from "../usage.ts";
 import { readPending } from "./pending.ts";
 import {

@@ -10,7 +10,7 @@ import {
   test,
 } from "bun:test";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 

@@ -8,8 +8,8 @@ import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
 } from "../../../src/operator/accounts/account-actions.ts";
-import { readReport } from "../../../src/operator/report/report.ts";
-import { readTransferSums } from "../../../src/operator/report/transfer-sums.ts";
+import { readReport } from "../../../src/verification/report.ts";
+import { readTransferSums } from "../../../src/verification/transfer-sums.ts";
 import { ALL_TRANSFERS } from "../../ledger/fixtures.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";

@@ -5,7 +5,7 @@ import type { HeldCall } from "../../../src/inference/lifecycle/call.ts";
 import { confirmHold } from "../../../src/inference/lifecycle/hold/confirm-hold.ts";
 import { createLease } from "../../../src/ledger/lease.ts";
 import { startEpoch } from "../../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import { sweepAsDead } from "../../ledger/fixtures.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";

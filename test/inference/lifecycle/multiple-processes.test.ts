@@ -3,9 +3,9 @@
 import { describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { grant } from "../../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { type Db, text, integer } from "../../../src/store/db.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
 import { registerAccount } from "../../support/gateway.ts";

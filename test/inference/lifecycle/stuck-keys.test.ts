@@ -10,9 +10,9 @@ import type { CallInput, SettledCall } from "../../../src/inference/lifecycle/ca
 import { withIdempotency } from "../../../src/inference/lifecycle/with-idempotency.ts";
 import { createLedger, deposit, startEpoch } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { writeCallRecords } from "../../../src/server/call-records.ts";
 import { type Db, UNAVAILABLE } from "../../../src/store/db.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import {
   ALL_TRANSFERS,
   openAccount,

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { adjust } from "../../../src/ledger/payments/adjustments.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import { sweepAsDead } from "../../ledger/fixtures.ts";
 import { eventually } from "../../support/eventually.ts";
 import {

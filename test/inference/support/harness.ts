@@ -2,8 +2,8 @@
 
 import { expect } from "bun:test";
 import { grant } from "../../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { type Db, type Row, integer } from "../../../src/store/db.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import { pauseBetweenChecks } from "../../support/eventually.ts";
 import type { TestAccount, Gateway } from "../../support/gateway.ts";
 

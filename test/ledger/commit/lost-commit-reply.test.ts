@@ -3,8 +3,8 @@
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { HOUR_MS } from "../../../src/base/time.ts";
 import { deposit, getWallet } from "../../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import { startFaultyProxy } from "../../support/faulty-proxy.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "../fixtures.ts";

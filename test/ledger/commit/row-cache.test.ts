@@ -7,9 +7,9 @@ import { type BufferedDb, bufferHolds } from "../../../src/ledger/commit/hold-bu
 import type { HoldOutcome, HoldRequest } from "../../../src/ledger/decide.ts";
 import { setFreeze } from "../../../src/ledger/freezes.ts";
 import { deposit, getWallet, type Ledger } from "../../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { type Db, integer, text, type Tx } from "../../../src/store/db.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
 import { openStore, openStoreAt, type TestStore } from "../../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../fixtures.ts";

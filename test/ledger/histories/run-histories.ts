@@ -4,9 +4,9 @@
 import type { HoldOutcome } from "../../../src/ledger/decide.ts";
 import { deposit, heartbeat } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { getBudgets, setBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
+import { verifyLedger } from "../../../src/verification/verify.ts";
 import { LEDGER_TABLES, openAccount, usageRecord } from "../fixtures.ts";
 import { startFaultyProcess, type FaultyProcess } from "./faulty-process.ts";
 import {

@@ -1,9 +1,9 @@
 // The rows of each table that a verification reads: those of a range of accounts and, after a checkpoint, only later calls.
 // The calls before the checkpoint are replaced by one call per key with their sums, so the same checks apply.
 
-import type { Reader } from "../../store/db.ts";
-import { idConditions, type IdRange, selectUsage } from "../../store/usage-of-account.ts";
-import { SYSTEM_ACCOUNTS } from "../ledger-rows.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
+import type { Reader } from "../store/db.ts";
+import { idConditions, type IdRange, selectUsage } from "../usage/usage-of-account.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 import { checkpointsOf, FIRST_CALL_ID } from "./checkpoint.ts";
 

@@ -1,9 +1,15 @@
 // Compares the hourly sums of charges with the transfers, and computes them anew. Both read every transfer.
 
-import { usdText } from "../../base/money/money.ts";
-import { HOUR_MS } from "../../base/time.ts";
-import { allowLongStatements, type Reader, type Tx } from "../../store/db.ts";
-import { type ChargesAt, readChargeHours, toCharges } from "./charge-hours.ts";
+import { usdText } from "../base/money/money.ts";
+import { HOUR_MS } from "../base/time.ts";
+import type { Reader, Tx } from "../store/db.ts";
+import {
+  addToChargeHours,
+  type ChargesAt,
+  clearChargeHours,
+  readChargeHours,
+  toCharges,
+} from "../usage/rollup/charge-hours.ts";
 
 const part = (condition: string): string => `case when ${condition} then amount else 0 end`;
 /** Of calls with columns for their charges, and of calls with rows for them. */
@@ -13,15 +19,13 @@ const CHARGES = `select charged_at as at, promo_nano as promo, paid_nano as paid
   select at, ${part("from_account like '%:promo'")}, ${part("from_account like '%:paid'")},
     ${part("from_account = 'system:overrun_expense'")}
     from transfer where kind = 'usage'`;
-const BY_HOUR = `select at - at % ${HOUR_MS} as at, sum(promo) as promo, sum(paid) as paid, sum(overrun) as overrun
+const SELECT_BY_HOUR = `select at - at % ${HOUR_MS} as at, cast(sum(promo) as text) as promo, cast(sum(paid) as text) as paid,
+    cast(sum(overrun) as text) as overrun
   from (${CHARGES}) as charge group by 1`;
 
 /** One message for each hour whose sums are wrong. The reader must be a snapshot. */
 export async function findChargeDifferences(reader: Reader): Promise<readonly string[]> {
-  const rows = await reader.all(
-    `select at, cast(promo as text) as promo, cast(paid as text) as paid, cast(overrun as text) as overrun
-     from (${BY_HOUR}) as charged`,
-  );
+  const rows = await reader.all(SELECT_BY_HOUR);
   const transfers = new Map(rows.map(toCharges).map((sum) => [sum.at, describe(sum)]));
   const kept = new Map((await readChargeHours(reader)).map((sum) => [sum.at, describe(sum)]));
   return [...new Set([...transfers.keys(), ...kept.keys()])]
@@ -42,11 +46,8 @@ const NOTHING = describe({ promo: 0n, paid: 0n, overrun: 0n });
 
 /** Settlements wait until it is done. Returns the number of hours. */
 export async function rebuildChargeHours(tx: Tx): Promise<number> {
-  // Batches queue their charges in this table, so none can commit between the statements below.
-  if (tx.kind === "postgres") await tx.run("lock table usage_pending in share row exclusive mode");
-  await tx.run("update usage_pending set charges = null where charges is not null");
-  await tx.run("delete from charge_hour");
-  await allowLongStatements(tx);
-  return tx.run(`insert into charge_hour (at, promo_nano, paid_nano, overrun_nano)
-    select at, cast(promo as bigint), cast(paid as bigint), cast(overrun as bigint) from (${BY_HOUR}) as charged`);
+  await clearChargeHours(tx);
+  const rows = await tx.all(SELECT_BY_HOUR);
+  await addToChargeHours(tx, rows.map(toCharges));
+  return rows.length;
 }

@@ -1,7 +1,7 @@
 // Compares the balances that the report computes from its sums with the wallets.
 
-import { toNano, usdText } from "../../base/money/money.ts";
-import type { Reader } from "../../store/db.ts";
+import { toNano, usdText } from "../base/money/money.ts";
+import type { Reader } from "../store/db.ts";
 import { netOf } from "./report.ts";
 import { readTransferSums } from "./transfer-sums.ts";
 

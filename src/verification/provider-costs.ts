@@ -1,9 +1,9 @@
 // What calls cost at each provider, from the usage roll-ups: the expected amount of the provider's bill.
 
-import type { Nano } from "../../base/money/money.ts";
-import type { Reader } from "../../store/db.ts";
-import { type ProviderSums, readProviderSums } from "../../usage/rollup/provider-sums.ts";
-import { countOf } from "../../usage/rollup/rollup-delta.ts";
+import type { Nano } from "../base/money/money.ts";
+import type { Reader } from "../store/db.ts";
+import { type ProviderSums, readProviderSums } from "../usage/rollup/provider-sums.ts";
+import { countOf } from "../usage/rollup/rollup-delta.ts";
 
 /** `to` is exclusive. */
 export interface Period {

@@ -1,7 +1,7 @@
 // Verifies the ledger: recomputes every balance from its transfers and reports mismatches. All checks read one
 // snapshot, so it can run during live traffic.
 
-import { type Db, type Reader, integer } from "../../store/db.ts";
+import { type Db, type Reader, integer } from "../store/db.ts";
 import { type AccountRange, accountRanges, ALL_ACCOUNTS, type SqlPart } from "./account-range.ts";
 import { type CheckScope, countDifferences, perAccount, restrictCheck } from "./check-tables.ts";
 import {

@@ -2,7 +2,7 @@
 // are appended to its index; the entries by account are in `usage_by_account`, in segments of records with consecutive ids.
 // Records after the last segment, the tail, have no entries and are found by reading the primary key.
 
-import type { Reader, Value } from "./db.ts";
+import type { Reader, Value } from "../store/db.ts";
 
 export interface SqlCondition<Param extends Value = Value> {
   readonly sql: string;

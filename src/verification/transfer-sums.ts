@@ -1,14 +1,14 @@
 // Sums of all transfers by hour, ledger accounts and kind. Usage comes from the hourly sums of charges; other transfers are few, and are
 // read by account. So the time grows with accounts and payments, and not with calls.
 
-import { type Nano, toNano } from "../../base/money/money.ts";
-import { HOUR_MS } from "../../base/time.ts";
-import { SYSTEM_ACCOUNTS } from "../../ledger/ledger-rows.ts";
-import { accountRanges, ALL_ACCOUNTS } from "../../ledger/verify/account-range.ts";
-import { perAccount } from "../../ledger/verify/check-tables.ts";
-import { FIRST_CALL_ID, LAST_CALL_ID } from "../../ledger/verify/checkpoint.ts";
-import { integer, type Reader, type Row, text } from "../../store/db.ts";
-import { type ChargesAt, readChargeHours } from "../../usage/rollup/charge-hours.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import { HOUR_MS } from "../base/time.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
+import { integer, type Reader, type Row, text } from "../store/db.ts";
+import { type ChargesAt, readChargeHours } from "../usage/rollup/charge-hours.ts";
+import { accountRanges, ALL_ACCOUNTS } from "./account-range.ts";
+import { perAccount } from "./check-tables.ts";
+import { FIRST_CALL_ID, LAST_CALL_ID } from "./checkpoint.ts";
 
 export const STARTING_GRANT = "starting";
 export const CLAIM_GRANT = "claim";

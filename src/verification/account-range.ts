@@ -1,6 +1,6 @@
 // Ranges of accounts, which a verification reads one after the other.
 
-import { type Reader, text } from "../../store/db.ts";
+import { type Reader, text } from "../store/db.ts";
 
 /** `after` is exclusive, `upTo` inclusive; undefined without a bound. */
 export interface AccountRange {

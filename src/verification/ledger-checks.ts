@@ -1,6 +1,6 @@
 // The checks of the ledger, in SQL. Sums are selected as text, because they may exceed a safe integer.
 
-import { SYSTEM_ACCOUNTS } from "../ledger-rows.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
 
 export interface Check {
   readonly problem: string;

@@ -2,12 +2,12 @@
 // later ones. A row says what the calls of a key with ids below `through_id` moved, and stays true for good. The row without
 // an account is the position: all keys are verified up to there.
 
-import { minIdAt } from "../../base/id.ts";
-import { type Nano, toNano } from "../../base/money/money.ts";
-import { maxId } from "../../base/pagination.ts";
-import { HOUR_MS } from "../../base/time.ts";
-import { type Column, type Db, type Reader, text, type Tx } from "../../store/db.ts";
-import { SYSTEM_ACCOUNTS } from "../ledger-rows.ts";
+import { minIdAt } from "../base/id.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import { maxId } from "../base/pagination.ts";
+import { HOUR_MS } from "../base/time.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
+import { type Column, type Db, type Reader, text, type Tx } from "../store/db.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 
 /** Holds expire sooner, so a later settlement of an older call is rare. The accounts where one is found are read in full. */

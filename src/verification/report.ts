@@ -1,8 +1,8 @@
 // Computes the report of a period from sums of transfers and the usage roll-ups.
 
-import type { Nano } from "../../base/money/money.ts";
-import { SYSTEM_ACCOUNTS } from "../../ledger/ledger-rows.ts";
-import type { Reader } from "../../store/db.ts";
+import type { Nano } from "../base/money/money.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
+import type { Reader } from "../store/db.ts";
 import { type Period, type ProviderCost, readProviderCosts } from "./provider-costs.ts";
 import { wholeHours } from "./report-period.ts";
 import {

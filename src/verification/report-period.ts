@@ -1,7 +1,7 @@
 // Parses the period of a report: UTC days or full hours, because the report is computed from hourly sums.
 
-import { invalid } from "../../base/fault.ts";
-import { HOUR_MS, utcDay } from "../../base/time.ts";
+import { invalid } from "../base/fault.ts";
+import { HOUR_MS, utcDay } from "../base/time.ts";
 import type { Period } from "./provider-costs.ts";
 
 const DAY_PATTERN = /^\d{4}-\d{2}-\d{2}$/;

@@ -1,11 +1,11 @@
 // Figures of the report by day: purchases, charged usage, and the calls and cost of each provider, from the roll-ups. Also the
 // networks that created most accounts.
 
-import { minIdAt } from "../../base/id.ts";
-import { type Nano, toNano } from "../../base/money/money.ts";
-import { DAY_MS, utcDay } from "../../base/time.ts";
-import { type Reader, type Row, text, integer } from "../../store/db.ts";
-import { accountRanges } from "../../usage/rollup/provider-sums.ts";
+import { minIdAt } from "../base/id.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import { DAY_MS, utcDay } from "../base/time.ts";
+import { type Reader, type Row, text, integer } from "../store/db.ts";
+import { accountRanges } from "../usage/rollup/provider-sums.ts";
 import type { Period } from "./provider-costs.ts";
 import { wholeHours } from "./report-period.ts";
 import type { TransferSum } from "./transfer-sums.ts";
