@@ -5,7 +5,7 @@
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import { formatUsdExact } from "../base/text/format.ts";
-import { grantedScopes, MODEL_CALL_SCOPES, type Scope } from "../http/scopes.ts";
+import { grantedScopes, MODEL_CALL_SCOPES, type ListableScope, type Scope } from "../http/scopes.ts";
 import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
 import { type KeySettings, replacedField } from "../keys/key-settings.ts";
 import { getKey, type Key, type Keys, listKeysBy, lockKey } from "../keys/keys.ts";
@@ -14,7 +14,7 @@ import type { Reader, Tx } from "../store/db.ts";
 import { type Allowance, getMember, hasPermission, type Member } from "./members.ts";
 
 /** Developers create further keys in the console, where their allowance bounds them. */
-const DEVELOPER_KEY_SCOPES: readonly Scope[] = [...MODEL_CALL_SCOPES, "keys:read"];
+const DEVELOPER_KEY_SCOPES: readonly ListableScope[] = [...MODEL_CALL_SCOPES, "keys:read"];
 
 interface NewMemberKey {
   readonly accountId: string;

@@ -9,7 +9,8 @@ export const SCOPES = {
   "usage:read": "read the account, its balance and its usage",
   "account:write": "rename the account, change what it stores",
   "keys:read": "list keys",
-  "keys:write": "list, create, change and revoke keys",
+  "keys:write": "list and create keys, change and revoke itself and keys that it created",
+  "keys:manage": "change and revoke keys that others created, delete their provider keys",
   "billing:read": "read invoices, budgets, alerts and auto top-up",
   "billing:write": "read invoices, change budgets, alerts and auto top-up, buy credits",
   "provider_keys:read": "list own provider keys",
@@ -23,11 +24,16 @@ export const SCOPES = {
 
 export type Scope = keyof typeof SCOPES;
 
+/** What lists of scopes can contain: only keys without a limit, a policy and a list of scopes have `keys:manage`. */
+export type ListableScope = Exclude<Scope, "keys:manage">;
+
 // Safe because it has exactly the keys of SCOPES.
 export const SCOPE_NAMES = Object.keys(SCOPES) as Scope[];
 
+export const LISTABLE_SCOPES = SCOPE_NAMES.filter(isListable);
+
 /** The scopes that a key with a spending limit can have: none lets it exceed the limit. */
-export const LIMITED_KEY_SCOPES: readonly Scope[] = [
+export const LIMITED_KEY_SCOPES: readonly ListableScope[] = [
   "models:write",
   "usage:read",
   "keys:write",
@@ -37,9 +43,10 @@ export const LIMITED_KEY_SCOPES: readonly Scope[] = [
 ];
 
 /** What most programs need. With `claim:read`, the agent that started a claim still learns its result. */
-export const MODEL_CALL_SCOPES: readonly Scope[] = ["models:write", "usage:read", "claim:read"];
+export const MODEL_CALL_SCOPES: readonly ListableScope[] = ["models:write", "usage:read", "claim:read"];
 
 const ALL: ReadonlySet<Scope> = new Set(SCOPE_NAMES);
+const LISTABLE: ReadonlySet<Scope> = new Set(LISTABLE_SCOPES);
 const LIMITED = withReads(LIMITED_KEY_SCOPES);
 
 /** The scopes of a key. `scopes` is null if the key was created without a list of scopes. */
@@ -47,8 +54,22 @@ export function grantedScopes(
   scopes: readonly Scope[] | null,
   hasLimit: boolean,
 ): ReadonlySet<Scope> {
-  const most = hasLimit ? LIMITED : ALL;
-  return scopes === null ? most : withReads(scopes).intersection(most);
+  if (scopes === null) return hasLimit ? LIMITED : ALL;
+  return withReads(scopes).intersection(hasLimit ? LIMITED : LISTABLE);
+}
+
+export function isScopeOfLimitedKeys(scope: Scope): boolean {
+  return LIMITED.has(scope);
+}
+
+/** The shortest list that grants these scopes; null for all. */
+export function listOfScopes(granted: ReadonlySet<Scope>): readonly ListableScope[] | null {
+  return granted.size === ALL.size ? null : withoutImplied(granted).filter(isListable);
+}
+
+function withoutImplied(granted: ReadonlySet<Scope>): readonly Scope[] {
+  const implied = new Set([...granted].filter(isWrite).map(toRead));
+  return SCOPE_NAMES.filter((name) => granted.has(name) && !implied.has(name));
 }
 
 /** Adds the read scope of each write scope: a key that may write may also read. */
@@ -60,20 +81,26 @@ function withReads(scopes: readonly Scope[]): ReadonlySet<Scope> {
   );
 }
 
+function isWrite(scope: Scope): boolean {
+  return scope.endsWith(":write");
+}
+
 function toRead(scope: Scope): string {
   return scope.replace(/:write$/, ":read");
 }
 
-export function isScope(name: string): name is Scope {
-  return Object.hasOwn(SCOPES, name);
+function isListable(name: Scope): name is ListableScope {
+  return name !== "keys:manage";
+}
+
+export function isListableScope(name: string): name is ListableScope {
+  return Object.hasOwn(SCOPES, name) && name !== "keys:manage";
 }
 
 /** What a key may do, in plain words: "do everything", or "call models; list keys". */
 export function describeScopes(granted: ReadonlySet<Scope>): string {
   if (granted.size === ALL.size) return "do everything";
-  const implied = new Set(
-    [...granted].filter((scope) => scope.endsWith(":write")).map((scope) => toRead(scope)),
-  );
-  const words = SCOPE_NAMES.filter((name) => granted.has(name) && !implied.has(name));
-  return words.map((name) => SCOPES[name]).join("; ");
+  return withoutImplied(granted)
+    .map((name) => SCOPES[name])
+    .join("; ");
 }

@@ -7,10 +7,10 @@ import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import { formatUsdExact } from "../base/text/format.ts";
 import { hasRates, type KeyPolicy, policyText } from "../http/key-policy.ts";
-import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
+import { grantedScopes, isScopeOfLimitedKeys, listOfScopes, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
 import type { Tx } from "../store/db.ts";
 import { POLICY_PARAMS } from "./key-record.ts";
-import { type KeySettings, mergePolicy, type PolicyChange, replacedField } from "./key-settings.ts";
+import { type KeySettings, type PolicyChange, replacedField } from "./key-settings.ts";
 import { changeKey, getKey, type Key, type Keys, lockKey, revokeKey } from "./keys.ts";
 import { findLiveKey } from "./live-keys.ts";
 
@@ -41,7 +41,7 @@ export async function createKeyForCaller(
 ): Promise<CreatedKey> {
   const { accountId, keyId } = caller;
   const access = await lockAccess(tx, caller, now);
-  const { scopes = access.key.scopes } = settings;
+  const { scopes = listOfScopes(access.granted) } = settings;
   const policy = access.isFree ? settings.policy : inheritPolicy(access, settings.policy);
   const newKey = { ...settings, scopes, createdBy, policy };
   if (!access.isFree) assertWithinLimits(access, newKey);
@@ -114,8 +114,7 @@ async function lockAccess(tx: Tx, { accountId, keyId }: CallerKey, now: number):
 
 function assertWithinLimits(access: Access, settings: KeySettings): void {
   const { key } = access;
-  const { expiresAt, limit = null, scopes = null, policy = {} } = settings;
-  const isBounded = limit !== null || policyText(mergePolicy({}, policy)) !== null;
+  const { expiresAt, limit = null, scopes = null } = settings;
   if (key.expiresAt !== null && (expiresAt ?? Infinity) > key.expiresAt) {
     const until = new Date(key.expiresAt).toISOString();
     throw ownerOnlyFault(
@@ -125,7 +124,7 @@ function assertWithinLimits(access: Access, settings: KeySettings): void {
     );
   }
   assertLimitWithin(access, limit, settings.limitWindow ?? null);
-  assertScopesHeld(access, access.granted, grantedScopes(scopes, isBounded));
+  assertScopesHeld(access, access.granted, scopes);
 }
 
 function assertLimitWithin(access: Access, limit: Nano | null, window: LimitWindow | null): void {
@@ -169,14 +168,15 @@ function assertPolicyKept(access: Access, policy: KeyPolicy, change: PolicyChang
   );
 }
 
-/** A lower limit of another key would stop the calls of that key. */
+/** A lower limit of another key, or an expiry, would stop the calls of that key. */
 function assertReaches(access: Access, target: Key): void {
-  const { id, limit } = access.key;
-  if (limit === null || target.id === id || target.createdBy === id) return;
+  const { id } = access.key;
+  if (access.granted.has("keys:manage") || target.id === id || target.createdBy === id) return;
   throw ownerOnlyFault(
     access,
     "id",
-    "A key with a spending limit can only change and revoke itself and keys that it created.",
+    "A key with a limit, a policy or a list of scopes does not have the scope `keys:manage`: it can only change and revoke itself and keys that it created.",
+    { required_scope: "keys:manage" },
   );
 }
 
@@ -194,11 +194,7 @@ function assertNotRaised(access: Access, key: Key, change: KeySettings): void {
       "A key cannot extend or remove an expiry; it can only bring it forward.",
     );
   if (change.scopes !== undefined)
-    assertScopesHeld(
-      access,
-      grantedScopes(key.scopes, isBoundedKey(key)),
-      grantedScopes(change.scopes, isBoundedKey(key)),
-    );
+    assertScopesHeld(access, grantedScopes(key.scopes, false), change.scopes);
   if (key.limit === null) return;
   if (change.limit === null || (change.limit !== undefined && change.limit > key.limit))
     throw ownerOnlyFault(
@@ -214,14 +210,15 @@ function assertNotRaised(access: Access, key: Key, change: KeySettings): void {
     );
 }
 
+/** Also compares scopes that a limit or policy takes away: they would come back without it. */
 function assertScopesHeld(
   access: Access,
   held: ReadonlySet<Scope>,
-  asked: ReadonlySet<Scope>,
+  asked: readonly Scope[] | null,
 ): void {
-  const [missing] = asked.difference(held);
+  const [missing] = grantedScopes(asked, false).difference(held);
   if (missing === undefined) return;
-  const reason = LIMITED_KEY_SCOPES.includes(missing)
+  const reason = isScopeOfLimitedKeys(missing)
     ? ""
     : " Keys with a spending limit never have it.";
   throw ownerOnlyFault(
@@ -235,16 +232,23 @@ function resetText({ limitWindow }: Key): string {
   return limitWindow === null ? "never" : `every ${limitWindow}`;
 }
 
-function ownerOnlyFault({ key, isClaimed }: Access, param: string, message: string): Fault {
+function ownerOnlyFault(
+  { key, isClaimed }: Access,
+  param: string,
+  message: string,
+  fields: Readonly<Record<string, string>> = {},
+): Fault {
   if (!isClaimed)
     return new Fault("forbidden", `a key cannot raise ${param}`, {
       message: `${message} Use the first key of the account for that.`,
       param,
+      fields,
       next: [{ method: "GET", url: "/v1/keys", why: "List the keys of the account." }],
     });
   return new Fault("forbidden", `a key cannot raise ${param}`, {
     message: `${message} The account is claimed: only people can raise limits, on the Keys page of the console.`,
     param,
+    fields,
     next: [
       {
         method: "GET",

@@ -5,7 +5,7 @@ import { usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
-import { SCOPE_NAMES } from "../http/scopes.ts";
+import { LISTABLE_SCOPES } from "../http/scopes.ts";
 import type { Key } from "./keys.ts";
 
 const GLOBS_MAX = 50;
@@ -73,7 +73,7 @@ export const KeyRecord = z
     spent_usd: z
       .number()
       .meta({ description: "Spend that counts against the limit: in its window, or in total." }),
-    scopes: z.array(z.enum(SCOPE_NAMES)).nullable().meta({
+    scopes: z.array(z.enum(LISTABLE_SCOPES)).nullable().meta({
       description:
         "What the key may do. null: all scopes or, for a key with a limit, all that such a key can have. See `/docs/keys`.",
     }),

@@ -5,7 +5,7 @@ import { MAX_NANO, type Nano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import { isSafeText, UNSAFE_TEXT_MESSAGE } from "../base/text/safe-text.ts";
 import { type KeyPolicy, POLICY_FIELDS } from "../http/key-policy.ts";
-import type { Scope } from "../http/scopes.ts";
+import type { ListableScope } from "../http/scopes.ts";
 
 export const NAME_MAX = 100;
 
@@ -19,7 +19,7 @@ export interface KeySettings {
   readonly expiresAt?: number | null | undefined;
   readonly limit?: Nano | null | undefined;
   readonly limitWindow?: LimitWindow | null | undefined;
-  readonly scopes?: readonly Scope[] | null | undefined;
+  readonly scopes?: readonly ListableScope[] | null | undefined;
   readonly policy?: PolicyChange | undefined;
   /** The percentages of the limit at which an event fires. */
   readonly alertPercents?: readonly number[] | null | undefined;

@@ -6,7 +6,7 @@ import { type Nano, nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
-import { SCOPE_NAMES } from "../http/scopes.ts";
+import { LISTABLE_SCOPES } from "../http/scopes.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { changeKeyForCaller, createKeyForCaller, revokeKeyForCaller } from "./delegation.ts";
 import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./key-record.ts";
@@ -34,9 +34,9 @@ const KeySettingsBody = z
       .optional()
       .meta({ description: "How often the limit resets; null for never." }),
     scopes: z
-      .array(z.enum(SCOPE_NAMES))
+      .array(z.enum(LISTABLE_SCOPES))
       .min(1, "must have at least one scope; leave it out for those of the calling key")
-      .max(SCOPE_NAMES.length)
+      .max(LISTABLE_SCOPES.length)
       .nullable()
       .optional()
       .meta({
@@ -172,7 +172,7 @@ function changeRoute(notify: OnKeyChange): Route {
     tag: "Keys",
     summary: "Change a key's name, limit, expiry, scopes or policy",
     description:
-      "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits, bring expiries forward, remove scopes and restrict what is not restricted yet; an owner can raise them in the console. A key with a limit can only change itself and keys that it created.",
+      "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits, bring expiries forward, remove scopes and restrict what is not restricted yet; an owner can raise them in the console. A key with a limit, a policy or a list of scopes can only change itself and keys that it created.",
     dialect: "openai",
     params: KeyPath,
     body: KeySettingsBody,
@@ -211,7 +211,7 @@ function revokeRoute(notify: OnKeyChange): Route {
     tag: "Keys",
     summary: "Revoke a key",
     description:
-      "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself and other keys; with a limit, only itself and keys that it created. If no live key is left, the response has the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
+      "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself and other keys; with a limit, a policy or a list of scopes, only itself and keys that it created. If no live key is left, the response has the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
     dialect: "openai",
     params: KeyPath,
     responses: {

@@ -8,7 +8,7 @@ import { type Nano, toNano } from "../base/money/money.ts";
 import { type LimitWindow, rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { type KeyPolicy, parsePolicy, policyText } from "../http/key-policy.ts";
-import type { Scope } from "../http/scopes.ts";
+import type { ListableScope } from "../http/scopes.ts";
 import {
   type Db,
   type Reader,
@@ -45,7 +45,7 @@ export interface Key {
   /** Spend that counts against the limit: in its window, or in total. */
   readonly spent: Nano;
   /** null for all scopes that a key with or without a limit can have. */
-  readonly scopes: readonly Scope[] | null;
+  readonly scopes: readonly ListableScope[] | null;
   readonly policy: KeyPolicy;
   /** The percentages of the limit at which an event fires. */
   readonly alertPercents: readonly number[] | null;
@@ -391,6 +391,6 @@ function toKey(row: Row, now: number): Key {
   };
 }
 
-function scopesText(scopes: readonly Scope[] | null): string | null {
+function scopesText(scopes: readonly ListableScope[] | null): string | null {
   return scopes === null ? null : [...new Set(scopes)].sort().join(" ");
 }

@@ -3,7 +3,7 @@
 import { type ResponseStorage, STORE_MODES } from "../base/response-storage.ts";
 import { parsePolicy } from "../http/key-policy.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
-import { grantedScopes, isScope, type Scope } from "../http/scopes.ts";
+import { grantedScopes, isListableScope, type ListableScope } from "../http/scopes.ts";
 import {
   enumValue,
   type Reader,
@@ -15,8 +15,6 @@ import {
 } from "../store/db.ts";
 
 export interface LiveKey extends AuthenticatedKey {
-  /** Whether a spending limit or a policy bounds what it may do. */
-  readonly hasLimit: boolean;
   readonly expiresAt: number | null;
 }
 
@@ -69,8 +67,8 @@ export async function countLiveKeys(
 }
 
 /** The column: null for all scopes. */
-export function toScopes(row: Row): readonly Scope[] | null {
-  return textOrNull(row, "scopes")?.split(" ").filter(isScope) ?? null;
+export function toScopes(row: Row): readonly ListableScope[] | null {
+  return textOrNull(row, "scopes")?.split(" ").filter(isListableScope) ?? null;
 }
 
 function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
@@ -83,7 +81,6 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
   return {
     accountId: text(row, "account_id"),
     keyId: text(row, "id"),
-    hasLimit,
     granted: grantedScopes(toScopes(row), hasLimit),
     expiresAt,
     ...(policy === undefined ? {} : { policy }),

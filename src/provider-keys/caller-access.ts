@@ -14,7 +14,8 @@ export interface ProviderKeyAccess {
   readonly isClaimed: boolean;
   /** True if the key acts as the owner. */
   readonly isOwner: boolean;
-  readonly hasLimit: boolean;
+  /** False for a key with a limit, a policy or a list of scopes. */
+  readonly reachesOthers: boolean;
 }
 
 /** Locks the account, so that a concurrent claim comes before or after. */
@@ -28,7 +29,8 @@ export async function lockProviderKeyAccess(
   const key = await findLiveKey(tx, keyId, now);
   if (key === undefined) throw new Fault("invalid_api_key", "key revoked or expired");
   const isOwner = !isClaimed && key.granted.size === SCOPE_NAMES.length;
-  return { accountId, keyId, isClaimed, isOwner, hasLimit: key.hasLimit };
+  const reachesOthers = key.granted.has("keys:manage");
+  return { accountId, keyId, isClaimed, isOwner, reachesOthers };
 }
 
 /** The use of a new provider key. Without a list, it serves the key that adds it. */
@@ -51,11 +53,11 @@ export function assertMayChange(
 }
 
 export function assertMayDelete(access: ProviderKeyAccess, before: ProviderKey): void {
-  if (!access.hasLimit) return;
+  if (access.reachesOthers) return;
   assertOwn(
     access,
     before,
-    "A key with a spending limit only deletes the provider keys that it added for itself.",
+    "A key with a limit, a policy or a list of scopes only deletes the provider keys that it added for itself.",
   );
 }
 

@@ -4,7 +4,7 @@ import { Fault } from "../../base/fault.ts";
 import type { RequestContext, RequestHandlerDeps } from "../request-context.ts";
 import { readApiKey } from "../request/api-key-header.ts";
 import type { AuthenticatedKey, Caller, Route, SessionUser } from "../route.ts";
-import { LIMITED_KEY_SCOPES, SCOPES } from "../scopes.ts";
+import { isScopeOfLimitedKeys, SCOPES } from "../scopes.ts";
 
 type Authenticated = Caller | SessionUser | undefined;
 
@@ -77,7 +77,7 @@ function enforceRateLimit(
 export function requireScope({ scope }: Route, { accountId, granted }: AuthenticatedKey): void {
   if (scope === undefined || granted.has(scope)) return;
   throw new Fault("forbidden", `key without ${scope}`, {
-    message: `This key does not have the scope \`${scope}\` (${SCOPES[scope]})${LIMITED_KEY_SCOPES.includes(scope) ? "" : ", which no key with a spending limit has"}. Use another key of the account, or ask the owner of the account to change this one.`,
+    message: `This key does not have the scope \`${scope}\` (${SCOPES[scope]})${isScopeOfLimitedKeys(scope) ? "" : ", which no key with a spending limit has"}. Use another key of the account, or ask the owner of the account to change this one.`,
     fields: { required_scope: scope },
     headers: { "www-authenticate": `Bearer error="insufficient_scope", scope="${scope}"` },
     next: [
