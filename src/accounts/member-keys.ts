@@ -5,7 +5,12 @@
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import { formatUsdExact } from "../base/text/format.ts";
-import { grantedScopes, MODEL_CALL_SCOPES, type ListableScope, type Scope } from "../http/scopes.ts";
+import {
+  grantedScopes,
+  MODEL_CALL_SCOPES,
+  type ListableScope,
+  type Scope,
+} from "../http/scopes.ts";
 import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
 import { type KeySettings, replacedField } from "../keys/key-settings.ts";
 import { getKey, type Key, type Keys, listKeysBy, lockKey } from "../keys/keys.ts";

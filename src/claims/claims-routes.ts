@@ -83,7 +83,6 @@ function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDep
     description:
       "Hands the account over to a human. Give them `verification_uri_complete` and show `user_code` next to it. A new claim invalidates the previous link and code. If the account already has an owner, the named person is invited as a developer.",
     dialect: "oauth",
-    revealsSecret: true,
     body: ClaimStart,
     requestExample: { email: "human@example.com" },
     responses: {

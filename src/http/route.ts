@@ -113,8 +113,6 @@ interface RouteDoc {
   readonly recheckedByHold?: true;
   /** The connection stays open without traffic for as long as the call takes, as with `recheckedByHold`. */
   readonly isLongRunning?: true;
-  /** The response contains a secret: an `Idempotency-Key` replays it only to the API key that sent the request. */
-  readonly revealsSecret?: true;
   /** Not in the API documentation, such as a page or the documentation itself. */
   readonly hidden?: boolean;
 }

@@ -43,7 +43,11 @@ export const LIMITED_KEY_SCOPES: readonly ListableScope[] = [
 ];
 
 /** What most programs need. With `claim:read`, the agent that started a claim still learns its result. */
-export const MODEL_CALL_SCOPES: readonly ListableScope[] = ["models:write", "usage:read", "claim:read"];
+export const MODEL_CALL_SCOPES: readonly ListableScope[] = [
+  "models:write",
+  "usage:read",
+  "claim:read",
+];
 
 const ALL: ReadonlySet<Scope> = new Set(SCOPE_NAMES);
 const LISTABLE: ReadonlySet<Scope> = new Set(LISTABLE_SCOPES);

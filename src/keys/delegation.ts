@@ -7,7 +7,13 @@ import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import { formatUsdExact } from "../base/text/format.ts";
 import { hasRates, type KeyPolicy, policyText } from "../http/key-policy.ts";
-import { grantedScopes, isScopeOfLimitedKeys, listOfScopes, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
+import {
+  grantedScopes,
+  isScopeOfLimitedKeys,
+  listOfScopes,
+  SCOPE_NAMES,
+  type Scope,
+} from "../http/scopes.ts";
 import type { Tx } from "../store/db.ts";
 import { POLICY_PARAMS } from "./key-record.ts";
 import { type KeySettings, type PolicyChange, replacedField } from "./key-settings.ts";
@@ -218,9 +224,7 @@ function assertScopesHeld(
 ): void {
   const [missing] = grantedScopes(asked, false).difference(held);
   if (missing === undefined) return;
-  const reason = isScopeOfLimitedKeys(missing)
-    ? ""
-    : " Keys with a spending limit never have it.";
+  const reason = isScopeOfLimitedKeys(missing) ? "" : " Keys with a spending limit never have it.";
   throw ownerOnlyFault(
     access,
     "scopes",

@@ -107,7 +107,6 @@ function addRoute(webhooks: Webhooks): Route {
     summary: "Create a webhook",
     description:
       "Events are sent to the URL as JSON with POST, signed as Standard Webhooks specifies. Only this response contains the signing secret. Send a test event with POST /v1/webhooks/{id}/test.",
-    revealsSecret: true,
     body: NewWebhookBody,
     requestExample: { url: WEBHOOK_EXAMPLE.url, events: ["balance.low", "balance.empty"] },
     responses: {
@@ -240,7 +239,6 @@ function rotateRoute(webhooks: Webhooks): Route {
     summary: "Rotate a webhook's signing secret",
     description:
       "For 24 hours events are signed with both secrets, so you can switch over without rejecting an event. A second rotation within that time revokes the oldest secret at once.",
-    revealsSecret: true,
     params: WebhookPath,
     responses: {
       200: {

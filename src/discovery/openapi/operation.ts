@@ -18,7 +18,7 @@ import type {
 } from "./openapi-types.ts";
 
 const IDEMPOTENCY_KEY_DESCRIPTION =
-  "A random string of your choice. For 24 hours, a request with the same key and body gets the first response again.";
+  "A random string of your choice. For 24 hours, a request with the same key and body, sent with the same API key, gets the first response again.";
 const IDEMPOTENCY_KEY_MAX = 255;
 const KEYLESS_IDEMPOTENCY_KEY_MIN = 16;
 const COMPONENTS_PREFIX = "#/components/schemas/";
@@ -175,10 +175,7 @@ function headerParametersOf(route: Route): readonly Parameter[] {
     {
       name: "idempotency-key",
       in: "header",
-      description:
-        route.revealsSecret === true && route.auth === "key"
-          ? `${IDEMPOTENCY_KEY_DESCRIPTION} The response contains a secret, so only the API key that sent the first request gets it again.`
-          : IDEMPOTENCY_KEY_DESCRIPTION,
+      description: IDEMPOTENCY_KEY_DESCRIPTION,
       schema: { type: "string", minLength, maxLength: IDEMPOTENCY_KEY_MAX },
     },
   ];

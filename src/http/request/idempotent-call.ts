@@ -1,7 +1,7 @@
 // Scope and key of a request with an `Idempotency-Key`.
 
 import { invalid } from "../../base/fault.ts";
-import type { AnyRouteInput, Route } from "../route.ts";
+import type { AnyRouteInput, Caller, Route } from "../route.ts";
 import { canonicalIp } from "./client-ip.ts";
 
 export interface IdempotentCall {
@@ -24,7 +24,7 @@ export function idempotentCallOf(
   const key = readIdempotencyKey(input.headers, minLength);
   if (key === undefined) return undefined;
   return {
-    scope: `${scopeOwnerOf(route, input)} ${route.id}`,
+    scope: `${scopeOwnerOf(input)} ${route.id}`,
     key,
     body: `${path}\n${input.bodyText}`,
     now: input.now,
@@ -45,9 +45,13 @@ export function readIdempotencyKey(headers: Headers, minLength = 1): string | un
 }
 
 // Requests without an API key are scoped by the client's whole address: the hosts of one /64 may belong to different
-// customers, and the response may contain a raw key. Responses with a secret are scoped by API key: another key of the
-// account may have fewer permissions.
-function scopeOwnerOf({ revealsSecret }: Route, { caller, clientIp }: AnyRouteInput): string {
+// customers, and the response may contain a raw key.
+function scopeOwnerOf({ caller, clientIp }: AnyRouteInput): string {
   if (caller === undefined || !("accountId" in caller)) return canonicalIp(clientIp);
-  return revealsSecret === true ? `${caller.accountId} ${caller.keyId}` : caller.accountId;
+  return scopeOfKey(caller);
+}
+
+/** Another key of the account may have fewer permissions, so it gets no response of this one. */
+export function scopeOfKey({ accountId, keyId }: Pick<Caller, "accountId" | "keyId">): string {
+  return `${accountId} ${keyId}`;
 }

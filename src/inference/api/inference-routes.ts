@@ -2,7 +2,11 @@
 
 import { z } from "zod";
 import { isPaymentCredential } from "../../http/request/api-key-header.ts";
-import { type IdempotentCall, readIdempotencyKey } from "../../http/request/idempotent-call.ts";
+import {
+  type IdempotentCall,
+  readIdempotencyKey,
+  scopeOfKey,
+} from "../../http/request/idempotent-call.ts";
 import { keyRoute, type Route } from "../../http/route.ts";
 import { LABELS_HEADER } from "../../usage/labels.ts";
 import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
@@ -295,5 +299,5 @@ function idempotentCallOf(
   const key = readIdempotencyKey(headers);
   return key === undefined
     ? undefined
-    : { scope: `${caller.accountId} ${api}`, key, body: bodyText, now };
+    : { scope: `${scopeOfKey(caller)} ${api}`, key, body: bodyText, now };
 }
