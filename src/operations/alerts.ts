@@ -11,7 +11,8 @@ type AlertName =
   | "ledger_problem"
   | "disk_low"
   | "grant_budget_used_up"
-  | "prices_old";
+  | "prices_old"
+  | "payments_refused";
 
 export interface AlertMessage {
   readonly alert: AlertName;

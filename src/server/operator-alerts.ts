@@ -95,6 +95,7 @@ export interface OperatorAlertDeps {
   readonly openCircuits: () => readonly string[];
   readonly catalog: LiveCatalog;
   readonly ledgerProblem: () => string | undefined;
+  readonly findRefusedPayments: (now: number) => Promise<string | undefined>;
   readonly log: Log;
   readonly now: () => number;
 }
@@ -114,7 +115,10 @@ export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): O
 
 function createAlertChecks(
   config: Config,
-  deps: Pick<OperatorAlertDeps, "openCircuits" | "catalog" | "ledgerProblem">,
+  deps: Pick<
+    OperatorAlertDeps,
+    "openCircuits" | "catalog" | "ledgerProblem" | "findRefusedPayments"
+  >,
   grantBudgetUsedUpAt: () => number | undefined,
 ): readonly AlertCheck[] {
   const { databaseUrl, dataDir } = config.store;
@@ -131,6 +135,7 @@ function createAlertChecks(
       },
     },
     { alert: "ledger_problem", lastsMs: 0, findProblem: async () => deps.ledgerProblem() },
+    { alert: "payments_refused", lastsMs: 0, findProblem: deps.findRefusedPayments },
     {
       alert: "disk_low",
       lastsMs: 0,

@@ -3,6 +3,7 @@
 import type { JobRun } from "../base/job-run.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
+import { findRefusedTopUps } from "../billing/top-up/top-up-outcome.ts";
 import { createOptionalChainClient } from "../billing/x402/create-x402.ts";
 import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
@@ -99,6 +100,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
       openCircuits: modelCalls.inference.openCircuits,
       catalog: core.catalog,
       ledgerProblem: () => ledgerVerification?.problem(),
+      findRefusedPayments: (at) => findRefusedTopUps(db, at),
       log,
       now,
     }),

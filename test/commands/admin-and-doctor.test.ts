@@ -4,6 +4,7 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { startFakeStripe } from "../support/fakes/stripe.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { testPostgres } from "../support/stores/postgres.ts";
 import {
@@ -234,6 +235,41 @@ describe("postern doctor", () => {
     const { code, stdout } = await runInProcess(["doctor"], other.settings);
     expect(code).toBe(0);
     expect(stdout).toContain("x402 is off while 1 x402 payments are open");
+    other.remove();
+  });
+
+  test("asks Stripe whether the key works, and reports what an operator must fix", async () => {
+    const other = createTempFolder();
+    await runInProcess(["migrate"], other.settings);
+    const stripe = startFakeStripe();
+    const withStripe = { ...other.settings, ...stripe.env };
+    const good = await runInProcess(["doctor"], withStripe);
+    expect(good).toMatchObject({ code: 0 });
+    expect(good.stdout).toContain("Stripe accepts the secret key");
+    const wrongKey = { ...withStripe, STRIPE_SECRET_KEY: "sk_test_wrong" };
+    const wrong = await runInProcess(["doctor"], wrongKey);
+    expect(wrong).toMatchObject({ code: 1 });
+    expect(wrong.stdout).toContain("Stripe does not accept STRIPE_SECRET_KEY.");
+    const error = { status: 403, type: "invalid_request_error", message: "no access" };
+    stripe.refusals.set("GET /v1/disputes", error);
+    stripe.taxStatus = "pending";
+    const taxed = await runInProcess(["doctor"], { ...withStripe, STRIPE_AUTOMATIC_TAX: "true" });
+    expect(taxed.stdout).toContain("STRIPE_SECRET_KEY has no read access to Disputes.");
+    expect(taxed.stdout).toContain("Stripe Tax is pending");
+    await stripe.stop();
+    const down = await runInProcess(["doctor"], withStripe);
+    expect(down).toMatchObject({ code: 1 });
+    expect(down.stdout).toContain("Stripe did not answer a request");
+    const store = new Database(path.join(other.settings["POSTERN_DATA_DIR"] ?? "", "postern.db"));
+    store.run(
+      `insert into top_up (id, account_id, invoice_id, method_id, amount_cents, fee_cents, state, reason, created_at, ended_at)
+       values ('t', 'a', 'i', 'm', 1000, 50, 'failed', 'processor_refused', 1, ?)`,
+      [Date.now()],
+    );
+    store.close();
+    const refused = await runInProcess(["doctor"], other.settings);
+    expect(refused).toMatchObject({ code: 1 });
+    expect(refused.stdout).toContain("The payment processor refused 1 automatic top-up");
     other.remove();
   });
 

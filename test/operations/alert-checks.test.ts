@@ -39,9 +39,15 @@ const state = {
   now: START,
   circuits: [] as string[],
   ledgerProblem: undefined as string | undefined,
+  refusedPayments: undefined as string | undefined,
 };
 beforeEach(() => {
-  Object.assign(state, { now: START, circuits: [], ledgerProblem: undefined });
+  Object.assign(state, {
+    now: START,
+    circuits: [],
+    ledgerProblem: undefined,
+    refusedPayments: undefined,
+  });
 });
 
 function startAlerts(dataDir = "data") {
@@ -61,6 +67,7 @@ function startAlerts(dataDir = "data") {
   const alerts = createOperatorAlerts(result.config, {
     openCircuits: () => state.circuits,
     ledgerProblem: () => state.ledgerProblem,
+    findRefusedPayments: async () => state.refusedPayments,
     catalog: createLiveCatalog({ now: START }),
     log: createLog({ level: "error", isPretty: false, now: () => state.now, write: () => {} }),
     now: () => state.now,
@@ -98,6 +105,14 @@ describe("the operator is told", () => {
     expect(await runAt(START)).toEqual(["operator.ledger_problem problem"]);
     state.ledgerProblem = undefined;
     expect(await runAt(START + MINUTE_MS)).toEqual(["operator.ledger_problem recovered"]);
+  });
+
+  test("of automatic top-ups that the payment processor refuses", async () => {
+    const { runAt } = startAlerts();
+    state.refusedPayments = "The payment processor refused 2 automatic top-ups.";
+    expect(await runAt(START)).toEqual(["operator.payments_refused problem"]);
+    state.refusedPayments = undefined;
+    expect(await runAt(START + MINUTE_MS)).toEqual(["operator.payments_refused recovered"]);
   });
 
   test("that the day's starting credit is used up, until midnight UTC", async () => {

@@ -77,7 +77,7 @@ export interface ChargeRequest {
   readonly now: number;
 }
 
-export type DeclineReason = "declined" | "authentication_required" | "method_gone";
+export type RefusalReason = "declined" | "authentication_required" | "method_gone";
 
 export type ChargeResult =
   | {
@@ -85,7 +85,9 @@ export type ChargeResult =
       readonly ref: string;
       readonly facts: readonly PaymentFact[];
     }
-  | { readonly state: "refused"; readonly reason: DeclineReason };
+  | { readonly state: "refused"; readonly reason: RefusalReason }
+  /** The processor refused the gateway's request, which is not the payer's fault: a setting or a permission is wrong. */
+  | { readonly state: "refused"; readonly reason: "processor_refused"; readonly cause: unknown };
 
 /** Saved payment methods, charged without the payer (off session). */
 export interface PaymentMethods {

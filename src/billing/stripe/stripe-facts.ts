@@ -5,6 +5,11 @@ import type { Stripe as StripeClient } from "stripe";
 import { SECOND_MS } from "../../base/time.ts";
 import type { PaymentFact, PageState } from "../payments/payment-processor.ts";
 
+/** The version that the rules of the tests describe; the pinned package sends it. */
+export const STRIPE_API_VERSION = "2026-10-28.endive";
+/** Shared payment tokens are in Stripe's preview. The official package mppx uses this version. */
+export const STRIPE_PREVIEW_VERSION = "2026-07-29.preview";
+
 /** On sessions and intents: the invoice id. Unlike `client_reference_id`, a payer cannot set metadata. */
 export const INVOICE_METADATA_KEY = "postern_invoice";
 
@@ -12,6 +17,7 @@ export const INVOICE_METADATA_KEY = "postern_invoice";
 export const TAX_METADATA_KEY = "postern_tax";
 
 const LIST_MAX = 100;
+const REFUSED_STATUSES: ReadonlySet<unknown> = new Set([400, 401, 402, 403, 404]);
 
 export type PaymentIntent = Omit<
   Awaited<ReturnType<StripeClient["paymentIntents"]["retrieve"]>>,
@@ -123,7 +129,30 @@ export async function findIntent(
 }
 
 export function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "resource_missing";
+  return errorField(error, "code") === "resource_missing";
+}
+
+/** Stripe refused the request, so this request has charged nothing. Other statuses, such as 409 and 429, can follow a charge. */
+export function isRefusal(error: unknown): error is Error {
+  if (!(error instanceof Error) || !REFUSED_STATUSES.has(errorField(error, "statusCode")))
+    return false;
+  // The same idempotency key with other parameters, or at the same time.
+  return (
+    errorField(error, "type") !== "StripeIdempotencyError" &&
+    errorField(error, "code") !== "idempotency_key_in_use"
+  );
+}
+
+/** The secret key is wrong, or lacks a permission. */
+export function isAccessError(error: unknown): boolean {
+  const status = errorField(error, "statusCode");
+  return status === 401 || status === 403;
+}
+
+export function errorField(error: unknown, name: "code" | "statusCode" | "type"): unknown {
+  return error instanceof Error && name in error
+    ? (Reflect.get(error, name) as unknown) // `unknown` is always safe.
+    : undefined;
 }
 
 /** Inquiries and prevented disputes take no money back. */

@@ -6,16 +6,18 @@ import { creditsOfCents } from "../invoices/cents.ts";
 import type {
   ChargeRequest,
   ChargeResult,
-  DeclineReason,
   SetupState,
   SetupPage,
   SetupRequest,
 } from "../payments/payment-processor.ts";
 import {
+  errorField,
   INVOICE_METADATA_KEY,
   type PaymentIntent,
+  isAccessError,
   isMissing,
   isCancelable,
+  isRefusal,
   intentState,
   TAX_METADATA_KEY,
 } from "./stripe-facts.ts";
@@ -27,6 +29,21 @@ export const TOP_UP_METADATA_KEY = "postern_top_up";
 
 const LIST_MAX = 100;
 const INTENTS_SCANNED_MAX = 1_000;
+/** Methods in US dollars that can be charged without a redirect of the payer. A charge off session accepts no others. */
+const METHOD_TYPES = ["card", "link", "us_bank_account"] as const;
+/** Errors of Stripe that are the payer's, although their type is `invalid_request_error`. */
+const PAYER_ERROR_CODES: ReadonlySet<unknown> = new Set([
+  "customer_tax_location_invalid",
+  "debit_not_authorized",
+  "expired_payment_method",
+  "payment_intent_mandate_invalid",
+  "payment_intent_payment_attempt_failed",
+  "payment_method_bank_account_blocked",
+  "payment_method_billing_details_address_missing",
+  "payment_method_customer_decline",
+  "payment_method_provider_decline",
+  "payment_method_restricted",
+]);
 
 export async function createSetupPage(
   stripe: StripeClient,
@@ -42,6 +59,7 @@ export async function createSetupPage(
       mode: "setup",
       currency: "usd",
       customer: customer.id,
+      allowed_payment_method_types: [...METHOD_TYPES],
       metadata: { [METHOD_METADATA_KEY]: id },
       // Automatic tax needs the payer's address, which cannot be asked for at an off-session charge.
       billing_address_collection: automaticTax ? "required" : "auto",
@@ -73,6 +91,8 @@ export async function chargeMethod(
 ): Promise<ChargeResult> {
   try {
     const tax = automaticTax ? await calculateTax(stripe, request) : undefined;
+    // The owner must save the method again, with an address.
+    if (tax === "no_address") return { state: "refused", reason: "method_gone" };
     const intent = await stripe.paymentIntents.create(
       {
         amount: request.amountCents + request.feeCents + (tax?.cents ?? 0),
@@ -81,6 +101,8 @@ export async function chargeMethod(
         payment_method: request.method,
         off_session: true,
         confirm: true,
+        // Without it Stripe requires a `return_url`, also for cards.
+        automatic_payment_methods: { enabled: true, allow_redirects: "never" },
         description: `${creditsOfCents(request.amountCents).toLocaleString("en-US")} credits and platform fee`,
         metadata: {
           [INVOICE_METADATA_KEY]: request.invoiceId,
@@ -93,9 +115,8 @@ export async function chargeMethod(
     );
     return await chargeResultOf(stripe, intent);
   } catch (error) {
-    const declined = declineReasonOf(error);
-    if (declined === undefined) throw error;
-    return await resultAfterDecline(stripe, request, declined);
+    if (!isRefusal(error)) throw error;
+    return await resultAfterRefusal(stripe, request, error);
   }
 }
 
@@ -117,17 +138,48 @@ export async function detachMethod(stripe: StripeClient, method: string): Promis
   try {
     await stripe.paymentMethods.detach(method);
   } catch (error) {
-    if (!isMissing(error) && errorType(error) !== "StripeInvalidRequestError") throw error;
+    // Stripe refuses to detach a method that is not attached.
+    if (errorField(error, "type") !== "StripeInvalidRequestError") throw error;
   }
 }
 
 /** Stripe keeps a payment intent after a decline, so it is canceled before the decline is reported. */
-async function resultAfterDecline(
+async function resultAfterRefusal(
   stripe: StripeClient,
   request: ChargeRequest,
-  reason: DeclineReason,
+  error: Error,
 ): Promise<ChargeResult> {
-  return (await findCharge(stripe, request)) ?? { state: "refused", reason };
+  const isFirst = request.now === request.createdAt;
+  // Without access, earlier charges cannot be listed either; the first request has none.
+  if (isFirst && isAccessError(error))
+    return { state: "refused", reason: "processor_refused", cause: error };
+  const charged = await findCharge(stripe, request);
+  if (charged !== undefined) return charged;
+  const reason = declineReasonOf(error);
+  if (reason !== undefined) return { state: "refused", reason };
+  return (await isMethodGone(stripe, request))
+    ? { state: "refused", reason: "method_gone" }
+    : { state: "refused", reason: "processor_refused", cause: error };
+}
+
+/** If the customer is missing too, the secret key belongs to another Stripe account or mode: deleted customers can be read. */
+async function isMethodGone(
+  stripe: StripeClient,
+  { method, customer }: ChargeRequest,
+): Promise<boolean> {
+  try {
+    const { customer: owner } = await stripe.paymentMethods.retrieve(method);
+    return (typeof owner === "string" ? owner : owner?.id) !== customer;
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+  try {
+    await stripe.customers.retrieve(customer);
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
 }
 
 async function chargeResultOf(stripe: StripeClient, intent: PaymentIntent): Promise<ChargeResult> {
@@ -145,20 +197,21 @@ async function chargeResultOf(stripe: StripeClient, intent: PaymentIntent): Prom
 async function calculateTax(
   stripe: StripeClient,
   { id, method, amountCents, feeCents }: ChargeRequest,
-): Promise<{ readonly id: string; readonly cents: number }> {
+): Promise<{ readonly id: string; readonly cents: number } | "no_address"> {
   const { billing_details: payer } = await stripe.paymentMethods.retrieve(method);
   const { address } = payer;
+  if (typeof address?.country !== "string" || address.country === "") return "no_address";
   const calculation = await stripe.tax.calculations.create(
     {
       currency: "usd",
       customer_details: {
         address_source: "billing",
         address: {
-          country: address?.country ?? "",
-          ...(address?.line1 == null ? {} : { line1: address.line1 }),
-          ...(address?.city == null ? {} : { city: address.city }),
-          ...(address?.state == null ? {} : { state: address.state }),
-          ...(address?.postal_code == null ? {} : { postal_code: address.postal_code }),
+          country: address.country,
+          ...(address.line1 === null ? {} : { line1: address.line1 }),
+          ...(address.city === null ? {} : { city: address.city }),
+          ...(address.state === null ? {} : { state: address.state }),
+          ...(address.postal_code === null ? {} : { postal_code: address.postal_code }),
         },
       },
       line_items: [
@@ -174,16 +227,12 @@ async function calculateTax(
   return { id: calculation.id, cents: calculation.tax_amount_exclusive };
 }
 
-/** Undefined if it is unknown whether the payer was charged, or if the error is not the payer's. */
-function declineReasonOf(error: unknown): DeclineReason | undefined {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
+/** Undefined if the error is not the payer's. */
+function declineReasonOf(error: Error): "declined" | "authentication_required" | undefined {
+  const code = errorField(error, "code");
   if (code === "authentication_required") return "authentication_required";
-  if (errorType(error) === "StripeCardError") return "declined";
-  return errorType(error) === "StripeInvalidRequestError" ? "method_gone" : undefined;
-}
-
-function errorType(error: unknown): unknown {
-  return error instanceof Error && "type" in error ? error.type : undefined;
+  const isPayers = errorField(error, "type") === "StripeCardError" || PAYER_ERROR_CODES.has(code);
+  return isPayers ? "declined" : undefined;
 }
 
 async function findSession(stripe: StripeClient, ref: string) {

@@ -8,16 +8,13 @@ import {
   intentState,
   INVOICE_METADATA_KEY,
   isCancelable,
+  isRefusal,
   type PaymentIntent,
+  STRIPE_PREVIEW_VERSION,
 } from "./stripe-facts.ts";
 
 /** On a payment intent: the id of the charge. */
 export const TOKEN_CHARGE_METADATA_KEY = "postern_token_charge";
-/** Shared payment tokens are in Stripe's preview. The official package mppx uses this version. */
-const API_VERSION = "2026-07-29.preview";
-/** Statuses that say that nothing was charged. Others, such as 409 and 429, can follow a charge. */
-const REFUSED_STATUSES: ReadonlySet<unknown> = new Set([400, 401, 402, 403, 404]);
-
 export async function chargeSharedToken(
   stripe: StripeClient,
   { id, invoiceId, totalCents, token }: TokenCharge,
@@ -36,7 +33,7 @@ export async function chargeSharedToken(
     shared_payment_granted_token: token,
   };
   try {
-    const options = { idempotencyKey: id, apiVersion: API_VERSION };
+    const options = { idempotencyKey: id, apiVersion: STRIPE_PREVIEW_VERSION };
     const { id: ref } = await stripe.paymentIntents.create(request, options);
     return await chargeResultOf(stripe, ref);
   } catch (error) {
@@ -79,17 +76,10 @@ function unpaidReason({ status, last_payment_error: error }: PaymentIntent): str
 
 /** The intent of a refused payment, null if none was made; undefined if the outcome is unknown. */
 function refusedIntentOf(error: unknown): string | null | undefined {
-  if (!(error instanceof Error) || !("statusCode" in error)) return undefined;
-  if (!REFUSED_STATUSES.has(error.statusCode) || isConflict(error)) return undefined;
+  if (!isRefusal(error)) return undefined;
   const intent = "payment_intent" in error ? error.payment_intent : undefined;
   const isIntent = typeof intent === "object" && intent !== null && "id" in intent;
   return isIntent && typeof intent.id === "string" ? intent.id : null;
-}
-
-/** The same idempotency key with other parameters, or at the same time. */
-function isConflict(error: Error): boolean {
-  const [type, code] = ["type", "code"].map((name) => Reflect.get(error, name) as unknown);
-  return type === "StripeIdempotencyError" || code === "idempotency_key_in_use";
 }
 
 function refusalOf(error: unknown): TokenChargeResult {

@@ -17,6 +17,7 @@ import {
   isPaymentIntentId,
   isCancelable,
   fetchPageState,
+  STRIPE_API_VERSION,
 } from "./stripe-facts.ts";
 import {
   createSetupPage,
@@ -54,7 +55,7 @@ export interface StripeSettings {
 }
 
 export async function createStripeProcessor(settings: StripeSettings): Promise<HostedProcessor> {
-  const stripe = await createClient(settings);
+  const stripe = await createStripeClient(settings);
   const { webhookSecret, apiBase, networkId } = settings;
   return {
     kind: "hosted",
@@ -100,10 +101,11 @@ function createPaymentMethods(
 }
 
 // Imported lazily: the package takes tens of milliseconds to load.
-async function createClient(settings: StripeSettings): Promise<StripeClient> {
+export async function createStripeClient(settings: StripeSettings): Promise<StripeClient> {
   const { Stripe } = await import("stripe");
   const apiBase = settings.apiBase === undefined ? undefined : new URL(settings.apiBase);
   return new Stripe(settings.secretKey.reveal(), {
+    apiVersion: STRIPE_API_VERSION,
     timeout: settings.timeoutMs ?? TIMEOUT_MS,
     maxNetworkRetries: settings.retriesMax ?? RETRIES_MAX,
     telemetry: false,

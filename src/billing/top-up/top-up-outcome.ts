@@ -2,7 +2,7 @@
 // the owner enables it again.
 
 import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
-import type { Tx } from "../../store/db.ts";
+import { integer, type Reader, type Tx } from "../../store/db.ts";
 import { lockInvoice, setVoid } from "../invoices/invoices.ts";
 import { stopAutoTopUp, type StopReason, type OnTopUpEvent } from "./auto-top-up.ts";
 import {
@@ -11,15 +11,18 @@ import {
   setAutoTopUpDue,
   type TopUp,
   findTopUpByInvoice,
+  listTopUps,
 } from "./top-up-rows.ts";
 
 const FAILURES_MAX = 2;
 const RETRY_MS = 10 * MINUTE_MS;
+const PROCESSOR_RETRY_MS = 30 * MINUTE_MS;
 
 const TOP_UP_FAILURE_REASONS = [
   "declined",
   "authentication_required",
   "method_gone",
+  "processor_refused",
   "processor_unreachable",
   "not_credited",
 ] as const;
@@ -30,6 +33,15 @@ const IMMEDIATE_STOP_REASONS: Readonly<Partial<Record<TopUpFailureReason, StopRe
   method_gone: "no_payment_method",
   not_credited: "payment_not_credited",
 };
+
+/** Reasons that are not the customer's. They do not count as failures, so they never stop auto top-up. */
+const PROCESSOR_REASONS = ["processor_refused", "processor_unreachable"] as const;
+
+function isProcessorReason(
+  reason: string | null | undefined,
+): reason is (typeof PROCESSOR_REASONS)[number] {
+  return PROCESSOR_REASONS.some((processorReason) => processorReason === reason);
+}
 
 /** Runs in the transaction that credits the invoice. Schedules a check, because one top-up may not be enough. */
 export async function completeTopUp(tx: Tx, invoiceId: string, now: number): Promise<void> {
@@ -67,14 +79,35 @@ export async function failTopUp(
     "update top_up set state = 'failed', open_for = null, reason = ?, due_at = ?, ended_at = ? where id = ?",
     [reason, recheckAt, now, id],
   );
-  const failures = settings.failures + 1;
+  const isProcessors = isProcessorReason(reason);
+  const failures = settings.failures + (isProcessors ? 0 : 1);
   await tx.run("update auto_top_up set failures = ? where account_id = ?", [failures, accountId]);
-  const isEnabled = settings.status === "on";
-  const stopReason =
-    IMMEDIATE_STOP_REASONS[reason] ?? (failures >= FAILURES_MAX ? "payment_failed" : undefined);
-  const nextTryAt = isEnabled && stopReason === undefined ? now + RETRY_MS : null;
-  await onTopUpEvent?.(tx, { kind: "failed", topUp, reason, failures, nextTryAt }, now);
+  const stopReason = stopReasonAfter(reason, failures);
+  const retryMs = isProcessors ? PROCESSOR_RETRY_MS : RETRY_MS;
+  const nextTryAt = settings.status === "on" && stopReason === undefined ? now + retryMs : null;
+  const [, previous] = await listTopUps(tx, accountId, 2);
+  // A lasting problem of the processor is reported once.
+  if (!isProcessors || !isProcessorReason(previous?.reason))
+    await onTopUpEvent?.(tx, { kind: "failed", topUp, reason, failures, nextTryAt }, now);
   if (nextTryAt !== null) await setAutoTopUpDue(tx, accountId, nextTryAt);
   else if (stopReason !== undefined)
     await stopAutoTopUp(tx, accountId, { reason: stopReason, now, onTopUpEvent });
+}
+
+function stopReasonAfter(reason: TopUpFailureReason, failures: number): StopReason | undefined {
+  if (isProcessorReason(reason)) return undefined;
+  const immediate = IMMEDIATE_STOP_REASONS[reason];
+  return immediate ?? (failures >= FAILURES_MAX ? "payment_failed" : undefined);
+}
+
+/** For the operator: top-ups that the processor refused a short time ago, which is not the customers' fault. */
+export async function findRefusedTopUps(reader: Reader, now: number): Promise<string | undefined> {
+  const row = await reader.get(
+    "select count(*) as count from top_up where state = 'failed' and reason = 'processor_refused' and ended_at >= ?",
+    [now - 2 * PROCESSOR_RETRY_MS],
+  );
+  const count = row === undefined ? 0 : integer(row, "count");
+  return count === 0
+    ? undefined
+    : `The payment processor refused ${count} automatic top-up${count === 1 ? "" : "s"} because of the gateway's settings or its permissions. The log says why: "payment processor refused a top-up". They are tried again every 30 minutes.`;
 }

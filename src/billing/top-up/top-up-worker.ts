@@ -247,6 +247,12 @@ async function recordChargeResult(
     db.write((tx) => failTopUp(tx, topUp, { reason, now, onTopUpEvent: deps.onTopUpEvent }));
   if (result === "lost" || result.state === "refused") {
     await db.write((tx) => stopPollingClosed(tx, topUp.id));
+    if (result !== "lost" && result.reason === "processor_refused")
+      deps.log.error("payment processor refused a top-up", {
+        top_up: topUp.id,
+        processor: processor.id,
+        cause: result.cause,
+      });
     await fail(result === "lost" ? "processor_unreachable" : result.reason);
     return;
   }

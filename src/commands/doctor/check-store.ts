@@ -6,6 +6,7 @@ import {
   type AgentPaymentMethod,
   countOpenAgentPayments,
 } from "../../billing/payments/agent-payment-rows.ts";
+import { findRefusedTopUps } from "../../billing/top-up/top-up-outcome.ts";
 import type { Config } from "../../config/config.ts";
 import { probeHoldWrite } from "../../ledger/write-probe.ts";
 import type { Db } from "../../store/db.ts";
@@ -36,6 +37,7 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
     return [
       ...findings,
       ...(isSound ? await checkOpenAgentPayments(db, config) : []),
+      ...(isSound ? await checkTopUps(db, now) : []),
       ...(isSqlite ? checkFreeSpace(dataDir) : await checkDurability(db)),
     ];
   } catch (error) {
@@ -97,6 +99,11 @@ async function checkOpenAgentPayments(db: Db, config: Config): Promise<readonly 
     findings.push({ status: "warn", check: method, message, hint });
   }
   return findings;
+}
+
+async function checkTopUps(db: Db, now: number): Promise<readonly Finding[]> {
+  const message = await findRefusedTopUps(db, now);
+  return message === undefined ? [] : [{ status: "fail", check: "payments", message }];
 }
 
 function checkNewFolder(dataDir: string): Finding {

@@ -8,6 +8,7 @@ import { checkModels } from "./check-models.ts";
 import { checkProviders } from "./check-providers.ts";
 import { checkSignIn } from "./check-sign-in.ts";
 import { checkStore } from "./check-store.ts";
+import { checkStripe } from "./check-stripe.ts";
 import { checkTelemetry } from "./check-telemetry.ts";
 import type { Finding } from "./finding.ts";
 import { fixStore } from "./fix-store.ts";
@@ -44,10 +45,11 @@ export const doctor: Command = {
 };
 
 async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[]> {
-  const [store, providers, signIn, x402, tempo, telemetry] = await Promise.all([
+  const [store, providers, signIn, stripe, x402, tempo, telemetry] = await Promise.all([
     checkStore(config, cli.now()),
     checkProviders(config.providers, config.development),
     checkSignIn(config),
+    checkStripe(config.billing.stripe),
     checkX402(config),
     checkTempo(config),
     checkTelemetry(config),
@@ -59,6 +61,7 @@ async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[
     ...providers,
     ...checkModels(config, cli.now()),
     ...signIn,
+    ...stripe,
     ...checkPayments(config),
     ...x402,
     ...tempo,
@@ -111,8 +114,7 @@ function checkSecret(config: Config): Finding {
 }
 
 function checkPayments({ billing, development }: Config): readonly Finding[] {
-  if (billing.stripe !== undefined)
-    return [{ status: "ok", check: "payments", message: "Stripe is set" }];
+  if (billing.stripe !== undefined) return [];
   if (development)
     return [
       {

@@ -27,6 +27,8 @@ const FAILURE_TEXT: Readonly<Record<string, string>> = {
   declined: "the payment was declined",
   authentication_required: "the bank requires confirmation of the payment",
   method_gone: "the payment method no longer exists",
+  processor_refused:
+    "the payment service refused this gateway's request, which only the operator can fix; it is tried again every 30 minutes",
   processor_unreachable: "the payment service could not be reached",
   not_credited: "the payment could not be matched to an invoice",
 };

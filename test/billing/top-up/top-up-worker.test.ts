@@ -17,7 +17,7 @@ import { createInvoice, findInvoice } from "../../../src/billing/invoices/invoic
 import { revokeCharging, disableAutoTopUp } from "../../../src/billing/top-up/auto-top-up.ts";
 import { getMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { requirePaymentMethods } from "../../../src/billing/top-up/payment-methods.ts";
-import { failTopUp } from "../../../src/billing/top-up/top-up-outcome.ts";
+import { failTopUp, findRefusedTopUps } from "../../../src/billing/top-up/top-up-outcome.ts";
 import { findAutoTopUp, listTopUps } from "../../../src/billing/top-up/top-up-rows.ts";
 import { processTopUps } from "../../../src/billing/top-up/top-up-worker.ts";
 import { setFreeze } from "../../../src/ledger/freezes.ts";
@@ -482,6 +482,106 @@ describeEachStore((kind, open) => {
         status: "stopped",
         stoppedReason: "no_payment_method",
       });
+    });
+
+    test("a request that Stripe refuses for the operator's mistake neither stops auto top-up nor counts as a failure", async () => {
+      const create = "POST /v1/payment_intents";
+      const invalid = { status: 400, type: "invalid_request_error" };
+      const missing = { ...invalid, status: 404, code: "resource_missing" };
+      const mistakes = [
+        { [create]: { ...invalid, status: 401, message: "Invalid API Key provided" } },
+        { [create]: { ...invalid, status: 403, message: "The key has no access to this" } },
+        { [create]: { ...invalid, message: "Your account cannot make live charges" } },
+        { [create]: { ...invalid, code: "parameter_unknown", message: "Unknown parameter" } },
+        // The key of another Stripe account, which has none of the customers.
+        {
+          [create]: { ...missing, message: "No such customer" },
+          "GET /v1/payment_methods": { ...missing, message: "No such PaymentMethod" },
+          "GET /v1/customers": { ...missing, message: "No such customer" },
+        },
+      ];
+      for (const mistake of mistakes) {
+        const { accountId } = await newEnabledAccount();
+        const [before, logged] = [charges().length, harness.logged.length];
+        await harness.spend(accountId, 9n * NANO_PER_USD);
+        for (const [request, error] of Object.entries(mistake)) stripe.refusals.set(request, error);
+        for (let runs = 0; runs < 4; runs++) {
+          await runJob();
+          expect((await topUpsOf(accountId))[0]).toMatchObject({
+            state: "failed",
+            reason: "processor_refused",
+          });
+          expect(await settings(accountId)).toMatchObject({ status: "on", failures: 0 });
+          harness.clock.now += 31 * MINUTE_MS;
+        }
+        expect(await topUpsOf(accountId)).toHaveLength(4);
+        const problem = await findRefusedTopUps(harness.db, harness.clock.now);
+        expect(problem).toContain("The payment processor refused");
+        const error = harness.logged.slice(logged).find((line) => line.includes('"error"'));
+        expect(error).toContain("payment processor refused a top-up");
+        // The customer is told once.
+        expect(await eventsOf(accountId)).toMatchObject([
+          { type: "top_up.failed", data: { reason: "processor_refused", failures_in_a_row: 0 } },
+        ]);
+        stripe.refusals.clear();
+        await runJob();
+        expect(charges()).toHaveLength(before + 1);
+        expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
+        expect(
+          await findRefusedTopUps(harness.db, harness.clock.now + 60 * MINUTE_MS),
+        ).toBeUndefined();
+      }
+    });
+
+    test("an invalid request after a charge whose reply was lost is not taken for a refusal", async () => {
+      const { accountId } = await newEnabledAccount();
+      await harness.spend(accountId, 9n * NANO_PER_USD);
+      const before = charges().length;
+      stripe.fault = "reply lost";
+      await runJob();
+      stripe.fault = "ok";
+      stripe.refusals.set("POST /v1/payment_intents", {
+        status: 400,
+        type: "invalid_request_error",
+        message: "Keys for idempotent requests can only be used with the same parameters",
+      });
+      harness.clock.now += MINUTE_MS + 1;
+      await runJob();
+      stripe.refusals.clear();
+      expect(charges()).toHaveLength(before + 1);
+      expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
+    });
+
+    test("an outage of Stripe does not stop auto top-up", async () => {
+      const today = harness.clock.now;
+      const { accountId } = await newEnabledAccount();
+      for (let outage = 0; outage < 3; outage++) {
+        await harness.spend(accountId, 1n * NANO_PER_USD);
+        stripe.refusals.set("POST /v1/payment_intents", {
+          status: 503,
+          type: "api_error",
+          message: "Stripe is down.",
+        });
+        if (outage === 0) await harness.spend(accountId, 6n * NANO_PER_USD);
+        await runJob();
+        harness.clock.now += 32 * MINUTE_MS;
+        await runJob();
+        harness.clock.now += 32 * MINUTE_MS;
+      }
+      const unreachable = (await topUpsOf(accountId)).filter(
+        ({ reason }) => reason === "processor_unreachable",
+      );
+      expect(unreachable.length).toBeGreaterThan(1);
+      expect(await settings(accountId)).toMatchObject({ status: "on", failures: 0 });
+      stripe.refusals.clear();
+      // The lost top-ups count towards the monthly limit until their last check, a day later.
+      harness.clock.now += DAY_MS + 60 * MINUTE_MS;
+      for (let runs = 0; runs < 3; runs++) {
+        await runJob();
+        harness.clock.now += 2 * MINUTE_MS;
+      }
+      expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
+      harness.clock.now = today;
     });
 
     test("a payment that is not credited stops auto top-up at once", async () => {

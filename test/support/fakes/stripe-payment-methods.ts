@@ -198,9 +198,15 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
     }
     if (path === "/v1/checkout/sessions" && method === "POST" && form.get("mode") === "setup")
       return createSetup(form);
+    const [, customer] = /^\/v1\/customers\/(\w+)$/.exec(path) ?? [];
+    if (customer !== undefined) {
+      if (!customers.has(customer)) throw notFoundResponse("customer", customer);
+      return { id: customer, object: "customer" };
+    }
     const setup = setupSessions.get(/^\/v1\/checkout\/sessions\/(\w+)$/.exec(path)?.[1] ?? "");
     if (setup !== undefined) return showSetup(setup);
-    if (path === "/v1/payment_intents") return method === "POST" ? charge(form) : listIntents(form);
+    if (path === "/v1/payment_intents" && (method === "POST" || form.has("customer")))
+      return method === "POST" ? charge(form) : listIntents(form);
     const [, intentId, intentVerb] = /^\/v1\/payment_intents\/(\w+)(\/cancel)?$/.exec(path) ?? [];
     if (intentId !== undefined) return handleIntent(method, intentId, intentVerb);
     const [, methodId, methodVerb] = /^\/v1\/payment_methods\/(\w+)(\/detach)?$/.exec(path) ?? [];

@@ -7,7 +7,9 @@ import {
   stripeErrorResponse,
   type FakePaymentMethods,
   type SavedIntent,
+  type StripeErrorOptions,
 } from "./stripe-payment-methods.ts";
+import { findStripeRefusal } from "./stripe-rules.ts";
 import { createFakeSharedTokens, type FakeSharedTokens } from "./stripe-shared-tokens.ts";
 
 type StripeFault = "ok" | "down" | "slow" | "reply lost";
@@ -72,6 +74,9 @@ export interface FakeStripe
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
   fault: StripeFault;
+  /** The error for every request whose `<method> <path>` begins with one of these: a wrong setting of the seller. */
+  taxStatus: "active" | "pending";
+  readonly refusals: Map<string, Omit<StripeErrorOptions, "extra">>;
   /** Webhooks that have not been sent yet. */
   readonly webhookEvents: WebhookEvent[];
   /** `<method> <path>` of every request. */
@@ -260,6 +265,9 @@ export function startFakeStripe(): FakeStripe {
           .filter(({ intent }) => intent?.id === intentFilter)
           .map((found) => sessionJson(found, false)),
       );
+    if (["/v1/payment_intents", "/v1/customers", "/v1/setup_intents"].includes(path))
+      return listJson([]);
+    if (path === "/v1/tax/settings") return { object: "tax.settings", status: fake.taxStatus };
     if (path === "/v1/refunds")
       return listJson(refunds.filter(({ intent }) => intent.id === intentFilter).map(refundJson));
     if (path === "/v1/disputes")
@@ -276,14 +284,23 @@ export function startFakeStripe(): FakeStripe {
     const sent = request.method === "POST" ? await request.text() : search.slice(1);
     calls.push(`${request.method} ${pathname}`);
     if (fake.fault === "down") return errorResponse(503, "api_error", "Stripe is down.");
+    const refused = [...fake.refusals].find(([start]) =>
+      `${request.method} ${pathname}`.startsWith(start),
+    )?.[1];
+    if (refused !== undefined) return stripeErrorResponse(refused);
     if (fake.fault === "slow") await Bun.sleep(SLOW_MS);
     if (request.headers.get("authorization") !== `Bearer ${SECRET_KEY}`)
       return errorResponse(401, "invalid_request_error", "Invalid API Key provided.");
-    if (
-      sent.includes("shared_payment_granted_token") &&
-      request.headers.get("stripe-version")?.endsWith(".preview") !== true
-    )
-      return errorResponse(400, "invalid_request_error", "Received unknown parameter.");
+    const form = new URLSearchParams(sent);
+    const refusal = findStripeRefusal(request.method, pathname, form, request.headers);
+    if (refusal !== undefined)
+      return stripeErrorResponse({
+        status: 400,
+        type: "invalid_request_error",
+        message: refusal.message,
+        code: refusal.code,
+        extra: { param: refusal.param },
+      });
     const key = request.headers.get("idempotency-key");
     const stored = key === null ? undefined : idempotentReplies.get(key);
     if (stored !== undefined && stored.requestBody !== sent)
@@ -293,9 +310,7 @@ export function startFakeStripe(): FakeStripe {
         "Keys for idempotent requests can only be used with the same parameters.",
       );
     try {
-      const body =
-        stored?.responseBody ??
-        JSON.stringify(route(request.method, pathname, new URLSearchParams(sent)));
+      const body = stored?.responseBody ?? JSON.stringify(route(request.method, pathname, form));
       if (key !== null)
         idempotentReplies.set(key, {
           requestBody: sent,
@@ -342,6 +357,8 @@ export function startFakeStripe(): FakeStripe {
       STRIPE_API_BASE: url,
     },
     fault: "ok",
+    taxStatus: "active",
+    refusals: new Map(),
     webhookEvents,
     calls,
     sessions: () => [...sessions.values()],
