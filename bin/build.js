@@ -8,6 +8,7 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:f
 import path from "node:path";
 import process, { argv } from "node:process";
 import { findBun, root } from "./bun.js";
+import { lastChangedOption } from "./last-changed.js";
 import { LICENSES_FILE, licenseTexts } from "./licenses.js";
 
 const TARGETS = ["linux-x64", "linux-arm64", "darwin-arm64", "darwin-x64", "windows-x64"];
@@ -40,6 +41,7 @@ function compile(name, options) {
     "--compile",
     ...options,
     `--asset=${licenses}`,
+    lastChangedOption(),
     path.join("src", "main.ts"),
     "--outfile",
     outfile,

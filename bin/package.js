@@ -7,6 +7,7 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process, { argv } from "node:process";
 import { findBun, root } from "./bun.js";
+import { lastChangedOption } from "./last-changed.js";
 import { LICENSES_FILE, licenseTexts } from "./licenses.js";
 
 const lib = path.join(root, "lib");
@@ -23,7 +24,15 @@ if (!argv.includes("--restore")) {
 }
 
 function bundle() {
-  const args = ["build", "src/main.ts", "--target=bun", "--splitting", "--outdir", lib];
+  const args = [
+    "build",
+    "src/main.ts",
+    "--target=bun",
+    "--splitting",
+    "--outdir",
+    lib,
+    lastChangedOption(),
+  ];
   const bun = findBun();
   if (bun === undefined) fail("Bun is not installed. Run `npm ci`.");
   const { status, stderr } = spawnSync(bun, args, { cwd: root, encoding: "utf8" });

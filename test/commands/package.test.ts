@@ -3,7 +3,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from "node:fs";
-import { readFileSync, rmSync, symlinkSync } from "node:fs";
+import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
@@ -27,6 +27,10 @@ afterAll(() => rmSync(tempFolder, { recursive: true, force: true }));
 for (const name of PACKED_FROM.split(" "))
   cpSync(path.join(ROOT, name), path.join(repository, name), { recursive: true });
 symlinkSync(path.join(ROOT, "node_modules"), path.join(repository, "node_modules"));
+writeFileSync(
+  path.join(repository, "docs/site/last-changed.json"),
+  JSON.stringify({ "keys.md": "2024-02-29" }),
+);
 const packed = npm(["pack", "--pack-destination", tempFolder], repository);
 const tarball = readdirSync(tempFolder).find((name) => name.endsWith(".tgz")) ?? packed.stderr;
 mkdirSync(project);
@@ -94,6 +98,13 @@ describe("the npm package", () => {
         const pages = ["/docs/mpp", "/openapi.yaml", "/mcp/server-card", "/console"];
         for (const page of pages)
           expect([page, (await fetch(url + page)).status]).toEqual([page, 200]);
+        const html = { headers: { accept: "text/html" } };
+        const changed = async (page: string) =>
+          /Last changed <time datetime="([^"]*)"/.exec(
+            await (await fetch(url + page, html)).text(),
+          )?.[1];
+        expect(await changed("/docs/keys")).toBe("2024-02-29");
+        expect(await changed("/docs/usage")).toBeUndefined();
       } finally {
         if (gateway.pid !== undefined) process.kill(-gateway.pid, "SIGKILL");
       }

@@ -29,7 +29,6 @@ import vercelAiSdk from "../../../docs/site/guides/vercel-ai-sdk.md" with { type
 import identity from "../../../docs/site/identity.md" with { type: "text" };
 import index from "../../../docs/site/index.md" with { type: "text" };
 import keys from "../../../docs/site/keys.md" with { type: "text" };
-import lastChanged from "../../../docs/site/last-changed.json" with { type: "json" };
 import mcpServer from "../../../docs/site/mcp.md" with { type: "text" };
 import models from "../../../docs/site/models.md" with { type: "text" };
 import mpp from "../../../docs/site/mpp.md" with { type: "text" };
@@ -64,8 +63,11 @@ interface WrittenSection {
   readonly pages: readonly WrittenPage[];
 }
 
-/** The day of the last commit of each file, written by `npm run docs`. */
-export const LAST_CHANGED: Readonly<Record<string, string>> = lastChanged;
+declare const POSTERN_LAST_CHANGED: Readonly<Record<string, string>> | undefined;
+
+/** The day of the last commit of each file. Only a build knows it (`bin/last-changed.js`). */
+export const LAST_CHANGED: Readonly<Record<string, string>> =
+  typeof POSTERN_LAST_CHANGED === "undefined" ? {} : POSTERN_LAST_CHANGED;
 
 export const WRITTEN_SECTIONS: readonly WrittenSection[] = [
   {

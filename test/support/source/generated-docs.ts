@@ -1,7 +1,6 @@
 // The generated parts of the documents: settings, endpoints, commands, layers. `npm run docs` writes them, and a test
 // compares them.
 
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -21,7 +20,7 @@ import { SERVER_TOOLS } from "../../../src/models/tables/server-tool-prices.ts";
 import { createServer } from "../../../src/server/server.ts";
 import { ABANDONED_KINDS, abandonedCallRows } from "./abandoned-calls-table.ts";
 import { IMPORT_LAW } from "./import-law.ts";
-import { filesUnder, readText, ROOT } from "./source-files.ts";
+import { readText, ROOT } from "./source-files.ts";
 
 /** The routes that a gateway mounts when no setting is set. */
 export async function defaultRoutes(): Promise<readonly Route[]> {
@@ -181,24 +180,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
-/** The day of the last commit of each page of the documentation, or today for a page that is not committed as it is. */
-function lastChanged(): string {
-  const files = [...filesUnder("docs/site", /\.md$/).map((file) => file.path), "CHANGELOG.md"];
-  const days = files.map((file) => {
-    const isDirty = git("status", "--porcelain", file) !== "";
-    const day = isDirty ? "" : git("log", "-1", "--format=%cs", "--", file);
-    const name = path.posix.relative("docs/site", file);
-    return [name, day === "" ? new Date().toISOString().slice(0, 10) : day];
-  });
-  return `${JSON.stringify(Object.fromEntries(days), null, 2)}\n`;
-}
-
-function git(...args: readonly string[]): string {
-  return execFileSync("git", [...args], { cwd: ROOT, encoding: "utf8" }).trim();
-}
-
 if (import.meta.main) {
   for (const { file, expected } of generatedDocs(await defaultRoutes()))
     writeFileSync(path.join(ROOT, file), expected);
-  writeFileSync(path.join(ROOT, "docs/site/last-changed.json"), lastChanged());
 }
