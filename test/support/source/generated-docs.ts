@@ -43,7 +43,7 @@ export async function defaultRoutes(): Promise<readonly Route[]> {
 const PARTS: Readonly<
   Record<string, readonly [name: string, part: (routes: readonly Route[]) => string]>
 > = {
-  "docs/site/settings.md": ["settings", () => settingsTable()],
+  "docs/site/settings.md": ["settings", () => settingsTables()],
   "docs/site/endpoints.md": ["endpoints", endpointTable],
   "docs/site/commands.md": ["commands", () => commandTable()],
   "docs/site/models.md": ["tools", () => toolTable()],
@@ -138,17 +138,55 @@ function reaches(from: string, to: string): boolean {
   return direct.includes(to) || direct.some((next) => reaches(next, to));
 }
 
-function settingsTable(): string {
-  return table(
-    ["Setting", "Default", "Description"],
-    [...Object.entries(SETTINGS), ...accountSettings()].map(
-      ([name, { defaultValue, description }]) => [
+/** The sections of the settings page. A setting is in the first whose pattern matches. */
+const SETTING_SECTIONS: readonly (readonly [title: string, names: RegExp])[] = [
+  [
+    "Address and store",
+    /^POSTERN_(PORT|HOST|BASE_URL|DOCS_URL|DATA_DIR|TRUSTED_PROXIES)$|^DATABASE_URL$/,
+  ],
+  ["Secret and names", /^POSTERN_(SECRET|SECRET_PREVIOUS|KEY_PREFIX|VENDOR|SECURITY_CONTACT)$/],
+  ["Sign-in", /^OIDC_|^POSTERN_IDENTITY_/],
+  ["Models and providers", /^POSTERN_(MODELS|PRICES|ALLOW)_|^(VERTEX|BEDROCK)_/],
+  [
+    "New accounts and claims",
+    /^POSTERN_(ACCOUNTS|GRANT|PROOF_OF_WORK|VERIFIED_AGENTS|CLAIM|CLAIMS)(_|$)/,
+  ],
+  ["Limits", /^POSTERN_(REQUESTS|OPEN_CALLS|FETCHED_FILES|CONNECTIONS)_/],
+  ["Stored responses and usage records", /^POSTERN_(STORE_RESPONSES|RESPONSE_|USAGE_)/],
+  ["Operators and alerts", /^POSTERN_(OPERATORS|ALERT_.*|VERIFY_LEDGER_HOURS)$/],
+  ["Email", /^POSTERN_(SMTP_URL|EMAIL_FROM)$/],
+  ["Purchases and receipts", /^POSTERN_(INVOICE|OPERATOR|BANK)_/],
+  ["Stripe", /^STRIPE_/],
+  ["x402", /^X402_/],
+  ["Tempo", /^TEMPO_/],
+  ["Logs, metrics and traces", /^POSTERN_(LOG|METRICS)_|^OTEL_/],
+  [
+    "Processes and shutdown",
+    /^POSTERN_(PROCESS_NAME|DATABASE_POOL_SIZE|WORKER_PORT|SHUTDOWN_.*|DRAIN_.*)$/,
+  ],
+];
+
+function settingsTables(): string {
+  const settings = [...Object.entries(SETTINGS), ...accountSettings()].map(
+    ([name, { defaultValue, description }]) => ({
+      section: SETTING_SECTIONS.find(([, names]) => names.test(name))?.[0],
+      name,
+      cells: [
         `\`${name}\``,
         defaultValue === "" ? "not set" : defaultValue.replaceAll(/[<>]/g, (mark) => `\\${mark}`),
-        description,
+        description.replaceAll(/`docs\/site\/([\w-]+)\.md(#[\w-]+)?`/g, "[$1]($1.md$2)"),
       ],
-    ),
+    }),
   );
+  const unlisted = settings.find(({ section }) => section === undefined);
+  if (unlisted !== undefined) throw new Error(`Add ${unlisted.name} to SETTING_SECTIONS`);
+  return SETTING_SECTIONS.map(([title]) => {
+    const rows = settings
+      .filter(({ section }) => section === title)
+      .sort((left, right) => (left.name < right.name ? -1 : 1))
+      .map(({ cells }) => cells);
+    return `## ${title}\n\n${table(["Setting", "Default", "Description"], rows)}`;
+  }).join("\n\n");
 }
 
 /** What the accounts at some providers need beside a key and an address, by the names of the variables. */
