@@ -18,7 +18,8 @@ export function createExports(log: Log): StartExport {
     const other = running.get(accountId);
     if (other !== undefined && now - other.since < RUNNING_MAX_MS)
       throw new Fault("rate_limited", "an export of the account is running", {
-        message: "An export of this account is running. Read it to its end, then start another.",
+        message:
+          "Another export of this account is still being downloaded. Try again when it has finished.",
         retryAfterSeconds: 10,
       });
     const own = { since: now };

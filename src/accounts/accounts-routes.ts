@@ -116,8 +116,6 @@ export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {
 }
 
 function createRoute(deps: AccountRouteDeps): Route {
-  // Verified before the transaction, because the keys may have to be fetched.
-  const agents = new WeakMap<Request, VerifiedAgent>();
   return publicWriteRoute({
     method: "POST",
     path: "/v1/accounts",
@@ -158,13 +156,13 @@ function createRoute(deps: AccountRouteDeps): Route {
     },
     faults: ["rate_limited", "conflict", "forbidden", "proof_of_work_required", "overloaded"],
     requestHeaders: { ...PROOF_HEADER_DOC, ...SIGNATURE_HEADERS_DOC },
+    // Verified before the transaction, because the keys of the agent's operator may have to be fetched.
     before: async ({ headers, request, now }) => {
       if (deps.requiresSameOrigin === true) requireLocalOrigin(headers);
       const signed = { method: request.method, path: "/v1/accounts", headers };
-      const agent = await deps.verifyAgent?.(signed, now);
-      if (agent !== undefined) agents.set(request, agent);
+      return deps.verifyAgent?.(signed, now);
     },
-    run: (tx, input) => openNewAccount(tx, deps, input, agents.get(input.request)),
+    run: (tx, input, agent) => openNewAccount(tx, deps, input, agent),
   });
 }
 

@@ -1,14 +1,14 @@
 // Proof of work for new accounts, for a gateway whose starting credit is abused from many networks. A challenge is signed
 // and kept nowhere; a solved one is recorded until it expires, so that it works once. It owns the table solved_challenge.
 
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash } from "node:crypto";
 import {
   deriveKey,
   fingerprint,
   fingerprints,
   type MasterSecret,
 } from "../base/crypto/encryption.ts";
-import { randomBase62 } from "../base/crypto/secret.ts";
+import { randomBase62, timingSafeEqualText } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { networksOf } from "../http/request/client-ip.ts";
@@ -42,36 +42,38 @@ export interface ProofOfWork {
 
 export function createProofOfWork(master: MasterSecret, bits: number): ProofOfWork {
   const key = deriveKey(master, "proof-of-work/v1");
-  const signed = (text: string, clientIp: string): string => `${text} ${networksOf(clientIp)[0]}`;
-  const demand = (problem: string, { clientIp, now }: ProofRequest): Fault => {
+  // The signature covers the network, so that a challenge works only where it was issued.
+  const signedText = (text: string, clientIp: string): string =>
+    `${text} ${networksOf(clientIp)[0]}`;
+  const newChallengeFault = (problem: string, { clientIp, now }: ProofRequest): Fault => {
     const expiresAt = now + CHALLENGE_LIFETIME_MS;
     const text = `${bits}.${Math.floor(expiresAt / SECOND_MS)}.${randomBase62(NONCE_CHARACTERS)}`;
-    const challenge = `${text}.${fingerprint(key, signed(text, clientIp))}`;
+    const challenge = `${text}.${fingerprint(key, signedText(text, clientIp))}`;
     return proofRequiredFault(problem, { challenge, bits, expiresAt });
   };
   return {
     bits,
     require: async (tx, request) => {
       const proof = request.headers.get(PROOF_HEADER);
-      if (proof === null) throw demand("A new account needs a proof of work.", request);
+      if (proof === null) throw newChallengeFault("A new account needs a proof of work.", request);
       const [, text = "", sentBits, expiry, signature = ""] = PROOF.exec(proof) ?? [];
-      const isSigned = fingerprints(key, signed(text, request.clientIp)).some((expected) =>
-        isSameText(expected, signature),
+      const isSigned = fingerprints(key, signedText(text, request.clientIp)).some((expected) =>
+        timingSafeEqualText(expected, signature),
       );
       if (!isSigned)
-        throw demand(
+        throw newChallengeFault(
           "The challenge in `proof-of-work` is not one that this gateway gave to your network.",
           request,
         );
       if (Number(expiry) * SECOND_MS <= request.now)
-        throw demand("The challenge in `proof-of-work` has expired.", request);
+        throw newChallengeFault("The challenge in `proof-of-work` has expired.", request);
       if (Number(sentBits) < bits || leadingZeroBits(proof) < bits)
-        throw demand(
+        throw newChallengeFault(
           `The SHA-256 of \`proof-of-work\` does not begin with ${bits} zero bits.`,
           request,
         );
       if (!(await spendOnce(tx, text, Number(expiry) * SECOND_MS)))
-        throw demand("The challenge in `proof-of-work` was used before.", request);
+        throw newChallengeFault("The challenge in `proof-of-work` was used before.", request);
     },
   };
 }
@@ -117,8 +119,4 @@ function leadingZeroBits(text: string): number {
   const hash = createHash("sha256").update(text).digest();
   const at = hash.findIndex((byte) => byte !== 0);
   return at === -1 ? hash.length * 8 : at * 8 + Math.clz32(hash[at] ?? 0) - 24;
-}
-
-function isSameText(left: string, right: string): boolean {
-  return left.length === right.length && timingSafeEqual(Buffer.from(left), Buffer.from(right));
 }

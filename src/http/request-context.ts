@@ -21,11 +21,11 @@ export interface RequestHandlerDeps {
   readonly baseUrl: string;
   readonly log: Log;
   readonly now: () => number;
-  /** Finds the account, the id and the scopes of a raw key; a `cached` result may be some seconds old. */
+  /** Finds the account, the id and the scopes of a raw key. From the cache they may be some seconds old. */
   readonly authenticate: (
     rawKey: string,
     now: number,
-    cached: boolean,
+    source: "cache" | "store",
   ) => AuthenticatedKey | undefined | Promise<AuthenticatedKey | undefined>;
   /** Why a key that was not found is rejected, as a sentence; undefined if it is live. */
   readonly explainRejectedKey?: (rawKey: string, now: number) => Promise<string | undefined>;

@@ -129,13 +129,13 @@ interface RouteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
   ) => Promise<RouteResponse | Response> | RouteResponse | Response;
 }
 
-interface WriteRouteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
+interface WriteRouteSpec<P, Q, B, C, V> extends RouteDoc, RouteSchemas<P, Q, B> {
   /**
    * Runs in one transaction with the idempotency record. It may be retried, so it must not have side effects besides `tx`.
    */
-  readonly run: (tx: Tx, input: RouteInput<P, Q, B, C>) => Promise<RouteResponse>;
-  /** Runs before the transaction, such as a call to another service. */
-  readonly before?: (input: RouteInput<P, Q, B, C>) => Promise<void>;
+  readonly run: (tx: Tx, input: RouteInput<P, Q, B, C>, prepared: V) => Promise<RouteResponse>;
+  /** Runs before the transaction, such as a call to another service. `run` gets its result. */
+  readonly before?: (input: RouteInput<P, Q, B, C>) => Promise<V>;
 }
 
 /** Input of a route whose types are not known. */
@@ -149,8 +149,8 @@ export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown>
   readonly read?: (
     input: AnyRouteInput,
   ) => Promise<RouteResponse | Response> | RouteResponse | Response;
-  readonly write?: (tx: Tx, input: AnyRouteInput) => Promise<RouteResponse>;
-  readonly before?: (input: AnyRouteInput) => Promise<void>;
+  readonly write?: (tx: Tx, input: AnyRouteInput, prepared: unknown) => Promise<RouteResponse>;
+  readonly before?: (input: AnyRouteInput) => Promise<unknown>;
 }
 
 type None = undefined;
@@ -187,15 +187,15 @@ export function sessionRoute<P = None, Q = None, B = None>(
 }
 
 /** A write route without authentication. Honors `Idempotency-Key`. */
-export function publicWriteRoute<P = None, Q = None, B = None>(
-  spec: WriteRouteSpec<P, Q, B, None>,
+export function publicWriteRoute<P = None, Q = None, B = None, V = void>(
+  spec: WriteRouteSpec<P, Q, B, None, V>,
 ): Route {
   return toWriteRoute(spec, "none");
 }
 
 /** A write route that requires an API key. Honors `Idempotency-Key`. */
-export function keyWriteRoute<P = None, Q = None, B = None>(
-  spec: WriteRouteSpec<P, Q, B, Caller> & KeyAccess,
+export function keyWriteRoute<P = None, Q = None, B = None, V = void>(
+  spec: WriteRouteSpec<P, Q, B, Caller, V> & KeyAccess,
 ): Route {
   return toWriteRoute(spec, "key");
 }
@@ -206,10 +206,14 @@ function toRoute<P, Q, B, C>(spec: RouteSpec<P, Q, B, C>, auth: Route["auth"]): 
   return { ...doc, auth, read: run as NonNullable<Route["read"]> };
 }
 
-function toWriteRoute<P, Q, B, C>(spec: WriteRouteSpec<P, Q, B, C>, auth: Route["auth"]): Route {
+function toWriteRoute<P, Q, B, C, V>(
+  spec: WriteRouteSpec<P, Q, B, C, V>,
+  auth: Route["auth"],
+): Route {
   const { run, before, ...doc } = spec;
-  // Safe for the same reason as in `toRoute`.
-  const write: Route["write"] = (tx, input) => run(tx, input as RouteInput<P, Q, B, C>);
+  // Safe for the same reason as in `toRoute`; `prepared` is the result of this spec's `before`.
+  const write: Route["write"] = (tx, input, prepared) =>
+    run(tx, input as RouteInput<P, Q, B, C>, prepared as V);
   // Safe for the same reason as in `toRoute`.
   return before === undefined
     ? { ...doc, auth, write }

@@ -16,19 +16,20 @@ export async function runWrite(
 ): Promise<Response> {
   const { write } = route;
   if (write === undefined) throw new Error(`route ${route.id} does not write`);
-  await route.before?.(input);
+  const prepared = await route.before?.(input);
   const call = idempotentCallOf(context.path, route, input);
   const result = await deps.db.write(
     async (tx): Promise<{ response: RouteResponse; replayed: boolean }> => {
       await requireLiveKey(deps, tx, route, input);
-      if (call === undefined) return { response: await write(tx, input), replayed: false };
+      if (call === undefined)
+        return { response: await write(tx, input, prepared), replayed: false };
       const stored = await deps.beginIdempotent(tx, call);
       if (stored !== undefined)
         return {
           response: { status: stored.status, body: JSON.parse(stored.body) },
           replayed: true,
         };
-      const response = await write(tx, input);
+      const response = await write(tx, input, prepared);
       const body = JSON.stringify(response.body);
       await deps.finishIdempotent(tx, call, { status: response.status, body });
       return { response, replayed: false };

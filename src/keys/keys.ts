@@ -57,6 +57,9 @@ interface NewKey extends KeySettings {
   readonly createdBy?: string | undefined;
 }
 
+/** `store` always reads the store, `cache` only what is not cached. */
+export type KeySource = "cache" | "store";
+
 export interface Keys {
   readonly create: (
     tx: Tx,
@@ -64,11 +67,11 @@ export interface Keys {
     settings: NewKey,
     now: number,
   ) => Promise<{ readonly key: Key; readonly raw: string }>;
-  /** Finds a live key. A cached result is returned synchronously and may be `CACHE_MS` old. */
+  /** Finds a live key. From the cache it may be `CACHE_MS` old, and is returned synchronously. */
   readonly find: (
     raw: string,
     now: number,
-    allowCached: boolean,
+    source: KeySource,
   ) => LiveKey | undefined | Promise<LiveKey | undefined>;
   /** Writes the last uses, which are collected in memory. */
   readonly flushLastUsed: () => Promise<void>;
@@ -97,8 +100,8 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
   const cache = new Map<string, CachedKey>();
   const lastUsed = new Map<string, number>();
 
-  const find: Keys["find"] = (raw, now, allowCached) => {
-    const cached = allowCached ? cache.get(raw) : undefined;
+  const find: Keys["find"] = (raw, now, source) => {
+    const cached = source === "cache" ? cache.get(raw) : undefined;
     if (cached === undefined || cached.staleAt <= now || isExpired(cached, now))
       return lookUp(raw, now);
     lastUsed.set(cached.keyId, now);

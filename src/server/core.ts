@@ -1,4 +1,4 @@
-// Opens the store and creates what depends only on it: ledger, keys, idempotency, catalog.
+// Opens the store and creates the services that all others use: ledger, keys, idempotency, models and connection limits.
 
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";

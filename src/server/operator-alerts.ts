@@ -3,6 +3,7 @@
 import { statfsSync } from "node:fs";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
+import { usdText } from "../base/money/money.ts";
 import { MINUTE_MS, utcDay } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
 import { createSmtpSender } from "../email/smtp.ts";
@@ -85,10 +86,16 @@ function alertText({ status, message, since, at }: AlertMessage, baseUrl: string
   return `${message}\n\n${state} ${isoTime(since)}.\n${baseUrl}\n`;
 }
 
+const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {
+  create: "start with a balance of 0 until 00:00 UTC",
+  refuse: "are refused until 00:00 UTC",
+};
+
 export interface OperatorAlerts {
   /** Undefined where the settings name no channel. */
   readonly run: (() => Promise<void>) | undefined;
-  readonly onGrantBudgetUsedUp: () => void;
+  /** Logs that a percentage of the day's budget for starting credit is granted. At 100 it is an alert. */
+  readonly onGrantBudgetReached: (percent: number) => void;
 }
 
 export interface OperatorAlertDeps {
@@ -102,13 +109,20 @@ export interface OperatorAlertDeps {
 
 export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): OperatorAlerts {
   const { log, now } = deps;
+  const { limits } = config;
   let usedUpAt: number | undefined;
   const channels = createAlertChannels(config);
   const checks = createAlertChecks(config, deps, () => usedUpAt);
   return {
     run: channels.length === 0 ? undefined : createAlerts({ checks, channels, log, now }),
-    onGrantBudgetUsedUp: () => {
-      usedUpAt = now();
+    onGrantBudgetReached: (percent) => {
+      log.warn("used up a part of the day's starting credit", {
+        percent,
+        budget_usd: usdText(limits.grantPerDay),
+        setting: "POSTERN_GRANT_USD_PER_DAY",
+        ...(percent < 100 ? {} : { new_accounts: EXHAUSTED_TEXTS[limits.whenGrantsExhausted] }),
+      });
+      if (percent >= 100) usedUpAt = now();
     },
   };
 }

@@ -4,8 +4,6 @@ import { createExports } from "../account-data/export-stream.ts";
 import { fundingSteps } from "../accounts/funding-steps.ts";
 import { listAllMembers } from "../accounts/members.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
-import type { Log } from "../base/log.ts";
-import { usdText } from "../base/money/money.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import { handleMemberChange } from "../billing/event-handlers.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
@@ -58,7 +56,7 @@ export function createRouteDeps(
   const accountData = { db, startExport: createExports(log), payUrl: billing.links.urlFor };
   return {
     db,
-    accounts: accountRouteDeps(config, log, services),
+    accounts: accountRouteDeps(config, services),
     accountData,
     inference: inferenceRouteDeps(now, services),
     responses: { responses, webSockets, db, storage: config.responseStorage },
@@ -100,7 +98,7 @@ export function createRouteDeps(
     mcp: {
       baseUrl,
       paymentMethods: paymentMethods(config).map(({ method }) => method),
-      isKeyLive: async (raw, at) => (await keys.find(raw, at, true)) !== undefined,
+      isKeyLive: async (raw, at) => (await keys.find(raw, at, "cache")) !== undefined,
       explainRejectedKey,
       handle,
       version,
@@ -195,7 +193,7 @@ function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDep
     measured: createMeasuredModels(core.db),
     callerAccess: async (headers, now) => {
       const raw = readApiKeyOrNothing(headers);
-      const key = raw === undefined ? undefined : await core.keys.find(raw, now, true);
+      const key = raw === undefined ? undefined : await core.keys.find(raw, now, "cache");
       if (key === undefined) return undefined;
       return { ownProviders: await listCallableProviders(core.db, key), policy: key.policy };
     },
@@ -211,14 +209,8 @@ function readApiKeyOrNothing(headers: Headers): string | undefined {
   }
 }
 
-const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {
-  create: "start with a balance of 0 until 00:00 UTC",
-  refuse: "are refused until 00:00 UTC",
-};
-
 function accountRouteDeps(
   { limits, development, verifiedAgents, baseUrl }: Config,
-  log: Log,
   { core: { db, keys, master }, agentPayments, isSignInDisabled, operatorAlerts }: Services,
 ): RouteDeps["accounts"] {
   const { proofOfWorkBits } = limits;
@@ -243,15 +235,7 @@ function accountRouteDeps(
       acceptsMpp: mpp !== undefined,
       isSignInDisabled,
     }),
-    onGrantBudgetReached: (percent) => {
-      log.warn("used up a part of the day's starting credit", {
-        percent,
-        budget_usd: usdText(limits.grantPerDay),
-        setting: "POSTERN_GRANT_USD_PER_DAY",
-        ...(percent < 100 ? {} : { new_accounts: EXHAUSTED_TEXTS[limits.whenGrantsExhausted] }),
-      });
-      if (percent >= 100) operatorAlerts.onGrantBudgetUsedUp();
-    },
+    onGrantBudgetReached: operatorAlerts.onGrantBudgetReached,
     openWallet,
     getWallet,
     grantStartingCredit: async (tx, accountId, amount, now) => {

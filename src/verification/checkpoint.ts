@@ -45,7 +45,8 @@ export async function readPosition(reader: Reader): Promise<string | undefined> 
   return typeof row?.["through_id"] === "string" ? row["through_id"] : undefined;
 }
 
-export function nextPosition(now: number): string {
+/** The lowest id of a call that may still be open: calls below it are settled. */
+export function positionAt(now: number): string {
   return minIdAt("req", now - SETTLED_AFTER_MS);
 }
 

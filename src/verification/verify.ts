@@ -8,7 +8,7 @@ import {
   addToCheckpoints,
   type CheckpointRow,
   FIRST_CALL_ID,
-  nextPosition,
+  positionAt,
   readCheckpoints,
   readPosition,
   replaceCheckpoints,
@@ -63,34 +63,38 @@ export interface VerifyOptions {
 }
 
 /**
- * Reads what is not covered by the last checkpoint. Accounts with a difference are read in full, so that only real
- * differences are reported. Without any, it writes the next checkpoint.
+ * Reads the calls since the last checkpoint. Accounts that then differ are read in full, so that only real differences are
+ * reported. If there are none, it writes a new checkpoint.
  */
 export async function verifyFromCheckpoint(
   db: Db,
   { now, isFull = false }: VerifyOptions,
 ): Promise<Verification> {
-  const { rows, next, ...verification } = await db.snapshot(async (reader) => {
+  const { rows, newPosition, ...verification } = await db.snapshot(async (reader) => {
     await enlargeSortMemory(reader);
-    const known = await readPosition(reader);
-    const position = isFull ? undefined : known;
+    const lastPosition = await readPosition(reader);
+    const readFrom = isFull ? undefined : lastPosition;
     // A clock that stepped back must not take the position back.
-    const next = maxText(known ?? "", nextPosition(now));
+    const newPosition = maxText(lastPosition ?? "", positionAt(now));
     const found: Findings = { problems: [], count: 0 };
     const checkpoints: CheckpointRow[] = [];
-    if (position === undefined)
+    if (readFrom === undefined)
       for (const check of CHECKS)
         if (check.isGlobal) await runCheck(reader, check, { range: ALL_ACCOUNTS }, found);
-    for await (const range of rangesOf(reader, position)) {
-      const scope = { range, position: await verifyRange(reader, { range, position }, found) };
+    for await (const range of rangesOf(reader, readFrom)) {
+      const scope = {
+        range,
+        position: await verifyRange(reader, { range, position: readFrom }, found),
+      };
       // The sums grow with every account, so they are collected only while they will be written.
-      if (found.count === 0) checkpoints.push(...(await sumRange(reader, scope, { known, next })));
+      if (found.count === 0)
+        checkpoints.push(...(await sumRange(reader, scope, { lastPosition, newPosition })));
     }
-    const checked = await countRows(reader, position);
+    const checked = await countRows(reader, readFrom);
     const { problems, count: problemCount } = found;
-    return { rows: checkpoints, next, checked, problems, problemCount };
+    return { rows: checkpoints, newPosition, checked, problems, problemCount };
   });
-  if (verification.problemCount === 0) await writeCheckpoints(db, rows, next);
+  if (verification.problemCount === 0) await writeCheckpoints(db, rows, newPosition);
   return verification;
 }
 
@@ -117,9 +121,12 @@ async function verifyRange(
 async function sumRange(
   reader: Reader,
   { range, position }: CheckScope,
-  { known, next }: { readonly known: string | undefined; readonly next: string },
+  {
+    lastPosition,
+    newPosition,
+  }: { readonly lastPosition: string | undefined; readonly newPosition: string },
 ): Promise<readonly CheckpointRow[]> {
-  const ids = { from: position ?? FIRST_CALL_ID, before: next };
+  const ids = { from: position ?? FIRST_CALL_ID, before: newPosition };
   const rowsOf = (table: string, columns: string): SqlPart => {
     const { sql, params } = perAccount(reader.kind, { table, columns, range }, ids);
     return { sql: `(${sql})`, params };
@@ -131,7 +138,8 @@ async function sumRange(
       "account_id, key_id, promo_nano, paid_nano, overrun_nano, charged_at",
     ),
   });
-  const before = known === undefined ? [] : await readCheckpoints(reader, range, known);
+  const before =
+    lastPosition === undefined ? [] : await readCheckpoints(reader, range, lastPosition);
   return position === undefined
     ? replaceCheckpoints(before, added)
     : addToCheckpoints(before, added);

@@ -178,7 +178,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       const unknown = await admin("adjust", "acct_none", "1", "--reason", "x");
       expect([unknown.code, unknown.stderr]).toEqual([
         1,
-        "postern admin adjust: The account does not exist. postern admin list lists the accounts.\n",
+        "postern admin adjust: The account acct_none does not exist. postern admin list lists the accounts.\n",
       ]);
     });
   });

@@ -81,11 +81,11 @@ describeEachStore((kind, open) => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
-      expect(await keys.find(raw, NOW, false)).toMatchObject({
+      expect(await keys.find(raw, NOW, "store")).toMatchObject({
         accountId: "acct_a",
         keyId: key.id,
       });
-      expect(await make(db, "another master secret").find(raw, NOW, false)).toBeUndefined();
+      expect(await make(db, "another master secret").find(raw, NOW, "store")).toBeUndefined();
       await close();
     });
 
@@ -95,14 +95,14 @@ describeEachStore((kind, open) => {
       const { raw } = await db.write((tx) =>
         keys.create(tx, "acct_a", { expiresAt: NOW + 8_000 }, NOW),
       );
-      expect(await keys.find(raw, NOW, true)).toBeDefined();
+      expect(await keys.find(raw, NOW, "cache")).toBeDefined();
       await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW]));
-      expect(await keys.find(raw, NOW + 4_999, true)).toBeDefined();
-      expect(await keys.find(raw, NOW + 4_999, false)).toBeUndefined();
-      expect(await keys.find(raw, NOW + 5_000, true)).toBeUndefined();
+      expect(await keys.find(raw, NOW + 4_999, "cache")).toBeDefined();
+      expect(await keys.find(raw, NOW + 4_999, "store")).toBeUndefined();
+      expect(await keys.find(raw, NOW + 5_000, "cache")).toBeUndefined();
       await db.write((tx) => tx.run("update api_key set revoked_at = null"));
-      expect(await keys.find(raw, NOW + 6_000, true)).toBeDefined();
-      expect(await keys.find(raw, NOW + 8_000, true)).toBeUndefined();
+      expect(await keys.find(raw, NOW + 6_000, "cache")).toBeDefined();
+      expect(await keys.find(raw, NOW + 8_000, "cache")).toBeUndefined();
       await close();
     });
 
@@ -111,13 +111,13 @@ describeEachStore((kind, open) => {
       const keys = make(db);
       const { raw } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
       // A cached result is returned synchronously.
-      const first = keys.find(raw, NOW, true);
+      const first = keys.find(raw, NOW, "cache");
       expect(first).toBeInstanceOf(Promise);
       await first;
-      expect(keys.find(raw, NOW + 1, true)).not.toBeInstanceOf(Promise);
+      expect(keys.find(raw, NOW + 1, "cache")).not.toBeInstanceOf(Promise);
       await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW]));
       await keys.flushLastUsed();
-      expect(await keys.find(raw, NOW + 2, true)).toBeUndefined();
+      expect(await keys.find(raw, NOW + 2, "cache")).toBeUndefined();
       await close();
     });
 
@@ -125,8 +125,8 @@ describeEachStore((kind, open) => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
-      await keys.find(raw, NOW + 1, false);
-      await keys.find(raw, NOW + 2, true);
+      await keys.find(raw, NOW + 1, "store");
+      await keys.find(raw, NOW + 2, "cache");
       expect((await getKey(db, "acct_a", key.id, NOW)).lastUsedAt).toBeNull();
       await keys.flushLastUsed();
       expect((await getKey(db, "acct_a", key.id, NOW)).lastUsedAt).toBe(NOW + 2);
@@ -138,7 +138,7 @@ describeEachStore((kind, open) => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
-      await keys.find(raw, NOW + 1, false);
+      await keys.find(raw, NOW + 1, "store");
       await db.write((tx) => tx.run("alter table api_key rename to gone"));
       const failed = await keys.flushLastUsed().then(
         () => false,

@@ -85,7 +85,7 @@ function startAlerts(dataDir = "data") {
     expect(subjects.toSorted()).toEqual(sent.toSorted());
     return sent;
   };
-  return { runAt, onGrantBudgetUsedUp: alerts.onGrantBudgetUsedUp };
+  return { runAt, onGrantBudgetReached: alerts.onGrantBudgetReached };
 }
 
 describe("the operator is told", () => {
@@ -116,9 +116,9 @@ describe("the operator is told", () => {
   });
 
   test("that the day's starting credit is used up, until midnight UTC", async () => {
-    const { runAt, onGrantBudgetUsedUp } = startAlerts();
+    const { runAt, onGrantBudgetReached } = startAlerts();
     state.now = START;
-    onGrantBudgetUsedUp();
+    onGrantBudgetReached(100);
     expect(await runAt(START)).toEqual(["operator.grant_budget_used_up problem"]);
     expect(await runAt(START + DAY_MS - 1)).toEqual([]);
     expect(await runAt(START + DAY_MS)).toEqual(["operator.grant_budget_used_up recovered"]);

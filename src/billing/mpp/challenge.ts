@@ -103,7 +103,7 @@ export function parseCredential(header: string): PaymentCredential {
   if (parsed.success) return parsed.data;
   throw invalid(
     "authorization",
-    "`Authorization: Payment` must be followed by a credential: base64url-encoded JSON with `challenge`, as the WWW-Authenticate header of a 402 has it, and `payload`.",
+    "`Authorization: Payment` needs a credential after it: base64url-encoded JSON with `challenge` (copied from the `WWW-Authenticate` header of the 402) and `payload` (the proof of payment).",
   );
 }
 

@@ -18,7 +18,11 @@ export function authenticateRequest(
   if (route.auth !== "key")
     return deps.findSessionUser?.(context.request.headers.get("cookie"), context.now);
   const raw = readSentKey(context, route);
-  const key = deps.authenticate(raw, context.now, route.recheckedByHold === true);
+  const key = deps.authenticate(
+    raw,
+    context.now,
+    route.recheckedByHold === true ? "cache" : "store",
+  );
   // The keys of most calls are cached, and need no promise.
   if (key !== undefined && !(key instanceof Promise))
     return enforceRateLimit(deps, context, route, key);

@@ -39,7 +39,7 @@ const MAX_CHOICES = 128;
 const MAX_OUTPUT_TOKENS = 100_000_000;
 const MODEL_NAME_MAX_LENGTH = 256;
 
-/** Providers differ in which of the two of chat they follow, so the greater one bounds the cost. */
+/** Chat has two fields for the output limit. Providers read one or the other, so the greater value bounds the cost. */
 const OUTPUT_LIMIT_FIELDS: Readonly<Record<Api, readonly string[]>> = {
   chat: ["max_completion_tokens", "max_tokens"],
   responses: ["max_output_tokens"],
@@ -47,7 +47,7 @@ const OUTPUT_LIMIT_FIELDS: Readonly<Record<Api, readonly string[]>> = {
   embeddings: [],
 };
 
-/** A token count needs no output limit. */
+/** Parses and validates the body of a model call, or of a token count, which needs no output limit. */
 export function parseRequest(
   api: Api,
   text: string,
@@ -56,8 +56,7 @@ export function parseRequest(
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
   const spans = memberSpans(text);
-  if (spans === undefined)
-    throw invalid("model", "`model` is required: an id from GET /v1/models.");
+  if (spans === undefined) throw new Error("no member spans in a JSON object");
   rejectAmbiguousMembers(text, spans, json);
   rejectTooMany(json);
   const { fees, toolTokens, advisors, containers } = toolBounds(json);

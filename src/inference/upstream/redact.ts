@@ -4,9 +4,10 @@
 import type { Credential } from "../providers/credentials.ts";
 
 /**
- * How providers write keys and accounts. Words of the same form, such as `api_connection`, are told apart by a digit or a
- * capital within 64 characters, so that long texts stay cheap to scan, or, for keys, by a run of more letters than a word has.
- * Anthropic's organizations and xAI's teams are UUIDs; Google's projects and Amazon's accounts are parts of paths.
+ * The forms of the providers' keys and account ids. Error messages also contain ordinary words of this form, such as
+ * `api_connection`. A match is a key only if a digit or a capital follows within 64 characters (a bound that keeps long texts
+ * cheap to scan), or if it has a run of 16 letters, which words do not have. UUIDs are Anthropic's organizations and
+ * xAI's teams; Google's projects and Amazon's accounts are parts of paths.
  */
 const SECRET_PATTERNS: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
@@ -23,6 +24,9 @@ const SECRET_PATTERNS: readonly (readonly [pattern: RegExp, instead: string])[] 
 
 export function redact(text: string, { apiKey }: Credential): string {
   const raw = apiKey?.reveal() ?? "";
-  const clean = raw.length >= 8 ? text.replaceAll(raw, "[key]") : text;
-  return SECRET_PATTERNS.reduce((so, [pattern, instead]) => so.replaceAll(pattern, instead), clean);
+  const withoutSentKey = raw.length >= 8 ? text.replaceAll(raw, "[key]") : text;
+  return SECRET_PATTERNS.reduce(
+    (clean, [pattern, instead]) => clean.replaceAll(pattern, instead),
+    withoutSentKey,
+  );
 }

@@ -147,7 +147,7 @@ async function lockWalletRow(tx: Tx, accountId: string): Promise<Row> {
   const [row] = await tx.lockMany("wallet", "account_id", [accountId]);
   if (row === undefined)
     throw new Fault("not_found", `no wallet of ${accountId}`, {
-      message: "The account does not exist.",
+      message: `The account ${accountId} does not exist.`,
     });
   return row;
 }
