@@ -40,7 +40,12 @@ export interface HoldRequest {
 }
 
 export type HoldOutcome =
-  | { readonly status: "held"; readonly amount: Nano }
+  | {
+      readonly status: "held";
+      readonly amount: Nano;
+      /** Set if the wallet has paid credit; unknown for a hold of zero. */
+      readonly hasPaidCredit?: true;
+    }
   | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
   | { readonly status: "frozen"; readonly owed: Nano }
   | { readonly status: "key_limit"; readonly remaining: Nano; readonly windowEndsAt: number | null }
@@ -208,10 +213,10 @@ function decideAmount(
       posted: wallet.promo + wallet.paid,
     };
   const budgetRemaining = remainingBudget(budget, { held, at, wanted: keyRemaining });
-  return {
-    status: "held",
-    amount: minNano(request.amount, minNano(budgetRemaining, available)),
-  };
+  const amount = minNano(request.amount, minNano(budgetRemaining, available));
+  return wallet.paid > 0n
+    ? { status: "held", amount, hasPaidCredit: true }
+    : { status: "held", amount };
 }
 
 /**

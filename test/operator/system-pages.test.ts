@@ -70,7 +70,7 @@ describeEachStore((store) => {
       expect(text).toMatch(/anthropic (up|degraded) \d+ \d+ [\d.]+% .* \$\d/);
       expect(text).toMatch(/sim no calls 0 0 – – – \$0\.00/);
       expect(text).toMatch(/Charged today \$\d/);
-      expect(text).toContain("None. A circuit opens for 30 seconds");
+      expect(text).toContain("None. A circuit opens for 10 seconds");
     });
 
     test("list settings without secrets", async () => {

@@ -214,7 +214,7 @@ describe("/openapi.yaml describes the responses", () => {
       }
       let last = await failed("status=503");
       for (let more = 0; more < 3; more++) last = await failed("status=503");
-      expect([last.status, last.headers.get("retry-after")]).toEqual([502, expect.any(String)]);
+      expect([last.status, last.headers.get("retry-after")]).toEqual([503, expect.any(String)]);
       // The circuit closes after its time.
       later += 60_000;
       expect((await failed("text=fine")).status).toBe(200);

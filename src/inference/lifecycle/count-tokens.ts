@@ -34,6 +34,8 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   rejectStoredReferences(request.json, destination, "request");
   const attempt = {
     accountId,
+    // Counting is free, so nothing is held that would tell.
+    isPaying: false,
     wire: "count_tokens",
     body: countBody(request, candidate),
     stream: false,

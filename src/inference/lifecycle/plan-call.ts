@@ -72,6 +72,7 @@ export function attemptRequestFor(
   const isOtherModelNext = next !== undefined && next.candidate.model.id !== candidate.model.id;
   return {
     accountId: input.caller.accountId,
+    isPaying: call.hold.isPaying,
     wire: plan.wire,
     path: plan.path,
     body: plan.body,

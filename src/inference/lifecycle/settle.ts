@@ -20,7 +20,7 @@ export interface SettleDeps {
   readonly now: () => number;
   readonly abandonedCalls: Pick<AbandonedCalls, "count">;
   readonly tokenCounts: Pick<TokenRateLimit, "add">;
-  /** Feeds the statistics that routing sorts by. */
+  /** Feeds the statistics that routing sorts by; only calls of paying accounts count. */
   readonly recordOutcome: (usage: UsageRecord, now: number) => void;
   readonly onSettled?: ((usage: UsageRecord, call: HeldCall) => void) | undefined;
 }
@@ -96,7 +96,7 @@ export async function settle(
     call.untrack();
     if (usage.outcome === "client_aborted" && !usage.byok)
       deps.abandonedCalls.count(usage.keyId, now);
-    deps.recordOutcome(usage, now);
+    if (call.hold.isPaying) deps.recordOutcome(usage, now);
   }
 }
 

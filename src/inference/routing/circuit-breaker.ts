@@ -1,21 +1,33 @@
 // A circuit breaker per provider, credential and model. A circuit opens after consecutive failures and lets one probe
-// through when its time is over. Failures of a single account may be caused by its own requests, so they open the circuit
-// only for that account.
+// through when its time is over. A failure may be caused by the request, so accounts without paid credit, which cost nothing
+// to create, can only open a circuit for themselves: no sequence of their calls changes what another account's calls do. A
+// failure to connect says nothing about the request and counts for all accounts.
 
-import { SECOND_MS } from "../../base/time.ts";
+import type { Fault } from "../../base/fault.ts";
+import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 
 const FAILURES_MAX = 5;
 /** One account's failures count up to this for the other accounts: too few to open the circuit on their own. */
 const FAILURES_COUNTED_PER_ACCOUNT_MAX = FAILURES_MAX - 2;
-const OPEN_MS = 30 * SECOND_MS;
+/** Short, so that a caller's own retries outlast it. */
+export const OPEN_MS = 10 * SECOND_MS;
+/** A circuit that waits for its probe is reported as open for this long, so that an outage is reported as one. */
+const LISTED_AFTER_MS = MINUTE_MS;
 const CIRCUITS_MAX = 10_000;
 /** Accounts tracked per circuit; those that failed last are kept. Two are enough to open a circuit for all. */
 const TRACKED_ACCOUNTS_MAX = FAILURES_MAX;
 
-/** Failures of one account since the last success of any account. */
+export interface CircuitCaller {
+  readonly accountId: string;
+  /** Whether its failures count for other accounts: it has paid credit and uses the gateway's credential. */
+  readonly isShared: boolean;
+}
+
+/** Failures of one account since the last success that counts for the circuit. */
 interface FailureStreak {
   failures: number;
   openUntil: number;
+  fault: Fault;
 }
 
 interface Circuit {
@@ -25,16 +37,33 @@ interface Circuit {
   probingAccount: string | undefined;
 }
 
+export interface OpenCircuit {
+  readonly waitMs: number;
+  /** The last failure. */
+  readonly fault: Fault;
+  /** Whether the failure was a reply to another account, whose prompt its text may quote. */
+  readonly isOfOtherAccount: boolean;
+}
+
 export interface CircuitBreaker {
-  /** Milliseconds until this account may call; 0 lets the call through. */
-  readonly admit: (circuit: string, account: string, now: number) => number;
-  readonly recordSuccess: (circuit: string) => void;
-  readonly recordFailure: (circuit: string, account: string, now: number) => void;
+  /** Undefined lets the call through. */
+  readonly admit: (circuit: string, caller: CircuitCaller, now: number) => OpenCircuit | undefined;
+  readonly recordSuccess: (circuit: string, caller: CircuitCaller) => void;
+  readonly recordFailure: (
+    circuit: string,
+    caller: CircuitCaller,
+    failure: { readonly fault: Fault; readonly now: number },
+  ) => void;
+  readonly recordConnection: (circuit: string) => void;
+  readonly recordConnectFailure: (
+    circuit: string,
+    failure: { readonly fault: Fault; readonly now: number },
+  ) => void;
   /** Ends a probe without a result, such as one that the caller aborted. */
-  readonly releaseProbe: (circuit: string, account: string) => void;
+  readonly releaseProbe: (circuit: string, caller: CircuitCaller) => void;
   /** Whether the circuit is open for this account; without `account`, for any account. */
   readonly isOpen: (circuit: string, now: number, account?: string) => boolean;
-  /** The names of the circuits that are open for at least one account. */
+  /** The names of the circuits that are open for at least one account, or wait for a probe. */
   readonly listOpen: (now: number) => readonly string[];
 }
 
@@ -43,48 +72,110 @@ export function circuitName(provider: string, account: string, upstreamName: str
   return `${provider} ${account} ${upstreamName}`;
 }
 
+interface State {
+  readonly shared: Map<string, Circuit>;
+  /** By `ownName`: what a caller's failures open for itself alone. */
+  readonly own: Map<string, Circuit>;
+  /** Consecutive failures to connect. */
+  readonly unreachable: Map<string, FailureStreak>;
+}
+
+const NAME_SEPARATOR = "\n";
+
+function ownName(name: string, accountId: string): string {
+  return name + NAME_SEPARATOR + accountId;
+}
+
 export function createCircuitBreaker(): CircuitBreaker {
-  const circuits = new Map<string, Circuit>();
+  const state: State = { shared: new Map(), own: new Map(), unreachable: new Map() };
+  const { shared, own, unreachable } = state;
   return {
-    admit: (name, account, now) => {
-      const circuit = circuits.get(name);
-      if (circuit === undefined || !appliesTo(circuit, account)) return 0;
-      const until = openUntil(circuit, account);
-      if (until > now) return until - now;
-      if (circuit.probingAccount !== undefined) return OPEN_MS;
-      circuit.probingAccount = account;
-      return 0;
+    admit: (name, caller, now) => admit(state, name, caller, now),
+    recordSuccess: (name, caller) => {
+      if (caller.isShared) shared.delete(name);
+      else if (own.size > 0) own.delete(ownName(name, caller.accountId));
     },
-    recordSuccess: (name) => {
-      circuits.delete(name);
-    },
-    recordFailure: (name, account, now) => {
+    recordFailure: (name, { accountId, isShared }, { fault, now }) => {
+      const circuits = isShared ? shared : own;
+      const id = isShared ? name : ownName(name, accountId);
       if (circuits.size >= CIRCUITS_MAX) evictClosed(circuits, now);
-      const circuit = circuits.get(name) ?? { streaks: new Map(), probingAccount: undefined };
-      addFailure(circuit, account, now);
-      circuits.set(name, circuit);
+      const circuit = circuits.get(id) ?? { streaks: new Map(), probingAccount: undefined };
+      addFailure(circuit, accountId, { fault, now });
+      circuits.set(id, circuit);
     },
-    releaseProbe: (name, account) => {
-      const circuit = circuits.get(name);
-      if (circuit?.probingAccount === account) circuit.probingAccount = undefined;
+    recordConnection: (name) => {
+      if (unreachable.size > 0) unreachable.delete(name);
+    },
+    recordConnectFailure: (name, { fault, now }) => {
+      if (unreachable.size >= CIRCUITS_MAX) unreachable.clear();
+      const failures = (unreachable.get(name)?.failures ?? 0) + 1;
+      unreachable.set(name, { failures, openUntil: now + OPEN_MS, fault });
+    },
+    releaseProbe: (name, { accountId, isShared }) => {
+      const circuit = isShared ? shared.get(name) : own.get(ownName(name, accountId));
+      if (circuit?.probingAccount === accountId) circuit.probingAccount = undefined;
     },
     isOpen: (name, now, account) => {
-      const circuit = circuits.get(name);
-      if (circuit === undefined) return false;
-      if (account === undefined) return blocksAnyAccount(circuit, now);
-      return appliesTo(circuit, account) && openUntil(circuit, account) > now;
+      if (isUnreachable(unreachable.get(name), now)) return true;
+      const circuit = shared.get(name);
+      const ownCircuit = account === undefined ? undefined : own.get(ownName(name, account));
+      return (
+        (circuit !== undefined && isOpen(circuit, now, account)) ||
+        (ownCircuit !== undefined && isOpen(ownCircuit, now, account))
+      );
     },
-    listOpen: (now) =>
-      [...circuits].flatMap(([name, circuit]) => (blocksAnyAccount(circuit, now) ? [name] : [])),
+    listOpen: (now) => listOpen(state, now),
   };
 }
 
-function addFailure(circuit: Circuit, account: string, now: number): void {
+function admit(
+  { shared, own, unreachable }: State,
+  name: string,
+  { accountId, isShared }: CircuitCaller,
+  now: number,
+): OpenCircuit | undefined {
+  if (shared.size + own.size + unreachable.size === 0) return undefined;
+  const sharedCircuit = shared.get(name);
+  const circuit = isShared ? sharedCircuit : own.get(ownName(name, accountId));
+  const applies = circuit !== undefined && appliesTo(circuit, accountId);
+  if (applies) {
+    const waitMs = openUntil(circuit, accountId) - now;
+    if (waitMs > 0) return openCircuit(circuit, accountId, waitMs);
+    if (circuit.probingAccount !== undefined) return openCircuit(circuit, accountId, OPEN_MS);
+  }
+  // A caller that does not count obeys the shared circuit and never probes it: its probe would block the others.
+  if (!isShared && sharedCircuit !== undefined && isOpenForAll(sharedCircuit)) {
+    const waitMs = openUntil(sharedCircuit, accountId) - now;
+    if (waitMs > 0) return openCircuit(sharedCircuit, accountId, waitMs);
+  }
+  const streak = unreachable.get(name);
+  if (streak !== undefined && streak.failures >= FAILURES_MAX) {
+    const { fault } = streak;
+    if (isUnreachable(streak, now))
+      return { waitMs: streak.openUntil - now, fault, isOfOtherAccount: false };
+    // One call at a time tries to connect; the next may follow if its result is not known by then.
+    streak.openUntil = now + OPEN_MS;
+  }
+  if (applies) circuit.probingAccount = accountId;
+  return undefined;
+}
+
+function openCircuit({ streaks }: Circuit, accountId: string, waitMs: number): OpenCircuit {
+  const streak = streaks.get(accountId) ?? [...streaks.values()].at(-1);
+  if (streak === undefined) throw new Error("an open circuit without a failure");
+  return { waitMs, fault: streak.fault, isOfOtherAccount: !streaks.has(accountId) };
+}
+
+function addFailure(
+  circuit: Circuit,
+  account: string,
+  { fault, now }: { readonly fault: Fault; readonly now: number },
+): void {
   const { streaks } = circuit;
   const wasOpenForAll = isOpenForAll(circuit);
   const { failures } = streaks.get(account) ?? { failures: 0 };
   streaks.delete(account);
-  streaks.set(account, { failures: failures + 1, openUntil: now + OPEN_MS });
+  streaks.set(account, { failures: failures + 1, openUntil: now + OPEN_MS, fault });
   const [oldest] = streaks.keys();
   if (streaks.size > TRACKED_ACCOUNTS_MAX && oldest !== undefined) streaks.delete(oldest);
   if (!wasOpenForAll && isOpenForAll(circuit))
@@ -114,6 +205,15 @@ function openUntil(circuit: Circuit, account: string): number {
   return Math.max(own, second);
 }
 
+function isUnreachable(streak: FailureStreak | undefined, now: number): boolean {
+  return streak !== undefined && streak.failures >= FAILURES_MAX && streak.openUntil > now;
+}
+
+function isOpen(circuit: Circuit, now: number, account: string | undefined): boolean {
+  if (account === undefined) return blocksAnyAccount(circuit, now);
+  return appliesTo(circuit, account) && openUntil(circuit, account) > now;
+}
+
 /** Whether the circuit is open for at least one account. */
 function blocksAnyAccount(circuit: Circuit, now: number): boolean {
   return [...circuit.streaks.keys()].some(
@@ -121,7 +221,18 @@ function blocksAnyAccount(circuit: Circuit, now: number): boolean {
   );
 }
 
-// Callers with their own provider keys can create any number of circuits; open circuits are evicted last.
+function listOpen({ shared, own, unreachable }: State, now: number): readonly string[] {
+  const since = now - LISTED_AFTER_MS;
+  const failing = [...shared, ...own].flatMap(([name, circuit]) =>
+    blocksAnyAccount(circuit, since) ? [name.split(NAME_SEPARATOR)[0] ?? name] : [],
+  );
+  const unconnected = [...unreachable].flatMap(([name, streak]) =>
+    isUnreachable(streak, since) ? [name] : [],
+  );
+  return [...new Set([...failing, ...unconnected])];
+}
+
+// Callers can create any number of own circuits; open circuits are evicted last.
 function evictClosed(circuits: Map<string, Circuit>, now: number): void {
   for (const [name, circuit] of circuits)
     if (!blocksAnyAccount(circuit, now)) circuits.delete(name);

@@ -3,18 +3,22 @@
 
 import { type Abort, type AbortSignalLike, createAbort } from "../../base/async/abort.ts";
 import { runWhen, startDeadline } from "../../base/async/deadline.ts";
-import type { Fault } from "../../base/fault.ts";
+import { Fault } from "../../base/fault.ts";
 import type { Send } from "../../http-client/client.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { type CircuitBreaker, circuitName } from "../routing/circuit-breaker.ts";
+import {
+  type CircuitBreaker,
+  type CircuitCaller,
+  circuitName,
+  type OpenCircuit,
+} from "../routing/circuit-breaker.ts";
 import type { AttemptSample } from "../routing/provider-statistics.ts";
 import { type AttemptFailure, type FailedAttempt, toFailedAttempt } from "./failure.ts";
 import { outgoingRequest, senderFor, type UpstreamRequest } from "./outgoing-request.ts";
 import { readReply, type UpstreamReply } from "./read-upstream-reply.ts";
 import { returnedHeaders } from "./reply-headers.ts";
-import { transportFault } from "./transport-fault.ts";
 
 export interface ReplyTimeouts {
   /** Until the first byte of a stream. */
@@ -30,12 +34,16 @@ export interface AttemptDeps {
   readonly sendHttp: Send;
   readonly timeouts: ReplyTimeouts;
   readonly now: () => number;
-  /** Receives the attempts on the gateway's own accounts. */
+  /** From 0 to 1; overridden by tests. */
+  readonly random?: () => number;
+  /** Receives the attempts of paying accounts on the gateway's own accounts. */
   readonly recordAttempt?: (sample: AttemptSample) => void;
 }
 
 export interface AttemptRequest extends UpstreamRequest {
   readonly accountId: string;
+  /** Whether the account has paid credit. What other calls cost nothing to cause must not change how this model is routed. */
+  readonly isPaying: boolean;
   readonly stream: boolean;
   /** Whether the body is in another wire format than the caller's. */
   readonly isTranslated: boolean;
@@ -71,6 +79,9 @@ export async function attemptCandidate(
   const { credential, model } = candidate;
   const { accountId, callerSignal, isCanceled } = request;
   const { breaker } = deps;
+  // Failures on callers' own keys say nothing about the gateway's accounts.
+  const isShared = request.isPaying && !credential.byok;
+  const caller: CircuitCaller = { accountId, isShared };
   const circuit = circuitFor(candidate, request.wire);
   const abort = createAbort();
   const unsubscribe = runWhen(isCanceled, abort.abort);
@@ -81,33 +92,32 @@ export async function attemptCandidate(
       if (callerSignal.aborted || isCanceled())
         return toFailedAttempt(abortFailure(request, false), request, credential);
       const startedAt = deps.now();
-      const waitMs = breaker.admit(circuit, accountId, startedAt);
-      if (waitMs > 0) {
-        // If the previous attempt opened the circuit, its error says more than the open circuit.
-        const fault = previousFault ?? circuitOpenFault(candidate, waitMs);
+      const open = breaker.admit(circuit, caller, startedAt);
+      if (open !== undefined) {
+        const fault = previousFault ?? circuitOpenFault(candidate, open, deps.random);
         return { ok: false, fault, isClientGone: false };
       }
       let result: AttemptResult;
       try {
-        result = await attemptOnce(candidate, request, abort, deps);
+        result = await attemptOnce(candidate, request, { abort, circuit }, deps);
       } catch (error) {
-        breaker.releaseProbe(circuit, accountId);
+        breaker.releaseProbe(circuit, caller);
         throw error;
       }
       const status = result.ok ? 200 : result.status;
       const ms = Math.max(0, deps.now() - startedAt);
       const attempted = { provider: credential.provider.id, model: model.id, status, ms };
       attempts.push(credential.byok ? { ...attempted, byok: true } : attempted);
-      // Errors on callers' own keys say nothing about the gateway's accounts.
-      if (!credential.byok)
-        deps.recordAttempt?.({ ...attempted, stream: request.stream, now: deps.now() });
+      const now = deps.now();
+      if (isShared) deps.recordAttempt?.({ ...attempted, stream: request.stream, now });
       if (result.ok) {
-        breaker.recordSuccess(circuit);
+        breaker.recordSuccess(circuit, caller);
         return result;
       }
       const { fault } = result;
-      if (isProviderFailure(result)) breaker.recordFailure(circuit, accountId, deps.now());
-      else breaker.releaseProbe(circuit, accountId);
+      if (result.isConnectFailure === true) breaker.recordConnectFailure(circuit, { fault, now });
+      if (isProviderFailure(result)) breaker.recordFailure(circuit, caller, { fault, now });
+      else breaker.releaseProbe(circuit, caller);
       const delayMs = retryDelayMs(result, attempt, request.maxAttempts);
       if (delayMs === undefined) return result;
       previousFault = fault;
@@ -124,10 +134,27 @@ function circuitFor({ credential, upstreamName }: Candidate, wire: UpstreamWire)
   return circuitName(credential.provider.id, credential.label, model);
 }
 
-function circuitOpenFault({ credential }: Candidate, waitMs: number): Fault {
-  const fault = transportFault("unreachable", "the circuit is open", credential);
-  Object.assign(fault.options, { retryAfterSeconds: waitMs / 1_000 });
-  return fault;
+/** Spreads the retries of callers that were refused together. */
+const RETRY_JITTER_SECONDS = 2;
+
+// The last error says more than the open circuit. Its text is repeated only to the account that got it: it may quote the
+// prompt.
+function circuitOpenFault(
+  { credential: { provider } }: Candidate,
+  { waitMs, fault, isOfOtherAccount }: OpenCircuit,
+  random = Math.random,
+): Fault {
+  const { code, status, options, publicMessage } = fault;
+  const message = isOfOtherAccount
+    ? `${provider.name} answered recent calls with ${status}. Wait for \`retry-after\` seconds and try again, or use another model.`
+    : publicMessage;
+  const { "retry-after": _, ...headers } = options.headers ?? {};
+  return new Fault(code, "the circuit is open", {
+    ...(isOfOtherAccount ? { fields: { provider: provider.id } } : { ...options, headers }),
+    message,
+    status,
+    retryAfterSeconds: waitMs / 1_000 + random() * RETRY_JITTER_SECONDS,
+  });
 }
 
 function retryDelayMs(
@@ -147,8 +174,8 @@ type AttemptResult = { readonly ok: true; readonly reply: UpstreamReply } | Fail
 async function attemptOnce(
   { credential }: Candidate,
   request: AttemptRequest,
-  abort: Abort,
-  { sendHttp, timeouts, now }: AttemptDeps,
+  { abort, circuit }: { readonly abort: Abort; readonly circuit: string },
+  { breaker, sendHttp, timeouts, now }: AttemptDeps,
 ): Promise<AttemptResult> {
   const isStream = request.stream;
   let isTimedOut = false;
@@ -160,6 +187,7 @@ async function attemptOnce(
   let wasSent = false;
   const onSend = (): void => {
     wasSent = true;
+    breaker.recordConnection(circuit);
   };
   try {
     const send = senderFor(credential, sendHttp);
@@ -179,7 +207,10 @@ async function attemptOnce(
   }
   if (isTimedOut) failure = TIMED_OUT;
   else if (abort.signal.aborted) failure = abortFailure(request, wasSent);
-  return toFailedAttempt(failure, request, credential);
+  const failed = toFailedAttempt(failure, request, credential);
+  return failure.kind === "unreachable" && !wasSent
+    ? { ...failed, isConnectFailure: true }
+    : failed;
 }
 
 /** An attempt is aborted because its caller left, or at the end of the drain. */

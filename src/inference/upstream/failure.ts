@@ -32,6 +32,8 @@ export interface FailedAttempt {
   readonly wasSent?: boolean;
   /** Whether the gateway itself ended the attempt, at the end of its drain. */
   readonly isShutDown?: boolean;
+  /** Whether there was no connection to send the request on, so that the request cannot be the cause. */
+  readonly isConnectFailure?: boolean;
 }
 
 /** The call was in flight at the end of the drain. */

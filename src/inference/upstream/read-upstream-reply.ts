@@ -86,7 +86,7 @@ function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): Re
   const { text } = body;
   const json = parseObject(text);
   if (json === undefined) return malformed("the reply is not a JSON object");
-  if (isErrorReply(json)) return providerError({ status: 502, text, headers });
+  if (isErrorReply(json)) return providerError({ status: statusInError(text), text, headers });
   if (isStream) return malformed("the reply is not a stream");
   return { ok: true, reply: { kind: "whole", text, json, headers } };
 }

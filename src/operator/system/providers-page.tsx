@@ -175,7 +175,7 @@ function CircuitTable({ circuits }: { readonly circuits: ProviderHealth["openCir
   if (circuits.length === 0)
     return (
       <p class="muted">
-        None. A circuit opens for 30 seconds when a model fails five times in a row; calls then go
+        None. A circuit opens for 10 seconds when a model fails five times in a row; calls then go
         to another provider.
       </p>
     );

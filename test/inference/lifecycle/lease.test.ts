@@ -79,7 +79,7 @@ describe("a gateway that was suspended for longer than its lease", () => {
       monotonicNow: () => now,
     });
     now += SUSPENDED_MS;
-    const hold = { amount: 1n, isPaid: true, leaseTerm: lease.term() };
+    const hold = { amount: 1n, isPaid: true, isPaying: false, leaseTerm: lease.term() };
     const input = { requestId: "req_swept", caller: { accountId: "acct_1" } };
     // Safe: these are the only fields that it reads.
     const call = { input, hold } as unknown as HeldCall;

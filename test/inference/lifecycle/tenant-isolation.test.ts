@@ -81,7 +81,7 @@ describe("a caller", () => {
     const poison = () => postCall(gateway, account, "chat", bodyOf("chat", "poison"));
     for (let again = 0; again < 3; again++) expect((await poison()).status).toBe(500);
     const requestsBefore = provider.requests.length;
-    expect((await poison()).headers.get("retry-after")).toBe("30");
+    expect((await poison()).headers.has("retry-after")).toBe(true);
     expect(provider.requests.length).toBe(requestsBefore);
     const other = await registerAccount(gateway);
     expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);

@@ -2,9 +2,21 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { MINUTE_MS } from "../../../src/base/time.ts";
+import { OPEN_MS } from "../../../src/inference/routing/circuit-breaker.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
-import { bodyOf, grantCredits, type Json, postCall, USD } from "../support/harness.ts";
-import { startRoutingHarness, type RoutingHarness } from "../support/routing-harness.ts";
+import {
+  addPaidCredits,
+  bodyOf,
+  grantCredits,
+  type Json,
+  postCall,
+  USD,
+} from "../support/harness.ts";
+import {
+  type ProviderId,
+  startRoutingHarness,
+  type RoutingHarness,
+} from "../support/routing-harness.ts";
 
 const ANY = { provider: { allow_fallbacks: true } };
 const LONG_PROMPT = "A long rule that every provider keeps in its cache. ".repeat(120);
@@ -21,7 +33,7 @@ beforeEach(async () => {
   // After half an hour the statistics and conversations of the previous test have expired.
   harness.advanceClock(31 * MINUTE_MS);
   account = await registerAccount(harness.gateway);
-  await grantCredits(harness.gateway, account, USD);
+  await addPaidCredits(harness.gateway, account, USD);
 });
 
 interface ChatResult {
@@ -143,7 +155,7 @@ describe("a provider that is down", () => {
     await breakAlpha();
     expect((await chat([{ role: "user", content: "a" }])).provider).toBe("beta");
     expect(harness.providers.alpha.requests).toEqual([]);
-    harness.advanceClock(31_000);
+    harness.advanceClock(OPEN_MS);
     expect((await chat([{ role: "user", content: "b" }])).provider).toBe("alpha");
   });
 
@@ -165,7 +177,7 @@ describe("a provider that is down", () => {
     const [alpha, beta] = await endpointsOf("alpha/echo");
     expect([alpha?.status, alpha?.uptime]).toEqual(["down", 0]);
     expect([beta?.status, beta?.uptime]).toEqual(["up", null]);
-    harness.advanceClock(31_000);
+    harness.advanceClock(OPEN_MS);
     await chat([{ role: "user", content: "e" }], {});
     const [after] = await endpointsOf("alpha/echo");
     expect([after?.status, after?.uptime]).toEqual(["degraded", 0.1667]);
@@ -173,33 +185,32 @@ describe("a provider that is down", () => {
 });
 
 describe("sort", () => {
+  const call = (id: ProviderId, stream: boolean): Promise<Response> =>
+    postCall(
+      harness.gateway,
+      account,
+      "chat",
+      bodyOf("chat", "hi", { model: `${id}/echo`, stream, max_tokens: 50 }),
+    );
+
+  /** The gateway's clock advances by these times while the providers have the request. */
   async function measure(stream: boolean): Promise<void> {
-    harness.providers.alpha.delayMs = 60;
-    harness.providers.beta.delayMs = 5;
-    harness.providers.gamma.delayMs = 30;
-    for (const id of ["alpha", "beta", "gamma"])
-      await (
-        await postCall(
-          harness.gateway,
-          account,
-          "chat",
-          bodyOf("chat", "hi", { model: `${id}/echo`, stream }),
-        )
-      ).text();
+    for (const [id, ms] of [
+      ["alpha", 600],
+      ["beta", 50],
+      ["gamma", 300],
+    ] as const) {
+      harness.providers[id].onRequest = () => harness.advanceClock(ms);
+      await (await call(id, stream)).text();
+    }
   }
 
   test("by latency calls the fastest provider first", async () => {
     await measure(false);
-    const byLatency = async (): Promise<string[]> =>
-      (await endpointsOf("alpha/echo"))
-        .toSorted((left, right) => (left.reply_ms ?? 0) - (right.reply_ms ?? 0))
-        .map(({ provider }) => provider);
-    const [first = ""] = await byLatency();
     const sorted = { provider: { sort: "latency" } };
-    expect((await chat([{ role: "user", content: "q1" }], sorted)).provider).toBe(first);
-    const second = (await byLatency()).find((provider) => provider !== first);
-    const left = { provider: { sort: "latency", ignore: [first] } };
-    expect((await chat([{ role: "user", content: "q2" }], left)).provider).toBe(second ?? "");
+    expect((await chat([{ role: "user", content: "q1" }], sorted)).provider).toBe("beta");
+    const left = { provider: { sort: "latency", ignore: ["beta"] } };
+    expect((await chat([{ role: "user", content: "q2" }], left)).provider).toBe("gamma");
   });
 
   test("by latency calls a provider without recent samples first", async () => {
@@ -213,30 +224,46 @@ describe("sort", () => {
   });
 
   test("by throughput calls the fastest provider first", async () => {
-    const pace = { alpha: 6, beta: 2, gamma: 1 } as const;
-    for (const [id, ms] of Object.entries(pace)) {
-      const body = bodyOf("chat", `[[sim: tokens=30 chunks=10 pace=${ms * 3}]] go`, {
-        model: `${id}/echo`,
-        stream: true,
-      });
-      await (await postCall(harness.gateway, account, "chat", body)).text();
+    for (const [id, ms] of [
+      ["alpha", 6_000],
+      ["beta", 1_000],
+      ["gamma", 2_000],
+    ] as const) {
+      const rest = Promise.withResolvers<void>();
+      harness.providers[id].restGate = rest.promise;
+      const reader = (await call(id, true)).body?.getReader();
+      // The gateway has the first chunk once its client has it.
+      await reader?.read();
+      harness.advanceClock(ms);
+      rest.resolve();
+      while ((await reader?.read())?.done === false);
+      harness.providers[id].restGate = undefined;
     }
-    const best = (await endpointsOf("alpha/echo")).toSorted(
-      (left, right) => (right.throughput ?? 0) - (left.throughput ?? 0),
-    );
+    const measured = (await endpointsOf("alpha/echo")).map(({ throughput }) => throughput ?? 0);
+    const [alpha = 0, beta = 0, gamma = 0] = measured;
+    expect([beta / alpha, beta / gamma]).toEqual([6, 2]);
     const sorted = { provider: { sort: "throughput" } };
     const result = await chat([{ role: "user", content: "t1" }], sorted);
-    expect(result.provider).toBe(best[0]?.provider ?? "");
-    expect(best[0]?.throughput).toBeGreaterThan(best[2]?.throughput ?? Number.MAX_VALUE);
+    expect(result.provider).toBe("beta");
+  });
+
+  test("ignores what accounts without paid credit measured", async () => {
+    const paying = account;
+    account = await registerAccount(harness.gateway);
+    await grantCredits(harness.gateway, account, USD);
+    await measure(false);
+    account = paying;
+    for (const { reply_ms: ms, uptime } of await endpointsOf("alpha/echo"))
+      expect([ms, uptime]).toEqual([null, null]);
+    const sorted = { provider: { sort: "latency" } };
+    expect((await chat([{ role: "user", content: "u1" }], sorted)).provider).toBe("alpha");
   });
 
   test("measures the first byte of a stream, and the complete reply without streaming", async () => {
     await measure(true);
-    const [alpha] = await endpointsOf("alpha/echo");
-    expect(alpha?.latency_ms).toBeGreaterThanOrEqual(55);
-    expect(alpha?.reply_ms).toBeNull();
+    expect((await endpointsOf("alpha/echo"))[0]).toMatchObject({ latency_ms: 600, reply_ms: null });
     await measure(false);
-    expect((await endpointsOf("alpha/echo"))[0]?.reply_ms).toBeGreaterThanOrEqual(55);
+    expect((await endpointsOf("alpha/echo"))[0]).toMatchObject({ reply_ms: 600 });
   });
 });
 

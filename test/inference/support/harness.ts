@@ -2,6 +2,7 @@
 
 import { expect } from "bun:test";
 import { grant } from "../../../src/ledger/ledger.ts";
+import { adjust } from "../../../src/ledger/payments/adjustments.ts";
 import { type Db, type Row, integer } from "../../../src/store/db.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import { pauseBetweenChecks } from "../../support/eventually.ts";
@@ -102,6 +103,26 @@ export async function grantCredits(
   const id = `test.grant.${account.id}.${grants}`;
   await gateway.server.db.write((tx) =>
     grant(tx, { id, accountId: account.id, amount, now: Date.now(), reason: "test" }),
+  );
+}
+
+/** Adds paid credit, which an account otherwise has after a purchase; `amount` in nano-USD. */
+export async function addPaidCredits(
+  gateway: Gateway,
+  account: Pick<TestAccount, "id">,
+  amount: bigint,
+): Promise<void> {
+  grants += 1;
+  const id = `test.paid.${account.id}.${grants}`;
+  await gateway.server.db.write((tx) =>
+    adjust(tx, {
+      id,
+      accountId: account.id,
+      amount,
+      bucket: "paid",
+      now: Date.now(),
+      reason: "test",
+    }),
   );
 }
 

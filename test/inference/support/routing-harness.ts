@@ -2,6 +2,7 @@
 
 import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { OPEN_MS } from "../../../src/inference/routing/circuit-breaker.ts";
 import { createSimulator } from "../../../src/simulator/simulator.ts";
 import {
   type Gateway,
@@ -10,15 +11,18 @@ import {
   startGateway,
 } from "../../support/gateway.ts";
 import { scratchFolder } from "../../support/scratch-folder.ts";
-import { bodyOf, postCall } from "./harness.ts";
+import { addPaidCredits, bodyOf, postCall, USD } from "./harness.ts";
 
 export interface FaultyProvider {
   readonly url: string;
   /** While set, it is returned instead of the simulator's reply. */
   failure: { readonly status: number; readonly body?: unknown } | undefined;
-  delayMs: number;
+  /** Called with each request, before the reply. */
+  onRequest: () => void;
   /** While set, requests wait for it. */
   gate: Promise<void> | undefined;
+  /** While set, all of a reply after its first chunk waits for it. */
+  restGate: Promise<void> | undefined;
   /** Requests received so far. */
   readonly requests: { readonly path: string; readonly body: string }[];
   readonly stop: () => Promise<void>;
@@ -36,27 +40,45 @@ export function startFaultyProvider(): FaultyProvider {
       if (request.method === "GET") return new Response(null, { status: 404 });
       const body = await request.text();
       requests.push({ path: new URL(request.url).pathname, body });
-      if (provider.delayMs > 0) await Bun.sleep(provider.delayMs);
+      provider.onRequest();
       await provider.gate;
       const { failure } = provider;
       if (failure !== undefined)
         return Response.json(failure.body ?? { error: { message: "injected failure" } }, {
           status: failure.status,
         });
-      return simulator.fetch(
+      const reply = await simulator.fetch(
         new Request(request.url, { method: "POST", headers: request.headers, body }),
       );
+      const { restGate } = provider;
+      return restGate === undefined ? reply : withRestGate(reply, restGate);
     },
   });
   const provider: FaultyProvider = {
     url: `http://127.0.0.1:${server.port}`,
     failure: undefined,
-    delayMs: 0,
+    onRequest: () => {},
     gate: undefined,
+    restGate: undefined,
     requests,
     stop: () => server.stop(true),
   };
   return provider;
+}
+
+/** The first chunk is sent at once, the others after the gate. */
+function withRestGate(reply: Response, gate: Promise<void>): Response {
+  let chunks = 0;
+  const body = reply.body?.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform: async (chunk, controller) => {
+        chunks += 1;
+        if (chunks > 1) await gate;
+        controller.enqueue(chunk);
+      },
+    }),
+  );
+  return new Response(body, reply);
 }
 
 const PROVIDER_IDS = ["alpha", "beta", "gamma"] as const;
@@ -69,12 +91,10 @@ export const PRICES: Readonly<Record<ProviderId, readonly [input: string, output
   gamma: ["1", "20"],
 };
 
-const CIRCUIT_OPEN_MS = 30_000;
-
 export interface RoutingHarness {
   readonly gateway: Gateway;
   readonly providers: Readonly<Record<ProviderId, FaultyProvider>>;
-  /** Advances the gateway's clock. */
+  /** Advances the gateway's clock, which stands still otherwise: what a test measures does not depend on the machine. */
   readonly advanceClock: (ms: number) => void;
   /** Removes failures, delays and recorded requests of all providers, and closes open circuits. */
   readonly resetProviders: () => Promise<void>;
@@ -116,9 +136,9 @@ export async function startRoutingHarness(options: GatewayOptions = {}): Promise
       ],
     }),
   );
-  let clockOffsetMs = 0;
+  let now = Date.now();
   const gateway = await startGateway({
-    now: () => Date.now() + clockOffsetMs,
+    now: () => now,
     ...options,
     env: { ...options.env, POSTERN_MODELS_FILE: file },
   });
@@ -126,15 +146,17 @@ export async function startRoutingHarness(options: GatewayOptions = {}): Promise
     gateway,
     providers: faultyProviders,
     advanceClock: (ms) => {
-      clockOffsetMs += ms;
+      now += ms;
     },
     resetProviders: async () => {
-      clockOffsetMs += CIRCUIT_OPEN_MS + 1_000;
+      now += OPEN_MS;
       const account = await registerAccount(gateway);
+      await addPaidCredits(gateway, account, USD);
       for (const id of PROVIDER_IDS) {
         faultyProviders[id].failure = undefined;
-        faultyProviders[id].delayMs = 0;
+        faultyProviders[id].onRequest = () => {};
         faultyProviders[id].gate = undefined;
+        faultyProviders[id].restGate = undefined;
         await postCall(
           gateway,
           account,

@@ -4,7 +4,7 @@
 import { Fault } from "../../../base/fault.ts";
 import { MINUTE_MS } from "../../../base/time.ts";
 import type { KeyPolicy } from "../../../http/key-policy.ts";
-import type { HoldRequest, KeyRateLimit } from "../../../ledger/decide.ts";
+import type { HoldOutcome, HoldRequest, KeyRateLimit } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
 import type { Lease } from "../../../ledger/lease.ts";
 import type { Ledger } from "../../../ledger/ledger.ts";
@@ -105,7 +105,7 @@ function tryHold(
   const leaseTerm = deps.lease.term();
   const outcome = deps.ledger.tryHoldSync(holdRequestOf(deps, call, estimate));
   if (outcome?.status !== "held") return undefined;
-  call.hold = { amount: outcome.amount, isPaid, leaseTerm };
+  call.hold = heldOf(outcome, isPaid, leaseTerm);
   return call.hold;
 }
 
@@ -125,7 +125,7 @@ async function placeHold(
   const leaseTerm = deps.lease.term();
   const outcome = deps.ledger.tryHoldSync(holdRequest) ?? (await deps.ledger.hold(holdRequest));
   if (outcome.status === "held") {
-    call.hold = { amount: outcome.amount, isPaid, leaseTerm };
+    call.hold = heldOf(outcome, isPaid, leaseTerm);
     if (isFirst) await call.statefulCall?.onHeld?.();
     return call.hold;
   }
@@ -135,6 +135,14 @@ async function placeHold(
     OWNER_FIXABLE_OUTCOMES.has(outcome.status) && (await deps.isClaimed(caller.accountId));
   const { now } = holdRequest;
   throw holdFault(outcome, estimate, { request, ...caller, isClaimed, isSignInDisabled, now });
+}
+
+function heldOf(
+  { amount, hasPaidCredit }: Extract<HoldOutcome, { status: "held" }>,
+  isPaid: boolean,
+  leaseTerm: number,
+): Hold {
+  return { amount, isPaid, isPaying: hasPaidCredit === true, leaseTerm };
 }
 
 function holdRequestOf(
