@@ -114,18 +114,27 @@ export async function attemptCandidate(
         breaker.recordSuccess(circuit, caller);
         return result;
       }
-      const { fault } = result;
-      if (result.isConnectFailure === true) breaker.recordConnectFailure(circuit, { fault, now });
-      if (isProviderFailure(result)) breaker.recordFailure(circuit, caller, { fault, now });
-      else breaker.releaseProbe(circuit, caller);
+      recordFailedAttempt(breaker, circuit, caller, { result, now });
       const delayMs = retryDelayMs(result, attempt, request.maxAttempts);
       if (delayMs === undefined) return result;
-      previousFault = fault;
+      previousFault = result.fault;
       await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
   } finally {
     unsubscribe();
   }
+}
+
+function recordFailedAttempt(
+  breaker: CircuitBreaker,
+  circuit: string,
+  caller: CircuitCaller,
+  { result, now }: { readonly result: FailedAttempt; readonly now: number },
+): void {
+  const { fault } = result;
+  if (result.isConnectFailure === true) breaker.recordConnectFailure(circuit, { fault, now });
+  if (isProviderFailure(result)) breaker.recordFailure(circuit, caller, { fault, now });
+  else breaker.releaseProbe(circuit, caller);
 }
 
 // A provider limits token counts apart from calls, and counting is free, so it has a circuit of its own.
