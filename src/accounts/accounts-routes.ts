@@ -212,7 +212,7 @@ const AccountState = z
     balance: BalanceRecord,
     owed_usd: z.number().meta({
       description:
-        "Debt from a disputed payment whose credits were already spent. While it is above zero, paid calls fail with `403 workspace_frozen`. Purchased credits pay the debt first.",
+        "Debt: the cost of calls beyond the credits, and of a disputed payment whose credits were already spent. While it is above zero, calls that cost credits fail with `402 insufficient_credits`. New credits pay the debt first.",
     }),
     frozen: z.object({ since: z.string(), reason: z.string() }).nullable().meta({
       description:

@@ -33,7 +33,7 @@ export const FAULTS = {
   ],
   workspace_frozen: [
     403,
-    "This workspace is frozen: a payment was reversed after its credits were spent, or the gateway's operator froze it. Model calls are rejected; reads still work.",
+    "This workspace is frozen by the gateway's operator, or it is closing. Model calls are rejected; reads still work.",
   ],
   not_found: [404, "Nothing exists at this URL. All endpoints are listed in /openapi.yaml."],
   model_not_found: [404, "This model does not exist. Use an id from GET /v1/models."],

@@ -29,7 +29,7 @@ export const ERROR_ADVICE = {
   },
   insufficient_credits: {
     retry: "no",
-    next: "Request fewer tokens (`affordable_max_tokens` is the largest number that the balance covers), use a cheaper model, or buy credits.",
+    next: "Request fewer tokens (`affordable_max_tokens` is the largest number that the balance covers), use a cheaper model, or buy credits. With `owed_usd`, the account has a debt, which new credits pay first.",
   },
   payment_required: {
     retry: "no",
@@ -53,7 +53,7 @@ export const ERROR_ADVICE = {
   },
   workspace_frozen: {
     retry: "no",
-    next: "Tell the human. If `owed_usd` is present, a bank reversed a payment whose credits were already spent; new credits pay this debt first. If `frozen_by` is `operator`, only the gateway's operator can unfreeze the workspace.",
+    next: "Tell the human. If `frozen_by` is `operator`, only the gateway's operator can unfreeze the workspace.",
   },
   not_found: {
     retry: "no",

@@ -46,7 +46,7 @@ export function readChargedCall(record: Row): ChargedCall | undefined {
 
 export function callTransfers({ id, accountId, charge }: ChargedCall): readonly Transfer[] {
   const parts = [
-    { name: "overrun", from: SYSTEM_ACCOUNTS.overrunExpense, amount: charge.overrun },
+    { name: "overrun", from: SYSTEM_ACCOUNTS.receivable, amount: charge.overrun },
     { name: "paid", from: bucketAccount(accountId, "paid"), amount: charge.paid },
     { name: "promo", from: bucketAccount(accountId, "promo"), amount: charge.promo },
   ];

@@ -70,7 +70,7 @@ export type SettleOutcome =
   | {
       readonly status: "settled";
       readonly charged: Nano;
-      /** The part of the cost that is not charged. */
+      /** The part of the cost that the credits did not cover: the account owes it. */
       readonly overrun: Nano;
       /** Whether the hold was swept before this settlement. */
       readonly late: boolean;
@@ -85,8 +85,8 @@ export interface Wallet {
   promo: Nano;
   paid: Nano;
   held: Nano;
-  /** Set if the account is frozen: its debt after a dispute, or 0 if only the operator froze it. */
-  readonly owed?: Nano;
+  /** Set if the account is frozen: its debt, or 0 if only the operator froze it. */
+  owed?: Nano;
   /** The balance below which the low-balance alert fires. */
   readonly lowThreshold?: Nano;
   /** The balance below which auto top-up buys credits; absent if it is off. */
@@ -121,6 +121,7 @@ export interface OpenHold {
 export interface ChargeSplit {
   readonly promo: Nano;
   readonly paid: Nano;
+  /** What the available credits did not cover: it is added to the account's debt. */
   readonly overrun: Nano;
   /** The time that decides the spend windows, see `chargeTime`. */
   readonly at: number;
@@ -236,8 +237,8 @@ export interface SettleRows {
 }
 
 /**
- * Releases a hold and charges the cost: promo first, then paid. Never charges what other calls hold, and never exceeds
- * the key's limit or the budget by more than was held for the call. The rest is an overrun: the gateway's loss.
+ * Releases a hold and charges the cost: promo first, then paid, and never what other calls hold. The account owes the
+ * rest. The whole cost counts towards the key's limit and the budget, also beyond them: it blocks the next calls.
  */
 export function decideSettle(
   { cost, now, refuseUncovered }: Pick<SettleRequest<never>, "cost" | "now" | "refuseUncovered">,
@@ -250,21 +251,23 @@ export function decideSettle(
   }
   const at = chargeTime(now, wallet, keySpend);
   const { budget, held } = wallet;
-  const wanted = key === undefined ? cost : remainingKeyLimit(key, keySpend, at, cost);
-  const remaining = remainingBudget(budget, { held, at, wanted });
-  const cap = hold !== undefined && hold.amount > remaining ? hold.amount : remaining;
-  const charged = minNano(minNano(cost, cap), maxNano(availableOf(wallet), 0n));
-  const isUncovered = hold === undefined && charged < cost;
-  if (isUncovered && refuseUncovered === true)
-    return { promo: 0n, paid: 0n, overrun: 0n, at, isUncovered };
+  const available = maxNano(availableOf(wallet), 0n);
+  if (hold === undefined && refuseUncovered === true) {
+    const wanted = key === undefined ? cost : remainingKeyLimit(key, keySpend, at, cost);
+    if (cost > minNano(remainingBudget(budget, { held, at, wanted }), available))
+      return { promo: 0n, paid: 0n, overrun: 0n, at, isUncovered: true };
+  }
+  const charged = minNano(cost, available);
   const promo = minNano(charged, wallet.promo);
   const paid = charged - promo;
+  const overrun = cost - charged;
   wallet.promo -= promo;
   wallet.paid -= paid;
-  keySpend.spent = addSpend(keySpend.spent, charged, at);
-  if (budget !== undefined) budget.spent = addBudgetSpend(budget.spent, charged, at);
-  const overrun = cost - charged;
-  return isUncovered ? { promo, paid, overrun, at, isUncovered } : { promo, paid, overrun, at };
+  if (overrun > 0n) wallet.owed = (wallet.owed ?? 0n) + overrun;
+  keySpend.spent = addSpend(keySpend.spent, cost, at);
+  if (budget !== undefined) budget.spent = addBudgetSpend(budget.spent, cost, at);
+  const split = { promo, paid, overrun, at };
+  return hold === undefined && overrun > 0n ? { ...split, isUncovered: true } : split;
 }
 
 /** What the key's limit still allows; `wanted` for a key without a limit. */

@@ -1,5 +1,5 @@
-// Freezes: an account cannot make calls while it is closing, while the operator has frozen it, or while it owes a debt
-// after a dispute. A hold reads all of them from the locked wallet row, so no call starts after a freeze is committed.
+// Freezes: an account cannot make calls while it is closing, while the operator has frozen it, or while it owes a debt.
+// A hold reads all of them from the locked wallet row, so no call starts after a freeze is committed.
 
 import { type Nano, toNano } from "../base/money/money.ts";
 import { type Reader, textOrNull, type Tx, integerOrNull } from "../store/db.ts";

@@ -20,12 +20,11 @@ import type { KeyRules, OpenHold, KeySpend, Wallet } from "./decide.ts";
 export const SYSTEM_ACCOUNTS = {
   promoExpense: "system:promo_expense",
   usageRevenue: "system:usage_revenue",
-  overrunExpense: "system:overrun_expense",
   feeRevenue: "system:fee_revenue",
   taxPayable: "system:tax_payable",
   /** Received money that bought nothing: a wrong amount, a second payment. */
   suspense: "system:suspense",
-  /** Debts of accounts after disputes of credit that was spent. */
+  /** Debts of accounts: costs of calls beyond the credits, and disputes of credit that was spent. */
   receivable: "system:receivable",
   /** Refunds of credit that was spent, and debts that were written off. */
   refundExpense: "system:refund_expense",
@@ -90,6 +89,8 @@ const WALLET_BUDGET_COLUMNS: readonly Column[] = [
   "month_start:bigint",
   "month_spent:bigint",
 ];
+
+const DEBT_COLUMNS: readonly Column[] = ["account_id:text", "owed:bigint"];
 
 const KEY_SPEND_COLUMNS: readonly Column[] = [
   "account_id:text",
@@ -168,8 +169,10 @@ export async function updateWallets(
 ): Promise<void> {
   const unbudgeted: Value[][] = [];
   const budgeted: Value[][] = [];
-  for (const [id, { promo, paid, held, bufferedHeld = 0n, budget }] of wallets) {
+  const indebted: Value[][] = [];
+  for (const [id, { promo, paid, held, bufferedHeld = 0n, owed = 0n, budget }] of wallets) {
     const values = [id, promo, paid, held - bufferedHeld];
+    if (owed > 0n) indebted.push([id, owed]);
     if (budget === undefined) unbudgeted.push(values);
     else {
       const { dayStart, day, monthStart, month } = budget.spent;
@@ -179,6 +182,7 @@ export async function updateWallets(
   const work = [
     ...(unbudgeted.length > 0 ? [tx.updateMany("wallet", WALLET_COLUMNS, unbudgeted)] : []),
     ...(budgeted.length > 0 ? [tx.updateMany("wallet", WALLET_BUDGET_COLUMNS, budgeted)] : []),
+    ...(indebted.length > 0 ? [tx.updateMany("wallet", DEBT_COLUMNS, indebted)] : []),
   ];
   await Promise.all(work);
 }

@@ -27,6 +27,7 @@ import {
   toWallet,
 } from "./ledger-rows.ts";
 import type { OwnHolds } from "./own-holds.ts";
+import { collectDebt } from "./payments/payments.ts";
 
 export interface Ledger<UsageRecord> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
@@ -198,7 +199,7 @@ export interface Deposit {
   readonly memo?: string;
 }
 
-/** Moves money into a wallet; returns false if the transfer exists already. */
+/** Moves money into a wallet, which pays the account's debt; returns false if the transfer exists already. */
 export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
   if (request.amount <= 0n) throw new Error("the amount of a deposit must be positive");
   const [row] = await tx.lockMany("wallet", "account_id", [request.accountId]);
@@ -236,6 +237,8 @@ export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
     wallet[request.bucket] + amount,
     accountId,
   ]);
+  // The balance does not fall below what it was, so no threshold is crossed.
+  if (wallet.owed !== undefined) await collectDebt(tx, { id: `debt.${id}`, accountId, now });
   return true;
 }
 

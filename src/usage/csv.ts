@@ -24,6 +24,7 @@ const COLUMNS: readonly CsvColumn<UsageRecord>[] = [
   ["output_tokens", (record) => record.outputTokens],
   ["reasoning_tokens", (record) => record.reasoningTokens],
   ["cost_usd", (record) => usdText(record.cost)],
+  ["owed_usd", (record) => usdText(record.owed ?? 0n)],
   ["byok", (record) => String(record.byok)],
   ["exact", (record) => String(record.exact)],
   ["latency_ms", (record) => record.latencyMs],

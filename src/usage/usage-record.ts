@@ -54,6 +54,10 @@ export const UsageRecordSchema = z
     }),
     cost_usd: z.string().meta({ description: "Exact to a billionth of a dollar." }),
     cost_credits: z.number().meta({ description: "One credit is $0.000001." }),
+    owed_usd: z.string().meta({
+      description:
+        "The part of the cost that the credits did not cover. It was not charged: the account owes it.",
+    }),
     byok: z
       .boolean()
       .meta({ description: "True if the call used your own provider key and was not charged." }),
@@ -100,6 +104,7 @@ export const USAGE_EXAMPLE = {
   ],
   cost_usd: "0.000028",
   cost_credits: 28,
+  owed_usd: "0",
   byok: false,
   attempts: [{ provider: "sim", model: "sim/echo", status: 200, ms: 11 }],
   latency_ms: 12,
@@ -209,6 +214,7 @@ export function toUsageRecord(record: UsageRecord): z.infer<typeof UsageRecordSc
     price: [...record.price],
     cost_usd: usdText(record.cost),
     cost_credits: creditsOf(record.cost),
+    owed_usd: usdText(record.owed ?? 0n),
     byok: record.byok,
     attempts: record.attempts.map(({ provider, model, status, ms }) => ({
       provider,

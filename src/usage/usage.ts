@@ -69,6 +69,8 @@ export interface UsageRecord {
   readonly price: readonly PricedLine[];
   readonly attempts: readonly ProviderAttempt[];
   readonly cost: Nano;
+  /** The part of the cost that the credits did not cover. The ledger sets it: it is only known of stored records. */
+  readonly owed?: Nano;
   readonly byok: boolean;
   /** False if the provider reported no usage and it was estimated. */
   readonly exact: boolean;
@@ -202,6 +204,7 @@ export function toUsageRecord(row: Row): UsageRecord {
     price: detail.price,
     attempts: detail.attempts,
     cost: toNano(row["cost_nano"]),
+    owed: toNano(row["overrun_nano"] ?? 0n),
     byok: integer(row, "byok") === 1,
     exact: integer(row, "exact") === 1,
     latencyMs: integer(row, "latency_ms"),

@@ -123,7 +123,7 @@ function laterTransfers(kind: Reader["kind"], range: AccountRange, position: str
     ...laterParts(kind, source, position),
     summed("promo_nano", "account_id || ':promo'"),
     summed("paid_nano", "account_id || ':paid'"),
-    summed("overrun_nano", `'${SYSTEM_ACCOUNTS.overrunExpense}'`),
+    summed("overrun_nano", `'${SYSTEM_ACCOUNTS.receivable}'`),
   ]);
 }
 

@@ -80,7 +80,7 @@ export async function sumUsage(
        from ${records.sql} as charged where charged_at is not null
        union all
        select moved.account_id, coalesce(usage_record.key_id, ''), ${part("moved.from_account = moved.account_id || ':promo'")},
-         ${part("moved.from_account = moved.account_id || ':paid'")}, ${part(`moved.from_account = '${SYSTEM_ACCOUNTS.overrunExpense}'`)}
+         ${part("moved.from_account = moved.account_id || ':paid'")}, ${part(`moved.from_account = '${SYSTEM_ACCOUNTS.receivable}'`)}
        from ${transfers.sql} as moved
        left join usage_record on usage_record.account_id = moved.account_id and usage_record.id = moved.ref
        where moved.kind = 'usage'

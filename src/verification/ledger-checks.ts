@@ -26,28 +26,30 @@ const SUMS_CTE = `charged as (
     union all
     select account_id || ':paid' as account, -paid as amount from charged
     union all
-    select '${SYSTEM_ACCOUNTS.overrunExpense}' as account, -overrun as amount from charged
+    select '${SYSTEM_ACCOUNTS.receivable}' as account, -overrun as amount from charged
     union all
     select '${SYSTEM_ACCOUNTS.usageRevenue}' as account, promo + paid + overrun as amount from charged
   ),
   sums as (select account, sum(amount) as total from moved group by account)`;
 
-/** By usage record: usage transfers that are rows, and the part of them that was charged to the account. */
+/** By usage record: usage transfers that are rows. */
 const USAGE_CTE = `usage_sums as (
-    select account_id, ref, sum(amount) as total,
-      sum(case when from_account = '${SYSTEM_ACCOUNTS.overrunExpense}' then 0 else amount end) as charged
+    select account_id, ref, sum(amount) as total
     from transfer where kind = 'usage' group by account_id, ref
   )`;
 const JOIN_USAGE_RECORD =
   "usage_record.account_id = usage_sums.account_id and usage_record.id = usage_sums.ref";
 const TRANSFERRED =
   "coalesce(usage_sums.total, 0) + coalesce(promo_nano + paid_nano + overrun_nano, 0)";
-const CHARGED = "coalesce(usage_sums.charged, 0) + coalesce(promo_nano + paid_nano, 0)";
 
 /** By account: debts and written-off debts. By payment: what passed a clearing account. */
 const RECEIVABLE_CTE = `debts as (
-    select account_id, sum(case when from_account = '${SYSTEM_ACCOUNTS.receivable}' then amount else -amount end) as total
-    from transfer where '${SYSTEM_ACCOUNTS.receivable}' in (from_account, to_account) group by account_id
+    select account_id, sum(amount) as total from (
+      select account_id, case when from_account = '${SYSTEM_ACCOUNTS.receivable}' then amount else -amount end as amount
+      from transfer where '${SYSTEM_ACCOUNTS.receivable}' in (from_account, to_account)
+      union all
+      select account_id, overrun_nano as amount from usage_record where charged_at is not null and overrun_nano > 0
+    ) as debt group by account_id
   )`;
 const WRITTEN_OFF_CTE = `write_offs as (
     select account_id, sum(case when kind = 'write_off' then amount else -amount end) as total
@@ -61,10 +63,8 @@ const CLEARED_CTE = `cleared as (
   )`;
 const NANO_PER_CENT = 10_000_000;
 
-/** Usage that was charged to the account; an overrun counts in no window. */
-const IS_PAID_USAGE = `transfer.kind = 'usage' and transfer.from_account <> '${SYSTEM_ACCOUNTS.overrunExpense}'`;
 const since = (start: string): string =>
-  `sum(case when paid_usage.at >= ${start} then paid_usage.amount else 0 end)`;
+  `sum(case when charged_usage.at >= ${start} then charged_usage.amount else 0 end)`;
 const HAS_BUDGET = "(wallet.day_budget is not null or wallet.month_budget is not null)";
 
 export const CHECKS: readonly Check[] = [
@@ -148,7 +148,7 @@ export const CHECKS: readonly Check[] = [
   {
     problem: "a key's spend does not match its charged usage",
     sql: `with ${USAGE_CTE}, spent as (
-        select usage_record.key_id, sum(${CHARGED}) as total
+        select usage_record.key_id, sum(${TRANSFERRED}) as total
         from usage_record left join usage_sums on ${JOIN_USAGE_RECORD} group by usage_record.key_id
       )
       select spender.key_id, cast(spender.total_spent as text) as total_spent, cast(coalesce(spent.total, 0) as text) as charged,
@@ -167,17 +167,17 @@ export const CHECKS: readonly Check[] = [
   {
     problem: "a key's spend in a window does not match the usage charged since its start",
     isFullOnly: true,
-    sql: `with paid_usage as (
+    sql: `with charged_usage as (
         select usage_record.key_id, transfer.at, transfer.amount
         from transfer
         join usage_record on usage_record.account_id = transfer.account_id and usage_record.id = transfer.ref
-        where ${IS_PAID_USAGE}
+        where transfer.kind = 'usage'
         union all
-        select key_id, charged_at as at, promo_nano + paid_nano as amount from usage_record where charged_at is not null
+        select key_id, charged_at as at, promo_nano + paid_nano + overrun_nano as amount from usage_record where charged_at is not null
       ), spent as (
         select spender.key_id, ${since("spender.day_start")} as day, ${since("spender.week_start")} as week,
           ${since("spender.month_start")} as month
-        from paid_usage join spender on spender.key_id = paid_usage.key_id group by spender.key_id
+        from charged_usage join spender on spender.key_id = charged_usage.key_id group by spender.key_id
       )
       select spender.key_id, cast(spender.day_spent as text) as day, cast(coalesce(spent.day, 0) as text) as day_charged,
         cast(spender.week_spent as text) as week, cast(coalesce(spent.week, 0) as text) as week_charged,
@@ -191,13 +191,13 @@ export const CHECKS: readonly Check[] = [
   {
     problem: "a budget's spend does not match the usage charged since its window started",
     isFullOnly: true,
-    sql: `with paid_usage as (
-        select account_id, at, amount from transfer where ${IS_PAID_USAGE}
+    sql: `with charged_usage as (
+        select account_id, at, amount from transfer where transfer.kind = 'usage'
         union all
-        select account_id, charged_at as at, promo_nano + paid_nano as amount from usage_record where charged_at is not null
+        select account_id, charged_at as at, promo_nano + paid_nano + overrun_nano as amount from usage_record where charged_at is not null
       ), spent as (
         select wallet.account_id, ${since("wallet.day_start")} as day, ${since("wallet.month_start")} as month
-        from wallet join paid_usage on paid_usage.account_id = wallet.account_id
+        from wallet join charged_usage on charged_usage.account_id = wallet.account_id
         where ${HAS_BUDGET} group by wallet.account_id
       )
       select wallet.account_id, cast(wallet.day_spent as text) as day, cast(coalesce(spent.day, 0) as text) as day_charged,
@@ -236,15 +236,14 @@ export const CHECKS: readonly Check[] = [
         select account_id, max(through_id) as through_id, sum(cost_nano) as cost, sum(charged_nano) as charged
         from usage_archive group by account_id
       ), moved as (
-        select archived.account_id, sum(transfer.amount) as total,
-          sum(case when transfer.from_account = '${SYSTEM_ACCOUNTS.overrunExpense}' then 0 else transfer.amount end) as charged
+        select archived.account_id, sum(transfer.amount) as total
         from archived join transfer on transfer.account_id = archived.account_id
         where transfer.kind = 'usage' and transfer.ref <= archived.through_id group by archived.account_id
       )
       select archived.account_id, cast(archived.cost as text) as cost, cast(coalesce(moved.total, 0) as text) as transfers,
-        cast(archived.charged as text) as charged, cast(coalesce(moved.charged, 0) as text) as charged_transfers
+        cast(archived.charged as text) as charged
       from archived left join moved on moved.account_id = archived.account_id
-      where archived.cost <> coalesce(moved.total, 0) or archived.charged <> coalesce(moved.charged, 0)`,
+      where archived.cost <> coalesce(moved.total, 0) or archived.charged <> coalesce(moved.total, 0)`,
   },
   {
     problem: "an account's debt does not match its transfers",

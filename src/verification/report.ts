@@ -31,7 +31,7 @@ export interface Report {
   readonly period: Period;
   readonly grants: { readonly starting: Nano; readonly claim: Nano; readonly operator: Nano };
   readonly adjustments: { readonly up: Nano; readonly down: Nano };
-  readonly usage: { readonly promo: Nano; readonly paid: Nano; readonly overrun: Nano };
+  readonly usage: { readonly promo: Nano; readonly paid: Nano; readonly owed: Nano };
   readonly processors: readonly ProcessorTotals[];
   /** Fees of purchases, less returned fees. */
   readonly feeIncome: Nano;
@@ -88,7 +88,7 @@ function computeFigures(
     usage: {
       promo: used("promo"),
       paid: used("paid"),
-      overrun: used(SYSTEM_ACCOUNTS.overrunExpense),
+      owed: used(SYSTEM_ACCOUNTS.receivable),
     },
     processors: totalsByProcessor(sums),
     feeIncome: netOf(sums, SYSTEM_ACCOUNTS.feeRevenue),

@@ -57,7 +57,7 @@ function usageSums({ at, promo, paid, overrun }: ChargesAt): readonly TransferSu
   return [
     { ...common, from: "promo", amount: promo },
     { ...common, from: "paid", amount: paid },
-    { ...common, from: SYSTEM_ACCOUNTS.overrunExpense, amount: overrun },
+    { ...common, from: SYSTEM_ACCOUNTS.receivable, amount: overrun },
   ];
 }
 

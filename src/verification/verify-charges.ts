@@ -17,7 +17,7 @@ const CHARGES = `select charged_at as at, promo_nano as promo, paid_nano as paid
     from usage_record where promo_nano + paid_nano + overrun_nano > 0
   union all
   select at, ${part("from_account like '%:promo'")}, ${part("from_account like '%:paid'")},
-    ${part("from_account = 'system:overrun_expense'")}
+    ${part("from_account = 'system:receivable'")}
     from transfer where kind = 'usage'`;
 const SELECT_BY_HOUR = `select at - at % ${HOUR_MS} as at, cast(sum(promo) as text) as promo, cast(sum(paid) as text) as paid,
     cast(sum(overrun) as text) as overrun

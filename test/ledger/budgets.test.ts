@@ -5,7 +5,7 @@ import { MAX_NANO } from "../../src/base/money/money.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/budget-rules.ts";
 import { deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
-import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { releaseHolds, sweepHolds } from "../../src/ledger/sweep.ts";
 import {
   type BudgetsChangeResult,
   getBudgets,
@@ -183,18 +183,18 @@ describeEachStore((kind, open) => {
       expect(await hold(id, "2", 1n)).toBe("month leaves 0 until 2026-12-01");
     });
 
-    test("a call that costs more than its hold is charged up to the budget or its hold", async () => {
+    test("a call that costs more than its hold and the budget is charged, and blocks the next", async () => {
       const id = await account({ day: 100n });
       await hold(id, "1", 60n);
       await hold(id, "2", 30n);
-      expect(await settle(id, "1", 999n)).toEqual([70n, 929n]);
-      expect(await used(id)).toEqual([70n, 70n]);
-      await set(id, { day: 10n });
-      expect(await settle(id, "2", 999n)).toEqual([30n, 969n]);
-      expect(await used(id)).toEqual([100n, 100n]);
+      expect(await settle(id, "1", 999n)).toEqual([999n, 0n]);
+      expect(await used(id)).toEqual([999n, 999n]);
+      expect(await hold(id, "3", 1n)).toBe("day leaves 0 until 2026-11-30");
+      expect(await settle(id, "2", 40n)).toEqual([40n, 0n]);
+      expect(await used(id)).toEqual([1_039n, 1_039n]);
     });
 
-    test("a late settlement of a swept hold counts, but never exceeds the budget", async () => {
+    test("a late settlement of a swept hold counts, and is refused over the budget if its reply was not sent", async () => {
       const id = await account({ day: 100n });
       const dead = await process(db, "dead");
       const about = { id: `${id}.h`, accountId: id, keyId: `${id}.k`, now: NOW };
@@ -202,13 +202,19 @@ describeEachStore((kind, open) => {
       await startEpoch(db, "dead", NOW);
       await sweepHolds(db, NOW);
       await spend(id, "1", 90n);
-      const record = usageRecord({ ...about, cost: 80n, createdAt: NOW });
-      expect(await dead.settle({ ...about, cost: 80n, record })).toMatchObject({
-        charged: 10n,
-        overrun: 70n,
-        late: true,
-      });
-      expect(await used(id)).toEqual([100n, 100n]);
+      const late = { status: "settled", late: true } as const;
+      const refused = await dead.settle({ ...about, cost: 80n, refuseUncovered: true });
+      expect(refused).toEqual({ ...late, charged: 0n, overrun: 80n });
+      expect(await used(id)).toEqual([90n, 90n]);
+      const sent = { ...about, id: `${id}.i` };
+      await dead.hold({ ...sent, amount: 5n, expiresAt: NOW + HOUR_MS });
+      await db.write(async (tx) =>
+        releaseHolds(tx, NOW, await tx.all("select id, account_id, key_id from hold")),
+      );
+      const record = usageRecord({ ...sent, cost: 80n, createdAt: NOW });
+      const charged = await dead.settle({ ...sent, cost: 80n, record });
+      expect(charged).toEqual({ ...late, charged: 80n, overrun: 0n });
+      expect(await used(id)).toEqual([170n, 170n]);
     });
 
     test("a budget set in the middle of its window counts the spend of every key since the window started", async () => {

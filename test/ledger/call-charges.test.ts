@@ -83,7 +83,7 @@ describeEachStore((kind) => {
     await call("b", 10n, NOW + 3);
     const expected = [
       `${first}.promo a:promo 100`,
-      `${split}.overrun system:overrun_expense 20`,
+      `${split}.overrun system:receivable 20`,
       `${split}.paid a:paid 200`,
       `${split}.promo a:promo 50`,
       "buy.a system:adjustment 200",

@@ -76,7 +76,7 @@ export const ALL_TRANSFERS = `(
   select account_id, id || '.paid', account_id || ':paid', 'system:usage_revenue', paid_nano, 'usage', id, charged_at
   from usage_record where paid_nano > 0
   union all
-  select account_id, id || '.overrun', 'system:overrun_expense', 'system:usage_revenue', overrun_nano, 'usage', id, charged_at
+  select account_id, id || '.overrun', 'system:receivable', 'system:usage_revenue', overrun_nano, 'usage', id, charged_at
   from usage_record where overrun_nano > 0) as transfer`;
 
 /** Creates a wallet with keys that have no limit. */

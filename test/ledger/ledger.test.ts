@@ -138,7 +138,7 @@ describeEachStore(
           overrun: 959n,
           late: false,
         });
-        expect(await getWallet(db, id)).toEqual({ promo: 0n, paid: 0n, held: 0n });
+        expect(await getWallet(db, id)).toEqual({ promo: 0n, paid: 0n, held: 0n, owed: 959n });
       });
 
       test("a call that costs more than its hold never takes what other calls hold", async () => {
@@ -512,8 +512,12 @@ describeEachStore(
         });
         expect((await ledger.hold(hold(id, "4", 1n, { now: tomorrow }))).status).toBe("held");
         expect(await ledger.settle(settle(id, "3", 500n, { now: tomorrow }))).toMatchObject({
-          charged: 99n,
-          overrun: 401n,
+          charged: 500n,
+          overrun: 0n,
+        });
+        expect(await ledger.hold(hold(id, "5", 1n, { now: tomorrow }))).toMatchObject({
+          status: "key_limit",
+          remaining: 0n,
         });
         await ledger.settle(settle(id, "4", 0n));
       });

@@ -79,13 +79,21 @@ describe("a transaction of money", () => {
     "a refund": (tx, id) => postReturn(tx, movement(id, "refund", 10n)),
     "a dispute": (tx, id) => postReturn(tx, movement(id, "dispute", 700n)),
     "a collected debt": async (tx, id) => {
-      await adjust(tx, { id: `${id}.add`, accountId: id, amount: 30n, reason: "test", now: NOW });
+      const bucket = "promo";
+      await adjust(tx, {
+        id: `${id}.add`,
+        accountId: id,
+        amount: 30n,
+        bucket,
+        reason: "test",
+        now: NOW,
+      });
       return collectDebt(tx, { id: `${id}.debt`, accountId: id, now: NOW });
     },
     "a debt that is written off": (tx, id) =>
       writeOffDebt(tx, { id: `${id}.off`, accountId: id, reason: "test", now: NOW }),
     "an adjustment": (tx, id) =>
-      adjust(tx, { id: `${id}.take`, accountId: id, amount: -5n, reason: "test", now: NOW }),
+      adjust(tx, { id: `${id}.give`, accountId: id, amount: 50n, reason: "test", now: NOW }),
     "a budget": (tx, id) => setBudgets(tx, id, { day: 1_000n }, NOW),
     "a freeze": async (tx, id) => {
       await setFreeze(tx, id, { at: NOW, reason: "test" });

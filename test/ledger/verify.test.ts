@@ -106,17 +106,17 @@ const CORRUPTIONS: readonly (readonly [corruption: string, sql: string, problem:
   [
     "a key's window that misses a charge",
     "update spender set day_spent = day_spent - 1 where key_id = 'k1'",
-    /spend in a window does not match the usage charged since its start: key_id k1, day 989, day_charged 990, week 990,/,
+    /spend in a window does not match the usage charged since its start: key_id k1, day 1499, day_charged 1500, week 1500,/,
   ],
   [
     "a budget's day that misses a charge",
     "update wallet set day_spent = day_spent - 1",
-    /budget's spend does not match the usage charged since its window started: account_id a, day 989, day_charged 990/,
+    /budget's spend does not match the usage charged since its window started: account_id a, day 1499, day_charged 1500/,
   ],
   [
     "a budget's month with spend that was not charged",
     "update wallet set month_spent = month_spent + 1",
-    /budget's spend does not match.* month 991, month_charged 990/,
+    /budget's spend does not match.* month 1501, month_charged 1500/,
   ],
   [
     "a negative budget",
@@ -152,6 +152,11 @@ const CORRUPTIONS: readonly (readonly [corruption: string, sql: string, problem:
     "a usage record that was charged from another bucket",
     "update usage_record set promo_nano = promo_nano - 1, paid_nano = paid_nano + 1 where id = 'done'",
     /balance does not match its transfers: account_id a, promo 0, promo_transfers 1/,
+  ],
+  [
+    "a wallet that does not owe what a call cost beyond its credits",
+    "update wallet set owed = 0",
+    /account's debt does not match its transfers: account_id a, owed 0, transfers 510/,
   ],
   [
     "a usage record with a lower charge than its cost",

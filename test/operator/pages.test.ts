@@ -144,7 +144,7 @@ describeEachStore((kind) => {
         expect(() => hiddenFields({ text: "" } as PageResponse, "write_off")).toThrow();
         expect((await page()).text).not.toContain("Write off");
         await payment(900, "disputed");
-        expect((await page()).text).toContain("Frozen by a dispute");
+        expect((await page()).text).toContain("Frozen by a debt");
         const done = await submit("write_off", { reason: "lost" });
         expect(done.location).toContain("done=written_off");
         expect(await readWallet(db(), account.id)).toMatchObject({ owed: 0n });

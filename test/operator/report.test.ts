@@ -109,7 +109,7 @@ describe.each(KINDS)("report on %s", (kind) => {
     expect(new Set(transfers.map((one) => one.kind))).toEqual(
       new Set(["grant", "usage", "purchase", "refund", "dispute", "adjustment", "write_off"]),
     );
-    expect(whole?.usage.overrun).toBeGreaterThan(0n);
+    expect(whole?.usage.owed).toBeGreaterThan(0n);
     expect(whole?.balances.owed).toBeGreaterThan(0n);
     expect(whole?.providers.length).toBeGreaterThan(2);
   });
@@ -131,7 +131,7 @@ describe.each(KINDS)("report on %s", (kind) => {
       expect(report.usage).toEqual({
         promo: sum(list, (one) => one.kind === "usage" && one.from.endsWith(":promo")),
         paid: sum(list, (one) => one.kind === "usage" && one.from.endsWith(":paid")),
-        overrun: sum(list, (one) => one.from === "system:overrun_expense"),
+        owed: sum(list, (one) => one.kind === "usage" && one.from === "system:receivable"),
       });
       expect(report.feeIncome).toBe(
         sum(list, (one) => one.to === "system:fee_revenue") -
@@ -208,9 +208,9 @@ describe.each(KINDS)("report on %s", (kind) => {
       ).toEqual([...costs].sort(([one], [other]) => (one < other ? -1 : 1)));
     }
     const [whole] = reports;
-    const { promo = 0n, paid = 0n, overrun = 0n } = whole?.usage ?? {};
+    const { promo = 0n, paid = 0n, owed = 0n } = whole?.usage ?? {};
     const cost = whole?.providers.reduce((total, one) => total + one.cost, 0n);
-    expect(cost).toBe(promo + paid + overrun);
+    expect(cost).toBe(promo + paid + owed);
   });
 
   test("calls with customers' own keys are listed separately at list prices", () => {

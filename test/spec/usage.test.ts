@@ -40,6 +40,7 @@ const FIELDS = [
   "price",
   "cost_usd",
   "cost_credits",
+  "owed_usd",
   "byok",
   "attempts",
   "latency_ms",

@@ -1,4 +1,5 @@
-// Collects debts: an account owes what a dispute took back after it was spent. New balance pays the debt first.
+// Collects debts: an account owes what its calls cost beyond its credits, and what a dispute took back after it was spent. New
+// balance pays the debt first.
 
 import { newId } from "../../base/id.ts";
 import { collectDebt, listDebtors } from "../../ledger/payments/payments.ts";

@@ -62,8 +62,9 @@ export function billingPage(props: BillingPageProps): PageLayout {
         <TopUpNotice workspace={workspace} topUp={props.topUp} />
         {owed === 0n ? null : (
           <Notice tone="danger">
-            A bank reversed a payment, and {formatUsd(owed)} of its credits were already spent.
-            Calls that cost credits are rejected until new credits have paid this debt.
+            This workspace owes {formatUsd(owed)}: a call cost more than its credits, or a bank
+            reversed a payment. Calls that cost credits are rejected until new credits have paid
+            this debt.
           </Notice>
         )}
         {canBuy ? null : (

@@ -83,7 +83,7 @@ function callFigures(call: UsageRecord) {
     {
       label: "Cost",
       value: formatUsd(call.cost),
-      remark: call.byok ? "on your own provider key" : `${usdText(call.cost)} USD exactly`,
+      remark: costRemark(call),
     },
     {
       label: "Input tokens",
@@ -102,6 +102,13 @@ function callFigures(call: UsageRecord) {
       remark: call.stream ? "streamed" : "not streamed",
     },
   ];
+}
+
+function costRemark({ byok, cost, owed = 0n }: UsageRecord): string {
+  if (byok) return "on your own provider key";
+  return owed === 0n
+    ? `${usdText(cost)} USD exactly`
+    : `${usdText(cost - owed)} USD charged, ${usdText(owed)} USD owed`;
 }
 
 function PriceCard({ call }: { readonly call: UsageRecord }): Child {

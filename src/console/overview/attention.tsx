@@ -57,7 +57,7 @@ function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
     <p class="notice danger" role="status">
       {freeze.by === "operator"
         ? `The operator of this gateway froze this workspace at ${formatDateTime(freeze.since)}: ${freeze.reason}. It can make no calls until the operator unfreezes it.`
-        : `This workspace is frozen: a bank reversed a payment, and ${formatUsd(freeze.owed)} of its credits were already spent. Calls are rejected until new credits have paid this debt.`}
+        : `This workspace owes ${formatUsd(freeze.owed)}: a call cost more than its credits, or a bank reversed a payment. Calls that cost credits are rejected until new credits have paid this debt.`}
     </p>
   );
 }

@@ -81,8 +81,8 @@ export async function settle(
       record,
     });
     if (settled.status === "settled" && settled.overrun > 0n) {
-      const overrun_usd = usdText(settled.overrun);
-      log.warn("call cost exceeded the available credits", { request_id, model, overrun_usd });
+      const owed_usd = usdText(settled.overrun);
+      log.warn("call cost more than the credits of its account", { request_id, model, owed_usd });
     }
     const uncovered = isUncovered(settled);
     deps.onSettled?.(uncovered ? uncoveredUsage(usage, !refuseUncovered) : usage, call);

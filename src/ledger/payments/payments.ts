@@ -114,29 +114,36 @@ export async function postReturn(
     owed: (wallet.owed ?? 0n) + (isDebt ? missing : 0n),
     writtenOff: wallet.writtenOff,
   });
-  return crossingsOf(movement, wallet, taken);
+  return crossingsOf(movement, wallet, { promo: 0n, paid: taken });
 }
 
-/** Collects a debt from credit that has become available, such as credit that open calls held. */
+/** Collects a debt from credit that has become available: promotional first, as for a charge. */
 export async function collectDebt(
   tx: Tx,
   { id, accountId, now }: Pick<PaymentMovement, "id" | "accountId" | "now">,
 ): Promise<readonly ThresholdCrossing[]> {
   const wallet = await lockWallet(tx, accountId);
-  const owed = wallet.owed ?? 0n;
-  const taken = minNano(owed, refundableOf(wallet));
+  const { owed = 0n, writtenOff } = wallet;
+  const taken = minNano(owed, availableOf(wallet));
+  const promo = minNano(taken, wallet.promo);
+  const paid = taken - promo;
   const movement = { id, accountId, kind: "debt", ref: id, now };
   await insertPostings(tx, movement, [
-    ["debt", bucketAccount(accountId, "paid"), SYSTEM_ACCOUNTS.receivable, taken],
+    ["promo", bucketAccount(accountId, "promo"), SYSTEM_ACCOUNTS.receivable, promo],
+    ["debt", bucketAccount(accountId, "paid"), SYSTEM_ACCOUNTS.receivable, paid],
   ]);
-  const { writtenOff } = wallet;
+  if (promo > 0n)
+    await tx.run("update wallet set promo = ? where account_id = ?", [
+      wallet.promo - promo,
+      accountId,
+    ]);
   if (taken > 0n)
     await updateWalletTotals(tx, accountId, {
-      paid: wallet.paid - taken,
+      paid: wallet.paid - paid,
       owed: owed - taken,
       writtenOff,
     });
-  return crossingsOf(movement, wallet, taken);
+  return crossingsOf(movement, wallet, { promo, paid });
 }
 
 /** Writes off an account's debt, which unfreezes it, and returns the amount. Winning the dispute later reverses it. */
@@ -160,7 +167,7 @@ export async function writeOffDebt(
  */
 export async function listDebtors(reader: Reader, max: number): Promise<readonly string[]> {
   const rows = await reader.all(
-    `select account_id from wallet where owed > 0 and paid > 0 and promo + paid > held
+    `select account_id from wallet where owed > 0 and promo + paid > held
      order by account_id limit ?`,
     [max],
   );
@@ -205,10 +212,14 @@ async function updateWalletTotals(
 function crossingsOf(
   movement: Pick<PaymentMovement, "accountId" | "now">,
   { promo, paid, ...thresholds }: Wallet,
-  taken: Nano,
+  taken: Pick<Wallet, "promo" | "paid">,
 ): readonly ThresholdCrossing[] {
   const crossings: ThresholdCrossing[] = [];
-  collectCrossings(crossings, movement, promo + paid, { ...thresholds, promo, paid: paid - taken });
+  collectCrossings(crossings, movement, promo + paid, {
+    ...thresholds,
+    promo: promo - taken.promo,
+    paid: paid - taken.paid,
+  });
   return crossings;
 }
 
@@ -233,7 +244,10 @@ function requireWallet(row: Row | undefined, accountId: string): Wallet {
 }
 
 /** Paid credit that open calls do not hold. */
-function refundableOf({ promo, paid, held }: Wallet): Nano {
-  const available = promo + paid - held;
-  return minNano(paid, maxNano(available, 0n));
+function refundableOf(wallet: Wallet): Nano {
+  return minNano(wallet.paid, availableOf(wallet));
+}
+
+function availableOf({ promo, paid, held }: Wallet): Nano {
+  return maxNano(promo + paid - held, 0n);
 }

@@ -61,7 +61,7 @@ export function AccountForms({ operator, details, formValues }: AccountFormsProp
             {...common}
             action="write_off"
             title="Write off debt"
-            description={`Writes off the ${formatUsd(owed)} that the account owes after a dispute. The gateway bears the loss.`}
+            description={`Writes off the ${formatUsd(owed)} that the account owes. The gateway bears the loss.`}
             button="Write off debt"
             isDangerous
           />

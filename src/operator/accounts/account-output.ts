@@ -152,7 +152,7 @@ function stateText({ freeze }: AccountDetails): string {
   if (freeze === undefined) return "active";
   if (freeze.by === "closing") return `closing since ${timestamp(freeze.since)}`;
   return freeze.by === "debt"
-    ? `frozen by a dispute: ${formatUsdExact(freeze.owed)} owed`
+    ? `frozen by a debt of ${formatUsdExact(freeze.owed)}`
     : `frozen by an operator since ${timestamp(freeze.since)}: ${freeze.reason}`;
 }
 

@@ -101,7 +101,7 @@ function FreezeNotice({ details: { freeze } }: { readonly details: AccountDetail
     <p class="notice danger">
       {freeze.by === "operator"
         ? `Frozen by an operator since ${formatDateTime(freeze.since)}: ${freeze.reason}`
-        : `Frozen by a dispute: ${formatUsd(freeze.owed)} owed. New credits pay this debt first.`}
+        : `Frozen by a debt of ${formatUsd(freeze.owed)}. New credits pay it first.`}
     </p>
   );
 }

@@ -10,14 +10,13 @@ type NamedAmounts = Readonly<Record<string, Nano>>;
 /** The amounts of a report by section and name. */
 export function reportFigures(report: Report): Readonly<Record<string, NamedAmounts>> {
   const { grants, adjustments, usage, balances } = report;
-  const { promo, paid, overrun } = usage;
+  const { promo, paid, owed } = usage;
   return {
     income: { fees: report.feeIncome, usage_paid: paid },
     grants: { ...grants, total: grants.starting + grants.claim + grants.operator },
-    usage: { promo, paid, overrun, total: promo + paid + overrun },
+    usage: { promo, paid, owed, total: promo + paid + owed },
     adjustments: { ...adjustments },
     losses: {
-      overrun,
       refunds: report.refundLoss,
       written_off: report.writtenOff,
     },

@@ -27,8 +27,6 @@ export interface ArchiveDeps {
 /** What the ledger charged for a call. */
 interface Charge {
   readonly total: Nano;
-  /** Without the part that the gateway bore. */
-  readonly charged: Nano;
   readonly at: number;
 }
 
@@ -166,25 +164,21 @@ async function readCharges(
 ): Promise<ReadonlyMap<string, Charge>> {
   const calls = selectUsage(
     reader.kind,
-    "id as ref, promo_nano + paid_nano + overrun_nano as total, charged_at as at, promo_nano + paid_nano as charged",
+    "id as ref, promo_nano + paid_nano + overrun_nano as total, charged_at as at",
     { sql: "account_id = ?", values: [accountId] },
     { from: firstId, upTo: lastId },
   );
   // The ids of a call's transfers begin with its own.
   const rows = await reader.all(
-    `select ref, cast(sum(total) as text) as total, max(at) as at, cast(sum(charged) as text) as charged from (
-       select ref, total, at, charged from (${calls.sql}) as calls where at is not null
+    `select ref, cast(sum(total) as text) as total, max(at) as at from (
+       select ref, total, at from (${calls.sql}) as calls where at is not null
        union all
-       select ref, amount, at, case when from_account like 'system:%' then 0 else amount end
-       from transfer where account_id = ? and id >= ? and id <= ? and kind = 'usage') as charge
+       select ref, amount, at from transfer where account_id = ? and id >= ? and id <= ? and kind = 'usage') as charge
      group by ref`,
     [...calls.values, accountId, firstId, `${lastId}.z`],
   );
   return new Map(
-    rows.map((row) => [
-      text(row, "ref"),
-      { total: toNano(row["total"]), charged: toNano(row["charged"]), at: integer(row, "at") },
-    ]),
+    rows.map((row) => [text(row, "ref"), { total: toNano(row["total"]), at: integer(row, "at") }]),
   );
 }
 
@@ -206,7 +200,7 @@ function sumsByKey(
     const charge = charges.get(id);
     sum.calls += 1;
     sum.cost += cost;
-    sum.charged += charge?.charged ?? 0n;
+    sum.charged += charge?.total ?? 0n;
     sum.lastAt = Math.max(sum.lastAt, charge?.at ?? 0);
     sums.set(keyId, sum);
   }

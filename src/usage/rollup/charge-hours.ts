@@ -1,5 +1,5 @@
-// The table charge_hour: what calls were charged per hour, over all accounts, from promotional and paid credit, and what could
-// not be charged. For the operator's report. Kept by the roll-up job from what batches queued with their records.
+// The table charge_hour: what calls were charged per hour, over all accounts, from promotional and paid credit, and what the
+// accounts owe. For the operator's report. Kept by the roll-up job from what batches queued with their records.
 
 import { type Nano, toNano } from "../../base/money/money.ts";
 import {

@@ -417,8 +417,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       error: { code: string; owed_usd: string; next: readonly unknown[] };
     };
     expect({ status: rejected.status, code: error.code }).toEqual({
-      status: 403,
-      code: "workspace_frozen",
+      status: 402,
+      code: "insufficient_credits",
     });
     expect(BigInt(Math.round(Number(error.owed_usd) * 1e9))).toBe(missing);
     expect(error.next[0]).toMatchObject({ url: "/v1/billing/invoice", method: "POST" });

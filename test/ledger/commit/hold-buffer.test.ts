@@ -356,13 +356,13 @@ describe("credit taken by another process", () => {
       adjust(tx, { id: `t${usd}`, accountId: "a", amount: -usd, reason: "test", now: NOW }),
     );
 
-  test("is not charged: a buffered hold settles for what is left, and the rest is an overrun", async () => {
+  test("is not charged: a buffered hold settles for what is left, and the rest is owed", async () => {
     await ledger.hold(hold("h", 700n));
     await ledger.hold(hold("i", 300n));
     await take(900n);
     expect(await ledger.settle(settle("h", 700n))).toMatchObject({ charged: 0n, overrun: 700n });
     expect(await ledger.settle(settle("i", 300n))).toMatchObject({ charged: 100n, overrun: 200n });
-    expect(await getWallet(db, "a")).toEqual({ promo: 0n, paid: 0n, held: 0n });
+    expect(await getWallet(db, "a")).toEqual({ promo: 0n, paid: 0n, held: 0n, owed: 900n });
   });
 
   test("lowers a buffered hold to what is left when it is flushed", async () => {

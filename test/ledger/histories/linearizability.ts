@@ -64,7 +64,7 @@ function applyTransaction(
 
 /** The account's balance, budget, keys and holds as comparable text. */
 export function modelSummary(account: HistoryAccount, model: Model): string {
-  const { promo, paid, held } = balances(model);
+  const { promo, paid, held, owed } = balances(model);
   const keys = keyIdsOf(account).map((id, index) => {
     const key = keyState(model, index);
     return `${id} ${key.held} ${key.calls} ${key.spent} since ${key.day}`;
@@ -78,7 +78,9 @@ export function modelSummary(account: HistoryAccount, model: Model): string {
     day === null && month === null
       ? "no budget"
       : `${used.day} of ${day ?? "any"} a day, ${used.month} of ${month ?? "any"} a month`;
-  return [`${promo} ${paid} ${held}`, budget, ...keys.toSorted(), ...holds.toSorted()].join("; ");
+  return [`${promo} ${paid} ${held} ${owed}`, budget, ...keys.toSorted(), ...holds.toSorted()].join(
+    "; ",
+  );
 }
 
 export async function readSummaries(db: Db): Promise<Map<string, string>> {
@@ -105,7 +107,7 @@ export async function readSummaries(db: Db): Promise<Map<string, string>> {
       return [
         id,
         [
-          `${toNano(row["promo"])} ${toNano(row["paid"])} ${toNano(row["held"])}`,
+          `${toNano(row["promo"])} ${toNano(row["paid"])} ${toNano(row["held"])} ${toNano(row["owed"])}`,
           budgetOf(row),
           ...keys.toSorted(),
           ...open.toSorted(),

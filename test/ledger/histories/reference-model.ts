@@ -37,6 +37,8 @@ export type Model = {
     { readonly bucket: "promo" | "paid"; readonly amount: bigint }
   >;
   readonly charges: readonly Charge[];
+  /** What was taken to pay debts. */
+  readonly collections: readonly Pick<Charge, "promo" | "paid">[];
   readonly holds: ReadonlyMap<string, ModelHold>;
   readonly keys: readonly ModelKey[];
   /** What the sweeper has selected without a lock; it reads the holds again under one. */
@@ -70,6 +72,7 @@ export type ModelOperation =
     }
   | { kind: "settle"; id: string; cost: bigint; byok: boolean }
   | { kind: "deposit"; id: string; bucket: "promo" | "paid"; amount: bigint }
+  | { kind: "collect" }
   | { kind: "key"; key: number; change: Partial<ModelKey> }
   | { kind: "budget"; change: Partial<ModelBudget> }
   | { kind: "select dead" }
@@ -85,6 +88,7 @@ export const emptyModel = (createdAt: number, keys: number): Model => ({
   budgetChanges: [],
   deposits: new Map(),
   charges: [],
+  collections: [],
   holds: new Map(),
   keys: Array.from({ length: keys }, () => ({
     revoked: false,
@@ -102,17 +106,28 @@ const minNano = (...amounts: readonly bigint[]): bigint =>
 const open = (model: Model): ModelHold[] =>
   [...model.holds.values()].filter((hold) => hold.state === "open");
 
-export function balances(model: Model): { promo: bigint; paid: bigint; held: bigint } {
+export function balances(model: Model): {
+  promo: bigint;
+  paid: bigint;
+  held: bigint;
+  owed: bigint;
+} {
   const bucket = (name: "promo" | "paid"): bigint =>
     sum(
       [...model.deposits.values()].filter((one) => one.bucket === name).map((one) => one.amount),
-    ) - sum(model.charges.map((one) => one[name]));
+    ) - sum([...model.charges, ...model.collections].map((one) => one[name]));
   return {
     promo: bucket("promo"),
     paid: bucket("paid"),
     held: sum(open(model).map((one) => one.amount)),
+    owed:
+      sum(model.charges.map((one) => one.overrun)) -
+      sum(model.collections.map((one) => one.promo + one.paid)),
   };
 }
+
+const costOf = ({ promo, paid, overrun }: Omit<Charge, "key" | "at">): bigint =>
+  promo + paid + overrun;
 
 export function keyState(
   model: Model,
@@ -123,7 +138,7 @@ export function keyState(
   return {
     held: sum(mine.map((one) => one.amount)),
     calls: mine.length,
-    spent: sum(charges.map((one) => one.promo + one.paid)),
+    spent: sum(charges.map(costOf)),
     day: Math.max(midnight(model.createdAt), ...chargeDays(charges)),
   };
 }
@@ -142,11 +157,11 @@ function spentIn(model: Model, key: number, window: ModelKey["window"], now: num
   let spent = 0n;
   for (const one of [
     ...model.charges.filter((charge) => charge.key === key),
-    { at: now, promo: 0n, paid: 0n },
+    { at: now, promo: 0n, paid: 0n, overrun: 0n },
   ]) {
     const name = windowName(window, one.at);
     if (name > current) [current, spent] = [name, 0n];
-    spent += one.promo + one.paid;
+    spent += costOf(one);
   }
   return spent;
 }
@@ -192,11 +207,7 @@ export function budgetUsed(model: Model, now: number): { day: bigint; month: big
 /** Charges of all keys in the window. */
 function budgetSpent(model: Model, window: keyof ModelBudget, at: number): bigint {
   const name = windowName(window, at);
-  return sum(
-    model.charges
-      .filter((one) => windowName(window, one.at) >= name)
-      .map((one) => one.promo + one.paid),
-  );
+  return sum(model.charges.filter((one) => windowName(window, one.at) >= name).map(costOf));
 }
 
 /** What each window still allows; the month first, because its reset is reported first. */
@@ -252,15 +263,17 @@ export function applyOperation(
     case "deposit":
       if (model.deposits.has(operation.id)) return [model, "false"];
       return [
-        {
+        collect({
           ...model,
           deposits: new Map(model.deposits).set(operation.id, {
             bucket: operation.bucket,
             amount: operation.amount,
           }),
-        },
+        }),
         "true",
       ];
+    case "collect":
+      return [collect(model), ""];
     case "key":
       return [
         {
@@ -308,6 +321,15 @@ export function applyOperation(
   }
 }
 
+/** Pays the debt from what is neither spent nor held. */
+function collect(model: Model): Model {
+  const { promo, paid, held, owed } = balances(model);
+  const taken = minNano(owed, promo + paid - held);
+  const fromPromo = minNano(taken, promo);
+  const collection = { promo: fromPromo, paid: taken - fromPromo };
+  return { ...model, collections: [...model.collections, collection] };
+}
+
 function hold(
   model: Model,
   operation: ModelOperation & { kind: "hold" },
@@ -318,7 +340,8 @@ function hold(
   if (existing !== undefined) return [model, `held ${existing.amount}`];
   const rejection = keyRejection(model, operation, now);
   if (rejection !== undefined) return [model, rejection];
-  const { promo, paid, held } = balances(model);
+  const { promo, paid, held, owed } = balances(model);
+  if (operation.amount > 0n && owed > 0n) return [model, `frozen ${owed}`];
   const funds = promo + paid - held;
   const remaining = remainingKeyLimit(model, operation.key, now);
   // A minimum above the amount holds only the amount.
@@ -383,11 +406,7 @@ function settle(
     holds: new Map(model.holds).set(operation.id, { ...settledHold, state: "resolved" }),
   };
   const { promo, paid, held } = balances(released);
-  const reserved = settledHold.state === "open" ? settledHold.amount : 0n;
-  const bounds = remainingLimits(released, settledHold.key, clock.now).map((remaining) =>
-    remaining > reserved ? remaining : reserved,
-  );
-  const charged = minNano(operation.cost, promo + paid - held, ...bounds);
+  const charged = minNano(operation.cost, promo + paid - held);
   const fromPromo = minNano(charged, promo);
   const charge = {
     key: settledHold.key,

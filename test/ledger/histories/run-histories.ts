@@ -2,7 +2,8 @@
 // operations may have been applied in any order, so the check searches for one that explains the result.
 
 import type { HoldOutcome } from "../../../src/ledger/decide.ts";
-import { deposit, heartbeat } from "../../../src/ledger/ledger.ts";
+import { deposit, getWallet, heartbeat } from "../../../src/ledger/ledger.ts";
+import { collectDebt } from "../../../src/ledger/payments/payments.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { getBudgets, setBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
@@ -387,6 +388,7 @@ async function runAdmin(
         operations: [operation],
         replies: [String(await makeDeposit(db, account, operation, now))],
       },
+      await collect(run, account, round),
     ];
   }
   if (plan.kind === "budget") return [await setBudget(run, account, plan)];
@@ -422,6 +424,18 @@ async function runAdmin(
   return [
     { operations: [{ kind: "key", key: plan.key, change: changes[plan.kind] }], replies: [null] },
   ];
+}
+
+/** Pays the account's debt, if its credits cover a part of it. */
+async function collect(
+  { db, now, counts }: HistoryRun,
+  { id: accountId }: HistoryAccount,
+  round: number,
+): Promise<Thread[number]> {
+  const { owed = 0n } = await getWallet(db, accountId);
+  if (owed > 0n) counts.debts += 1;
+  await db.write((tx) => collectDebt(tx, { id: `${accountId}.debt${round}`, accountId, now }));
+  return { operations: [{ kind: "collect" }], replies: [null] };
 }
 
 async function setBudget(

@@ -12,6 +12,8 @@ export interface RunStatistics {
   sweeps: number;
   crashes: number;
   lostReplies: number;
+  /** Deposits into an account with a debt. */
+  debts: number;
 }
 
 export const emptyStatistics = (): RunStatistics => ({
@@ -26,4 +28,5 @@ export const emptyStatistics = (): RunStatistics => ({
   sweeps: 0,
   crashes: 0,
   lostReplies: 0,
+  debts: 0,
 });

@@ -55,7 +55,7 @@ export function holdFault(
     case "insufficient_credits":
       return insufficientCreditsFault(outcome.available, estimate, context);
     case "frozen":
-      return debtFreezeFault(outcome.owed);
+      return debtFault(outcome.owed, estimate, context);
   }
 }
 
@@ -122,11 +122,26 @@ function budgetFault(
   });
 }
 
-function debtFreezeFault(owed: Nano): Fault {
-  return new Fault("workspace_frozen", "the account has a debt", {
-    message: `A bank reversed a payment of this workspace after ${formatUsdCeil(owed)} of it was spent. Model calls are blocked until that debt is paid. Credits that you buy pay it first.`,
-    fields: { owed_usd: usdText(owed) },
-    next: [purchaseStep(owed, "Pay the debt. A human can pay at the `pay_url` of the response.")],
+/** New credits pay the debt first, so what is required includes it. */
+function debtFault(
+  owed: Nano,
+  estimate: CostEstimate,
+  { isClaimed, isSignInDisabled }: Pick<HoldFaultContext, "isClaimed" | "isSignInDisabled">,
+): Fault {
+  const required = owed + (estimate.minimum ?? estimate.amount);
+  const buy = purchaseStep(
+    required,
+    "Pay the debt and the call. A human can pay at the `pay_url` of the response.",
+  );
+  return new Fault("insufficient_credits", "the account has a debt", {
+    message: `This workspace owes ${formatUsdCeil(owed)}: a call cost more than its credits, or a bank reversed a payment. Calls that cost credits are blocked until that debt is paid. Credits that you buy with POST /v1/billing/invoice pay it first.`,
+    fields: {
+      owed_usd: usdText(owed),
+      required_credits: ceilCredits(required),
+      available_credits: 0,
+      affordable_max_tokens: 0,
+    },
+    next: isClaimed || isSignInDisabled ? [buy] : [buy, CLAIM_STEP],
   });
 }
 

@@ -91,6 +91,7 @@ const OWNER_FIXABLE_OUTCOMES: ReadonlySet<string> = new Set([
   "insufficient_credits",
   "budget",
   "key_limit",
+  "frozen",
 ]);
 
 /** A call's first hold, if it can be decided without waiting and is not refused. */
