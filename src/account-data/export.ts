@@ -13,6 +13,7 @@ import { listInvoices } from "../billing/invoices/invoices.ts";
 import { toBudgetsRecord } from "../budgets/budget-record.ts";
 import { toEventRecord } from "../events/event-record.ts";
 import { listEvents } from "../events/events.ts";
+import { listWebhooks } from "../events/webhooks.ts";
 import { timestamp } from "../http/schemas.ts";
 import { toKeyRecord } from "../keys/key-record.ts";
 import { listKeys } from "../keys/keys.ts";
@@ -25,7 +26,6 @@ import type { Reader } from "../store/db.ts";
 import { listUsage } from "../usage/usage-list.ts";
 import { toUsageRecord } from "../usage/usage-record.ts";
 import { toWebhookRecord } from "../webhooks/webhook-record.ts";
-import { listWebhooks } from "../webhooks/webhooks.ts";
 import { createExportPace } from "./export-pace.ts";
 
 export interface ExportContext {

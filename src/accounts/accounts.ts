@@ -60,6 +60,21 @@ export async function createAccount(
   return { id, name, email, createdBy, createdAt: now, claimedAt: null };
 }
 
+export interface AccountCreated {
+  readonly account: Account;
+  readonly key: { readonly id: string; readonly name: string | null; readonly last4: string };
+  readonly clientIp: string;
+  readonly now: number;
+}
+
+export interface AccountRenamed {
+  readonly accountId: string;
+  readonly name: string | null;
+  readonly actor: { readonly type: "key" | "person"; readonly id: string };
+  readonly clientIp: string;
+  readonly now: number;
+}
+
 const NAME_MAX = 80;
 
 /** The name of an account without surrounding spaces; null for a blank one. */

@@ -76,8 +76,8 @@ export interface Member {
   readonly name: string | null;
   readonly role: Role;
   readonly addedAt: number;
-  /** What added the member: an invitation or a claim attempt. */
-  readonly via: string;
+  /** The key through whose claim link the member joined. */
+  readonly viaKeyId: string | null;
   readonly allowance: Allowance | undefined;
 }
 
@@ -95,6 +95,8 @@ export interface NewMember {
   readonly role: Role;
   /** What added the person, such as the id of a claim attempt. */
   readonly via: string;
+  /** The key of the claim attempt. */
+  readonly viaKeyId?: string;
   readonly now: number;
 }
 
@@ -353,10 +355,10 @@ async function setRole(tx: Tx, accountId: string, personId: string, role: Role):
 }
 
 async function insertMember(tx: Tx, member: NewMember): Promise<void> {
-  const { accountId, personId, role, now, via } = member;
+  const { accountId, personId, role, now, via, viaKeyId = null } = member;
   await tx.run(
-    "insert into membership (account_id, person_id, role, owner_of, added_at, via) values (?, ?, ?, ?, ?, ?)",
-    [accountId, personId, role, role === "owner" ? accountId : null, now, via],
+    "insert into membership (account_id, person_id, role, owner_of, added_at, via, via_key_id) values (?, ?, ?, ?, ?, ?, ?)",
+    [accountId, personId, role, role === "owner" ? accountId : null, now, via, viaKeyId],
   );
 }
 
@@ -371,7 +373,7 @@ function toMember(row: Row): Member {
     name: textOrNull(row, "name"),
     role: toRole(row),
     addedAt: integer(row, "added_at"),
-    via: text(row, "via"),
+    viaKeyId: textOrNull(row, "via_key_id"),
     allowance:
       row["allowance_nano"] === null
         ? undefined

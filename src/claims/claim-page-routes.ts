@@ -32,28 +32,27 @@ import {
   wrongAccountPage,
 } from "./claim-pages.tsx";
 import { reviewPage, type ReviewPageProps } from "./claim-review-page.tsx";
-import { type ClaimReview, readClaimReview } from "./claim-review.ts";
-import { type Claims, isNamedEmail } from "./claims.ts";
+import { type ClaimReview, type ClaimReviewDeps, readClaimReview } from "./claim-review.ts";
+import { isNamedEmail } from "./claims.ts";
 import { type FormFields, parseKeyChoices } from "./key-choices-form.ts";
 
-export interface ClaimPageDeps {
+export interface ClaimPageDeps extends ClaimReviewDeps {
   readonly db: Db;
-  readonly claims: Claims;
   readonly master: MasterSecret;
   readonly baseUrl: string;
   /** The page after a claim links to the workspace below it. */
   readonly consolePath: string;
 }
 
-interface ClaimPageContext extends Pick<ClaimPageDeps, "db" | "claims" | "consolePath"> {
+interface ClaimPageContext extends Omit<ClaimPageDeps, "master" | "baseUrl"> {
   readonly link: LinkCookie;
 }
 
 const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
 
 export function claimPageRoutes(deps: ClaimPageDeps): readonly Route[] {
-  const { db, claims, master, baseUrl, consolePath } = deps;
-  const context = { db, claims, consolePath, link: createLinkCookie(master, baseUrl) };
+  const { master, baseUrl, ...others } = deps;
+  const context = { ...others, link: createLinkCookie(master, baseUrl) };
   return [openClaimRoute(context), decideRoute(context), codeRoute(context)];
 }
 
@@ -241,11 +240,11 @@ async function reviewPageFor(
 }
 
 async function loadReview(
-  { db, claims }: ClaimPageContext,
+  context: ClaimPageContext,
   attempt: ClaimAttempt,
   viewer: ClaimViewer,
 ): Promise<ClaimReview> {
-  const review = await readClaimReview(db, claims, attempt, {
+  const review = await readClaimReview(context.db, context, attempt, {
     claimer: viewer.user,
     now: viewer.now,
   });

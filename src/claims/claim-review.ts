@@ -4,7 +4,8 @@ import { listAllMembers } from "../accounts/members.ts";
 import type { Nano } from "../base/money/money.ts";
 import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
-import { type Db, text, integer, textOrNull } from "../store/db.ts";
+import { listLiveProviderKeys } from "../provider-keys/provider-keys.ts";
+import { type Db, integer, type Reader, text, textOrNull } from "../store/db.ts";
 import { totalUsage } from "../usage/usage-stats.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 import { type BonusState, CLAIM_BONUS } from "./claim-bonus.ts";
@@ -39,9 +40,15 @@ export interface ClaimReview {
   readonly memberCount: number;
 }
 
+export interface ClaimReviewDeps {
+  readonly claims: Claims;
+  /** Of the webhooks that are not deleted, newest first. */
+  readonly listWebhookUrls: (reader: Reader, accountId: string) => Promise<readonly string[]>;
+}
+
 export function readClaimReview(
   db: Db,
-  claims: Claims,
+  { claims, listWebhookUrls }: ClaimReviewDeps,
   attempt: ClaimAttempt,
   { claimer, now }: { readonly claimer: Claimer; readonly now: number },
 ): Promise<ClaimReview> {
@@ -56,14 +63,8 @@ export function readClaimReview(
     const used = await totalUsage(reader, accountId);
     const keys = await listLiveKeys(reader, accountId, now);
     const members = await listAllMembers(reader, accountId);
-    const webhooks = await reader.all(
-      "select url from webhook where account_id = ? and status <> 'deleted' order by id desc",
-      [accountId],
-    );
-    const ownProviders = await reader.all(
-      "select distinct provider from provider_key where account_id = ? and status = 'active' order by provider",
-      [accountId],
-    );
+    const webhookUrls = await listWebhookUrls(reader, accountId);
+    const providerKeys = await listLiveProviderKeys(reader, accountId);
     const bonusState = await claims.bonusStateOf(reader, claimer, now);
     return {
       accountId,
@@ -77,8 +78,8 @@ export function readClaimReview(
       spent: used.cost,
       keys: keys.slice(0, KEYS_LISTED_MAX),
       moreKeys: Math.max(0, keys.length - KEYS_LISTED_MAX),
-      webhookHosts: [...new Set(webhooks.map((row) => new URL(text(row, "url")).host))],
-      ownProviders: ownProviders.map((row) => text(row, "provider")),
+      webhookHosts: [...new Set(webhookUrls.map((url) => new URL(url).host))],
+      ownProviders: [...new Set(providerKeys.map(({ provider }) => provider))].toSorted(),
       owner: members.find((member) => member.role === "owner")?.email ?? null,
       memberCount: members.length,
     };

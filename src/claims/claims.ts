@@ -312,9 +312,9 @@ async function claimAsOwner(
   { claimer, keyChoices, now }: Confirmation,
   deps: ClaimDeps,
 ): Promise<ConfirmResult> {
-  const { id, accountId } = attempt;
+  const { id, accountId, keyId } = attempt;
   const { personId } = claimer;
-  await claimWorkspace(tx, { accountId, personId, via: id, now });
+  await claimWorkspace(tx, { accountId, personId, via: id, viaKeyId: keyId, now });
   const bonus = await grantBonus(tx, deps.recipientOf(claimer), { ...deps.limits, accountId, now });
   await markClaimed(tx, id, { personId, role: "owner", bonus, now });
   for (const { keyId, kind } of await applyKeyChoices(tx, accountId, keyChoices, now))
@@ -329,10 +329,10 @@ async function joinAsDeveloper(
   { claimer, now }: Confirmation,
   deps: ClaimDeps,
 ): Promise<ConfirmResult> {
-  const { id, accountId } = attempt;
+  const { id, accountId, keyId } = attempt;
   const { personId } = claimer;
   const isNew = (await roleOf(tx, accountId, personId)) === undefined;
-  const role = await addDeveloper(tx, { accountId, personId, via: id, now });
+  const role = await addDeveloper(tx, { accountId, personId, via: id, viaKeyId: keyId, now });
   await markClaimed(tx, id, { personId, role, bonus: 0n, now });
   if (isNew)
     await deps.onEvent(tx, { kind: "member.added", attempt, personId, role, bonus: 0n }, now);

@@ -3,9 +3,9 @@
 import { z } from "zod";
 import { respondToInvitation } from "../accounts/invitations.ts";
 import { workspaceJoinedVia } from "../accounts/members.ts";
+import type { Webhooks } from "../events/webhooks.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
-import type { Webhooks } from "../webhooks/webhooks.ts";
 import { auditRoute } from "./audit/audit-page-routes.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-page-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-page-routes.ts";

@@ -1,7 +1,7 @@
 // Turns changes of accounts, keys, members and balances into events and audit entries. Each function runs in the
 // transaction of the change.
 
-import type { AccountCreated, AccountRenamed } from "../accounts/accounts-routes.ts";
+import type { AccountCreated, AccountRenamed } from "../accounts/accounts.ts";
 import type { MemberChange } from "../accounts/members.ts";
 import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { creditsOf, usdOf, usdText } from "../base/money/money.ts";

@@ -14,7 +14,7 @@ import {
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
-import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
+import { type Db, type Reader, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 
 const RETENTION_MS = DAY_MS;
 /** A call may need this long from its record here to its hold: it may have to pay first, and clocks differ. */
@@ -225,8 +225,18 @@ export async function releaseAbandonedKeys(
   );
 }
 
-/** Releases the keys that dead processes claimed for calls without a hold. */
-export async function releaseKeysOf(tx: Tx, processes: readonly RunningProcess[]): Promise<void> {
+/** The keys that processes claimed for calls. */
+export const runningKeys = { findProcesses: findProcessesWithKeys, release: releaseKeysOf };
+
+async function findProcessesWithKeys(reader: Reader): Promise<readonly string[]> {
+  const rows = await reader.all(
+    "select distinct process from idempotent_answer where state = 'running' and process is not null",
+  );
+  return rows.map((row) => text(row, "process"));
+}
+
+/** Releases the keys of calls without a hold. */
+async function releaseKeysOf(tx: Tx, processes: readonly RunningProcess[]): Promise<void> {
   for (const { name, epoch } of processes)
     await tx.run(
       `delete from idempotent_answer where state = 'running' and process = ? and epoch <= ? and ${HAS_NO_HOLD}`,

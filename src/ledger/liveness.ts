@@ -2,7 +2,7 @@
 // clock. Timestamps are never compared with another process's clock, which may be minutes off. While the store is
 // unreachable no process can write a heartbeat, so checks that are too far apart prove nothing.
 
-import { type Reader, text, integer } from "../store/db.ts";
+import { integer, type Reader, text, type Tx } from "../store/db.ts";
 
 const DEAD_AFTER_MS = 30_000;
 /** After a longer gap between two checks, the observation starts over. */
@@ -21,21 +21,31 @@ interface WatchedProcess extends DeadProcess {
   readonly firstSeenAt: number;
 }
 
-/** Returns dead processes that have open holds or idempotency keys of calls; never the calling one. */
+/** Work of processes besides holds. */
+export interface OtherWork {
+  /** The names of the processes that have some. */
+  readonly findProcesses: (reader: Reader) => Promise<readonly string[]>;
+  /** Releases that of dead processes. Their rows are locked, so they cannot write a heartbeat. */
+  readonly release: (tx: Tx, processes: readonly DeadProcess[]) => Promise<void>;
+}
+
+/** Returns dead processes that have open holds or other work; never the calling one. */
 export type FindDeadProcesses = (reader: Reader) => Promise<readonly DeadProcess[]>;
 
 export function createDeadProcessDetector(
   ownName: string,
   monotonicNow: () => number,
+  otherWork?: OtherWork,
 ): FindDeadProcesses {
   let watched: ReadonlyMap<string, WatchedProcess> = new Map();
   let checkedAt = 0;
   return async (reader) => {
     const startedAt = monotonicNow();
+    const busy = (await otherWork?.findProcesses(reader)) ?? [];
     const rows = await reader.all(
       `select name, epoch, seen_at from process where name <> ? and (name in (select process from hold)
-         or name in (select process from idempotent_answer where state = 'running' and process is not null)) order by name`,
-      [ownName],
+         or name in (${["''", ...busy.map(() => "?")].join(", ")})) order by name`,
+      [ownName, ...busy],
     );
     const previous = startedAt - checkedAt > CHECK_GAP_MAX_MS ? undefined : watched;
     checkedAt = monotonicNow();

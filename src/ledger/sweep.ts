@@ -23,7 +23,7 @@ import {
   updateWallets,
 } from "./ledger-rows.ts";
 import { restoreProcesses } from "./ledger.ts";
-import { createDeadProcessDetector, type DeadProcess } from "./liveness.ts";
+import { createDeadProcessDetector, type DeadProcess, type OtherWork } from "./liveness.ts";
 
 const SWEEP_BATCH = 500;
 const SWEPT_RETENTION_MS = 7 * DAY_MS;
@@ -33,23 +33,22 @@ export interface SweeperDeps {
   /** The name of this process. */
   readonly process: string;
   readonly now: () => number;
-  /** Releases what else dead processes have. The rows of the processes are locked, so they cannot write a heartbeat. */
-  readonly onDead?: OnDeadProcesses;
+  readonly otherWork?: OtherWork;
   /** For tests. */
   readonly monotonicNow?: () => number;
 }
 
-type OnDeadProcesses = (tx: Tx, processes: readonly DeadProcess[]) => Promise<void>;
-
 /** Returns a function for a job: each call updates the dead-process detector and sweeps. */
 export function createSweeper(deps: SweeperDeps): () => Promise<number> {
-  const { db, process, now, onDead, monotonicNow = () => performance.now() } = deps;
-  const findDeadProcesses = createDeadProcessDetector(process, monotonicNow);
+  const { db, process, now, otherWork, monotonicNow = () => performance.now() } = deps;
+  const findDeadProcesses = createDeadProcessDetector(process, monotonicNow, otherWork);
   return async () => {
     const deadProcesses = await findDeadProcesses(db);
     const swept = await sweepHolds(db, now(), deadProcesses);
-    if (deadProcesses.length > 0 && onDead !== undefined)
-      await db.write(async (tx) => onDead(tx, await lockDeadProcesses(tx, deadProcesses)));
+    if (deadProcesses.length > 0 && otherWork !== undefined)
+      await db.write(async (tx) =>
+        otherWork.release(tx, await lockDeadProcesses(tx, deadProcesses)),
+      );
     return swept;
   };
 }

@@ -106,10 +106,8 @@ async function spentByKeys(
   at: number,
 ): Promise<BudgetSpendTotals> {
   const rows = await reader.all(
-    `select spender.day_start, spender.month_start, cast(sum(spender.day_spent) as text) as day_spent,
-       cast(sum(spender.month_spent) as text) as month_spent
-     from api_key join spender on spender.key_id = api_key.id and spender.account_id = api_key.account_id
-     where api_key.account_id = ? group by spender.day_start, spender.month_start`,
+    `select day_start, month_start, cast(sum(day_spent) as text) as day_spent, cast(sum(month_spent) as text) as month_spent
+     from spender where account_id = ? group by day_start, month_start`,
     [accountId],
   );
   const day = Math.max(dayStart(at), ...rows.map((row) => integer(row, "day_start")));

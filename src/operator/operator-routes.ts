@@ -1,11 +1,11 @@
 // The routes of the operator pages. Empty if no operator is configured.
 
 import { z } from "zod";
-import { readEntryNames } from "../audit/actor-names.ts";
 import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/audit.ts";
 import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
 import type { Route } from "../http/route.ts";
 import { cursorSchema } from "../http/schemas.ts";
+import { readEntryNames } from "../keys/actor-names.ts";
 import { readDailyFigures } from "../verification/daily-figures.ts";
 import { parsePeriod } from "../verification/report-period.ts";
 import { readReport } from "../verification/report.ts";

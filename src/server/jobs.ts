@@ -12,7 +12,7 @@ import { emitExpiringKeys } from "../events/producers.ts";
 import {
   deleteExpiredResponses,
   releaseAbandonedKeys,
-  releaseKeysOf,
+  runningKeys,
 } from "../idempotency/idempotency.ts";
 import { keepCallTransfers } from "../ledger/call-charges.ts";
 import type { Lease } from "../ledger/lease.ts";
@@ -64,7 +64,7 @@ export function createJobs(
     [
       "sweep holds",
       10 * SECOND_MS,
-      createSweeper({ db, process: processName, now, onDead: releaseKeysOf }),
+      createSweeper({ db, process: processName, now, otherWork: runningKeys }),
     ],
     ["reconcile holds", 30 * SECOND_MS, () => reconcile({ reconcileHolds, log })],
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],

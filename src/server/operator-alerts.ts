@@ -7,6 +7,7 @@ import { usdText } from "../base/money/money.ts";
 import { MINUTE_MS, utcDay } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
 import { createSmtpSender } from "../email/smtp.ts";
+import { signatureHeaders } from "../events/webhook-signature.ts";
 import { priceAge } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import {
@@ -15,7 +16,6 @@ import {
   type AlertMessage,
   createAlerts,
 } from "../operations/alerts.ts";
-import { signatureHeaders } from "../webhooks/signature.ts";
 
 const SEND_TIMEOUT_MS = 10_000;
 const PROVIDER_DOWN_AFTER_MS = 5 * MINUTE_MS;

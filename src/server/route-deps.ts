@@ -15,6 +15,7 @@ import {
   onProviderKeyChange,
   onSessionsEnded,
 } from "../events/producers.ts";
+import { listWebhookUrls } from "../events/webhooks.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Inference } from "../inference/inference.ts";
@@ -66,7 +67,7 @@ export function createRouteDeps(
     webhooks: { db, webhooks },
     billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
-    claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
+    claimPages: { db, claims, listWebhookUrls, master, baseUrl, consolePath: "/console" },
     people: { db, sessions, keptForms, signIn, baseUrl, onSessionsEnded },
     emails: {
       db,

@@ -1,7 +1,7 @@
 // The route table: every route of the API and the pages.
 
 import { type AccountDataDeps, accountDataRoutes } from "../account-data/account-data-routes.ts";
-import { type AccountRouteDeps, accountRoutes } from "../accounts/accounts-routes.ts";
+import { type AccountRouteDeps, accountRoutes } from "../account-data/accounts-routes.ts";
 import { auditRoutes } from "../audit/audit-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/invoices-routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";

@@ -5,8 +5,8 @@ import { minIdAt } from "../base/id.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
 import { DAY_MS, utcDay } from "../base/time.ts";
 import { type Reader, type Row, text, integer } from "../store/db.ts";
-import { accountRanges } from "../usage/rollup/provider-sums.ts";
 import type { Period } from "./provider-costs.ts";
+import { accountRanges } from "./provider-sums.ts";
 import { wholeHours } from "./report-period.ts";
 import type { TransferSum } from "./transfer-sums.ts";
 

@@ -2,8 +2,8 @@
 
 import type { Nano } from "../base/money/money.ts";
 import type { Reader } from "../store/db.ts";
-import { type ProviderSums, readProviderSums } from "../usage/rollup/provider-sums.ts";
 import { countOf } from "../usage/rollup/rollup-delta.ts";
+import { type ProviderSums, readProviderSums } from "./provider-sums.ts";
 
 /** `to` is exclusive. */
 export interface Period {

@@ -2,13 +2,13 @@
 
 import { z } from "zod";
 import { getDelivery, listDeliveries } from "../events/deliveries.ts";
+import { getWebhook } from "../events/webhooks.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { DELIVERY_EXAMPLE, DeliveryRecord, toDeliveryRecord } from "./delivery-record.ts";
 import { replayDelivery, testWebhook } from "./manual-deliveries.ts";
 import { WEBHOOK_EXAMPLE } from "./webhook-record.ts";
-import { getWebhook } from "./webhooks.ts";
 
 const WebhookPath = z.object({
   id: z.string().meta({ description: "The webhook's id.", example: WEBHOOK_EXAMPLE.id }),

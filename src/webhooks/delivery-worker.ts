@@ -17,12 +17,12 @@ import {
   type AttemptOutcome,
 } from "../events/deliveries.ts";
 import { emitEvent, sweepEvents, toStoredEvent } from "../events/events.ts";
+import { signatureHeaders } from "../events/webhook-signature.ts";
+import { disableWebhook, recordFailure, recordSuccess, type Webhooks } from "../events/webhooks.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
 import { retryDelayMs, ATTEMPTS_MAX } from "./backoff.ts";
 import { send, type SendResult } from "./send-to-endpoint.ts";
-import { signatureHeaders } from "./signature.ts";
-import { disableWebhook, recordFailure, recordSuccess, type Webhooks } from "./webhooks.ts";
 
 const CONCURRENCY = 64;
 const TIMEOUT_MS = 10_000;

@@ -8,8 +8,8 @@ import {
   requeueDelivery,
 } from "../events/deliveries.ts";
 import { emitTestEvent, TEST_EVENT_TYPE } from "../events/events.ts";
+import { lockWebhook } from "../events/webhooks.ts";
 import type { Tx } from "../store/db.ts";
-import { lockWebhook } from "./webhooks.ts";
 
 /** Emits a test event for this webhook. Returns the delivery's id. */
 export async function testWebhook(

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { ALL_EVENTS, EVENT_TYPES } from "../events/events.ts";
+import { type Webhook, WEBHOOK_STATUSES } from "../events/webhooks.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
-import { type Webhook, WEBHOOK_STATUSES } from "./webhooks.ts";
 
 export const SubscribedEventType = z.enum([...EVENT_TYPES, ALL_EVENTS]);
 

@@ -5,6 +5,13 @@ import { type AuditAction, recordAuditEntry } from "../audit/audit.ts";
 import { URL_LENGTH_MAX } from "../base/network/public-endpoint.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
 import { ALL_EVENTS } from "../events/events.ts";
+import {
+  getWebhook,
+  listWebhooks,
+  removeWebhook,
+  type Webhook,
+  type Webhooks,
+} from "../events/webhooks.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {
   type Caller,
@@ -24,13 +31,6 @@ import {
   WEBHOOK_EXAMPLE,
   WebhookRecord,
 } from "./webhook-record.ts";
-import {
-  getWebhook,
-  listWebhooks,
-  removeWebhook,
-  type Webhook,
-  type Webhooks,
-} from "./webhooks.ts";
 
 const DESCRIPTION_MAX = 200;
 const EVENTS_MAX = 20;

@@ -1,7 +1,12 @@
 // What a developer may do to keys: create them within an allowance, change their own, raise nothing.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { changeMember, claimWorkspace, removeMember } from "../../src/accounts/members.ts";
+import {
+  addDeveloper,
+  changeMember,
+  claimWorkspace,
+  removeMember,
+} from "../../src/accounts/members.ts";
 import type { Tx } from "../../src/store/db.ts";
 import { createUser, makeDeveloper, type TestUser, visitPage } from "../billing/console-user.ts";
 import { call, chat, type Json, textAt, listAt } from "../spec/api-client.ts";
@@ -38,19 +43,15 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
     );
   /** The developer joins through a claim that the key started. */
   const joinThrough = (keyId: string): Promise<unknown> =>
-    write(async (tx) => {
-      const attempt = `claim_${crypto.randomUUID()}`;
-      await tx.run(
-        `insert into claim_attempt (id, account_id, ordinal, key_id, email, email_folded, token_hash, code_hash, network,
-           invitation, created_at, expires_at, wrong_codes, interval_ms, bonus)
-         values (?, ?, 1, ?, 'd@example.com', 'd@example.com', ?, 'c', 'n', 1, 1, 2, 0, 5, 0)`,
-        [attempt, account.id, keyId, attempt],
-      );
-      await tx.run(
-        "insert into membership (account_id, person_id, role, added_at, via) values (?, ?, 'developer', 1, ?)",
-        [account.id, developer.personId, attempt],
-      );
-    });
+    write((tx) =>
+      addDeveloper(tx, {
+        accountId: account.id,
+        personId: developer.personId,
+        via: "test",
+        viaKeyId: keyId,
+        now,
+      }),
+    );
   /** Creates a key, or changes the key of the form. */
   const submit = ({ key, ...form }: Readonly<Record<string, string>>, user = developer) =>
     visitPage(

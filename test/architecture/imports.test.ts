@@ -1,4 +1,4 @@
-// Which folder may import which, and which folder writes which table.
+// Which folder may import which.
 
 import { describe, expect, test } from "bun:test";
 import { API_RECORD, IMPORT_LAW, INFERENCE_LAW } from "../support/source/import-law.ts";
@@ -22,45 +22,6 @@ const RUNTIME_FILES = new Set([
   "src/store/sqlite.ts",
 ]);
 const ENVIRONMENT_FILES = new Set(["src/main.ts", "src/config/config.ts"]);
-
-const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
-  ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
-  verification: ["ledger_checkpoint"],
-  keys: ["api_key"],
-  accounts: ["account", "account_creation", "solved_challenge", "membership", "invitation"],
-  audit: ["audit"],
-  usage: [
-    "usage_record",
-    "usage_pending",
-    "usage_rollup",
-    "provider_hour",
-    "charge_hour",
-    "usage_archive",
-    "usage_segment",
-    "usage_by_account",
-  ],
-  people: ["person", "session"],
-  claims: ["claim_attempt", "claim_count", "human_grant"],
-  "provider-keys": ["provider_key"],
-  responses: ["response_storage", "stored_response", "stored_item", "stored_stream"],
-  idempotency: ["idempotent_answer"],
-  events: ["event", "webhook_delivery", "email", "email_opt_out"],
-  webhooks: ["webhook"],
-  billing: [
-    "invoice",
-    "checkout",
-    "payment",
-    "payment_fact",
-    "auto_top_up",
-    "top_up",
-    "payment_method",
-    "agent_payment",
-  ],
-  operator: ["operator_session", "open_circuits"],
-  store: ["migration"],
-};
-const TABLE_WRITES =
-  /\b(?:insert into|delete from)\s+([a-z_]+)|\bupdate\s+([a-z_]+)\s+set\b|\b(?:insertMany|updateMany|deleteMany)\(\s*"([a-z_]+)"/g;
 
 describe("imports", () => {
   for (const [folder, allowed] of Object.entries(IMPORT_LAW))
@@ -172,33 +133,6 @@ describe("imports", () => {
         .filter(({ text }) => readsEnvironment.test(text))
         .map(({ path: file }) => file),
     ).toEqual([]);
-  });
-});
-
-/** Says for every table what is erased of a closed account. */
-const ERASURE_FILE = "src/account-data/erasure.ts";
-
-describe("tables", () => {
-  const writers = new Map<string, Set<string>>();
-  for (const { path: file, text } of source.filter(({ path }) => path !== ERASURE_FILE))
-    for (const [, inserted, updated, many] of text.matchAll(TABLE_WRITES)) {
-      const table = inserted ?? updated ?? many ?? "";
-      writers.set(table, (writers.get(table) ?? new Set()).add(moduleOf(file)));
-    }
-  const tables = filesUnder("src/store/schema", /\.sql$/).flatMap(({ text }) =>
-    [...text.matchAll(/^create table ([a-z_]+)/gm)].map(([, table = ""]) => table),
-  );
-
-  for (const [folder, owned] of Object.entries(TABLE_OWNERS))
-    test(`only ${folder} writes ${owned.join(", ")}`, () => {
-      expect(
-        owned.map((table) => `${table}: ${[...(writers.get(table) ?? [])].join(", ")}`),
-      ).toEqual(owned.map((table) => `${table}: ${folder}`));
-    });
-
-  test("every table has an owner", () => {
-    const owned = new Set(Object.values(TABLE_OWNERS).flat());
-    expect(tables.filter((table) => !owned.has(table))).toEqual([]);
   });
 });
 

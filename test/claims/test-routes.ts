@@ -1,11 +1,12 @@
 // The routes that the claim tests need.
 
-import { accountRoutes } from "../../src/accounts/accounts-routes.ts";
+import { accountRoutes } from "../../src/account-data/accounts-routes.ts";
 import { listAllMembers } from "../../src/accounts/members.ts";
 import type { Secret } from "../../src/base/crypto/secret.ts";
 import { claimPageRoutes } from "../../src/claims/claim-page-routes.ts";
 import { claimRoutes } from "../../src/claims/claims-routes.ts";
 import type { Claims } from "../../src/claims/claims.ts";
+import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import { ASSET_CACHE_CONTROL, STYLESHEET } from "../../src/http/pages/assets.ts";
 import { publicRoute, type Route } from "../../src/http/route.ts";
 import { keyRoutes } from "../../src/keys/keys-routes.ts";
@@ -44,7 +45,7 @@ export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
     }),
     ...keyRoutes(deps),
     ...claimRoutes(deps),
-    ...claimPageRoutes({ ...deps, consolePath: "/console" }),
+    ...claimPageRoutes({ ...deps, listWebhookUrls, consolePath: "/console" }),
     ...peopleRoutes({ ...deps, keptForms: createKeptForms(deps) }),
     stylesheet(),
   ];

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { SECOND_MS } from "../../src/base/time.ts";
-import { releaseKeysOf } from "../../src/idempotency/idempotency.ts";
+import { runningKeys } from "../../src/idempotency/idempotency.ts";
 import { createSweeper } from "../../src/ledger/sweep.ts";
 import { type GatewayProcess, startGatewayProcess } from "../chaos/gateway-process.ts";
 import { eventually } from "../support/eventually.ts";
@@ -76,7 +76,7 @@ describe("the key of a call whose process is killed before its hold, on PostgreS
       db: store.db,
       process: "sweeper",
       now: Date.now,
-      onDead: releaseKeysOf,
+      otherWork: runningKeys,
       monotonicNow: () => monotonicMs,
     });
     for (; monotonicMs <= 30 * SECOND_MS; monotonicMs += 10 * SECOND_MS) {

@@ -8,7 +8,7 @@ import {
   createIdempotency,
   type Idempotency,
   releaseAbandonedKeys,
-  releaseKeysOf,
+  runningKeys,
 } from "../../src/idempotency/idempotency.ts";
 import type {
   CallInput,
@@ -225,7 +225,7 @@ async function startProcess(
     if (!(await lease.renew())) onFatal();
   };
   runEvery(5_000, beat);
-  runEvery(10_000, createSweeper({ ...identity, onDead: releaseKeysOf }));
+  runEvery(10_000, createSweeper({ ...identity, otherWork: runningKeys }));
   runEvery(30_000, createHoldReconciler({ ...identity, ledger, ownHolds }));
   runEvery(60_000, () => releaseAbandonedKeys(db, now()));
   return { db, epoch, now, ledger, lease, idempotency, openCalls: new Set() };

@@ -6,6 +6,7 @@ import { createLog } from "../../src/base/log.ts";
 import type { ResolveHost } from "../../src/base/network/public-endpoint.ts";
 import { eventRoutes } from "../../src/events/events-routes.ts";
 import { emitBalanceEvents, onKeyChange, onProviderKeyChange } from "../../src/events/producers.ts";
+import { createWebhooks, type Webhooks } from "../../src/events/webhooks.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { grantedScopes } from "../../src/http/scopes.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
@@ -18,7 +19,6 @@ import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import type { Db } from "../../src/store/db.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/delivery-worker.ts";
 import { webhookRoutes } from "../../src/webhooks/webhooks-routes.ts";
-import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
 import { openAccount } from "../ledger/fixtures.ts";
 import { type ApiResponse, callRoutes } from "../support/call-routes.ts";
 

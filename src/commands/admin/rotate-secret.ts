@@ -3,12 +3,12 @@
 import type { MasterSecret } from "../../base/crypto/encryption.ts";
 import type { Config } from "../../config/config.ts";
 import { loadMasterSecret } from "../../config/master-secret.ts";
+import { reencryptWebhooks } from "../../events/reencrypt-webhooks.ts";
 import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
 import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-keys.ts";
 import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
 import type { Db } from "../../store/db.ts";
 import type { ReencryptedRows } from "../../store/reencrypt-rows.ts";
-import { reencryptWebhooks } from "../../webhooks/reencrypt-webhooks.ts";
 import { type CliEnv, type Command, EXIT_FAILURE, usageFault } from "../command.ts";
 import { withStore } from "../with-store.ts";
 

@@ -2,11 +2,11 @@
 
 import { z } from "zod";
 import { listMembers } from "../../accounts/members.ts";
-import { readEntryNames } from "../../audit/actor-names.ts";
 import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "../../audit/audit.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
+import { readEntryNames } from "../../keys/actor-names.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";

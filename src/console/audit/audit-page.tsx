@@ -2,7 +2,6 @@
 // The audit log of a workspace, newest first.
 
 import type { Child } from "hono/jsx";
-import type { ActorNames } from "../../audit/actor-names.ts";
 import { publicActor } from "../../audit/audit-record.ts";
 import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/audit.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
@@ -13,6 +12,7 @@ import { DateTime, useTimeZone } from "../../http/pages/components/local-time.ts
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
+import type { ActorNames } from "../../keys/actor-names.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 

@@ -1,15 +1,15 @@
 // The routes of the keys pages. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
-import { assertMayChangeKey, createKeyForMember } from "../../accounts/member-keys.ts";
-import { readActorNames } from "../../audit/actor-names.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
+import { readActorNames } from "../../keys/actor-names.ts";
 import type { KeyChange } from "../../keys/keys-routes.ts";
 import { changeKey, getKey, type Keys, lockKey, revokeKey } from "../../keys/keys.ts";
+import { assertMayChangeKey, createKeyForMember } from "../../keys/member-keys.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";

@@ -3,7 +3,6 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import type { ActorNames } from "../../audit/actor-names.ts";
 import { formatSpend, formatUsd } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CodeBlock, Tag, UsageBar } from "../../http/pages/components/content.tsx";
@@ -13,6 +12,7 @@ import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
+import type { ActorNames } from "../../keys/actor-names.ts";
 import type { Key } from "../../keys/keys.ts";
 import { withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";

@@ -37,8 +37,8 @@ export function allowanceText({ allowance, role }: Member): string {
 }
 
 /** What a developer without an allowance can do. */
-export function withoutAllowance({ via }: Member): string {
-  return via.startsWith("claim_")
+export function withoutAllowance({ viaKeyId }: Member): string {
+  return viaKeyId !== null
     ? "Creates keys only from the limit of the key that invited this person, if it has one."
     : "Cannot create keys.";
 }

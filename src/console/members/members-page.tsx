@@ -123,13 +123,13 @@ function NewMemberNotice({
   workspace,
   member,
 }: MembersPageProps & { readonly member: Member }): Child {
-  const { personId, email, role, addedAt, via } = member;
+  const { personId, email, role, addedAt, viaKeyId } = member;
   return (
     <form class="notice row" method="post" action={workspacePath(workspace.accountId, "/members")}>
       <HiddenFields user={user} fields={{ do: "remove", person: personId }} />
       <span>
         <b>{email}</b> joined on <span class="date">{utcDay(addedAt)}</span> as {ROLE_LABELS[role]}
-        {via.startsWith("claim_") ? ", by a claim that an agent started" : ""}.
+        {viaKeyId !== null ? ", by a claim that an agent started" : ""}.
       </span>
       <button type="submit" class="danger small">
         Remove <span class="visually-hidden">{email} now</span>

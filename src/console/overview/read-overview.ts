@@ -9,6 +9,7 @@ import {
 } from "../../billing/top-up/auto-top-up-summary.ts";
 import { listPendingAttempts } from "../../claims/claim-attempt-rows.ts";
 import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
+import { listLiveWebhooks, type Webhook } from "../../events/webhooks.ts";
 import { type Key, listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
@@ -25,7 +26,6 @@ import {
   type UsageSum,
 } from "../../usage/usage-stats.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
-import { listLiveWebhooks, type Webhook } from "../../webhooks/webhooks.ts";
 import type { Balance, ConsoleReadDeps } from "../require-access.ts";
 import { endOfHour, type KeyNames, readKeyNames } from "../usage/read-usage.ts";
 import { filterOf, type Period, type UsageQuery } from "../usage/usage-query.ts";

@@ -1,6 +1,5 @@
 // The routes of the playground: the page, and the short-lived key that its calls use.
 
-import { createKeyForMember } from "../../accounts/member-keys.ts";
 import { Fault } from "../../base/fault.ts";
 import { NANO_PER_USD } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
@@ -9,6 +8,7 @@ import { pageResponse } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { listKeysBy, revokeKey } from "../../keys/keys.ts";
+import { createKeyForMember } from "../../keys/member-keys.ts";
 import type { KeyPageDeps } from "../keys/key-page-routes.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { requireAccess, requireAccessForUpdate } from "../require-access.ts";

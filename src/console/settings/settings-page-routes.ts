@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { AccountDataDeps } from "../../account-data/account-data-routes.ts";
 import { closeAccount, findClosing, reopenAccount } from "../../account-data/closing.ts";
-import type { AccountRenamed } from "../../accounts/accounts-routes.ts";
+import type { AccountRenamed } from "../../accounts/accounts.ts";
 import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";

@@ -2,11 +2,11 @@
 
 import { z } from "zod";
 import { listDeliveries } from "../../events/deliveries.ts";
+import { getWebhook } from "../../events/webhooks.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { replayDelivery } from "../../webhooks/manual-deliveries.ts";
-import { getWebhook } from "../../webhooks/webhooks.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
 import { deliveryLogPage, deliveryLogPath } from "./delivery-log-page.tsx";

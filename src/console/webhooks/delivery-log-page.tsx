@@ -6,13 +6,13 @@ import { hasPermission } from "../../accounts/members.ts";
 import type { Page } from "../../base/pagination.ts";
 import { formatMilliseconds } from "../../base/text/format.ts";
 import type { Delivery } from "../../events/deliveries.ts";
+import type { Webhook } from "../../events/webhooks.ts";
 import { Card, EmptyState, Notice, Tag, type Tone } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { DateTime, RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { Webhook } from "../../webhooks/webhooks.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 

@@ -4,6 +4,12 @@ import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
 import { type AuditAction, recordAuditEntry } from "../../audit/audit.ts";
 import { listDeliveries } from "../../events/deliveries.ts";
+import {
+  listLiveWebhooks,
+  removeWebhook,
+  type Webhook,
+  type Webhooks,
+} from "../../events/webhooks.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
@@ -11,12 +17,6 @@ import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { testWebhook } from "../../webhooks/manual-deliveries.ts";
-import {
-  listLiveWebhooks,
-  removeWebhook,
-  type Webhook,
-  type Webhooks,
-} from "../../webhooks/webhooks.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";

@@ -4,6 +4,7 @@
 import type { Child } from "hono/jsx";
 import type { Delivery } from "../../events/deliveries.ts";
 import { ALL_EVENTS } from "../../events/events.ts";
+import type { Webhook } from "../../events/webhooks.ts";
 import { Card, CodeBlock, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
@@ -11,7 +12,6 @@ import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
-import type { Webhook } from "../../webhooks/webhooks.ts";
 import { Confirm, CONFIRM_ID, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";

@@ -2,13 +2,13 @@
 
 import { type Account, getAccount } from "../../accounts/accounts.ts";
 import { type Member, listAllMembers } from "../../accounts/members.ts";
-import { type ActorNames, readEntryNames } from "../../audit/actor-names.ts";
 import { type AuditEntry, listAuditEntries } from "../../audit/audit.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import type { Page } from "../../base/pagination.ts";
 import { DAY_MS } from "../../base/time.ts";
 import { listInvoices } from "../../billing/invoices/invoices.ts";
 import { paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
+import { type ActorNames, readEntryNames } from "../../keys/actor-names.ts";
 import { type Key, listKeysFrom } from "../../keys/keys.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
 import { type Reader, text, textOrNull, integer, integerOrNull } from "../../store/db.ts";

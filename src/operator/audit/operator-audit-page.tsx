@@ -2,7 +2,6 @@
 // The audit log of all accounts, and of events outside of accounts such as operator sign-ins.
 
 import type { Child } from "hono/jsx";
-import type { ActorNames } from "../../audit/actor-names.ts";
 import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../../audit/audit.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
 import type { Page } from "../../base/pagination.ts";
@@ -10,6 +9,7 @@ import { formatDateTime } from "../../base/text/format.ts";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { ActorNames } from "../../keys/actor-names.ts";
 import type { AccountNames } from "../accounts/account-names.ts";
 import { AccountLink, operatorPage } from "../operator-layout.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";

@@ -6,11 +6,11 @@ import { integer, type Reader } from "../../store/db.ts";
 export const QUEUE_COUNT_MAX = 10_000;
 
 const QUEUES = [
-  ["Open calls with a stored hold", "hold", ""],
-  ["Usage batches to roll up", "usage_pending", ""],
-  ["Webhook deliveries to send", "webhook_delivery", "where status = 'pending'"],
-  ["Background responses to finish", "stored_response", "where status = 'in_progress'"],
-  ["Auto top-ups to finish", "top_up", "where open_for is not null"],
+  ["Open calls with a stored hold", "from hold"],
+  ["Usage batches to roll up", "from usage_pending"],
+  ["Webhook deliveries to send", "from webhook_delivery where status = 'pending'"],
+  ["Background responses to finish", "from stored_response where status = 'in_progress'"],
+  ["Auto top-ups to finish", "from top_up where open_for is not null"],
 ] as const;
 
 export interface Queue {
@@ -21,9 +21,9 @@ export interface Queue {
 
 export async function readQueues(reader: Reader): Promise<readonly Queue[]> {
   const queues: Queue[] = [];
-  for (const [name, table, where] of QUEUES) {
+  for (const [name, rows] of QUEUES) {
     const row = await reader.get(
-      `select count(*) as length from (select 1 from ${table} ${where} limit ${QUEUE_COUNT_MAX}) as waiting`,
+      `select count(*) as length from (select 1 ${rows} limit ${QUEUE_COUNT_MAX}) as waiting`,
       [],
     );
     queues.push({ name, length: row === undefined ? 0 : integer(row, "length") });

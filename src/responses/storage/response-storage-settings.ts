@@ -1,15 +1,12 @@
 // An account's own setting of which responses are stored, and for how long. It can only be stricter than the operator's.
 
 import { lockWorkspace } from "../../accounts/members.ts";
+import { findOwnStorage, setOwnStorage } from "../../accounts/own-response-storage.ts";
 import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
-import {
-  type ResponseStorage,
-  STORE_MODES,
-  strictestStorage,
-} from "../../base/response-storage.ts";
+import { type ResponseStorage, strictestStorage } from "../../base/response-storage.ts";
 import { DAY_MS } from "../../base/time.ts";
-import { enumValue, integer, type Reader, type Tx } from "../../store/db.ts";
+import type { Reader, Tx } from "../../store/db.ts";
 import { accountStorageUsage } from "./response-rows.ts";
 
 export interface StorageState {
@@ -25,14 +22,7 @@ export async function readStorage(
   operator: ResponseStorage,
   accountId: string,
 ): Promise<StorageState> {
-  const row = await reader.get(
-    "select mode, retention_days from response_storage where account_id = ?",
-    [accountId],
-  );
-  const own = row && {
-    mode: enumValue(row, "mode", STORE_MODES),
-    retentionDays: integer(row, "retention_days"),
-  };
+  const own = await findOwnStorage(reader, accountId);
   const usage = await accountStorageUsage(reader, accountId);
   return { storage: strictestStorage(operator, own), operator, ...usage };
 }
@@ -56,11 +46,7 @@ export async function changeStorage(
   if (isClaimed && actor.type === "key") throw ownerOnlyFault();
   const before = await readStorage(tx, operator, accountId);
   const storage = strictestStorage(operator, { ...before.storage, ...change });
-  await tx.run(
-    `insert into response_storage (account_id, mode, retention_days) values (?, ?, ?)
-     on conflict (account_id) do update set mode = excluded.mode, retention_days = excluded.retention_days`,
-    [accountId, storage.mode, storage.retentionDays],
-  );
+  await setOwnStorage(tx, accountId, storage);
   await expireBeyond(tx, accountId, storage, now);
   await recordAuditEntry(tx, {
     accountId,

@@ -43,6 +43,7 @@ create table membership (
   via text not null,
   allowance_nano bigint,
   allowance_window text,
+  via_key_id text,
   primary key (account_id, person_id)
 ) without rowid;
 
@@ -205,6 +206,8 @@ create table spender (
   month_spent bigint not null,
   primary key (key_id, account_id)
 ) without rowid;
+
+create index spender_by_account on spender (account_id);
 
 create table hold (
   id text not null,

@@ -36,7 +36,7 @@ interface Charge {
  */
 export async function archiveUsage(deps: ArchiveDeps, now: number): Promise<number> {
   const before = minIdAt("req", now - deps.retentionDays * DAY_MS);
-  // What is not in the roll-ups yet must stay; a migrated store may take a while.
+  // What is not in the roll-ups yet must stay.
   const pending = await deps.db.get("select id from usage_pending where id < ? limit 1", [before]);
   if (pending !== undefined) return 0;
   let archived = 0;
@@ -53,7 +53,7 @@ export async function archiveUsage(deps: ArchiveDeps, now: number): Promise<numb
 
 async function* accountsWithUsage(reader: Reader, before: string): AsyncGenerator<string> {
   if (reader.kind === "sqlite") yield* accountsOfIds(reader, before);
-  else yield* accountsOfWallets(reader, before);
+  else yield* accountsInOrder(reader, before);
 }
 
 /** On SQLite the primary key begins with the id. */
@@ -73,13 +73,21 @@ async function* accountsOfIds(reader: Reader, before: string): AsyncGenerator<st
   yield* accountIds;
 }
 
-async function* accountsOfWallets(reader: Reader, before: string): AsyncGenerator<string> {
+const NEXT_ACCOUNT = "select account_id from usage_record where account_id > ";
+
+/** On PostgreSQL the primary key begins with the account: the search for the next one skips the records of an account. */
+async function* accountsInOrder(reader: Reader, before: string): AsyncGenerator<string> {
   for (let after = ""; ;) {
     const accounts = await reader.all(
-      `select account_id, (select min(id) from usage_record
-         where usage_record.account_id = wallet.account_id and usage_record.id < ?) as oldest
-       from wallet where account_id > ? order by account_id limit ?`,
-      [before, after, ACCOUNTS_PER_STATEMENT],
+      `with recursive found (account_id) as (
+         (${NEXT_ACCOUNT} ? order by account_id limit 1)
+         union all
+         select (${NEXT_ACCOUNT} found.account_id order by account_id limit 1) from found where account_id is not null
+       )
+       select account_id, (select min(id) from usage_record
+         where usage_record.account_id = found.account_id and usage_record.id < ?) as oldest
+       from found where account_id is not null limit ?`,
+      [after, before, ACCOUNTS_PER_STATEMENT],
     );
     for (const row of accounts) if (row["oldest"] !== null) yield text(row, "account_id");
     const last = accounts.at(-1);
@@ -168,14 +176,9 @@ async function readCharges(
     { sql: "account_id = ?", values: [accountId] },
     { from: firstId, upTo: lastId },
   );
-  // The ids of a call's transfers begin with its own.
   const rows = await reader.all(
-    `select ref, cast(sum(total) as text) as total, max(at) as at from (
-       select ref, total, at from (${calls.sql}) as calls where at is not null
-       union all
-       select ref, amount, at from transfer where account_id = ? and id >= ? and id <= ? and kind = 'usage') as charge
-     group by ref`,
-    [...calls.values, accountId, firstId, `${lastId}.z`],
+    `select ref, cast(total as text) as total, at from (${calls.sql}) as calls where at is not null`,
+    calls.values,
   );
   return new Map(
     rows.map((row) => [text(row, "ref"), { total: toNano(row["total"]), at: integer(row, "at") }]),

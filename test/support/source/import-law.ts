@@ -1,4 +1,5 @@
-// Which folder may import which: the table that the architecture test enforces and that docs/architecture.md is drawn from.
+// Which folder may import which, and whose tables its SQL may read: what the architecture test enforces and docs/architecture.md
+// is drawn from.
 
 /** Folders of `src`, from the lowest layer to the highest. A folder imports itself and what its row names. */
 export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
@@ -13,12 +14,12 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   idempotency: ["base", "store"],
   audit: ["base", "store", "http"],
   people: ["base", "store", "http"],
-  keys: ["base", "store", "http"],
+  accounts: ["base", "store", "http", "ledger"],
+  keys: ["base", "store", "http", "accounts"],
   "provider-keys": ["base", "store", "http", "keys"],
   telemetry: ["base", "usage"],
   operations: ["base", "http", "usage"],
-  accounts: ["base", "store", "http", "ledger", "keys"],
-  claims: ["base", "store", "http", "ledger", "usage", "keys", "accounts"],
+  claims: ["base", "store", "http", "ledger", "usage", "accounts", "keys", "provider-keys"],
   events: [
     "base",
     "store",
@@ -147,6 +148,24 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "config",
     "server",
   ],
+};
+
+/** The second column: whose tables the SQL of a folder reads, besides its own. As imports do, it names only earlier rows. */
+export const READ_LAW: Readonly<Record<string, readonly string[]>> = {
+  ledger: ["usage"],
+  idempotency: ["ledger"],
+  accounts: ["people"],
+  keys: ["ledger", "people", "accounts"],
+  "provider-keys": ["accounts", "keys"],
+  claims: ["people", "accounts"],
+  events: ["people", "accounts"],
+  billing: ["ledger", "accounts"],
+  responses: ["usage", "ledger"],
+  "account-data": ["ledger", "accounts", "responses", "billing"],
+  verification: ["usage", "ledger", "accounts", "billing"],
+  operator: ["usage", "ledger", "people", "accounts", "keys", "events", "billing", "responses"],
+  server: ["ledger"],
+  commands: ["usage", "ledger", "keys"],
 };
 
 /** The folders of `src/inference`. `inference.ts`, which wires them, may import all of them. */

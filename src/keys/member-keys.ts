@@ -2,6 +2,7 @@
 // allowance. Until the owner gives one, a person who joined through a key with a limit creates keys from that limit, and all
 // others create none. A developer changes only keys that they created, and raises nothing.
 
+import { type Allowance, getMember, hasPermission, type Member } from "../accounts/members.ts";
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import { formatUsdExact } from "../base/text/format.ts";
@@ -11,12 +12,11 @@ import {
   type ListableScope,
   type Scope,
 } from "../http/scopes.ts";
-import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
-import { type KeySettings, replacedField } from "../keys/key-settings.ts";
-import { getKey, type Key, type Keys, listKeysBy, lockKey } from "../keys/keys.ts";
-import { isLiveKey } from "../keys/live-keys.ts";
 import type { Reader, Tx } from "../store/db.ts";
-import { type Allowance, getMember, hasPermission, type Member } from "./members.ts";
+import { createKeyForCaller, type CreatedKey } from "./delegation.ts";
+import { type KeySettings, replacedField } from "./key-settings.ts";
+import { getKey, type Key, type Keys, listKeysBy, lockKey } from "./keys.ts";
+import { isLiveKey } from "./live-keys.ts";
 
 /** Developers create further keys in the console, where their allowance bounds them. */
 const DEVELOPER_KEY_SCOPES: readonly ListableScope[] = [...MODEL_CALL_SCOPES, "keys:read"];
@@ -48,7 +48,7 @@ export async function createKeyForMember(
     await assertWithinAllowance(tx, accountId, { member, settings, now }, member.allowance);
     return await create(developerKey);
   }
-  const keyId = await lockInvitingKey(tx, { accountId, via: member.via, now });
+  const keyId = await lockInvitingKey(tx, { accountId, keyId: member.viaKeyId, now });
   const creation = { settings: developerKey, createdBy: personId, now };
   return await createKeyForCaller(tx, keys, { accountId, keyId }, creation).catch(
     (error: unknown) => {
@@ -152,14 +152,11 @@ async function lockInvitingKey(
   tx: Tx,
   {
     accountId,
-    via,
+    keyId,
     now,
-  }: { readonly accountId: string; readonly via: string; readonly now: number },
+  }: { readonly accountId: string; readonly keyId: string | null; readonly now: number },
 ): Promise<string> {
-  const row = await tx.get("select key_id from claim_attempt where id = ?", [via]);
-  const keyId = row?.["key_id"];
-  if (typeof keyId !== "string")
-    throw allowanceFault("You have no allowance, so you cannot create keys yet.");
+  if (keyId === null) throw allowanceFault("You have no allowance, so you cannot create keys yet.");
   const { limit } = await lockKey(tx, accountId, keyId, now);
   if (!(await isLiveKey(tx, keyId, now)))
     throw allowanceFault("The key that invited you was revoked or has expired.");

@@ -1,6 +1,25 @@
 // Routes of /v1/accounts and /v1/account.
 
 import { z } from "zod";
+import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/account-record.ts";
+import {
+  type AccountCreated,
+  type AccountDeps,
+  type AccountRenamed,
+  createAccount,
+  getAccount,
+  parseAccountName,
+  renameAccount,
+} from "../accounts/accounts.ts";
+import {
+  admitCreation,
+  admitVerifiedAgent,
+  type CreationLimits,
+} from "../accounts/creation-limits.ts";
+import { fundingSteps } from "../accounts/funding-steps.ts";
+import { ROLES } from "../accounts/members.ts";
+import { PROOF_HEADER_DOC, type ProofOfWork } from "../accounts/proof-of-work.ts";
+import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
 import type { NextStep } from "../base/fault.ts";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money/money.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/budget-record.ts";
@@ -15,24 +34,10 @@ import {
 } from "../http/route.ts";
 import { NextStepSchema, timestamp } from "../http/schemas.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/key-record.ts";
-import { getKey, type Key, type Keys } from "../keys/keys.ts";
+import { getKey, type Keys } from "../keys/keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
-import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./account-record.ts";
-import {
-  type Account,
-  type AccountDeps,
-  createAccount,
-  getAccount,
-  parseAccountName,
-  renameAccount,
-} from "./accounts.ts";
-import { admitCreation, admitVerifiedAgent, type CreationLimits } from "./creation-limits.ts";
-import { fundingSteps } from "./funding-steps.ts";
-import { ROLES } from "./members.ts";
-import { PROOF_HEADER_DOC, type ProofOfWork } from "./proof-of-work.ts";
-import type { VerifiedAgent, VerifyAgent } from "./verified-agent.ts";
 
 const EMAIL_MAX = 254;
 
@@ -94,21 +99,6 @@ export interface AccountRouteDeps extends AccountDeps {
   readonly onAccountCreated?: (tx: Tx, created: AccountCreated) => Promise<void>;
   /** Called in the transaction of the change. */
   readonly onAccountRenamed?: (tx: Tx, renamed: AccountRenamed) => Promise<void>;
-}
-
-export interface AccountRenamed {
-  readonly accountId: string;
-  readonly name: string | null;
-  readonly actor: { readonly type: "key" | "person"; readonly id: string };
-  readonly clientIp: string;
-  readonly now: number;
-}
-
-export interface AccountCreated {
-  readonly account: Account;
-  readonly key: Key;
-  readonly clientIp: string;
-  readonly now: number;
 }
 
 export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {

@@ -1,15 +1,22 @@
 // Sums of all accounts by provider, model and whose provider key was used, for the operator's report.
 
-import { type Reader, type Row, text, integer } from "../../store/db.ts";
-import { readPending } from "./pending.ts";
-import { pause, type RollupRange, splitPeriod, SUMS, sumsOf, type TimeRange } from "./read-sums.ts";
+import { type Reader, type Row, text, integer } from "../store/db.ts";
+import { readPending } from "../usage/rollup/pending.ts";
+import {
+  pause,
+  type RollupRange,
+  splitPeriod,
+  SUMS,
+  sumsOf,
+  type TimeRange,
+} from "../usage/rollup/read-sums.ts";
 import {
   addSums,
   emptySums,
   type RollupDelta,
   type RollupKey,
   type RollupSums,
-} from "./rollup-delta.ts";
+} from "../usage/rollup/rollup-delta.ts";
 
 const ACCOUNTS_PER_STATEMENT = 200;
 

@@ -8,8 +8,6 @@ import { newId } from "../base/id.ts";
 import { parseEndpoint } from "../base/network/public-endpoint.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { DAY_MS } from "../base/time.ts";
-import { cancelPendingDeliveries } from "../events/deliveries.ts";
-import { ALL_EVENTS } from "../events/events.ts";
 import {
   enumValue,
   type Reader,
@@ -20,7 +18,9 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { newSigningSecret } from "./signature.ts";
+import { cancelPendingDeliveries } from "./deliveries.ts";
+import { ALL_EVENTS } from "./events.ts";
+import { newSigningSecret } from "./webhook-signature.ts";
 
 const WEBHOOKS_PER_ACCOUNT_MAX = 10;
 /** How long the former secret still signs after a rotation. */
@@ -193,6 +193,14 @@ export async function listLiveWebhooks(
     [accountId],
   );
   return rows.map(toWebhook);
+}
+
+/** Of the webhooks that are not deleted, newest first. */
+export async function listWebhookUrls(
+  reader: Reader,
+  accountId: string,
+): Promise<readonly string[]> {
+  return (await listLiveWebhooks(reader, accountId)).map(({ url }) => url);
 }
 
 /** Idempotent and final: the secrets are erased, the record stays. `removed` is false if it was deleted before. */

@@ -1,0 +1,104 @@
+// Which folder owns which table, and which tables the SQL of the source reads and writes. The columns `reads` of the import
+// law and docs/storage-schema.md rest on it.
+
+import { filesUnder, moduleOf, type SourceFile } from "./source-files.ts";
+
+/** The folder that writes a table. Others may read it if READ_LAW lists its owner. */
+export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
+  store: ["migration"],
+  usage: [
+    "usage_record",
+    "usage_pending",
+    "usage_rollup",
+    "provider_hour",
+    "charge_hour",
+    "usage_archive",
+    "usage_segment",
+    "usage_by_account",
+  ],
+  ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
+  idempotency: ["idempotent_answer"],
+  audit: ["audit"],
+  people: ["person", "session"],
+  accounts: [
+    "account",
+    "account_creation",
+    "solved_challenge",
+    "membership",
+    "invitation",
+    "response_storage",
+  ],
+  keys: ["api_key"],
+  "provider-keys": ["provider_key"],
+  claims: ["claim_attempt", "claim_count", "human_grant"],
+  events: ["event", "webhook", "webhook_delivery", "email", "email_opt_out"],
+  billing: [
+    "invoice",
+    "checkout",
+    "payment",
+    "payment_fact",
+    "auto_top_up",
+    "top_up",
+    "payment_method",
+    "agent_payment",
+  ],
+  responses: ["stored_response", "stored_item", "stored_stream"],
+  verification: ["ledger_checkpoint"],
+  operator: ["operator_session", "open_circuits"],
+};
+
+/** Says for every table what is erased of a closed account, so it writes the tables of others. */
+export const ERASURE_FILE = "src/account-data/erasure.ts";
+
+const OWNER_OF = new Map(
+  Object.entries(TABLE_OWNERS).flatMap(([folder, tables]) =>
+    tables.map((table) => [table, folder] as const),
+  ),
+);
+
+export function ownerOf(table: string): string | undefined {
+  return OWNER_OF.get(table);
+}
+
+/** The tables that the schema file of SQLite creates, which has all of them. */
+export function schemaTables(): readonly string[] {
+  const [schema] = filesUnder("src/store/schema", /schema-sqlite\.sql$/);
+  const names = [...(schema?.text ?? "").matchAll(/^create table ([a-z_]+) \(/gm)];
+  return [...names.map(([, name = ""]) => name), "migration"];
+}
+
+export interface TableAccess {
+  readonly reads: ReadonlySet<string>;
+  readonly writes: ReadonlySet<string>;
+}
+
+const COMMENT = /^\s*(?:\/\/|\/\*|\*).*$/gm;
+const WRITTEN =
+  /\b(?:insert into|delete from|lock table)\s+([a-z_]+)|\bupdate\s+([a-z_]+)\s+set\b|\b(?:insertMany|updateMany|deleteMany|deleteByKey)\(\s*"([a-z_]+)"/g;
+const READ =
+  /(?<!delete )\b(?:from|join)\s+(?:only\s+)?([a-z_]+)\b|\b(?:readMany|lockMany|lockByKey)\(\s*"([a-z_]+)"|\btable: "([a-z_]+)"/g;
+
+/** By the text of the file without its comments: SQL in string literals, and the names that bulk statements get. */
+export function tableAccess({ text }: SourceFile): TableAccess {
+  const code = text.replaceAll(COMMENT, "");
+  return { reads: tablesIn(code, READ), writes: tablesIn(code, WRITTEN) };
+}
+
+function tablesIn(code: string, pattern: RegExp): ReadonlySet<string> {
+  const names = [...code.matchAll(pattern)].flatMap(([, ...groups]) =>
+    groups.flatMap((name) => name ?? []),
+  );
+  return new Set(names.filter((name) => OWNER_OF.has(name)));
+}
+
+/** The folders that read or write each table, from the source. */
+export function accessByTable(
+  files: readonly SourceFile[],
+  kind: keyof TableAccess,
+): ReadonlyMap<string, ReadonlySet<string>> {
+  const folders = new Map<string, Set<string>>();
+  for (const file of files)
+    for (const table of tableAccess(file)[kind])
+      folders.set(table, (folders.get(table) ?? new Set()).add(moduleOf(file.path)));
+  return folders;
+}
