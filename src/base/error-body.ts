@@ -9,6 +9,7 @@ export interface PublicError {
   readonly code: FaultCode;
   readonly message: string;
   readonly param?: string | undefined;
+  readonly isUnknownField?: boolean | undefined;
   /** Further fields of the error object, such as `provider`. */
   readonly fields?: JsonObject | undefined;
   readonly next?: readonly NextStep[] | undefined;
@@ -67,8 +68,8 @@ const AWS_EXCEPTIONS: Readonly<Record<number, string>> = {
 };
 
 export function publicError(fault: Fault): PublicError {
-  const { param, fields, next = NEXT_STEPS[fault.code] } = fault.options;
-  return { code: fault.code, message: fault.publicMessage, param, fields, next };
+  const { param, isUnknownField, fields, next = NEXT_STEPS[fault.code] } = fault.options;
+  return { code: fault.code, message: fault.publicMessage, param, isUnknownField, fields, next };
 }
 
 export function errorFormat(api: string): ErrorFormat {
@@ -83,7 +84,7 @@ export function errorBody(format: ErrorFormat, error: PublicError, requestId: st
     case "messages":
       return {
         type: "error",
-        error: { type, message, code, param, ...fields, next },
+        error: { type, message: anthropicMessage(error), code, param, ...fields, next },
         request_id: requestId,
       };
     case "oauth":
@@ -108,6 +109,16 @@ export function errorBody(format: ErrorFormat, error: PublicError, requestId: st
     case "openai":
       return { error: openaiError(error, requestId) };
   }
+}
+
+/** Anthropic's errors begin with the path of the field (`messages.1.content: …`), which its clients look for to recover. */
+function anthropicMessage({ code, message, param, isUnknownField, fields }: PublicError): string {
+  const isProviders = fields?.["provider"] !== undefined;
+  if (code !== "invalid_request" || param === undefined || isProviders) return message;
+  const path = param.replaceAll(/\[(\d+)\]/g, ".$1");
+  return isUnknownField === true
+    ? `${path}: Extra inputs are not permitted\n${message}`
+    : `${path}: ${message}`;
 }
 
 /** AWS has the name of an error in a header, where its SDKs read it. */

@@ -129,6 +129,8 @@ export interface FaultOptions {
   readonly retryAfterSeconds?: number;
   /** Replaces the status of the table, such as with a provider's own 4xx or 5xx. */
   readonly status?: number;
+  /** The field is not known: Anthropic's clients look for the words of its API. */
+  readonly isUnknownField?: boolean;
   /** Additional public fields of the error object, such as `affordable_max_tokens`. */
   readonly fields?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;

@@ -7,6 +7,7 @@ export interface ModelConfig {
   readonly modelsFile?: string;
   readonly pricesFile?: string;
   readonly allowUnknownFields: readonly string[];
+  readonly sendsAnthropicUserId: boolean;
 }
 
 export const MODEL_SETTINGS = {
@@ -24,12 +25,18 @@ export const MODEL_SETTINGS = {
     description:
       "Providers, separated by commas, to whose accounts here request fields and tools are sent that Postern does not know, see `docs/site/providers.md`.",
   },
+  POSTERN_ANTHROPIC_USER_ID: {
+    defaultValue: "false",
+    description:
+      "`true`: requests of the Messages API that are passed through and have no `metadata.user_id` get a pseudonym of the account there, so that Anthropic can tell your users apart.",
+  },
 } as const;
 
 export const MODEL_ENVIRONMENT = {
   POSTERN_MODELS_FILE: z.string().optional(),
   POSTERN_PRICES_FILE: z.string().optional(),
   POSTERN_ALLOW_UNKNOWN_FIELDS: z.string().default("").transform(commaSeparated),
+  POSTERN_ANTHROPIC_USER_ID: z.stringbool().default(false),
 };
 
 const environment = z.object(MODEL_ENVIRONMENT);
@@ -40,5 +47,6 @@ export function modelConfigFrom(env: z.infer<typeof environment>): ModelConfig {
     ...(modelsFile === undefined ? {} : { modelsFile }),
     ...(pricesFile === undefined ? {} : { pricesFile }),
     allowUnknownFields: env.POSTERN_ALLOW_UNKNOWN_FIELDS,
+    sendsAnthropicUserId: env.POSTERN_ANTHROPIC_USER_ID,
   };
 }

@@ -48,6 +48,7 @@ export interface InferenceDeps {
   /** `perMinute` is 0 if no files are fetched. */
   readonly files: Omit<FetchFilesDeps, "limiter" | "now">;
   readonly pseudonymOf: (accountId: string) => string;
+  readonly sendsAnthropicUserId: boolean;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly isSignInDisabled: boolean;
   readonly freezeOf?: HoldDeps["freezeOf"];
@@ -114,7 +115,11 @@ export function createInference(deps: InferenceDeps): Inference {
     route,
     hold: holdDepsOf(deps),
     files: fetchFilesDepsOf(deps),
-    plan: { pseudonymOf: deps.pseudonymOf, shutdownSignals },
+    plan: {
+      pseudonymOf: deps.pseudonymOf,
+      sendsAnthropicUserId: deps.sendsAnthropicUserId,
+      shutdownSignals,
+    },
     send: { ...send, recordAttempt: statistics.recordAttempt },
     respond: {
       recordProvider: sticky.record,

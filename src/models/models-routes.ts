@@ -46,7 +46,8 @@ const CACHED = {
   etag: "Send it as `if-none-match` to get a 304 if nothing has changed.",
 };
 
-const ListQuery = z.strictObject({
+// Clients of both APIs send query parameters of their own, such as `beta=true`.
+const ListQuery = z.object({
   provider: z
     .string()
     .optional()

@@ -83,6 +83,7 @@ export function createModelCalls(
     limits: config.limits,
     files: filesOf(config, options, bodyQuota),
     pseudonymOf: createPseudonyms(master),
+    sendsAnthropicUserId: config.sendsAnthropicUserId,
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     isSignInDisabled,
     freezeOf: (accountId) => findFreeze(db, accountId),

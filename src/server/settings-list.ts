@@ -26,6 +26,7 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_MODELS_FILE", config.modelsFile ?? "not set"],
     ["POSTERN_PRICES_FILE", config.pricesFile ?? "not set"],
     ["POSTERN_ALLOW_UNKNOWN_FIELDS", orNone(config.allowUnknownFields.join(", "))],
+    ["POSTERN_ANTHROPIC_USER_ID", String(config.sendsAnthropicUserId)],
     ["POSTERN_TRUSTED_PROXIES", orNone(config.trustedProxies.join(", "))],
     ["OIDC_ISSUER", config.identity?.issuer ?? "not set"],
     ["POSTERN_OPERATORS", config.operators.join(", ")],

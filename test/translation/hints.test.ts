@@ -213,17 +213,30 @@ describe("on the model's own API", () => {
     expect(await dropped("chat", { model: "openai/gpt-5.1", temperature: 0.5 })).toBe(null);
   });
 
-  test("thinking that a Claude model cannot turn off, or a budget that it does not take, is adapted", async () => {
+  test("thinking is sent as written on Claude's own API, and adapted in a translation", async () => {
     const opus = { model: "anthropic/claude-opus-5-5" };
     const sonnet = { model: "anthropic/claude-sonnet-5-5" };
     const off = { thinking: { type: "disabled" } };
     const budget = { max_tokens: 4_000, thinking: { type: "enabled", budget_tokens: 2_000 } };
-    expect(await dropped("messages", { ...opus, ...off })).toBe("thinking");
-    expect(await dropped("messages", { ...sonnet, ...off })).toBe("thinking");
-    expect(await dropped("messages", { ...opus, ...budget })).toBe("thinking.budget_tokens");
     const older = { model: "anthropic/claude-sonnet-4-5" };
     expect(await dropped("messages", { ...older, ...budget })).toBe(null);
     expect(await dropped("messages", { ...older, ...off })).toBe(null);
+    for (const body of [
+      { ...opus, ...budget },
+      { ...opus, ...off },
+      { ...sonnet, ...off },
+    ]) {
+      const reply = await callApi(harness, "messages", {
+        ...minimalBody("messages", "messages", "hello"),
+        ...body,
+      });
+      const error = reply.json["error"] as Json;
+      expect([reply.status, error["provider"], error["type"]]).toEqual([
+        400,
+        "anthropic",
+        "invalid_request_error",
+      ]);
+    }
     expect(await dropped("chat", { ...opus, reasoning_effort: "none" })).toBe("reasoning_effort");
     expect(await dropped("chat", { ...sonnet, reasoning_effort: "none" })).toBe(null);
     const bedrock = { model: "bedrock/global.anthropic.claude-opus-5-5" };

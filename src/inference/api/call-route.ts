@@ -42,7 +42,7 @@ export function callInputOf(
     requestId,
     now,
     headers,
-    forwardedHeaders: readForwardedHeaders(headers),
+    forwardedHeaders: readForwardedHeaders(headers, api === "messages"),
     signal: request.signal,
     labels: parseLabels(headers.get(LABELS_HEADER)),
     idempotent,

@@ -14,12 +14,14 @@ import { cancelCheckOf } from "./reply/client-disconnect.ts";
 export interface PlanDeps {
   /** A stable name for the account that reveals nothing about it. */
   readonly pseudonymOf: (accountId: string) => string;
+  /** Whether a Messages request that passes through gets the pseudonym. */
+  readonly sendsAnthropicUserId: boolean;
   readonly shutdownSignals: ShutdownSignals;
 }
 
 /** The fault says what the candidate's wire cannot express. */
 export function planCall(
-  { pseudonymOf }: PlanDeps,
+  { pseudonymOf, sendsAnthropicUserId }: PlanDeps,
   { input, request, statefulCall, catalog, pricedAt, attempts, untrack, files }: OpenCall,
   { candidate, estimate }: PricedCandidate,
   hold: Hold,
@@ -39,6 +41,7 @@ export function planCall(
       isStrict: isStrict(sent.request.json, input.headers),
       adjustments: {
         pseudonym: () => pseudonymOf(input.caller.accountId),
+        sendsAnthropicUserId,
         outputMax,
         members: sent.members,
       },

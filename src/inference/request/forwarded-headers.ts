@@ -7,29 +7,46 @@ export type ForwardedHeaders = Readonly<Record<string, string>>;
 /** One object for all callers that send none, so that it can be compared by identity. */
 export const NO_FORWARDED_HEADERS: ForwardedHeaders = {};
 
-const FORWARDED_HEADERS = [
-  "anthropic-beta",
-  "anthropic-version",
-  "openai-beta",
-  "x-grok-conv-id",
-  "accept-language",
-] as const;
+const FORWARDED_HEADERS = ["openai-beta", "x-grok-conv-id", "accept-language"] as const;
 
 /** Characters that are invalid in a header value (RFC 9110 §5.5). The runtime accepts a DEL, so it is checked here. */
 const INVALID_HEADER_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
 
-export function readForwardedHeaders(headers: Headers): ForwardedHeaders {
+/** Anthropic asks gateways to forward all of its headers: its clients add new ones. */
+const ANTHROPIC_PREFIX = "anthropic-";
+/** Names of workspaces, organizations and credentials belong to the caller's own account at the provider. */
+const OWN_ACCOUNT_HEADER = /^anthropic-.*(?:ids?|key|token|workspace|organization|profile)$/;
+
+/** Most requests to other APIs have none of Anthropic's headers, so only calls of its API list all of theirs. */
+export function readForwardedHeaders(headers: Headers, isMessages: boolean): ForwardedHeaders {
   let forwarded: Record<string, string> | undefined;
+  if (isMessages)
+    for (const [name, value] of headers) {
+      if (!name.startsWith(ANTHROPIC_PREFIX)) continue;
+      forwarded ??= {};
+      forwarded[name] = checkedValue(name, value);
+    }
   for (const name of FORWARDED_HEADERS) {
     const value = headers.get(name);
     if (value === null) continue;
-    // Sending it would fail, and count as a failure of the provider.
-    if (INVALID_HEADER_CHARACTER.test(value))
-      throw invalid(name, `The header \`${name}\` contains a control character. Remove it.`);
     forwarded ??= {};
-    forwarded[name] = value;
+    forwarded[name] = checkedValue(name, value);
   }
   return forwarded ?? NO_FORWARDED_HEADERS;
+}
+
+function checkedValue(name: string, value: string): string {
+  // Sending it would fail, and count as a failure of the provider.
+  if (INVALID_HEADER_CHARACTER.test(value))
+    throw invalid(name, `The header \`${name}\` contains a control character. Remove it.`);
+  return value;
+}
+
+/** Without the headers that only make sense with the caller's own provider account. */
+export function forSharedAccount(headers: ForwardedHeaders): ForwardedHeaders {
+  return Object.keys(headers).some((name) => OWN_ACCOUNT_HEADER.test(name))
+    ? Object.fromEntries(Object.entries(headers).filter(([name]) => !OWN_ACCOUNT_HEADER.test(name)))
+    : headers;
 }
 
 const BETA = "anthropic-beta";

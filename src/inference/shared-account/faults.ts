@@ -44,6 +44,7 @@ export function unknownFieldFault(path: string, provider: string): Fault {
   return new Fault("invalid_request", `unknown field ${path} at ${provider}`, {
     message: `This gateway does not know the ${what} \`${path}\`, and its text could name something stored in the account at ${provider} that all users of this gateway share. Remove it, ${OWN_KEY_HINT}.`,
     param: path,
+    isUnknownField: true,
     next: [ADD_PROVIDER_KEY_STEP],
   });
 }

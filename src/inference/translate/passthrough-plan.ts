@@ -7,14 +7,13 @@ import { usageOf } from "../metering/usage/provider-usage.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
-import { streamErrorFault } from "../upstream/provider-error.ts";
+import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
 import { OUTBOUND_WIRES } from "../wires/wires.ts";
 import { sanitizeHistory } from "./history/chat-history.ts";
 import { dropForeignHistory } from "./history/foreign-history.ts";
 import { droppedStore } from "./provider-store.ts";
 import { rejectedSampling } from "./rejected-sampling.ts";
-import { adaptThinking } from "./rejected-thinking.ts";
 import { type AdaptedFields, type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
 import { adaptComputerTool } from "./tools/computer-tool.ts";
@@ -63,6 +62,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
             publicError(
               streamErrorFault(OUTBOUND_WIRES[api].readError(200, data), candidate.credential, {
                 isTranslated: false,
+                type: isObject(data) ? errorTypeOf(data) : undefined,
               }),
             ),
             requestId,
@@ -106,11 +106,10 @@ function adaptRequest({ request, candidate, adjustments }: PlanInput): {
 }
 
 function adaptClaudeSettings(json: JsonObject, model: Model): AdaptedFields {
-  const thinking = adaptThinking(json, model);
   const choice = adaptToolChoice(json, model);
   const computer = adaptComputerTool(json, model);
   return {
-    members: { ...thinking?.members, ...choice?.members, ...computer?.members },
-    dropped: [thinking, choice, computer].flatMap((adapted) => adapted?.dropped ?? []),
+    members: { ...choice?.members, ...computer?.members },
+    dropped: [choice, computer].flatMap((adapted) => adapted?.dropped ?? []),
   };
 }

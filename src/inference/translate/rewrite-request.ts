@@ -10,6 +10,8 @@ import { setStore } from "./provider-store.ts";
 export interface RequestAdjustments {
   /** An end-user ID for the account that reveals nothing about it. */
   readonly pseudonym: () => string;
+  /** Anthropic asks gateways to insert nothing into the body, so the operator decides. */
+  readonly sendsAnthropicUserId: boolean;
   /** The output limit that the balance affords; undefined if it did not have to be lowered. */
   readonly outputMax: number | undefined;
   /** Replaces the messages, as JSON text. */
@@ -62,7 +64,7 @@ export function rewriteRequest(
     changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);
   setStore(changes, request, credential);
   if (!byok && provider.endUserField !== null)
-    setPseudonym(changes, request, provider.endUserField, adjustments.pseudonym);
+    setPseudonym(changes, request, provider.endUserField, adjustments);
   return withMembers(request.text, request.spans, changes);
 }
 
@@ -100,10 +102,11 @@ function setPseudonym(
   changes: Record<string, string | undefined>,
   { api, json }: ParsedRequest,
   field: string,
-  pseudonym: () => string,
+  { pseudonym, sendsAnthropicUserId }: RequestAdjustments,
 ): void {
   if (api === "embeddings") return;
   if (field === "metadata.user_id") {
+    if (!sendsAnthropicUserId) return;
     const metadata = isObject(json["metadata"]) ? json["metadata"] : {};
     if (metadata["user_id"] !== undefined) return;
     changes["metadata"] = JSON.stringify({ ...metadata, user_id: pseudonym() });

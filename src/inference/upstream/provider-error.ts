@@ -1,5 +1,6 @@
-// Maps a provider's error to the caller's API: status, code and message, without secrets. An error of the gateway's own
-// account, such as a rejected key, is not reported as the caller's.
+// Maps a provider's error to the caller's API. On the API that the caller uses, status, type and message stay as the provider
+// wrote them, without secrets, because clients recover by their text. An error of the gateway's own account, such as a rejected key, is
+// not reported as the caller's.
 
 import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../../base/fault.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
@@ -10,7 +11,7 @@ import { OUTBOUND_WIRES } from "../wires/wires.ts";
 import { redact } from "./redact.ts";
 import { transportFault } from "./transport-fault.ts";
 
-const MESSAGE_MAX_LENGTH = 2_000;
+const MESSAGE_MAX_LENGTH = 8_000;
 const PROVIDER_KEYS_STEP = {
   method: "GET",
   url: "/v1/provider-keys",
@@ -34,10 +35,11 @@ export function isRetriable(status: number): boolean {
 /** The error of a response that the provider rejected, or of a stream that began with an error. */
 export function providerErrorFault(failure: ProviderFailure, credential: Credential): Fault {
   const { status, headers, isTranslated } = failure;
-  const { message, code, param } = errorDetails(failure.text);
+  const { message, code, type, param } = errorDetails(failure.text);
   const canonical = canonicalErrorOf(failure);
   return reportedFault({ ...canonical, message, nativeCode: code, param }, credential, {
     isTranslated,
+    type,
     isContextFull: canonical.nativeCode === CONTEXT_LENGTH_EXCEEDED,
     status,
     headers,
@@ -48,16 +50,18 @@ export function providerErrorFault(failure: ProviderFailure, credential: Credent
 export function streamErrorFault(
   error: CanonicalError,
   credential: Credential,
-  { isTranslated }: Pick<ProviderFailure, "isTranslated">,
+  { isTranslated, type }: Pick<ErrorReport, "isTranslated" | "type">,
 ): Fault {
   if (error.isTruncation === true)
     return transportFault("incomplete", "the stream was cut", credential);
   const isContextFull = error.nativeCode === CONTEXT_LENGTH_EXCEEDED;
-  return reportedFault(error, credential, { isTranslated, isContextFull, headers: {} });
+  return reportedFault(error, credential, { isTranslated, type, isContextFull, headers: {} });
 }
 
 interface ErrorReport extends Pick<ProviderFailure, "isTranslated" | "headers"> {
   readonly isContextFull: boolean;
+  /** The provider's own `type` of the error. */
+  readonly type?: string | undefined;
   /** The provider's HTTP status; absent within a stream. */
   readonly status?: number;
 }
@@ -77,7 +81,8 @@ function reportedFault(error: CanonicalError, credential: Credential, report: Er
   const [code, callerStatus] = isRejectedContent
     ? (["invalid_request", 400] as const)
     : callerStatusOf(status === undefined ? undefined : error.status, error.code);
-  const sentence = message === "" ? defaultMessage(code, name) : `${name}: ${message}`;
+  const sentence =
+    message === "" ? defaultMessage(code, name) : isTranslated ? `${name}: ${message}` : message;
   // The provider's message may quote the prompt, so only its code is logged.
   return new Fault(code, `${id} answered ${status ?? "in a stream"}${codeSuffix(nativeCode)}`, {
     ...(sentence === undefined ? {} : { message: sentence }),
@@ -91,10 +96,11 @@ function reportedFault(error: CanonicalError, credential: Credential, report: Er
 function providerFields(
   { nativeCode, param }: CanonicalError,
   provider: string,
-  { isTranslated, isContextFull, status }: ErrorReport,
+  { isTranslated, isContextFull, status, type }: ErrorReport,
 ): JsonObject {
   return {
     provider,
+    ...(isTranslated || type === undefined ? {} : { type }),
     ...(status === undefined ? {} : { provider_status: status }),
     ...(nativeCode === undefined ? {} : { provider_code: nativeCode }),
     ...(isContextFull ? { code: CONTEXT_LENGTH_EXCEEDED } : {}),
@@ -184,14 +190,18 @@ function callerStatusOf(
   if (status === 503 || status === 529) return ["overloaded", status];
   if (status >= 500) return ["upstream_error", status];
   if (providerCode === "model_not_found") return [providerCode, 404];
-  if (status >= 400) return ["invalid_request", status === 422 ? 422 : 400];
+  if (status >= 400) return ["invalid_request", status];
   return ["upstream_error", 502];
 }
+
+/** The types that APIs document; anything else could be text. */
+const ERROR_TYPE = /^[a-z]{1,40}(?:_[a-z]{1,40}){0,5}$/;
 
 /** Reads the error objects of all providers, which differ in form. */
 function errorDetails(text: string): {
   readonly message: string;
   readonly code?: string;
+  readonly type?: string;
   readonly param?: string;
 } {
   const outer = parseJson(text);
@@ -207,12 +217,19 @@ function errorDetails(text: string): {
     error["error"],
   );
   const code = firstText(error["code"], error["type"], error["status"]);
-  const { param } = error;
+  const { param, type } = error;
   return {
     message: message.slice(0, MESSAGE_MAX_LENGTH),
     ...(code === "" ? {} : { code }),
+    ...(typeof type === "string" && ERROR_TYPE.test(type) ? { type } : {}),
     ...(typeof param === "string" && param !== "" ? { param } : {}),
   };
+}
+
+/** The `type` of the error in an event of a stream. */
+export function errorTypeOf({ error }: JsonObject): string | undefined {
+  const type = isObject(error) ? error["type"] : undefined;
+  return typeof type === "string" && ERROR_TYPE.test(type) ? type : undefined;
 }
 
 function firstText(...values: readonly unknown[]): string {

@@ -3,7 +3,11 @@
 import { memoize } from "../../base/memoize.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import { type ForwardedHeaders, NO_FORWARDED_HEADERS } from "../request/forwarded-headers.ts";
+import {
+  type ForwardedHeaders,
+  forSharedAccount,
+  NO_FORWARDED_HEADERS,
+} from "../request/forwarded-headers.ts";
 
 /** Anthropic requires a version; this one is sent if the caller sent none. */
 const ANTHROPIC_VERSION = "2023-06-01";
@@ -15,7 +19,8 @@ export function requestHeaders(
 ): Readonly<Record<string, string>> {
   const headers = cachedHeaders(credential, wire);
   // Most callers send none: their headers stay the cached object.
-  return forwarded === NO_FORWARDED_HEADERS ? headers : { ...headers, ...forwarded };
+  if (forwarded === NO_FORWARDED_HEADERS) return headers;
+  return { ...headers, ...(credential.byok ? forwarded : forSharedAccount(forwarded)) };
 }
 
 type HeadersForWire = (wire: UpstreamWire) => Readonly<Record<string, string>>;

@@ -77,6 +77,7 @@ function createHarness(
       perMinute: 0,
     },
     pseudonymOf: () => "pseudonym",
+    sendsAnthropicUserId: false,
     isClaimed: async () => false,
     isSignInDisabled: false,
     findProviderKey,

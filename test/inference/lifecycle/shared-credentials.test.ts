@@ -426,7 +426,7 @@ describe("the end user id", () => {
   };
 
   test("is a stable pseudonym for each account that reveals nothing about it", async () => {
-    for (const api of ["chat", "responses", "messages"] as const) {
+    for (const api of ["chat", "responses"] as const) {
       const first = fieldOf[api](await sentBody(api, {}));
       expect(String(first)).toMatch(/^[\w-]{16,64}$/);
       expect(fieldOf[api](await sentBody(api, {}))).toBe(first);
@@ -439,6 +439,24 @@ describe("the end user id", () => {
     }
   });
 
+  test("is not inserted into a Messages request unless the operator asks for it", async () => {
+    expect((await sentBody("messages", {}))["metadata"]).toBeUndefined();
+    const plain = gateway;
+    const own = account;
+    gateway = await startGateway({
+      providers: ["anthropic"],
+      env: { POSTERN_ANTHROPIC_USER_ID: "true" },
+    });
+    account = await registerAccount(gateway);
+    try {
+      expect(fieldOf.messages(await sentBody("messages", {}))).toMatch(/^[\w-]{16,64}$/);
+    } finally {
+      await gateway.stop();
+      gateway = plain;
+      account = own;
+    }
+  });
+
   test("is the caller's own if the request has one", async () => {
     expect(await sentBody("chat", { user: "u1" })).toMatchObject({ user: "u1" });
     expect((await sentBody("chat", { user: "u1" }))["safety_identifier"]).toBeUndefined();
@@ -448,9 +466,7 @@ describe("the end user id", () => {
     expect(await sentBody("messages", { metadata: { user_id: "u3" } })).toMatchObject({
       metadata: { user_id: "u3" },
     });
-    expect((await sentBody("messages", { metadata: {} }))["metadata"]).toMatchObject({
-      user_id: expect.any(String),
-    });
+    expect((await sentBody("messages", { metadata: {} }))["metadata"]).toEqual({});
   });
 });
 
@@ -482,6 +498,9 @@ describe("the request to the provider", () => {
     const sender = withHeaders(account, {
       "anthropic-beta": "context-1m",
       "anthropic-version": "2023-06-01",
+      "anthropic-dangerous-direct-browser-access": "true",
+      "anthropic-workspace-id": "wrkspc_1",
+      "anthropic-user-profile-id": "prof_1",
       cookie: "a=b",
       "x-forwarded-for": "1.2.3.4",
       "x-custom": "c",
@@ -496,8 +515,16 @@ describe("the request to the provider", () => {
     expect(headers).toMatchObject({
       "anthropic-beta": "context-1m",
       "anthropic-version": "2023-06-01",
+      "anthropic-dangerous-direct-browser-access": "true",
     });
-    for (const name of ["cookie", "x-forwarded-for", "x-custom", "authorization"])
+    for (const name of [
+      "anthropic-workspace-id",
+      "anthropic-user-profile-id",
+      "cookie",
+      "x-forwarded-for",
+      "x-custom",
+      "authorization",
+    ])
       expect([name, headers[name]]).toEqual([name, undefined]);
     expect(JSON.stringify(headers)).not.toContain(account.key.slice(-4));
   });
