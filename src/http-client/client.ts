@@ -1,4 +1,4 @@
-// HTTP/1.1 client for providers, with connection reuse. docs/decisions/0015-own-http-client.md says why it is not `fetch`.
+// HTTP/1.1 client for providers, with connection reuse. docs/decisions/0008-hot-path.md says why it is not `fetch`.
 
 import { toAbortSignal, type AbortSignalLike } from "../base/async/abort.ts";
 import { startDeadline } from "../base/async/deadline.ts";

@@ -9,6 +9,7 @@ import { matchingLines } from "../support/source/rules.ts";
 import { filesUnder, readText, ROOT } from "../support/source/source-files.ts";
 
 const README_LINES_MAX = 150;
+const DECISION = /\/\d{4}-[a-z0-9-]+\.md$/;
 const DECISION_WORDS_MAX = 400;
 
 describe("documents", () => {
@@ -76,7 +77,7 @@ describe("documents", () => {
   });
 
   test(`a decision has status, date, context, decision and consequences in at most ${DECISION_WORDS_MAX} words`, () => {
-    const decisions = filesUnder("docs/decisions", /\.md$/);
+    const decisions = filesUnder("docs/decisions", DECISION);
     const numbers = decisions.map(({ path: file }) => path.basename(file).slice(0, 4));
     expect(new Set(numbers).size).toBe(numbers.length);
     const wrong = decisions.flatMap(({ path: file, text }) => {
@@ -84,7 +85,6 @@ describe("documents", () => {
       const words = text.split(/\s+/).filter((word) => word !== "").length;
       const headings = [...text.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
       return [
-        ...(/^\d{4}-[a-z0-9-]+\.md$/.test(path.basename(file)) ? [] : [`${file}: name`]),
         ...(text.startsWith(`# ${number}: `) ? [] : [`${file}: title`]),
         ...(/^Status: \w+.* · Date: \d{4}-\d{2}-\d{2}$/m.test(text)
           ? []
@@ -94,6 +94,27 @@ describe("documents", () => {
       ];
     });
     expect(wrong).toEqual([]);
+  });
+
+  test("the index lists every decision, and source and tests name only existing ones", () => {
+    const decisions = filesUnder("docs/decisions", /\.md$/)
+      .map(({ path: file }) => path.basename(file))
+      .filter((file) => file !== "README.md");
+    expect(decisions.filter((file) => !DECISION.test(`/${file}`))).toEqual([]);
+    const index = readText("docs/decisions/README.md");
+    const listed = [...index.matchAll(/^\| \[(\d{4})\]\((\1-[^)]+)\) /gm)].map(
+      ([, , file]) => file,
+    );
+    expect(new Set(listed)).toEqual(new Set(decisions));
+    const named = ["src", "test", "docs", "bench", "bin"].flatMap((folder) =>
+      filesUnder(folder, /\.(tsx?|m?js|md)$/).flatMap(({ path: file, text }) =>
+        [...text.matchAll(/decisions\/(\d{4}[\w-]*(?:\.md)?)/g)].map(([, name = ""]) => ({
+          file,
+          name,
+        })),
+      ),
+    );
+    expect(named.filter(({ name }) => !decisions.includes(name))).toEqual([]);
   });
 
   test("every file that a document links to exists", () => {

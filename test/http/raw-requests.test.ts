@@ -1,4 +1,4 @@
-// Malformed and ambiguous requests as raw bytes. docs/decisions/0013-http-server.md says which responses come from Bun itself.
+// Malformed and ambiguous requests as raw bytes. docs/decisions/0007-http-server.md says which responses come from Bun itself.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { valueAt, call, listAt } from "../spec/api-client.ts";
