@@ -126,6 +126,7 @@ export function createInference(deps: InferenceDeps): Inference {
       settle,
       now,
       lease,
+      extendHold: ledger.extendHold,
       relay: relayDepsOf(deps, shutdownSignals),
     },
     settle,
@@ -147,7 +148,13 @@ export function createInference(deps: InferenceDeps): Inference {
 
 function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): RelayDeps {
   const { timeouts, lease, monotonicNow: now = () => performance.now() } = deps;
-  return { timer: createSharedTimer(now), timeouts, now, shutdownSignals, leaseTerm: lease.term };
+  return {
+    timer: createSharedTimer(now),
+    limits: timeouts,
+    now,
+    shutdownSignals,
+    leaseTerm: lease.term,
+  };
 }
 
 function holdDepsOf(deps: InferenceDeps): HoldDeps {

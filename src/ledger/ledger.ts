@@ -34,6 +34,8 @@ export interface Ledger<UsageRecord> {
   /** Decides a hold from cached rows; undefined if rows must be read first. */
   readonly tryHoldSync: (request: HoldRequest) => HoldOutcome | undefined;
   readonly settle: (request: SettleRequest<UsageRecord>) => Promise<SettleOutcome>;
+  /** For a call that still runs: its hold is kept for another lifetime. */
+  readonly extendHold: (id: string) => void;
   /** The number of operations that wait for their commit. */
   readonly queueDepth: () => number;
   /** Whether the store was unavailable at the last commit. */
@@ -47,7 +49,7 @@ export interface LedgerDeps<UsageRecord> {
   /** Buffers new holds in memory; without it, every hold is inserted immediately. */
   readonly holdBuffer?: Pick<BufferedDb, "writeBatch" | "tryHoldSync"> | undefined;
   readonly ownHolds?:
-    | Pick<OwnHolds<UsageRecord>, "addOpen" | "removeOpen" | "addSettlement">
+    | Pick<OwnHolds<UsageRecord>, "addOpen" | "removeOpen" | "extend" | "addSettlement">
     | undefined;
   readonly process: string;
   readonly epoch: number;
@@ -123,6 +125,7 @@ export function createLedger<UsageRecord>({
       // The outcome has the kind of its operation.
       return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
     },
+    extendHold: (id) => ownHolds?.extend(id),
     queueDepth: group.queueDepth,
     isFailing: group.isFailing,
     idle: group.idle,

@@ -11,6 +11,10 @@ export interface OwnHolds<UsageRecord> {
   readonly removeOpen: (id: string) => void;
   readonly addSettlement: (request: SettleRequest<UsageRecord>) => void;
   readonly isOpen: (id: string) => boolean;
+  /** The lifetime of an open hold begins anew. */
+  readonly extend: (id: string) => void;
+  /** Whether the hold was extended since the last call. */
+  readonly takeExtension: (id: string) => boolean;
   /** How a hold that is not open was settled, if it was among the last ones. */
   readonly findSettlement: (id: string) => SettleRequest<UsageRecord> | undefined;
   /** Forgets the older half of the settlements. */
@@ -22,6 +26,7 @@ export function createOwnHolds<UsageRecord>(
   shrink: (record: UsageRecord) => UsageRecord = (record) => record,
 ): OwnHolds<UsageRecord> {
   const open = new Set<string>();
+  const extended = new Set<string>();
   // Two halves, because deleting the oldest entries of a map one by one costs more than everything else here.
   let newer = new Map<string, SettleRequest<UsageRecord>>();
   let older = newer;
@@ -35,6 +40,7 @@ export function createOwnHolds<UsageRecord>(
     },
     removeOpen: (id) => {
       open.delete(id);
+      extended.delete(id);
     },
     addSettlement: (request) => {
       const { id, record } = request;
@@ -43,6 +49,10 @@ export function createOwnHolds<UsageRecord>(
       newer.set(id, kept === undefined || kept === record ? request : { ...request, record: kept });
     },
     isOpen: (id) => open.has(id),
+    extend: (id) => {
+      if (open.has(id)) extended.add(id);
+    },
+    takeExtension: (id) => extended.delete(id),
     findSettlement: (id) => newer.get(id) ?? older.get(id),
     forgetOlder,
   };

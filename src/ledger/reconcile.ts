@@ -22,7 +22,10 @@ export interface HoldReconciliation {
 export interface ReconcileDeps<UsageRecord> {
   readonly db: Db;
   readonly ledger: Pick<Ledger<UsageRecord>, "settle">;
-  readonly ownHolds: Pick<OwnHolds<UsageRecord>, "isOpen" | "findSettlement" | "forgetOlder">;
+  readonly ownHolds: Pick<
+    OwnHolds<UsageRecord>,
+    "isOpen" | "takeExtension" | "findSettlement" | "forgetOlder"
+  >;
   readonly process: string;
   readonly epoch: number;
   readonly now: () => number;
@@ -54,9 +57,13 @@ export function createHoldReconciler<UsageRecord>(
       rows.map((row) => {
         const id = text(row, "id");
         const { firstSeenAt = startedAt, runsWithoutCall = 0 } = previous.get(id) ?? {};
+        const livesFrom = ownHolds.takeExtension(id) ? startedAt : firstSeenAt;
         return [
           id,
-          { firstSeenAt, runsWithoutCall: ownHolds.isOpen(id) ? 0 : runsWithoutCall + 1 },
+          {
+            firstSeenAt: livesFrom,
+            runsWithoutCall: ownHolds.isOpen(id) ? 0 : runsWithoutCall + 1,
+          },
         ];
       }),
     );

@@ -27,6 +27,8 @@ export const OUTCOMES = [
   "upstream_error",
   "upstream_timeout",
   "shut_down",
+  "limit_exceeded",
+  "empty_reply",
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 

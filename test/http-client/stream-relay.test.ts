@@ -59,7 +59,7 @@ function openRelay(options: RelayOptions = {}) {
         return () => ticks.delete(tick);
       },
     },
-    timeouts: { idleMs: IDLE_MS, streamMs: 10 * IDLE_MS },
+    limits: { idleMs: IDLE_MS, drainMs: 10 * IDLE_MS, streamMaxBytes: 32 * 1_048_576 },
     now: () => now,
     shutdownSignals: { drained: { aborted: false }, forced: forced.signal },
     leaseTerm: () => 1,
@@ -79,9 +79,10 @@ function openRelay(options: RelayOptions = {}) {
       lacksTerminalEvent: false,
       costUsd: () => "0.000001",
     }),
-    usageWaitMs: () => usageWaitMs,
+    drain: () => ({ waitMs: usageWaitMs, isBillOpen: true, isKnown: () => false }),
+    extendHold: () => calls.push("extend hold"),
     confirmHold: () => true,
-    settle: async (outcome) => {
+    settle: async ({ outcome }) => {
       settled.push(outcome);
       await settlement?.();
       return { isUncovered: false };
@@ -239,6 +240,21 @@ describe("a failed stream", () => {
     }
   });
 
+  test("has no limit of time while bytes arrive, and extends its hold", async () => {
+    const relay = openRelay();
+    const client = await connectClient(relay);
+    await client.until(/hello/);
+    for (let minutes = 0; minutes < 60; minutes++) {
+      relay.push(DELTA);
+      relay.tick(IDLE_MS);
+    }
+    expect(relay.settled).toEqual([]);
+    expect(relay.calls.filter((step) => step === "extend hold").length).toBeGreaterThan(25);
+    relay.push(LAST_DELTA + USAGE + DONE);
+    await client.until(/\[DONE\]/);
+    expect(relay.settled).toEqual(["completed"]);
+  });
+
   test("sends keep-alive comments while the provider is idle", async () => {
     const relay = openRelay();
     const client = await connectClient(relay);
@@ -315,7 +331,7 @@ describe("a client that disconnects", () => {
       await client.disconnect();
       expect(relay.settled).toEqual([]);
       // The rest of the stream is read.
-      expect(relay.calls.at(-1) ?? "resume").toBe("resume");
+      expect(relay.calls.slice(-2)).toEqual(isPaused ? ["extend hold", "resume"] : ["extend hold"]);
       relay.push(LAST_DELTA + USAGE + DONE);
       await eventually(() => relay.settled.length > 0);
       expect(relay.settled).toEqual(["client_aborted"]);
@@ -346,7 +362,7 @@ describe("a client that disconnects", () => {
       reachLimit(relay);
       await eventually(() => relay.settled.length > 0);
       expect(relay.settled).toEqual(["client_aborted"]);
-      expect(relay.calls.filter((step) => step !== "resume")).toEqual(["cancel"]);
+      expect(relay.calls.filter((step) => step !== "resume")).toEqual(["extend hold", "cancel"]);
     }
   });
 });

@@ -143,6 +143,18 @@ describeEachStore((kind, open) => {
         expect(await balance()).toEqual({ promo: 930, held: 100 });
       });
 
+    test("keeps the hold of a call that extends it, for another lifetime", async () => {
+      await hold("stream");
+      expect(await runJob()).toEqual(NOTHING);
+      for (let lifetimes = 0; lifetimes < 3; lifetimes++) {
+        monotonicMs += LIFETIME_MS;
+        ledger.extendHold("stream");
+        expect(await runJob()).toEqual(NOTHING);
+      }
+      monotonicMs += LIFETIME_MS;
+      expect(await runJob()).toEqual({ settledAgain: 0, released: 1 });
+    });
+
     test("releases the hold of a call that has not ended after the lifetime of its hold", async () => {
       await hold("stuck");
       expect(await runJob()).toEqual(NOTHING);

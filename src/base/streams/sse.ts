@@ -12,6 +12,8 @@ const DATA = [100, 97, 116, 97] as const;
 const EVENT = [101, 118, 101, 110, 116] as const;
 const MAX_EVENT_BYTES = 33_554_432;
 const INITIAL_BUFFER_BYTES = 4_096;
+/** What is kept of an event that is longer than the limit: usage is at the end of a reply. */
+const TAIL_BYTES = 65_536;
 
 // `ignoreBOM` keeps a byte order mark inside a value; the one at the start of a stream is skipped in `readSse`.
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -22,6 +24,8 @@ export interface SseEvent {
   readonly raw: Uint8Array;
   /** False for a last event without its blank line, which may be truncated. */
   readonly isComplete: boolean;
+  /** Set if the event was longer than the limit, and `raw` is only its end. */
+  readonly isCut?: true;
   /** Cache of `readSse`. */
   message?: SseMessage;
 }
@@ -38,6 +42,8 @@ export interface SseParser {
   /** Whether no part of an event waits for its rest. False if a chunk is never one event. */
   readonly isBetweenEvents: boolean;
   readonly maxEventBytes: number;
+  /** Whether an event was longer than the limit. Only for a parser that cuts such events; others throw. */
+  readonly hasCutEvent: boolean;
   /** Returns the events that this chunk completes. An event within one chunk is a view of it. */
   push(chunk: Uint8Array): SseEvent[];
   /** Returns the incomplete event at the end of the stream, if any. */
@@ -47,6 +53,10 @@ export interface SseParser {
 /** The parser with its state between two chunks. */
 interface StreamParser extends SseParser {
   isBetweenEvents: boolean;
+  hasCutEvent: boolean;
+  /** Whether the buffer has only the end of the current event. */
+  isCut: boolean;
+  readonly cutsLongEvents: boolean;
   buffer: Uint8Array;
   bufferedBytes: number;
   hasLine: boolean;
@@ -61,10 +71,16 @@ const EMPTY = new Uint8Array(0);
  * Lines may end in LF, CRLF or CR. A blank line that ends with a CR at the end of a chunk waits for the next byte,
  * which may be its LF: the events never depend on how the stream was split into chunks.
  */
-export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
+export function createSseParser(
+  maxEventBytes = MAX_EVENT_BYTES,
+  { cutsLongEvents = false }: { readonly cutsLongEvents?: boolean } = {},
+): SseParser {
   const parser: StreamParser = {
     isBetweenEvents: true,
     maxEventBytes,
+    hasCutEvent: false,
+    isCut: false,
+    cutsLongEvents,
     buffer: EMPTY,
     bufferedBytes: 0,
     hasLine: false,
@@ -78,7 +94,7 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
     end: () =>
       parser.bufferedBytes === 0
         ? []
-        : [{ raw: takeEvent(parser, parser.buffer, 0, 0), isComplete: parser.isClosing }],
+        : [takeEvent(parser, parser.buffer, { start: 0, end: 0, isComplete: parser.isClosing })],
   };
   return parser;
 }
@@ -96,29 +112,48 @@ export function parseSingle(
     : undefined;
 }
 
+interface EventEnd {
+  readonly start: number;
+  readonly end: number;
+  readonly isComplete: boolean;
+}
+
 function takeEvent(
   parser: StreamParser,
   chunk: Uint8Array,
-  start: number,
-  end: number,
-): Uint8Array {
-  if (parser.bufferedBytes + end - start > parser.maxEventBytes)
-    throw eventTooLong(parser.maxEventBytes);
-  if (parser.bufferedBytes === 0) return chunk.subarray(start, end);
+  { start, end, isComplete }: EventEnd,
+): SseEvent {
+  if (parser.bufferedBytes === 0 && end - start <= parser.maxEventBytes)
+    return { raw: chunk.subarray(start, end), isComplete };
   appendToBuffer(parser, chunk, start, end);
   const raw = parser.buffer.subarray(0, parser.bufferedBytes);
+  const { isCut } = parser;
   parser.buffer = EMPTY;
   parser.bufferedBytes = 0;
-  return raw;
+  parser.isCut = false;
+  return isCut ? { raw, isComplete, isCut } : { raw, isComplete };
 }
 
 function appendToBuffer(parser: StreamParser, chunk: Uint8Array, start: number, end: number): void {
   const { buffer, bufferedBytes, maxEventBytes } = parser;
   const total = bufferedBytes + end - start;
-  if (total > maxEventBytes) throw eventTooLong(maxEventBytes);
+  if (total > maxEventBytes || parser.isCut)
+    return appendToTail(parser, chunk.subarray(start, end));
   if (total > buffer.length) parser.buffer = growBuffer(buffer, bufferedBytes, total);
   parser.buffer.set(chunk.subarray(start, end), bufferedBytes);
   parser.bufferedBytes = total;
+}
+
+function appendToTail(parser: StreamParser, bytes: Uint8Array): void {
+  if (!parser.cutsLongEvents) throw eventTooLong(parser.maxEventBytes);
+  parser.hasCutEvent = true;
+  parser.isCut = true;
+  const buffered = parser.buffer.subarray(0, parser.bufferedBytes);
+  parser.buffer = Buffer.concat([
+    buffered.subarray(Math.max(0, buffered.length + bytes.length - TAIL_BYTES)),
+    bytes.subarray(Math.max(0, bytes.length - TAIL_BYTES)),
+  ]);
+  parser.bufferedBytes = parser.buffer.length;
 }
 
 function splitEvents(parser: StreamParser, chunk: Uint8Array): SseEvent[] {
@@ -126,7 +161,7 @@ function splitEvents(parser: StreamParser, chunk: Uint8Array): SseEvent[] {
   let start = 0;
   let at = 0;
   const cut = (): void => {
-    events.push({ raw: takeEvent(parser, chunk, start, at), isComplete: true });
+    events.push(takeEvent(parser, chunk, { start, end: at, isComplete: true }));
     start = at;
     parser.hasLine = false;
     parser.isClosing = false;

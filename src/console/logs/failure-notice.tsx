@@ -63,10 +63,14 @@ export function failureCause(
 ): string {
   if (call.outcome === "shut_down")
     return "The gateway shut down while the call was in flight. Retry it.";
+  if (call.outcome === "limit_exceeded")
+    return "The reply was longer than this gateway relays. Ask for fewer tokens, choices or log probabilities.";
   const last = call.attempts.at(-1);
   const provider = last?.provider ?? call.provider;
   if (call.outcome === "upstream_timeout")
     return `${provider} did not answer in time. Retry, stream the reply, or ask for fewer tokens.`;
+  if (call.outcome === "empty_reply")
+    return `${provider} sent a reply without any content. Retry it.`;
   if (last === undefined) return `${provider} was not called.`;
   const { status } = last;
   if (status >= 200 && status < 400) return `${provider} ended the reply before it was complete.`;

@@ -37,6 +37,8 @@ const OUTCOME_NAMES: Readonly<Record<Outcome | "failed", string>> = {
   upstream_error: "Provider error",
   upstream_timeout: "Provider timeout",
   shut_down: "Shut down",
+  limit_exceeded: "Reply too long",
+  empty_reply: "Empty reply",
 };
 
 export function outcomeName(outcome: Outcome): string {

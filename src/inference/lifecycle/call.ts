@@ -125,6 +125,8 @@ export interface MeteredReply {
   /** What the account pays: nothing if the caller's provider key was used. */
   readonly cost: Nano;
   readonly outcome: Outcome;
+  /** Counts towards the limit of calls that a key may abandon. */
+  readonly countsAsAbandoned?: boolean;
   readonly status: number;
   /** Set while no part of the reply has been sent: the call costs nothing if other calls have spent the credits of its hold. */
   readonly refuseUncovered?: boolean;

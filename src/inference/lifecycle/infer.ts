@@ -132,8 +132,10 @@ function withoutEndpoint({ held, result: { fault } }: FailedCall): HeldCall | un
 // A fallback that starts too late would exceed the caller's patience and the lifetime of the hold.
 function canFallBack(
   { now, lastAttemptStartMs }: InferDeps,
-  { held: { input }, result: { fault, isClientGone, isShutDown } }: FailedCall,
+  { held: { input }, result: { fault, isClientGone, isShutDown, tail } }: FailedCall,
 ): boolean {
+  // The provider bills this reply, and another one would be as long.
+  if (tail !== undefined) return false;
   if (isClientGone || isShutDown === true || input.signal.aborted) return false;
   return now() - input.now <= lastAttemptStartMs && isFallbackable(fault);
 }

@@ -11,7 +11,13 @@ import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
 import type { TokenRateLimit } from "./enforce-key-policy.ts";
 import { releaseHold } from "./hold/hold.ts";
-import { chargeAbandoned, NOTHING_BILLED } from "./reply/meter.ts";
+import {
+  type BilledCharge,
+  chargeAbandoned,
+  chargeHold,
+  chargeTail,
+  NOTHING_BILLED,
+} from "./reply/meter.ts";
 import { isUncovered, uncoveredUsage } from "./uncovered-call.ts";
 
 export interface SettleDeps {
@@ -29,18 +35,39 @@ export interface SettleDeps {
 const DROPPED_MAX = 50;
 const DROPPED_PATH_MAX_LENGTH = 200;
 
-/** A failure of the provider, or the end of the drain, costs nothing. A caller that left pays for what the provider has received. */
+/**
+ * A failure of the provider, or the end of the drain, costs nothing. A caller that left pays for what the provider has
+ * received, and a reply that the gateway gave up is charged.
+ */
 export async function settleFailed(
   deps: SettleDeps,
   call: HeldCall,
-  { fault, isClientGone, isShutDown, wasSent }: FailedCandidate,
+  failed: FailedCandidate,
 ): Promise<void> {
-  const failure = fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
-  const ownFailure = isShutDown === true ? "shut_down" : failure;
-  const outcome: Outcome = isClientGone ? "client_aborted" : ownFailure;
-  const billed =
-    isClientGone && wasSent ? chargeAbandoned(call, undefined, deps.now()) : NOTHING_BILLED;
-  await settle(deps, call, { ...billed, outcome, status: fault.status });
+  const { fault, isClientGone } = failed;
+  const billed = chargeFailed(call, failed, deps.now());
+  const countsAsAbandoned = isClientGone || billed.cost > 0n;
+  const outcome = failedOutcome(failed);
+  await settle(deps, call, { ...billed, outcome, status: fault.status, countsAsAbandoned });
+}
+
+function failedOutcome({ fault, isClientGone, isShutDown, tail }: FailedCandidate): Outcome {
+  if (isClientGone) return "client_aborted";
+  if (isShutDown === true) return "shut_down";
+  if (tail !== undefined) return "limit_exceeded";
+  return fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
+}
+
+function chargeFailed(
+  call: HeldCall,
+  { isClientGone, wasSent, tail, isGivenUp }: FailedCandidate,
+  now: number,
+): BilledCharge {
+  if (tail !== undefined) return chargeTail(call, tail, now);
+  if (isClientGone && wasSent) return chargeAbandoned(call, undefined, now);
+  // Through a tool that the provider calls, such as an MCP server of the caller, a model's output reaches the caller.
+  const isAbandoned = call.input.signal.aborted || call.request.toolTokens > 0;
+  return isGivenUp === true && isAbandoned ? chargeHold(call, undefined, now) : NOTHING_BILLED;
 }
 
 export interface SettledReply {
@@ -94,8 +121,8 @@ export async function settle(
     throw cause;
   } finally {
     call.untrack();
-    if (usage.outcome === "client_aborted" && !usage.byok)
-      deps.abandonedCalls.count(usage.keyId, now);
+    const countsAsAbandoned = metered.countsAsAbandoned ?? usage.outcome === "client_aborted";
+    if (countsAsAbandoned && !usage.byok) deps.abandonedCalls.count(usage.keyId, now);
     if (call.hold.isPaying) deps.recordOutcome(usage, now);
   }
 }

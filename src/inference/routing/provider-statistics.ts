@@ -4,7 +4,7 @@
 
 import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import { providerResult } from "../../usage/provider-failures.ts";
-import type { UsageRecord } from "../../usage/usage.ts";
+import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 
 const WINDOW_MS = 30 * MINUTE_MS;
 const SAMPLES_PER_METRIC_MAX = 64;
@@ -101,6 +101,12 @@ export function createProviderStatistics(): ProviderStatistics {
 }
 
 /** Records the throughput of a completed call, or a failure that occurred after the reply began. */
+const PROVIDER_FAILURES: ReadonlySet<Outcome> = new Set([
+  "upstream_error",
+  "upstream_timeout",
+  "empty_reply",
+]);
+
 export function recordOutcome(
   statistics: ProviderStatistics,
   record: UsageRecord,
@@ -116,7 +122,7 @@ export function recordOutcome(
       ms: latencyMs - (firstTokenMs ?? 0),
       now,
     });
-  else if (record.outcome !== "client_aborted" && record.outcome !== "shut_down")
+  else if (PROVIDER_FAILURES.has(record.outcome))
     statistics.recordAttempt({ provider, model, status: 502, ms: latencyMs, stream, now });
 }
 

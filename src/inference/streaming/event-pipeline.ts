@@ -6,6 +6,7 @@ import { parseSingle, readSse, type SseEvent, type SseParser } from "../../base/
 import {
   isReplyComplete,
   parseEvent,
+  readCutEvent,
   scanEvent,
   type StreamMeter,
 } from "../metering/usage/stream-meter.ts";
@@ -128,6 +129,10 @@ function finalEvents(pipeline: EventPipeline): SseEvent[] {
 function transformEvent(pipeline: EventPipeline, event: SseEvent): Uint8Array | undefined {
   const { meter, transform, parsesAllEvents, heldBack } = pipeline;
   // What comes after the end is not part of the reply: it is neither metered nor translated, and dropped after an error.
+  if (event.isCut === true) {
+    readCutEvent(meter, event);
+    return undefined;
+  }
   if (meter.finished) {
     if (!parsesAllEvents && !meter.failed) heldBack.push(event.raw);
     return undefined;

@@ -11,6 +11,8 @@ export type StreamOutcome =
   | "completed"
   | "client_aborted"
   | "shut_down"
+  | "limit_exceeded"
+  | "empty_reply"
   | "upstream_error"
   | "upstream_timeout";
 
@@ -20,15 +22,40 @@ export type StreamFailure =
   | "connection_lost"
   | "incomplete"
   | "malformed"
+  /** An event, or the whole stream, is longer than the gateway's limit. */
+  | "too_long"
   | "unsettled"
   | "hold_lost"
   | "shut_down";
 
-export interface StreamTimeouts {
+export interface StreamLimits {
   /** Between two chunks of a stream. */
   readonly idleMs: number;
-  /** For the whole stream, from its first byte. */
-  readonly streamMs: number;
+  /** How long a stream is read on for its usage after its client has left, or the gateway has ended the response. */
+  readonly drainMs: number;
+  /** Of a stream that is relayed. As much again is read on. */
+  readonly streamMaxBytes: number;
+}
+
+/** How a stream ended, and what follows for its charge. */
+export interface StreamSettlement {
+  readonly outcome: StreamOutcome;
+  /** The provider's reply is complete. */
+  readonly isWhole: boolean;
+  /** The client left, or the gateway ended the response: without the provider's usage, what was relayed is charged. */
+  readonly isAbandoned: boolean;
+  /** Reading on for the usage was given up while the provider's bill may have grown: the hold is charged. */
+  readonly isGivenUp: boolean;
+}
+
+/** How an abandoned stream is read on. */
+export interface Drain {
+  /** 0 if the stream can be closed at once. */
+  readonly waitMs: number;
+  /** Whether the provider bills on after the connection is closed, or an amount that only its usage tells. */
+  readonly isBillOpen: boolean;
+  /** Whether all is known that was waited for, before the usage is final. */
+  readonly isKnown: () => boolean;
 }
 
 /** The two deadlines of a shutdown for calls in flight. */
@@ -42,7 +69,7 @@ export interface ShutdownSignals {
 /** Shared by all streams. */
 export interface RelayDeps {
   readonly timer: SharedTimer;
-  readonly timeouts: StreamTimeouts;
+  readonly limits: StreamLimits;
   readonly now: () => number;
   readonly shutdownSignals: ShutdownSignals;
   /** While it stays the same, a hold that was confirmed is still held. */
@@ -53,15 +80,14 @@ export interface RelayOptions {
   /** The provider's stream. */
   readonly body: BodyStream;
   readonly pipeline: EventPipeline;
-  /** How long the stream is still read, for the provider's usage, after the client has left. */
-  readonly usageWaitMs: () => number;
+  /** Asked once, when the client has left or the gateway has ended the response. */
+  readonly drain: () => Drain;
+  /** Called about once a minute while bytes arrive: the call may take as long as it does. */
+  readonly extendHold: () => void;
   /** Whether the call's credits are still held. */
   readonly confirmHold: () => true | Promise<boolean>;
-  /** Called once, when the stream ends. `isWhole`: the provider's reply is complete. */
-  readonly settle: (
-    outcome: StreamOutcome,
-    isWhole: boolean,
-  ) => Promise<{
+  /** Called once, when the stream ends. */
+  readonly settle: (settlement: StreamSettlement) => Promise<{
     /** Other calls have spent the credits of the hold: the stream must not look complete. */
     readonly isUncovered: boolean;
   }>;

@@ -4,15 +4,20 @@
 import { type BodyHandler, pipeTo, setFlow } from "../../http-client/body-stream.ts";
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
-import type { RelayDeps, RelayOptions, StreamFailure, StreamOutcome } from "./relay-options.ts";
+import type {
+  Drain,
+  RelayDeps,
+  RelayOptions,
+  StreamFailure,
+  StreamOutcome,
+  StreamSettlement,
+} from "./relay-options.ts";
 
 /** `failed`: by an error event of the provider, which the caller has seen. */
 type StreamEnd = "completed" | "failed" | StreamFailure;
 
 const KEEP_ALIVE_MS = 15_000;
-const STREAM_MAX_BYTES = 256 * 1_048_576;
-/** The most bytes that are read for the provider's usage after the client has disconnected. */
-const REST_MAX_BYTES = 32 * 1_048_576;
+const EXTEND_HOLD_MS = 60_000;
 
 /**
  * One object with what every chunk needs, first: with hundreds of open streams, each object of a stream has left the
@@ -31,12 +36,16 @@ interface Relay extends RelayOptions {
   unconfirmed: Uint8Array[] | undefined;
   /** Whether the stream waits for the client; otherwise it waits for the provider. */
   isBackpressured: boolean;
+  /** Whether nothing is sent any more: the client has left, or the gateway has ended the response. */
   hasClientLeft: boolean;
+  /** Why the gateway ended the response. */
+  endedBy: StreamFailure | undefined;
   hasEnded: boolean;
   /** Set if the body ended while the hold was uncertain; false if the connection was lost. */
   unconfirmedEnd: boolean | undefined;
-  readonly startedAt: number;
-  /** Limits of what is read after the client has left. */
+  holdExtendedAt: number;
+  /** Set once the response has ended before the provider's reply. */
+  rest: Drain | undefined;
   restUntil: number;
   restMaxBytes: number;
   stopTimer: () => void;
@@ -45,7 +54,7 @@ interface Relay extends RelayOptions {
 /** The provider's stream as the body of the response. */
 export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStreamHandlers {
   const now = deps.now();
-  const { body, pipeline, usageWaitMs, confirmHold, settle, errorBody, record } = options;
+  const { body, pipeline, drain, extendHold, confirmHold, settle, errorBody, record } = options;
   const relay: Relay = {
     deps,
     pipeline,
@@ -58,14 +67,17 @@ export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStr
     unconfirmed: undefined,
     isBackpressured: false,
     hasClientLeft: false,
+    endedBy: undefined,
     hasEnded: false,
     unconfirmedEnd: undefined,
-    startedAt: now,
+    holdExtendedAt: now,
     body,
-    usageWaitMs,
+    drain,
+    extendHold,
     confirmHold,
     settle,
     errorBody,
+    rest: undefined,
     restUntil: Infinity,
     restMaxBytes: Infinity,
     stopTimer: () => {},
@@ -132,8 +144,11 @@ function relayIfHeld(relay: Relay, chunk: Uint8Array): void {
 
 function relayChunk(relay: Relay, chunk: Uint8Array): void {
   if (relay.hasEnded || relay.hasClientLeft) return;
-  if (!forward(relay, chunk) || relay.bytes > STREAM_MAX_BYTES) finish(relay, "malformed");
-  else if (relay.pipeline.end !== undefined) finish(relay, relay.pipeline.end);
+  const { pipeline } = relay;
+  if (!forward(relay, chunk)) endResponse(relay, "malformed");
+  else if (pipeline.end !== undefined) finish(relay, pipeline.end);
+  else if (pipeline.parser.hasCutEvent || relay.bytes > relay.deps.limits.streamMaxBytes)
+    endResponse(relay, "too_long");
 }
 
 /** `isWhole`: the body was received to its end; otherwise the connection was lost. */
@@ -141,7 +156,7 @@ function relayEnd(relay: Relay, isWhole: boolean): void {
   if (relay.hasEnded) return;
   const isRead = forward(relay, undefined);
   if (relay.hasClientLeft) endAbandoned(relay, isRead);
-  else if (!isRead) finish(relay, "malformed");
+  else if (!isRead) endResponse(relay, "malformed");
   else finish(relay, relay.pipeline.end ?? (isWhole ? "incomplete" : "connection_lost"));
 }
 
@@ -179,18 +194,24 @@ function send(relay: Relay, bytes: Uint8Array, now: number): void {
 }
 
 function onTick(relay: Relay, at: number): void {
-  const { idleMs, streamMs } = relay.deps.timeouts;
+  const { idleMs } = relay.deps.limits;
   const { drained, forced } = relay.deps.shutdownSignals;
-  const isOver = at - relay.startedAt > streamMs || drained.aborted;
   if (relay.hasClientLeft) {
-    if (at > relay.restUntil || forced.aborted) endAbandoned(relay, false);
-  } else if (relay.sink === undefined || relay.isBackpressured) {
+    if (at > relay.restUntil) giveUp(relay);
+    else if (forced.aborted) endAbandoned(relay, false);
+    return;
+  }
+  if (relay.lastReceivedAt > relay.holdExtendedAt && at - relay.holdExtendedAt >= EXTEND_HOLD_MS) {
+    relay.holdExtendedAt = at;
+    relay.extendHold();
+  }
+  if (relay.sink === undefined || relay.isBackpressured) {
     // A client that stops reading, or never started, counts as gone, even if its connection is open.
-    if (!isOver && at - relay.lastSentAt <= idleMs) return;
+    if (!drained.aborted && at - relay.lastSentAt <= idleMs) return;
     onClientGone(relay);
     relay.sink?.functions.abort(relay.sink);
   } else if (drained.aborted) finish(relay, "shut_down");
-  else if (isOver || at - relay.lastReceivedAt > idleMs) finish(relay, "timed_out");
+  else if (at - relay.lastReceivedAt > idleMs) endResponse(relay, "timed_out");
   else if (at - relay.lastSentAt >= KEEP_ALIVE_MS) sendKeepAlive(relay);
 }
 
@@ -205,28 +226,61 @@ function onClientGone(relay: Relay): void {
   if (relay.sink === undefined) pipeTo(relay.body, BODY_HANDLER, relay);
   if (relay.unconfirmedEnd !== undefined) relayEnd(relay, relay.unconfirmedEnd);
   if (relay.hasEnded) return;
-  const waitMs = relay.usageWaitMs();
-  if (waitMs === 0) return endAbandoned(relay, false);
-  relay.restUntil = relay.deps.now() + waitMs;
-  relay.restMaxBytes = relay.bytes + REST_MAX_BYTES;
+  drainRest(relay);
+}
+
+/** Ends the response of a stream that the gateway does not relay further. What was relayed is charged all the same. */
+function endResponse(relay: Relay, failure: StreamFailure): void {
+  closeResponse(relay, failure);
+  relay.endedBy = failure;
+  relay.hasClientLeft = true;
+  // What follows malformed bytes cannot be read.
+  if (failure === "malformed") endAbandoned(relay, false);
+  else drainRest(relay);
+}
+
+function drainRest(relay: Relay): void {
+  const rest = relay.drain();
+  if (rest.waitMs === 0) return endAbandoned(relay, false);
+  relay.rest = rest;
+  relay.restUntil = relay.deps.now() + rest.waitMs;
+  relay.restMaxBytes = relay.bytes + relay.deps.limits.streamMaxBytes;
+  // The hold lives at least as long as the wait.
+  relay.extendHold();
   updateFlow(relay);
 }
 
 function readRest(relay: Relay, chunk: Uint8Array): void {
   const isRead = forward(relay, chunk);
-  if (!isRead || relay.pipeline.end !== undefined || relay.bytes > relay.restMaxBytes)
+  if (!isRead || relay.pipeline.end !== undefined || relay.rest?.isKnown() === true)
     endAbandoned(relay, false);
+  else if (relay.bytes > relay.restMaxBytes) giveUp(relay);
+}
+
+function giveUp(relay: Relay): void {
+  settleOnce(relay, {
+    outcome: relay.endedBy === undefined ? "client_aborted" : outcomeOf(relay.endedBy),
+    isWhole: false,
+    isAbandoned: true,
+    isGivenUp: relay.rest?.isBillOpen === true,
+  }).catch(() => {});
 }
 
 /** `hasClosed`: the provider's stream was read to its end. */
 function endAbandoned(relay: Relay, hasClosed: boolean): void {
+  const { endedBy } = relay;
   const { end, meter } = relay.pipeline;
   // A reply that was read to its end is charged, and can be replayed. A stream that the provider broke is the provider's
   // failure, as for a client that stays.
   const isWhole = end === "completed";
   const isBroken = meter.failed || (hasClosed && !isWhole);
-  const outcome = isBroken ? "upstream_error" : "client_aborted";
-  settleOnce(relay, outcome, isWhole).catch(() => {});
+  const ownOutcome = endedBy === undefined ? "client_aborted" : outcomeOf(endedBy);
+  settleOnce(relay, {
+    outcome: isBroken ? "upstream_error" : ownOutcome,
+    isWhole,
+    isAbandoned: !isBroken,
+    isGivenUp: false,
+  }).catch(() => {});
 }
 
 function finish(relay: Relay, end: StreamEnd): void {
@@ -236,7 +290,9 @@ function finish(relay: Relay, end: StreamEnd): void {
     relay.pipeline.heldBack.length = 0;
     closeResponse(relay, failure);
   };
-  void settleOnce(relay, outcomeOf(end), isComplete).then(
+  const outcome = outcomeOf(end);
+  const isAbandoned = outcome === "shut_down";
+  void settleOnce(relay, { outcome, isWhole: isComplete, isAbandoned, isGivenUp: false }).then(
     (isUncovered) =>
       isUncovered && isComplete ? closeIncomplete("hold_lost") : closeResponse(relay, end),
     () => closeIncomplete("unsettled"),
@@ -247,24 +303,22 @@ function outcomeOf(end: StreamEnd): StreamOutcome {
   if (end === "completed") return "completed";
   // The gateway itself ended the stream.
   if (end === "hold_lost" || end === "shut_down") return "shut_down";
+  if (end === "too_long") return "limit_exceeded";
   return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }
 
 /** Returns whether the charge is uncovered. */
-async function settleOnce(
-  relay: Relay,
-  outcome: StreamOutcome,
-  isWhole: boolean,
-): Promise<boolean> {
+async function settleOnce(relay: Relay, settlement: StreamSettlement): Promise<boolean> {
   if (relay.hasEnded) return false;
   relay.hasEnded = true;
   relay.stopTimer();
   const { pipeline, record, body } = relay;
+  const { isWhole } = settlement;
   // The settlement stores the recorded reply, so its last event must be recorded before.
   if (isWhole) completeEvents(pipeline);
   for (const bytes of pipeline.heldBack) record?.(bytes);
   setFlow(body, isWhole && !relay.hasClientLeft ? "discarded" : "canceled");
-  const { isUncovered } = await relay.settle(outcome, isWhole);
+  const { isUncovered } = await relay.settle(settlement);
   return isUncovered;
 }
 

@@ -61,7 +61,7 @@ export type CandidateResult =
 
 export type FailedCandidate = Pick<
   FailedAttempt,
-  "ok" | "fault" | "isClientGone" | "wasSent" | "isShutDown"
+  "ok" | "fault" | "isClientGone" | "wasSent" | "isShutDown" | "tail" | "isGivenUp"
 >;
 
 export const ATTEMPTS_PER_CANDIDATE = 2;

@@ -12,6 +12,7 @@ export function createAwsFrameParser(): SseParser {
   return {
     isBetweenEvents: false,
     maxEventBytes: 0,
+    hasCutEvent: false,
     push: (chunk) =>
       parser.push(chunk).map((frame): SseEvent => ({
         raw: NO_BYTES,

@@ -3,6 +3,7 @@
 import { Fault } from "../../base/fault.ts";
 import type { Credential } from "../providers/credentials.ts";
 import { isRetriable, providerErrorFault, type ProviderFailure } from "./provider-error.ts";
+import { tooLongFault } from "./too-long-reply.ts";
 import { transportFault, type TransportFailure } from "./transport-fault.ts";
 
 export type AttemptFailure =
@@ -19,7 +20,9 @@ export type AttemptFailure =
       /** Whether the provider has received the request. */
       readonly wasSent: boolean;
     }
-  | { readonly kind: "shut_down" };
+  | { readonly kind: "shut_down" }
+  /** The whole reply exceeds the gateway's limit. */
+  | { readonly kind: "too_long"; readonly tail: string };
 
 export interface FailedAttempt {
   readonly ok: false;
@@ -34,6 +37,10 @@ export interface FailedAttempt {
   readonly isShutDown?: boolean;
   /** Whether there was no connection to send the request on, so that the request cannot be the cause. */
   readonly isConnectFailure?: boolean;
+  /** The end of a reply that is longer than the gateway returns. */
+  readonly tail?: string;
+  /** Whether the gateway gave the provider up, which had the request. */
+  readonly isGivenUp?: boolean;
 }
 
 /** The call was in flight at the end of the drain. */
@@ -74,8 +81,20 @@ export function toFailedAttempt(
     const fault = providerErrorFault({ ...request, status, headers, text }, credential);
     return { ok: false, fault, status, canRetry: isRetriable(status), isClientGone: false };
   }
+  if (failure.kind === "too_long") {
+    const { tail } = failure;
+    return {
+      ok: false,
+      fault: tooLongFault(),
+      status: 200,
+      canRetry: false,
+      isClientGone: false,
+      tail,
+    };
+  }
   const { kind, detail, canRetry } = failure;
   const status = kind === "timed_out" ? 504 : 502;
   const fault = transportFault(kind, detail, credential);
-  return { ok: false, fault, status, canRetry, isClientGone: false };
+  const isGivenUp = kind === "timed_out";
+  return { ok: false, fault, status, canRetry, isClientGone: false, isGivenUp };
 }

@@ -1,6 +1,6 @@
 // Reads a reply that is not streamed, up to a limit.
 
-import { cancelBodyStream, nextChunk, takeIfComplete } from "../../http-client/body-stream.ts";
+import { type BodyStream, nextChunk, takeIfComplete } from "../../http-client/body-stream.ts";
 import type { UpstreamResponse } from "../../http-client/reply.ts";
 
 const REPLY_MAX_BYTES = 64 * 1_048_576;
@@ -9,7 +9,11 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 
 export type BodyResult =
   | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "too_large" | "cut" | "not_utf8" };
+  /** `tail`: its last bytes, where its usage is. */
+  | { readonly kind: "too_large"; readonly tail: string }
+  | { readonly kind: "cut" | "not_utf8" };
+
+const TAIL_BYTES = 65_536;
 
 export function readBody(
   reply: UpstreamResponse,
@@ -25,7 +29,7 @@ async function readChunks(
   maxBytes: number,
 ): Promise<BodyResult> {
   const chunks: Uint8Array[] = [];
-  let size = Number(headers.get("content-length") ?? 0) > maxBytes ? Infinity : 0;
+  let size = Number(headers.get("content-length") ?? 0) > maxBytes ? maxBytes : 0;
   try {
     while (size <= maxBytes) {
       const chunk = await nextChunk(body);
@@ -33,11 +37,20 @@ async function readChunks(
       size += chunk.length;
       chunks.push(chunk);
     }
+    return { kind: "too_large", tail: await readTail(body, Buffer.concat(chunks)) };
   } catch {
     return { kind: "cut" };
   }
-  cancelBodyStream(body);
-  return { kind: "too_large" };
+}
+
+/** Reads a body to its end, whose length the deadline of the attempt limits. */
+async function readTail(body: BodyStream, first: Uint8Array): Promise<string> {
+  let tail = first.subarray(-TAIL_BYTES);
+  for (;;) {
+    const chunk = await nextChunk(body);
+    if (chunk === undefined) return new TextDecoder().decode(tail);
+    tail = Buffer.concat([tail, chunk]).subarray(-TAIL_BYTES);
+  }
 }
 
 function decodeText(bytes: Uint8Array): BodyResult {

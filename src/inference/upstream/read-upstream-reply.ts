@@ -82,6 +82,7 @@ async function readErrorReply(
 function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): ReadResult {
   if (body.kind === "cut")
     return connectionLost("the connection was closed before the end of the reply");
+  if (body.kind === "too_large") return failed({ kind: "too_long", tail: body.tail });
   if (body.kind !== "text") return malformed(`the reply is ${body.kind}`);
   const { text } = body;
   const json = parseObject(text);

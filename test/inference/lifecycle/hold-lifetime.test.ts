@@ -6,7 +6,6 @@ import {
   holdLifetimeMs,
   lastAttemptStartMs,
 } from "../../../src/inference/lifecycle/hold/hold-lifetime.ts";
-import { DRAIN_MAX_MS } from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
 import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
 import { ATTEMPTS_PER_CANDIDATE } from "../../../src/inference/upstream/attempt.ts";
 import { integer } from "../../../src/store/db.ts";
@@ -32,11 +31,11 @@ import {
 
 const START = Date.UTC(2026, 10, 21, 9, 30);
 
-test("a hold outlives the last candidate's attempts, the whole stream, and the drain", () => {
-  const { firstByteMs, replyMs, streamMs } = DEFAULT_TIMEOUTS;
-  const attemptMs = Math.max(replyMs, firstByteMs + streamMs);
+test("a hold outlives the last candidate's attempts, a silent stream, and the drain", () => {
+  const { firstByteMs, replyMs, idleMs, drainMs } = DEFAULT_TIMEOUTS;
+  const attemptMs = Math.max(replyMs, firstByteMs + idleMs);
   const callMs =
-    lastAttemptStartMs(DEFAULT_TIMEOUTS) + ATTEMPTS_PER_CANDIDATE * attemptMs + DRAIN_MAX_MS;
+    lastAttemptStartMs(DEFAULT_TIMEOUTS) + ATTEMPTS_PER_CANDIDATE * attemptMs + drainMs;
   expect(holdLifetimeMs(DEFAULT_TIMEOUTS)).toBeGreaterThan(callMs);
 });
 

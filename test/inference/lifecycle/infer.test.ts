@@ -54,6 +54,7 @@ function createHarness(
       settlements.push({ cost, outcome: record?.usage.outcome });
       return { status: "settled", charged: cost, overrun: 0n, late: false };
     },
+    extendHold: () => {},
     queueDepth: () => 0,
     isFailing: () => false,
     idle: async () => {},
@@ -188,7 +189,7 @@ describe("a call", () => {
     const hosts: string[] = [];
     const harness = createHarness(async ({ url }) => {
       hosts.push(new URL(url).host);
-      harness.now += DEFAULT_TIMEOUTS.streamMs / 2 + 1;
+      harness.now += DEFAULT_TIMEOUTS.replyMs / 2 + 1;
       return failedReply();
     });
     expect(await rejectionMessage(harness.call())).toBe("openai answered 500");

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { integer } from "../../../src/store/db.ts";
+import { eventually } from "../../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -23,12 +24,12 @@ import {
 } from "../support/harness.ts";
 import { identicalModels, withModels } from "../support/models-file.ts";
 
-const LONG = { firstByteMs: 60_000, replyMs: 60_000, idleMs: 60_000, streamMs: 60_000 };
+const LONG = { firstByteMs: 60_000, replyMs: 60_000, idleMs: 60_000 };
 /** Only the calls that must time out are sent to a gateway with short timeouts: on a busy machine, others would too. */
 const TIMEOUTS = {
   none: LONG,
   "before the first byte": { ...LONG, firstByteMs: 700, replyMs: 700, idleMs: 700 },
-  "after the first bytes": { ...LONG, idleMs: 700 },
+  "after the first bytes": { ...LONG, idleMs: 700, drainMs: 700 },
 } as const;
 type TimesOut = keyof typeof TIMEOUTS;
 
@@ -71,7 +72,6 @@ const STREAMED: readonly (readonly [
 ])[] = [
   ["cut=2 pace=30", { outcome: "upstream_error", code: "upstream_error" }],
   ["fail=2 pace=10", { outcome: "upstream_error" }],
-  ["hang=2", { outcome: "upstream_timeout", code: "upstream_timeout" }],
 ];
 
 interface Target {
@@ -169,6 +169,20 @@ describe("a stream that breaks after its first bytes", () => {
         });
       },
     );
+  }
+});
+
+describe("a stream that stops after its first bytes", () => {
+  for (const api of STREAMED_APIS) {
+    test.concurrent(`ends with an error event, and costs what was relayed (${api})`, async () => {
+      const { body, readRecord } = await call(api, "hang=2 input=50", { stream: true });
+      expect(isCompleteStream(api, body)).toBe(false);
+      expect(body).toContain('"code":"upstream_timeout"');
+      // The response ends before the settlement.
+      const record = await eventually(readRecord);
+      expect(record).toMatchObject({ outcome: "upstream_timeout", exact: 0 });
+      expect(integer(record, "cost_nano")).toBeGreaterThanOrEqual(50 * 1_000);
+    });
   }
 });
 

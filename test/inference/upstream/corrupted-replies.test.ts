@@ -45,7 +45,7 @@ async function start(reply: () => RawReply) {
       SIM_API_KEY: "test-key-0123456789",
       ...withModels(identicalModels(MODELS)),
     },
-    timeouts: { firstByteMs: 3_000, replyMs: 3_000, idleMs: 3_000, streamMs: 10_000 },
+    timeouts: { firstByteMs: 3_000, replyMs: 3_000, idleMs: 3_000 },
   });
   const account = await registerAccount(gateway);
   await grantCredits(gateway, account, 1_000n * USD);

@@ -1,9 +1,10 @@
 // The table of abandoned calls: for each provider and kind of content, whether a call is read to its end without its caller,
 // as the code decides it.
 
+import { createSseParser } from "../../../src/base/streams/sse.ts";
 import {
+  drainOf,
   type OngoingCall,
-  usageWaitMs,
 } from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
 import { createStreamMeter } from "../../../src/inference/metering/usage/provider-usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
@@ -56,7 +57,7 @@ function isReadToItsEnd(providerId: string, kind: string, wire: string): boolean
   const meter = createStreamMeter("chat", providerId);
   // These report the input at the start of the stream.
   if (wire === "messages" || wire === "gemini") meter.usage = { tokens: { input: 1 }, fees: {} };
-  return usageWaitMs(call, meter) > 0;
+  return drainOf(call, { meter, parser: createSseParser() }, 1).waitMs > 0;
 }
 
 /** The charged part of the price, or that the provider's API has no such content. */

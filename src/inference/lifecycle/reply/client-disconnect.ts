@@ -12,15 +12,14 @@ import {
   usageSoFar,
 } from "../../metering/usage/stream-meter.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
-import type { ShutdownSignals } from "../../streaming/relay-options.ts";
+import type { EventPipeline } from "../../streaming/event-pipeline.ts";
+import type { Drain, ShutdownSignals } from "../../streaming/relay-options.ts";
 import type { HeldCall } from "../call.ts";
 
 export type OngoingCall = Pick<HeldCall, "candidate" | "request" | "plan" | "estimate">;
 
-/** How long a stream is still read after its client disconnected. A whole reply keeps its usual timeout. */
-export const DRAIN_MAX_MS = 120_000;
 /** A provider sends its usage right after the reply, or not at all. */
-const USAGE_WAIT_MAX_MS = 10_000;
+const USAGE_WAIT_MAX_MS = 30_000;
 
 /**
  * Whether closing the connection stops the provider's billing, and the gateway can tell what was used until then without
@@ -51,19 +50,28 @@ export function cancelCheckOf(
 }
 
 /**
- * How long to wait for the provider's usage. The wait continues after the end of the reply: otherwise a client could avoid
- * paying for hidden tokens, such as reasoning, by disconnecting before the usage arrives.
+ * How to read a stream on for the provider's usage. The wait continues after the end of the reply: otherwise a client could
+ * avoid paying for hidden tokens, such as reasoning, by disconnecting before the usage arrives.
  */
-export function usageWaitMs(call: OngoingCall, meter: StreamMeter): number {
-  if (meter.finished) return 0;
-  const hasBillEnded =
-    call.candidate.credential.byok || (canHangUp(call) && isInputKnown(call, meter));
-  if (!hasBillEnded) return DRAIN_MAX_MS;
-  return isReplyComplete(meter) ? USAGE_WAIT_MAX_MS : 0;
+export function drainOf(
+  call: OngoingCall,
+  { meter, parser }: Pick<EventPipeline, "meter" | "parser">,
+  drainMs: number,
+): Drain {
+  const isBillOpen = !call.candidate.credential.byok && !canHangUp(call);
+  const isKnown = (): boolean => !isBillOpen && isInputKnown(call, meter);
+  if (meter.finished) return { waitMs: 0, isBillOpen, isKnown };
+  if (!isKnown()) return { waitMs: drainMs, isBillOpen, isKnown };
+  // An event that is too long is the one that repeats the whole reply, and its end has the usage.
+  const isUsageNext = isReplyComplete(meter) || parser.hasCutEvent;
+  const waitMs = isUsageNext ? USAGE_WAIT_MAX_MS : 0;
+  return { waitMs, isBillOpen, isKnown: () => false };
 }
 
-function isInputKnown({ request }: OngoingCall, meter: StreamMeter): boolean {
-  return hasInputTokens(usageSoFar(meter)) || !hasUnknownMedia(request.json);
+function isInputKnown({ candidate, request }: OngoingCall, meter: StreamMeter): boolean {
+  return (
+    candidate.credential.byok || hasInputTokens(usageSoFar(meter)) || !hasUnknownMedia(request.json)
+  );
 }
 
 // A translated request may ask for reasoning by any of several fields, so only Anthropic's own is read.

@@ -1,12 +1,14 @@
 // Prices a call. The provider's usage decides. If the client left before it arrived, the input is estimated and the relayed
 // output is counted; if the provider failed without reporting usage, the call costs nothing.
 
+import { usdText } from "../../../base/money/money.ts";
 import type { Usage } from "../../../base/money/usage-meters.ts";
 import { limitsOf } from "../../../models/catalog.ts";
 import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../metering/charge.ts";
 import { estimateInputTokens } from "../../metering/input-estimate.ts";
 import { type StreamMeter, usageSoFar } from "../../metering/usage/stream-meter.ts";
-import type { StreamOutcome } from "../../streaming/relay-options.ts";
+import { lastUsageIn } from "../../metering/usage/usage-in-tail.ts";
+import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 
 /** A charge, and what the account pays of it: nothing if the provider bills the caller's own key. */
@@ -36,14 +38,37 @@ export function chargeUsage(
 export function chargeStream(
   call: HeldCall,
   meter: StreamMeter,
-  { outcome, endedAt }: { readonly outcome: StreamOutcome; readonly endedAt: number },
+  { isWhole, isAbandoned, isGivenUp }: StreamSettlement,
+  endedAt: number,
 ): BilledCharge {
   const usage = usageSoFar(meter);
   const isFinal = usage !== undefined && meter.isUsageFinal;
-  if (outcome === "client_aborted" || outcome === "shut_down")
-    return isFinal ? chargeUsage(call, usage, endedAt) : chargeAbandoned(call, meter, endedAt);
-  if (!isFinal || (outcome !== "completed" && isEmptyUsage(usage))) return NOTHING_BILLED;
-  return chargeUsage(call, usage, endedAt);
+  if (isFinal && (isWhole || isAbandoned || !isEmptyUsage(usage)))
+    return chargeUsage(call, usage, endedAt);
+  if (isGivenUp) return chargeHold(call, meter, endedAt);
+  return isAbandoned ? chargeAbandoned(call, meter, endedAt) : NOTHING_BILLED;
+}
+
+/** What was not read of the reply may have cost as much as the hold covers. */
+export function chargeHold(
+  call: HeldCall,
+  meter: StreamMeter | undefined,
+  endedAt: number,
+): BilledCharge {
+  const { charge } = chargeAbandoned(call, meter, endedAt);
+  if (call.candidate.credential.byok) return { charge, cost: 0n };
+  const { amount } = call.hold;
+  const lines = [{ meter: "hold", count: 1, usd: usdText(amount) }];
+  return { charge: { ...charge, lines, cost: amount, missingPrices: [] }, cost: amount };
+}
+
+/** `tail`: the end of a whole reply that is too long to be read, where its usage is. */
+export function chargeTail(call: HeldCall, tail: string, endedAt: number): BilledCharge {
+  const usage = lastUsageIn(tail);
+  const read = usage && call.plan.readUsage({ usage, usageMetadata: usage });
+  return read === undefined
+    ? chargeHold(call, undefined, endedAt)
+    : chargeUsage(call, read, endedAt);
 }
 
 /**

@@ -5,7 +5,7 @@ import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts
 import { Fault } from "../../../base/fault.ts";
 import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
-import { createSseParser } from "../../../base/streams/sse.ts";
+import { createSseParser, type SseParser } from "../../../base/streams/sse.ts";
 import { streamResponse } from "../../../http/response-stream.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
@@ -18,11 +18,12 @@ import { relayStream } from "../../streaming/relay.ts";
 import { createAwsFrameParser } from "../../upstream/aws-frames.ts";
 import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
+import { tooLongFault } from "../../upstream/too-long-reply.ts";
 import { transportFault } from "../../upstream/transport-fault.ts";
 import type { HeldCall } from "../call.ts";
 import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle, type SettleDeps } from "../settle.ts";
-import { usageWaitMs } from "./client-disconnect.ts";
+import { drainOf } from "./client-disconnect.ts";
 import { createReplyRecorder } from "./idempotent-reply.ts";
 import { chargeStream, chargeUsage } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
@@ -31,6 +32,7 @@ export interface RespondStreamDeps {
   readonly settle: SettleDeps;
   readonly now: () => number;
   readonly lease: Pick<Lease, "term" | "confirmHold">;
+  readonly extendHold: (id: string) => void;
   readonly relay: RelayDeps;
 }
 
@@ -47,34 +49,43 @@ export function respondStream(
   const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply);
+  const pipeline = createEventPipeline({
+    parser: wire === "converse" ? createAwsFrameParser() : createCuttingParser(),
+    meter,
+    transform: plan.createStreamTransform(),
+    parsesAllEvents: plan.isTranslated,
+    endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
+    lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
+    costUsd: () => {
+      const usage = usageSoFar(meter);
+      if (usage === undefined) return undefined;
+      const { cost } = chargeUsage(call, usage, deps.now());
+      return usdText(cost);
+    },
+  });
   const relay = relayStream(deps.relay, {
     body: reply.body,
-    pipeline: createEventPipeline({
-      parser: wire === "converse" ? createAwsFrameParser() : createSseParser(),
-      meter,
-      transform: plan.createStreamTransform(),
-      parsesAllEvents: plan.isTranslated,
-      endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
-      lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
-      costUsd: () => {
-        const usage = usageSoFar(meter);
-        if (usage === undefined) return undefined;
-        const { cost } = chargeUsage(call, usage, deps.now());
-        return usdText(cost);
-      },
-    }),
-    usageWaitMs: () => usageWaitMs(call, meter),
+    pipeline,
+    drain: () => drainOf(call, pipeline, deps.relay.limits.drainMs),
+    extendHold: () => deps.extendHold(input.requestId),
     confirmHold: () => confirmHold(deps.lease, call),
-    settle: (outcome, isWhole) => {
-      const billed = chargeStream(call, meter, { outcome, endedAt: deps.now() });
+    settle: (settlement) => {
+      const { outcome, isWhole, isAbandoned } = settlement;
+      const billed = chargeStream(call, meter, settlement, deps.now());
       const stored = isWhole ? recorder?.reply(headers) : undefined;
       const metered = { ...billed, outcome, status: 200, stored, firstTokenMs };
-      return settle(deps.settle, call, metered);
+      // The end of the process is not the caller's doing.
+      const countsAsAbandoned = isAbandoned && outcome !== "shut_down";
+      return settle(deps.settle, call, { ...metered, countsAsAbandoned });
     },
     errorBody: (failure) => streamErrorBody(call, failure),
     record: recorder?.record,
   });
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
+}
+
+function createCuttingParser(): SseParser {
+  return createSseParser(undefined, { cutsLongEvents: true });
 }
 
 function streamHeaders(
@@ -102,6 +113,7 @@ function streamErrorBody(
 function streamFault(failure: StreamFailure, credential: Credential): Fault {
   if (failure === "hold_lost") return suspendedFault();
   if (failure === "shut_down") return shutDownFault();
+  if (failure === "too_long") return tooLongFault();
   return failure === "unsettled"
     ? new Fault("internal", "the call could not be settled")
     : transportFault(failure, `stream: ${failure}`, credential);

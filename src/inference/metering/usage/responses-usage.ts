@@ -71,6 +71,8 @@ export function createResponsesStreamMeter(provider: string): StreamMeter {
   return createUsageMeter({
     plan: SCAN_PLAN,
     read: (state, name, data) => readResponsesEvent(state, name, data, { provider, items }),
+    // Only the terminal event, which repeats the whole output, is so long and has usage.
+    usageEvent: (usage, model) => ({ type: "response.completed", response: { model, usage } }),
   });
 }
 

@@ -10,6 +10,7 @@ import {
   type ScanPlan,
 } from "./event-scanner.ts";
 import { ownMember, readName } from "./read-numbers.ts";
+import { lastUsageIn } from "./usage-in-tail.ts";
 
 // The first events of a stream are parsed in full until one names the model.
 const FULLY_PARSED_FIRST_EVENTS = 4;
@@ -44,6 +45,8 @@ export interface StreamState {
 export interface UsageReader {
   /** Reads one event; true if it carried usage. */
   read(state: StreamState, name: string, data: JsonObject): boolean;
+  /** An event with the usage object that was found at the end of an event that is too long to be read. */
+  readonly usageEvent?: (usage: JsonObject, model: string | undefined) => JsonObject;
   /** How to scan events; without it, every event is parsed. */
   readonly plan?: ScanPlan;
   /** Text bytes of a scanned event from its slots; by default their sum. */
@@ -123,6 +126,15 @@ export function parseEvent(meter: StreamMeter, event: SseEvent): EventKind {
   return readEvent(meter, message.name, message.json);
 }
 
+/** Reads the usage from the end of an event that is longer than the parser keeps. */
+export function readCutEvent(meter: StreamMeter, { raw }: SseEvent): EventKind {
+  const { usageEvent } = meter.reader;
+  const usage = usageEvent && lastUsageIn(decoder.decode(raw));
+  return usage === undefined || usageEvent === undefined
+    ? "plain"
+    : readEvent(meter, "", usageEvent(usage, meter.model));
+}
+
 export function usageSoFar(meter: StreamMeter): Usage | undefined {
   return meter.reader.usage === undefined ? meter.usage : meter.reader.usage(meter);
 }
@@ -133,6 +145,7 @@ export function isReplyComplete({ hasStopReason, finished }: StreamMeter): boole
 }
 
 const SHORT_EVENT_BYTES = 32;
+const decoder = new TextDecoder();
 
 /** Sets the model from an event that names one; the first events of some streams do not. */
 export function setModel(state: StreamState, value: unknown): void {
