@@ -126,7 +126,6 @@ export function createInference(deps: InferenceDeps): Inference {
       settle,
       now,
       lease,
-      extendHold: ledger.extendHold,
       relay: relayDepsOf(deps, shutdownSignals),
     },
     settle,
@@ -147,13 +146,14 @@ export function createInference(deps: InferenceDeps): Inference {
 }
 
 function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): RelayDeps {
-  const { timeouts, lease, monotonicNow: now = () => performance.now() } = deps;
+  const { timeouts, ledger, lease, monotonicNow: now = () => performance.now() } = deps;
   return {
     timer: createSharedTimer(now),
     limits: timeouts,
     now,
     shutdownSignals,
     leaseTerm: lease.term,
+    extendHold: ledger.extendHold,
   };
 }
 

@@ -63,6 +63,7 @@ function openRelay(options: RelayOptions = {}) {
     now: () => now,
     shutdownSignals: { drained: { aborted: false }, forced: forced.signal },
     leaseTerm: () => 1,
+    extendHold: () => {},
   };
   const relay = relayStream(deps, {
     body: upstreamBody,

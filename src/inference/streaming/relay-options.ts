@@ -74,6 +74,8 @@ export interface RelayDeps {
   readonly shutdownSignals: ShutdownSignals;
   /** While it stays the same, a hold that was confirmed is still held. */
   readonly leaseTerm: () => number;
+  /** For a call that still runs. */
+  readonly extendHold: (id: string) => void;
 }
 
 export interface RelayOptions {

@@ -32,7 +32,6 @@ export interface RespondStreamDeps {
   readonly settle: SettleDeps;
   readonly now: () => number;
   readonly lease: Pick<Lease, "term" | "confirmHold">;
-  readonly extendHold: (id: string) => void;
   readonly relay: RelayDeps;
 }
 
@@ -67,7 +66,7 @@ export function respondStream(
     body: reply.body,
     pipeline,
     drain: () => drainOf(call, pipeline, deps.relay.limits.drainMs),
-    extendHold: () => deps.extendHold(input.requestId),
+    extendHold: () => deps.relay.extendHold(input.requestId),
     confirmHold: () => confirmHold(deps.lease, call),
     settle: (settlement) => {
       const { outcome, isWhole, isAbandoned } = settlement;
