@@ -98,7 +98,7 @@ export async function simulatePayment(
   invoice: Invoice,
   now: number,
 ): Promise<void> {
-  const { id, amountCents, feeCents } = invoice;
+  const { id, totalCents } = invoice;
   await ingestFacts(
     billing,
     [
@@ -108,7 +108,7 @@ export async function simulatePayment(
         kind: "paid",
         payment: id,
         invoiceId: id,
-        amountCents: amountCents + feeCents,
+        amountCents: totalCents,
         taxCents: 0,
         currency: "usd",
         at: now,

@@ -2,20 +2,18 @@
 
 import type { MemberChange } from "../accounts/members.ts";
 import { recordAuditEntry } from "../audit/audit.ts";
-import { creditsOf } from "../base/money/money.ts";
 import { emitEvent } from "../events/events.ts";
 import { emitBalanceEvents, onMemberChange } from "../events/producers.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
 import type { Tx } from "../store/db.ts";
-import { nanoOfCents, usdOfCents } from "./invoices/cents.ts";
+import { usdOfCents, usdOfCredits } from "./invoices/cents.ts";
 import type { PaidInvoice } from "./payments/payment-facts.ts";
 import { revokeCharging, scheduleTopUps, type TopUpEvent } from "./top-up/auto-top-up.ts";
 
 export async function handleInvoicePaid(tx: Tx, { invoice, now }: PaidInvoice): Promise<void> {
-  const { id, accountId, amountCents } = invoice;
-  const credits = creditsOf(nanoOfCents(amountCents));
-  const data = { invoice_id: id, amount_usd: usdOfCents(amountCents), credits };
+  const { id, accountId, credits } = invoice;
+  const data = { invoice_id: id, amount_usd: usdOfCredits(credits), credits };
   await emitEvent(tx, { type: "invoice.paid", accountId, data, now });
 }
 

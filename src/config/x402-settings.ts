@@ -28,9 +28,9 @@ export const X402_SETTINGS: Readonly<
       "The token, worth $1 each: address, decimals, EIP-712 name and version, separated by `;`.",
   },
   X402_TOP_UP_USD: {
-    defaultValue: "0.95",
+    defaultValue: "1",
     description:
-      "The smallest purchase on a model call. With the fee, 0.95 makes $1, which clients pay by default.",
+      "The least that an agent pays for a model call, with the fee: $1 buys 952,380 credits. Clients pay $1 by default.",
   },
   X402_RPC_URL: {
     defaultValue: "",
@@ -59,7 +59,7 @@ const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const ASSET = /^(0x[0-9a-fA-F]{40});(\d{1,2});([^;]{1,64});([^;]{1,16})$/;
 const DECIMALS_MIN = 2;
 const DECIMALS_MAX = 30;
-const TOP_UP_DEFAULT_CENTS = 95;
+const TOP_UP_DEFAULT_CENTS = 100;
 const TOP_UP_MIN_CENTS = 5;
 const TOP_UP_MAX_CENTS = 100_000;
 const CENTS_PER_USD = 100;
@@ -75,7 +75,7 @@ export const X402_ENVIRONMENT = {
   X402_ASSET: z.string().transform(parseToken).optional(),
   X402_TOP_UP_USD: z
     .string()
-    .regex(/^\d{1,4}(\.\d{1,2})?$/, "must be an amount of US dollars such as 0.95 or 10")
+    .regex(/^\d{1,4}(\.\d{1,2})?$/, "must be an amount of US dollars such as 1 or 10")
     .transform((usd) => Math.round(Number(usd) * CENTS_PER_USD))
     .refine(
       (cents) => cents >= TOP_UP_MIN_CENTS && cents <= TOP_UP_MAX_CENTS,

@@ -281,9 +281,9 @@ export const CHECKS: readonly Check[] = [
         cast(coalesce(sum(payment.amount_cents), 0) as text) as paid_cents
       from invoice left join payment on payment.invoice_id = invoice.id and payment.state = 'credited'
         and payment.account_id = invoice.account_id
-      group by invoice.id, invoice.status, invoice.amount_cents, invoice.fee_cents, invoice.tax_cents
+      group by invoice.id, invoice.status, invoice.total_cents, invoice.tax_cents
       having count(payment.id) <> case when invoice.status in ('paid', 'refunded') then 1 else 0 end
-        or (count(payment.id) = 1 and sum(payment.amount_cents) <> invoice.amount_cents + invoice.fee_cents + invoice.tax_cents)`,
+        or (count(payment.id) = 1 and sum(payment.amount_cents) <> invoice.total_cents + invoice.tax_cents)`,
   },
   {
     problem: "an automatic top-up's state does not match its invoice",

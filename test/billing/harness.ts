@@ -8,6 +8,7 @@ import { createLog } from "../../src/base/log.ts";
 import { beginPayment, handleWebhook, type BillingDeps } from "../../src/billing/billing-deps.ts";
 import { type Billing, createBilling } from "../../src/billing/create-billing.ts";
 import { handleBalanceThresholds } from "../../src/billing/event-handlers.ts";
+import { creditsOfCents } from "../../src/billing/invoices/cents.ts";
 import { createInvoice, type Invoice } from "../../src/billing/invoices/invoices.ts";
 import { parseRules, enableAutoTopUp } from "../../src/billing/top-up/auto-top-up.ts";
 import { beginMethodSetup, reconcileMethods } from "../../src/billing/top-up/payment-methods.ts";
@@ -99,7 +100,9 @@ export async function createBillingHarness(
       return id;
     },
     newInvoice: (accountId, amountCents) =>
-      db.write((tx) => createInvoice(tx, { accountId, amountCents, now: clock.now })),
+      db.write((tx) =>
+        createInvoice(tx, { accountId, credits: creditsOfCents(amountCents), now: clock.now }),
+      ),
     spend,
     hold,
   };

@@ -86,7 +86,11 @@ async function createHistory(): Promise<void> {
     });
   await insertUnclearPayment(db, account.id, clock.now);
   for (const [index, amountCents] of [1_000, 25_000, 500].entries()) {
-    const request = { accountId: account.id, amountCents, now: clock.now + index };
+    const request = {
+      accountId: account.id,
+      credits: amountCents * 10_000,
+      now: clock.now + index,
+    };
     const { id: invoiceId } = await db.write((tx) => createInvoice(tx, request));
     const payment = { invoiceId, reference: `transfer ${index}`, now: clock.now };
     if (index < 2) await markPaid(deps, payment);

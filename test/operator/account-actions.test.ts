@@ -96,7 +96,7 @@ describeEachStore((kind, open) => {
             kind: "disputed",
             payment: reference,
             invoiceId: invoice.id,
-            amountCents: invoice.amountCents + invoice.feeCents,
+            amountCents: invoice.totalCents,
             taxCents: 0,
             currency: "usd",
             at: harness.clock.now,

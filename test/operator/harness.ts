@@ -140,7 +140,7 @@ export async function insertUnclearPayment(
   now: number,
 ): Promise<X402Payment> {
   const { signed } = await createPayment();
-  const request = { accountId, signed, totalCents: 100, invoice: { amountCents: 95 }, now };
+  const request = { accountId, signed, totalCents: 100, invoice: { credits: 952_380 }, now };
   const payment = await db.write((tx) => insertX402Payment(tx, { ...request, dueAt: now }));
   if (payment === undefined) throw new Error("the payment exists already");
   const change = { state: "unclear", reason: "no_answer", dueAt: null, now } as const;

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { beginPayment } from "../../src/billing/billing-deps.ts";
+import { creditsFor } from "../../src/billing/invoices/cents.ts";
 import { findInvoice } from "../../src/billing/invoices/invoices.ts";
 import { updateAgentPayment } from "../../src/billing/payments/agent-payment-rows.ts";
 import { markPaid } from "../../src/billing/payments/manual-payments.ts";
@@ -166,7 +167,7 @@ describeEachStore((kind, openStore) => {
         now: harness.clock.now,
       });
       facilitator.faults.settle = "reply lost";
-      const request = { accountId, invoice: { amountCents: 95 } };
+      const request = { accountId, invoice: { credits: creditsFor(100) } };
       expect(await rejectionMessage(acceptPayment(x402, request, header))).toContain("settlement");
       facilitator.faults.settle = "ok";
       harness.clock.now += EXPIRED_MS;

@@ -547,7 +547,11 @@ describeEachStore((kind) => {
     });
 
     async function newInvoice(amountCents: number): Promise<string> {
-      const request = { accountId: account.id, amountCents, now: harness.clock.now };
+      const request = {
+        accountId: account.id,
+        credits: amountCents * 10_000,
+        now: harness.clock.now,
+      };
       return (await db().write((tx) => createInvoice(tx, request))).id;
     }
 

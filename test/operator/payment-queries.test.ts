@@ -38,7 +38,7 @@ describeEachStore((kind) => {
     for (let made = 0; made < INVOICES; made++) {
       const { id: accountId } = await registerAccount(gateway);
       const { now } = clock;
-      await db.write((tx) => createInvoice(tx, { accountId, amountCents: 500, now }));
+      await db.write((tx) => createInvoice(tx, { accountId, credits: 5_000_000, now }));
       await insertUnclearPayment(db, accountId, now);
     }
     const { reader, count } = countQueries(db);

@@ -190,10 +190,10 @@ export async function runPayer(clients: ClientWorld, payer: number, spanMs: numb
   await pause(world, random.integer(spanMs / 2));
   const accountId = random.pick(CALL_ACCOUNTS);
   const created = await sendUntilDone(clients, `invoice ${payer}`, ({ db, now }) =>
-    db.write((tx) => insertInvoice(tx, { accountId, amountCents: INVOICE_CENTS, now: now() })),
+    db.write((tx) => insertInvoice(tx, { accountId, credits: INVOICE_CENTS * 10_000, now: now() })),
   );
   if (created.status !== "ok") return;
-  const { id, feeCents } = created.value;
+  const { id, totalCents } = created.value;
   observed.invoices.set(id, accountId);
   const factOf = (kind: FactKind, ref: string, amountCents: number): PaymentFact => ({
     processor: "simulated",
@@ -206,7 +206,7 @@ export async function runPayer(clients: ClientWorld, payer: number, spanMs: numb
     currency: "usd",
     at: 1_000,
   });
-  const total = INVOICE_CENTS + feeCents;
+  const total = totalCents;
   const facts = [factOf("paid", `pay ${payer}`, total)];
   if (random.chance(0.3)) facts.push(factOf("refunded", `refund ${payer}`, REFUND_CENTS));
   if (random.chance(0.2)) {

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
-import { creditsOfCents, usdOfCents } from "./cents.ts";
+import { feeOf, usdOfCents, usdOfCredits } from "./cents.ts";
 import { type Invoice, INVOICE_STATUSES } from "./invoices.ts";
 
 export const InvoiceRecord = z
@@ -14,9 +14,10 @@ export const InvoiceRecord = z
         "`open`: it can be paid at `pay_url`. `paid`: its credits were added to the balance. `void`: it was canceled. `refunded`: the whole payment was refunded.",
     }),
     amount_usd: z.number().meta({ description: "The price of the credits." }),
-    fee_usd: z
-      .number()
-      .meta({ description: "The platform fee: 5% of the amount, rounded half up to cents." }),
+    fee_usd: z.number().meta({
+      description:
+        "The platform fee, 5% of the amount: the total is rounded half up to whole cents. An agent that pays $1.00 for a call gets 952,380 credits, and the fee is 0.04762.",
+    }),
     tax_usd: z
       .number()
       .meta({ description: "0 until the invoice is paid: tax depends on the payer's address." }),
@@ -47,16 +48,16 @@ export const INVOICE_EXAMPLE = {
 };
 
 export function toInvoiceRecord(invoice: Invoice, payUrl: string): z.infer<typeof InvoiceRecord> {
-  const { amountCents, feeCents, taxCents } = invoice;
+  const { credits, totalCents, taxCents } = invoice;
   return {
     id: invoice.id,
     object: "invoice",
     status: invoice.status,
-    amount_usd: usdOfCents(amountCents),
-    fee_usd: usdOfCents(feeCents),
+    amount_usd: usdOfCredits(credits),
+    fee_usd: usdOfCredits(feeOf(invoice)),
     tax_usd: usdOfCents(taxCents),
-    total_usd: usdOfCents(amountCents + feeCents + taxCents),
-    credits: creditsOfCents(amountCents),
+    total_usd: usdOfCents(totalCents + taxCents),
+    credits,
     pay_url: payUrl,
     created_at: timestamp(invoice.createdAt),
     paid_at: timestampOrNull(invoice.paidAt),

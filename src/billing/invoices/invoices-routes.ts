@@ -21,6 +21,7 @@ import {
 import type { PaymentProtocol } from "../payments/payment-protocol.ts";
 import { autoTopUpRoutes } from "../top-up/top-up-routes.ts";
 import { paymentRequiredForInvoice, type X402Deps } from "../x402/x402-payments.ts";
+import { creditsOfCents } from "./cents.ts";
 import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "./invoice-record.ts";
 import {
   createInvoice,
@@ -85,7 +86,7 @@ function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined)
     scope: "billing:write",
     summary: "Create an invoice to buy credits",
     description:
-      "One US dollar buys 1,000,000 credits. A platform fee of 5% and, where it applies, tax are added. This call charges nothing: a person pays at `pay_url`, and the credits are added when the invoice is `paid`. Send an `Idempotency-Key`, so that a retry does not create a second invoice.",
+      "One US dollar buys 1,000,000 credits. A platform fee of 5% is added, and the total is rounded half up to whole cents; where it applies, tax is added. This call charges nothing: a person pays at `pay_url`, and the credits are added when the invoice is `paid`. Send an `Idempotency-Key`, so that a retry does not create a second invoice.",
     body: NewInvoiceBody,
     requestExample: { amount_usd: 10 },
     responses: {
@@ -98,10 +99,10 @@ function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined)
     },
     faults: ["conflict"],
     run: async (tx, { caller, body, clientIp, now }) => {
-      const amountCents = parseAmount(body.amount_usd, limits);
+      const credits = creditsOfCents(parseAmount(body.amount_usd, limits));
       const source = auditSourceOf(caller, clientIp);
       const { accountId } = caller;
-      const invoice = await createInvoice(tx, { accountId, amountCents, source, now });
+      const invoice = await createInvoice(tx, { accountId, credits, source, now });
       const headers = x402Headers(x402, invoice);
       return { status: 201, body: toInvoiceRecord(invoice, links.urlFor(invoice.id)), headers };
     },

@@ -14,7 +14,7 @@ import {
   integer,
   integerOrNull,
 } from "../../store/db.ts";
-import { centsFromUsd, feeOf, formatCents, usdOfCents } from "./cents.ts";
+import { centsFromUsd, formatCents, priceOf, usdOfCredits } from "./cents.ts";
 
 const OPEN_INVOICES_MAX = 100;
 
@@ -25,8 +25,9 @@ export interface Invoice {
   readonly id: string;
   readonly accountId: string;
   readonly status: InvoiceStatus;
-  readonly amountCents: number;
-  readonly feeCents: number;
+  readonly credits: number;
+  /** The price of the credits with the fee, before tax. */
+  readonly totalCents: number;
   /** 0 until the invoice is paid: tax depends on the payer's address. */
   readonly taxCents: number;
   readonly createdAt: number;
@@ -54,7 +55,7 @@ export function parseAmount(usd: string | number, limits: AmountLimits): number 
   return cents;
 }
 
-export interface NewInvoice extends Pick<Invoice, "accountId" | "amountCents"> {
+export interface NewInvoice extends Pick<Invoice, "accountId" | "credits"> {
   /** Absent for invoices of automatic top-ups. */
   readonly source?: AuditSource | undefined;
   readonly now: number;
@@ -68,7 +69,7 @@ export async function createInvoice(tx: Tx, request: NewInvoice): Promise<Invoic
 /** Skips the limit of open invoices: an automatic top-up must not fail because of it. */
 export async function insertInvoice(
   tx: Tx,
-  { accountId, amountCents, source, now }: NewInvoice,
+  { accountId, credits, source, now }: NewInvoice,
 ): Promise<Invoice> {
   if ((await findFreeze(tx, accountId))?.by === "closing")
     throw new Fault("workspace_frozen", "a purchase for a closing account", {
@@ -76,9 +77,9 @@ export async function insertInvoice(
     });
   const id = newId("inv", now);
   await tx.run(
-    `insert into invoice (id, account_id, status, amount_cents, fee_cents, tax_cents, created_at)
+    `insert into invoice (id, account_id, status, credits, total_cents, tax_cents, created_at)
      values (?, ?, 'open', ?, ?, 0, ?)`,
-    [id, accountId, amountCents, feeOf(amountCents), now],
+    [id, accountId, credits, priceOf(credits), now],
   );
   const invoice = await getInvoice(tx, id, accountId);
   await auditInvoice(tx, "invoice.created", invoice, { source, now });
@@ -138,7 +139,7 @@ export async function listInvoices(
 /** Idempotent. Throws if the invoice is paid. */
 export async function voidInvoice(
   tx: Tx,
-  { id, accountId, source, now }: Pick<Invoice, "id"> & Omit<NewInvoice, "amountCents">,
+  { id, accountId, source, now }: Pick<Invoice, "id"> & Omit<NewInvoice, "credits">,
 ): Promise<Invoice> {
   const invoice = await lockInvoice(tx, id);
   if (invoice?.accountId !== accountId) return getInvoice(tx, id, accountId);
@@ -159,7 +160,7 @@ export async function lockInvoice(tx: Tx, id: string): Promise<Invoice | undefin
 /** Does nothing if the invoice is not open. */
 export async function setVoid(
   tx: Tx,
-  invoice: Pick<Invoice, "id" | "accountId" | "amountCents">,
+  invoice: Pick<Invoice, "id" | "accountId" | "credits">,
   { source, now }: Pick<NewInvoice, "source" | "now">,
 ): Promise<void> {
   const changed = await tx.run(
@@ -194,10 +195,10 @@ const SYSTEM_SOURCE: AuditSource = { actor: { type: "system", id: "billing" }, n
 async function auditInvoice(
   tx: Tx,
   action: AuditAction,
-  { id, accountId, amountCents }: Pick<Invoice, "id" | "accountId" | "amountCents">,
+  { id, accountId, credits }: Pick<Invoice, "id" | "accountId" | "credits">,
   { source = SYSTEM_SOURCE, now }: Pick<NewInvoice, "source" | "now">,
 ): Promise<void> {
-  const detail = { amount_usd: usdOfCents(amountCents), ...source.detail };
+  const detail = { amount_usd: usdOfCredits(credits), ...source.detail };
   await recordAuditEntry(tx, { ...source, accountId, action, target: id, detail, now });
 }
 
@@ -224,8 +225,8 @@ export function toInvoice(row: Row): Invoice {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     status: enumValue(row, "status", INVOICE_STATUSES),
-    amountCents: integer(row, "amount_cents"),
-    feeCents: integer(row, "fee_cents"),
+    credits: integer(row, "credits"),
+    totalCents: integer(row, "total_cents"),
     taxCents: integer(row, "tax_cents"),
     createdAt: integer(row, "created_at"),
     paidAt: integerOrNull(row, "paid_at"),

@@ -2,7 +2,7 @@
 // The line items of an invoice, for the invoice page, the receipt and the console's purchase form.
 
 import type { Child } from "hono/jsx";
-import { creditsOfCents, formatCents } from "./cents.ts";
+import { feeOf, formatCents, formatCredits, type Purchase } from "./cents.ts";
 import type { Invoice } from "./invoices.ts";
 
 type LineItem = readonly [label: Child, amount: Child];
@@ -20,29 +20,24 @@ export function InvoiceLineItems({
   isTaxDeferred,
   extraItems = [],
 }: InvoiceLineItemsProps): Child {
-  const { amountCents, feeCents, taxCents } = invoice;
+  const { totalCents, taxCents } = invoice;
   return (
     <LineItemTable
       items={[
         ...purchaseLineItems(invoice),
         ["Tax", isTaxDeferred ? "calculated at checkout" : formatCents(taxCents)],
       ]}
-      total={[
-        isTaxDeferred ? "Total before tax" : "Total",
-        formatCents(amountCents + feeCents + taxCents),
-      ]}
+      total={[isTaxDeferred ? "Total before tax" : "Total", formatCents(totalCents + taxCents)]}
       extraItems={extraItems}
     />
   );
 }
 
-export function purchaseLineItems({
-  amountCents,
-  feeCents,
-}: Pick<Invoice, "amountCents" | "feeCents">): readonly LineItem[] {
+export function purchaseLineItems(purchase: Purchase): readonly LineItem[] {
+  const { credits } = purchase;
   return [
-    [`${creditsOfCents(amountCents).toLocaleString("en-US")} credits`, formatCents(amountCents)],
-    ["Platform fee (5%)", formatCents(feeCents)],
+    [`${credits.toLocaleString("en-US")} credits`, formatCredits(credits)],
+    ["Platform fee (5%)", formatCredits(feeOf(purchase))],
   ];
 }
 

@@ -159,7 +159,7 @@ function StatusNotice(props: PayPageProps): Child {
 }
 
 function PaymentForm({ invoice, token, processor, csrf }: PayPageProps): Child {
-  const total = formatCents(invoice.amountCents + invoice.feeCents + invoice.taxCents);
+  const total = formatCents(invoice.totalCents + invoice.taxCents);
   const csrfField = csrf === undefined ? null : <input type="hidden" name="csrf" value={csrf} />;
   switch (processor.kind) {
     case "hosted":

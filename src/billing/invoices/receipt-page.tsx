@@ -56,8 +56,8 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
         <InvoiceLineItems
           invoice={{
             ...invoice,
-            amountCents: payment.creditCents,
-            feeCents: payment.feeCents,
+            credits: payment.credits,
+            totalCents: amountCents - payment.taxCents,
             taxCents: payment.taxCents,
           }}
           isTaxDeferred={false}

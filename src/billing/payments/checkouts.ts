@@ -357,6 +357,6 @@ export async function checkoutRequestFor(
 ): Promise<CheckoutRequest | undefined> {
   const invoice = await findInvoice(reader, invoiceId);
   if (invoice?.status !== "open") return undefined;
-  const { accountId, amountCents, feeCents } = invoice;
-  return { invoiceId, accountId, amountCents, feeCents, payUrl };
+  const { accountId, credits, totalCents } = invoice;
+  return { invoiceId, accountId, credits, totalCents, payUrl };
 }

@@ -25,7 +25,7 @@ export const developmentPaymentMethods: PaymentMethods = {
 };
 
 function chargeResultOf(request: ChargeRequest): ChargeResult {
-  const { method, invoiceId, amountCents, feeCents, now } = request;
+  const { method, invoiceId, totalCents, now } = request;
   if (method !== "works")
     return { state: "refused", reason: method === "declined" ? method : "authentication_required" };
   return {
@@ -38,7 +38,7 @@ function chargeResultOf(request: ChargeRequest): ChargeResult {
         kind: "paid",
         payment: invoiceId,
         invoiceId,
-        amountCents: amountCents + feeCents,
+        amountCents: totalCents,
         taxCents: 0,
         currency: "usd",
         at: now,

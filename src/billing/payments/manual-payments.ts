@@ -28,7 +28,7 @@ export async function markPaid(deps: CheckoutDeps, transfer: ManualPayment): Pro
     kind: "paid",
     payment: reference,
     invoiceId,
-    amountCents: invoice.amountCents + invoice.feeCents,
+    amountCents: invoice.totalCents,
     taxCents: 0,
     currency: "usd",
     at: now,

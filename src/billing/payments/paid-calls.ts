@@ -3,9 +3,14 @@
 
 import type { AuditSource } from "../../audit/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
-import { NANO_PER_CREDIT } from "../../base/money/money.ts";
 import type { BillingDeps } from "../billing-deps.ts";
-import { formatCents, nanoOfCents } from "../invoices/cents.ts";
+import {
+  creditsFor,
+  creditsOfCents,
+  formatCents,
+  formatCredits,
+  priceCovering,
+} from "../invoices/cents.ts";
 import {
   type Payable,
   type PaymentProtocol,
@@ -19,7 +24,7 @@ const QUEUE_TIMEOUT_MS = 15_000;
 
 export interface PaidCallDeps {
   readonly billing: BillingDeps;
-  /** The least that a payment buys. */
+  /** The least that an agent pays, with the fee. */
   readonly topUpCents: number;
   readonly protocols: readonly PaymentProtocol[];
   readonly now: () => number;
@@ -132,7 +137,7 @@ function shortfallOf(fault: Fault): Fault | undefined {
 }
 
 /**
- * Buys the maximum cost of the call, or `topUpCents` if that is more. The amount depends only on the request, so the
+ * Pays for the maximum cost of the call with the fee, or `topUpCents` if that is more. The amount depends only on the request, so the
  * amount in a 402 is the amount that the same request is paid with.
  */
 function payableFor(
@@ -142,13 +147,11 @@ function payableFor(
 ): Payable | undefined {
   const required = shortfall.options.fields?.["required_credits"];
   if (typeof required !== "number") return undefined;
-  const cent = nanoOfCents(1);
-  const cents = Number((BigInt(required) * NANO_PER_CREDIT + cent - 1n) / cent);
-  const amountCents = Math.max(cents, topUpCents);
+  const credits = creditsFor(Math.max(priceCovering(required), topUpCents));
   // Model calls do not record the caller's network.
   const source: AuditSource = { actor: { type: "key", id: keyId }, network: null };
-  const invoice = { amountCents, source };
-  return amountCents > billing.limits.maxCents ? undefined : { accountId, invoice };
+  const invoice = { credits, source };
+  return credits > creditsOfCents(billing.limits.maxCents) ? undefined : { accountId, invoice };
 }
 
 /** The original fault, usually a 402, with the challenges added. */
@@ -160,7 +163,7 @@ function paymentRequired(
   const { options, publicMessage } = shortfall;
   const refused = result?.kind === "refused" ? result.reason : undefined;
   const error = refused ?? (result === undefined ? undefined : "already used");
-  const credits = formatCents(payable.invoice.amountCents);
+  const credits = formatCredits(payable.invoice.credits);
   const description = `${credits} of credits for ${formatCents(totalCentsOf(payable))} including the fee; the call uses them.`;
   const offers = protocols.flatMap((protocol) => {
     const headers = protocol.challenge(payable, { path, description }, error);

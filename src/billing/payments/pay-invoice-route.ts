@@ -4,7 +4,7 @@ import { z } from "zod";
 import { Fault } from "../../base/fault.ts";
 import { keyRoute, type Route } from "../../http/route.ts";
 import { type BillingDeps, tryReconcileInvoice } from "../billing-deps.ts";
-import { formatCents } from "../invoices/cents.ts";
+import { formatCents, formatCredits } from "../invoices/cents.ts";
 import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "../invoices/invoice-record.ts";
 import { getInvoice, type Invoice } from "../invoices/invoices.ts";
 import {
@@ -77,7 +77,7 @@ export function payInvoiceRoute(
 /** What the payment of an invoice buys, as text for the next step. */
 function describePurchase(invoice: Invoice): string {
   const total = totalCentsOf({ accountId: invoice.accountId, invoice });
-  return `${formatCents(invoice.amountCents)} of credits for ${formatCents(total)} including the fee.`;
+  return `${formatCredits(invoice.credits)} of credits for ${formatCents(total)} including the fee.`;
 }
 
 function invoiceResponse({ links }: BillingDeps, invoice: Invoice, headers: ResponseHeaders = {}) {

@@ -13,7 +13,7 @@ import type { Reversal } from "../../ledger/payments/reversals.ts";
 import type { Tx } from "../../store/db.ts";
 import {
   ZERO_AMOUNTS,
-  nanoOfCents,
+  nanoOfCredits,
   amountsDelta,
   remainingAmounts,
   type ReceivedAmounts,
@@ -158,12 +158,8 @@ async function applyPaid(
   const [state, reason] = await matchToInvoice(tx, fact, invoice);
   const purchase =
     state === "credited"
-      ? {
-          creditCents: invoice.amountCents,
-          feeCents: invoice.feeCents,
-          taxCents: fact.taxCents,
-        }
-      : { creditCents: 0, feeCents: 0, taxCents: 0 };
+      ? { credits: invoice.credits, taxCents: fact.taxCents }
+      : { credits: 0, taxCents: 0 };
   const payment: Payment = {
     id: paymentIdOf(fact),
     invoiceId: invoice.id,
@@ -205,10 +201,10 @@ async function matchToInvoice(
   const earlier = await paymentsOfInvoice(tx, invoice.id);
   const credited = earlier.find(({ state }) => state === "credited");
   if (credited !== undefined) return ["suspense", `the invoice was already paid by ${credited.id}`];
-  const expectedCents = invoice.amountCents + invoice.feeCents + fact.taxCents;
+  const expectedCents = invoice.totalCents + fact.taxCents;
   if (fact.amountCents !== expectedCents)
     return ["suspense", `${fact.amountCents} cents were paid, but ${expectedCents} are due`];
-  if (!(await fitsBalanceLimit(tx, invoice.accountId, nanoOfCents(invoice.amountCents))))
+  if (!(await fitsBalanceLimit(tx, invoice.accountId, nanoOfCredits(invoice.credits))))
     return ["suspense", "the balance would exceed its limit"];
   return ["credited", null];
 }
@@ -274,7 +270,7 @@ async function reversalFor(tx: Tx, fact: PaymentFact, after: Payment): Promise<R
             kind: "dispute",
           },
     ),
-    stillReturned: nanoOfCents(after.creditCents) - remainingOf(after).credit,
+    stillReturned: nanoOfCredits(after.credits) - remainingOf(after).credit,
   };
 }
 

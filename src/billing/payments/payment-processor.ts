@@ -28,8 +28,8 @@ export interface PaymentFact {
 export interface CheckoutRequest {
   readonly invoiceId: string;
   readonly accountId: string;
-  readonly amountCents: number;
-  readonly feeCents: number;
+  readonly credits: number;
+  readonly totalCents: number;
   readonly payUrl: string;
 }
 
@@ -69,8 +69,8 @@ export type SetupState =
 export interface ChargeRequest {
   readonly id: string;
   readonly invoiceId: string;
-  readonly amountCents: number;
-  readonly feeCents: number;
+  readonly credits: number;
+  readonly totalCents: number;
   readonly customer: string;
   readonly method: string;
   readonly createdAt: number;

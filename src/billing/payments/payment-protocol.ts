@@ -2,11 +2,11 @@
 
 import type { AuditSource } from "../../audit/audit.ts";
 import type { NextStep } from "../../base/fault.ts";
-import { feeOf } from "../invoices/cents.ts";
+import { priceOf } from "../invoices/cents.ts";
 import type { Invoice } from "../invoices/invoices.ts";
 
 export interface InvoiceDraft {
-  readonly amountCents: number;
+  readonly credits: number;
   readonly source?: AuditSource | undefined;
 }
 
@@ -50,7 +50,5 @@ export interface PaymentProtocol {
 }
 
 export function totalCentsOf({ invoice }: Payable): number {
-  return "id" in invoice
-    ? invoice.amountCents + invoice.feeCents
-    : invoice.amountCents + feeOf(invoice.amountCents);
+  return "id" in invoice ? invoice.totalCents : priceOf(invoice.credits);
 }

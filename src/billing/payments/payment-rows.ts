@@ -107,8 +107,8 @@ export async function listAppliedReturns(
 
 export async function insertPayment(tx: Tx, payment: Payment): Promise<void> {
   await tx.run(
-    `insert into payment (id, invoice_id, account_id, processor, state, reason, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into payment (id, invoice_id, account_id, processor, state, reason, currency, amount_cents, credits, tax_cents, refunded_cents, disputed_cents, paid_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
       payment.id,
       payment.invoiceId,
@@ -118,8 +118,7 @@ export async function insertPayment(tx: Tx, payment: Payment): Promise<void> {
       payment.reason,
       payment.currency,
       payment.amountCents,
-      payment.creditCents,
-      payment.feeCents,
+      payment.credits,
       payment.taxCents,
       payment.refundedCents,
       payment.disputedCents,
@@ -210,8 +209,7 @@ function toPayment(row: Row): Payment {
     reason: textOrNull(row, "reason"),
     currency: text(row, "currency"),
     amountCents: integer(row, "amount_cents"),
-    creditCents: integer(row, "credit_cents"),
-    feeCents: integer(row, "fee_cents"),
+    credits: integer(row, "credits"),
     taxCents: integer(row, "tax_cents"),
     refundedCents: integer(row, "refunded_cents"),
     disputedCents: integer(row, "disputed_cents"),

@@ -2,7 +2,7 @@
 // idempotency key and in the payment's metadata, so a payment is found again after a crash.
 
 import type { Stripe as StripeClient } from "stripe";
-import { creditsOfCents } from "../invoices/cents.ts";
+import { lineItemsOf } from "../invoices/cents.ts";
 import type {
   ChargeRequest,
   ChargeResult,
@@ -95,7 +95,7 @@ export async function chargeMethod(
     if (tax === "no_address") return { state: "refused", reason: "method_gone" };
     const intent = await stripe.paymentIntents.create(
       {
-        amount: request.amountCents + request.feeCents + (tax?.cents ?? 0),
+        amount: request.totalCents + (tax?.cents ?? 0),
         currency: "usd",
         customer: request.customer,
         payment_method: request.method,
@@ -103,7 +103,7 @@ export async function chargeMethod(
         confirm: true,
         // Without it Stripe requires a `return_url`, also for cards.
         automatic_payment_methods: { enabled: true, allow_redirects: "never" },
-        description: `${creditsOfCents(request.amountCents).toLocaleString("en-US")} credits and platform fee`,
+        description: `${request.credits.toLocaleString("en-US")} credits and platform fee`,
         metadata: {
           [INVOICE_METADATA_KEY]: request.invoiceId,
           [TOP_UP_METADATA_KEY]: request.id,
@@ -196,7 +196,7 @@ async function chargeResultOf(stripe: StripeClient, intent: PaymentIntent): Prom
 /** Calculated once per top-up: the same idempotency key returns the same calculation. */
 async function calculateTax(
   stripe: StripeClient,
-  { id, method, amountCents, feeCents }: ChargeRequest,
+  { id, method, credits, totalCents }: ChargeRequest,
 ): Promise<{ readonly id: string; readonly cents: number } | "no_address"> {
   const { billing_details: payer } = await stripe.paymentMethods.retrieve(method);
   const { address } = payer;
@@ -214,12 +214,11 @@ async function calculateTax(
           ...(address.postal_code === null ? {} : { postal_code: address.postal_code }),
         },
       },
-      line_items: [
-        { amount: amountCents, reference: "credits", tax_behavior: "exclusive" },
-        ...(feeCents === 0
-          ? []
-          : [{ amount: feeCents, reference: "platform fee", tax_behavior: "exclusive" as const }]),
-      ],
+      line_items: lineItemsOf({ credits, totalCents }).map(({ name, cents }) => ({
+        amount: cents,
+        reference: name,
+        tax_behavior: "exclusive",
+      })),
     },
     { idempotencyKey: `${id}.tax` },
   );

@@ -4,7 +4,7 @@
 import type { Stripe as StripeClient } from "stripe";
 import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
-import { creditsOfCents } from "../invoices/cents.ts";
+import { lineItemsOf } from "../invoices/cents.ts";
 import type {
   HostedPage,
   HostedProcessor,
@@ -140,13 +140,7 @@ async function createCheckoutPage(
       client_reference_id: invoiceId,
       metadata: { [INVOICE_METADATA_KEY]: invoiceId },
       payment_intent_data: { metadata: { [INVOICE_METADATA_KEY]: invoiceId } },
-      line_items: [
-        lineItem(
-          `${creditsOfCents(request.amountCents).toLocaleString("en-US")} credits`,
-          request.amountCents,
-        ),
-        ...(request.feeCents === 0 ? [] : [lineItem("Platform fee", request.feeCents)]),
-      ],
+      line_items: lineItemsOf(request).map(({ name, cents }) => lineItem(name, cents)),
       automatic_tax: { enabled: automaticTax },
       // The invoice must be paid in its own currency, US dollars.
       adaptive_pricing: { enabled: false },

@@ -7,7 +7,7 @@ import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { findFreeze } from "../../ledger/freezes.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { text, type Tx } from "../../store/db.ts";
-import { feeOf, nanoOfCents } from "../invoices/cents.ts";
+import { creditsOfCents, nanoOfCents, priceOf } from "../invoices/cents.ts";
 import { insertInvoice } from "../invoices/invoices.ts";
 import { ingestFacts, type CheckoutDeps, trackPayment } from "../payments/checkouts.ts";
 import {
@@ -152,7 +152,8 @@ async function beginTopUp(
     }
     return postpone(resumesAt);
   }
-  const invoice = await insertInvoice(tx, { accountId, amountCents, now });
+  const credits = creditsOfCents(amountCents);
+  const invoice = await insertInvoice(tx, { accountId, credits, now });
   const id = newId("tup", now);
   await insertTopUp(tx, {
     id,
@@ -160,7 +161,7 @@ async function beginTopUp(
     invoiceId: invoice.id,
     methodId: method.id,
     amountCents,
-    feeCents: feeOf(amountCents),
+    feeCents: priceOf(credits) - amountCents,
     createdAt: now,
     dueAt: now + LEASE_MS,
   });
@@ -194,8 +195,8 @@ async function runTopUp(
     const charge: ChargeRequest = {
       id: topUp.id,
       invoiceId: topUp.invoiceId,
-      amountCents: topUp.amountCents,
-      feeCents: topUp.feeCents,
+      credits: creditsOfCents(topUp.amountCents),
+      totalCents: topUp.amountCents + topUp.feeCents,
       customer: method.customer ?? "",
       method: method.ref ?? "",
       createdAt: topUp.createdAt,

@@ -3,7 +3,7 @@
 
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import { formatCents } from "../invoices/cents.ts";
+import { formatCents, formatCredits } from "../invoices/cents.ts";
 import type { Invoice } from "../invoices/invoices.ts";
 import { type AgentPayment, updateAgentPayment } from "../payments/agent-payment-rows.ts";
 import {
@@ -68,7 +68,7 @@ export function paymentRequiredForInvoice(x402: X402Deps, invoice: Invoice, erro
     paymentRequirementsFor(x402.paymentTerms, total),
     {
       url: x402.baseUrl + X402_PATH.replace("{id}", invoice.id),
-      description: `${formatCents(invoice.amountCents)} of credits for ${formatCents(total)} including the fee.`,
+      description: `${formatCredits(invoice.credits)} of credits for ${formatCents(total)} including the fee.`,
     },
     error,
   );

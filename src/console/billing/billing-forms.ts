@@ -5,6 +5,7 @@ import type { Permission } from "../../accounts/members.ts";
 import { type AuditAction, type AuditSource, recordAuditEntry } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { beginPayment, cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
+import { creditsOfCents } from "../../billing/invoices/cents.ts";
 import { createInvoice, parseAmount, voidInvoice } from "../../billing/invoices/invoices.ts";
 import {
   revokeCharging,
@@ -171,7 +172,7 @@ async function createPurchase(
   if (previous !== undefined) return previous.body;
   const invoice = await createInvoice(tx, {
     accountId,
-    amountCents,
+    credits: creditsOfCents(amountCents),
     source: auditAuthor(context),
     now,
   });

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import type { Nano } from "../../base/money/money.ts";
 import { formatInteger, formatUsd } from "../../base/text/format.ts";
-import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
+import { formatCredits } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
 import { Figures, Notice } from "../../http/pages/components/content.tsx";
@@ -112,7 +112,7 @@ const DONE_TEXTS = {
 export type BillingDone = keyof typeof DONE_TEXTS;
 
 function ReturnNotice({
-  invoice: { status, amountCents },
+  invoice: { status, credits },
   payUrl,
 }: {
   readonly invoice: Invoice;
@@ -122,8 +122,7 @@ function ReturnNotice({
     case "paid":
       return (
         <Notice link={{ href: `${payUrl}/receipt`, label: "Receipt" }}>
-          Payment received. {formatInteger(creditsOfCents(amountCents))} credits (
-          {formatCents(amountCents)}) were added.
+          Payment received. {formatInteger(credits)} credits ({formatCredits(credits)}) were added.
         </Notice>
       );
     case "open":

@@ -2,7 +2,7 @@
 // Buying credits in two steps: the amount, then the price. The payment itself is made on the processor's page.
 
 import type { Child } from "hono/jsx";
-import { feeOf, formatCents, usdOfCents } from "../../billing/invoices/cents.ts";
+import { creditsOfCents, formatCents, priceOf, usdOfCents } from "../../billing/invoices/cents.ts";
 import type { AmountLimits } from "../../billing/invoices/invoices.ts";
 import { LineItemTable, purchaseLineItems } from "../../billing/invoices/line-items.tsx";
 import type { PaymentProcessor } from "../../billing/payments/payment-processor.ts";
@@ -105,7 +105,8 @@ function ReviewStep({
   purchase: { amountCents, idempotencyKey },
 }: BuyPageProps & { readonly purchase: PendingPurchase }): Child {
   const { accountId, name } = workspace;
-  const feeCents = feeOf(amountCents);
+  const credits = creditsOfCents(amountCents);
+  const totalCents = priceOf(credits);
   const amount = String(usdOfCents(amountCents));
   const isTaxDeferred = processor.kind === "hosted" && processor.calculatesTax;
   return (
@@ -114,8 +115,8 @@ function ReviewStep({
         For the workspace <b title={accountId}>{name ?? accountId}</b>
       </p>
       <LineItemTable
-        items={purchaseLineItems({ amountCents, feeCents })}
-        total={[isTaxDeferred ? "Total before tax" : "Total", formatCents(amountCents + feeCents)]}
+        items={purchaseLineItems({ credits, totalCents })}
+        total={[isTaxDeferred ? "Total before tax" : "Total", formatCents(totalCents)]}
       />
       <p class="hint">
         {isTaxDeferred ? "Tax is calculated during payment." : "No tax is added."}{" "}

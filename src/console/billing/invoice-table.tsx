@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatInteger } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
-import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
+import { formatCents } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
 import {
   type AgentPaymentMethod,
@@ -73,7 +73,7 @@ interface InvoiceRowProps {
 
 function invoiceCells(props: InvoiceRowProps): readonly Child[] {
   const { invoice, isAutoTopUp, agentMethod, isPaymentInFlight } = props.item;
-  const { id, status, amountCents, feeCents, taxCents, createdAt } = invoice;
+  const { id, status, credits, totalCents, taxCents, createdAt } = invoice;
   return [
     <span class="date">
       {utcDay(createdAt)}
@@ -88,8 +88,8 @@ function invoiceCells(props: InvoiceRowProps): readonly Child[] {
     ) : (
       <Tag tone={STATUS_TONES[status]}>{status}</Tag>
     ),
-    formatInteger(creditsOfCents(amountCents)),
-    formatCents(amountCents + feeCents + taxCents),
+    formatInteger(credits),
+    formatCents(totalCents + taxCents),
     <InvoiceActions {...props} />,
   ];
 }

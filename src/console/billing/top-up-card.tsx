@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { feeOf, formatCents, usdOfCents } from "../../billing/invoices/cents.ts";
+import { creditsOfCents, formatCents, priceOf, usdOfCents } from "../../billing/invoices/cents.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
 import type { StopReason } from "../../billing/top-up/auto-top-up.ts";
 import type { AutoTopUp } from "../../billing/top-up/top-up-rows.ts";
@@ -134,7 +134,7 @@ function TopUpStatus({
       <p>
         When the balance falls below {formatCents(thresholdCents)}, auto top-up buys{" "}
         {formatCents(amountCents)} of credits and charges{" "}
-        {formatCents(amountCents + feeOf(amountCents))} before tax.
+        {formatCents(priceOf(creditsOfCents(amountCents)))} before tax.
       </p>
       <UsageBar label="Bought this month" used={BigInt(boughtCents)} limit={BigInt(ceilingCents)} />
       <p class="note">

@@ -4,7 +4,7 @@ import { usdText } from "../../base/money/money.ts";
 import type { Page } from "../../base/pagination.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
 import { replaceUnsafe } from "../../base/text/safe-text.ts";
-import { nanoOfCents } from "../../billing/invoices/cents.ts";
+import { nanoOfCents, nanoOfCredits } from "../../billing/invoices/cents.ts";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import { tableText } from "../report/report-output.ts";
 import type { AccountDetails } from "./account-details.ts";
@@ -81,8 +81,8 @@ export function accountText(details: AccountDetails, now: number): string {
       ({ email, role, addedAt }) => `member     ${email}  ${role} since ${timestamp(addedAt)}`,
     ),
     ...details.invoices.map(
-      ({ id, status, amountCents }) =>
-        `invoice    ${id}  ${status}  ${usd(nanoOfCents(amountCents))} of credits`,
+      ({ id, status, credits }) =>
+        `invoice    ${id}  ${status}  ${usd(nanoOfCredits(credits))} of credits`,
     ),
     ...details.transfers.map(
       ({ at, kind, amount, from, to, memo }) =>
@@ -124,10 +124,10 @@ export function accountJson(details: AccountDetails, now: number): unknown {
       role,
       added_at: timestamp(addedAt),
     })),
-    invoices: details.invoices.map(({ id, status, amountCents, payments }) => ({
+    invoices: details.invoices.map(({ id, status, credits, payments }) => ({
       id,
       status,
-      amount_usd: usdText(nanoOfCents(amountCents)),
+      amount_usd: usdText(nanoOfCredits(credits)),
       payments: payments.map(({ id: payment, state, refundedCents, disputedCents }) => ({
         id: payment,
         state,

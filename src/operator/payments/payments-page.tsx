@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
 import { formatDateTime } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
-import { formatCents } from "../../billing/invoices/cents.ts";
+import { feeOf, formatCents, formatCredits } from "../../billing/invoices/cents.ts";
 import type { Payment } from "../../billing/payments/payment-rows.ts";
 import { WorkspaceName } from "../../http/pages/components/content.tsx";
 import { FilterSelect, ErrorMessage } from "../../http/pages/components/form.tsx";
@@ -144,10 +144,10 @@ export function PaymentTable({
           )}
         </>,
         <span class={STATUS_CLASSES[invoice.status]}>{invoice.status}</span>,
-        formatCents(invoice.amountCents),
-        formatCents(invoice.feeCents),
+        formatCredits(invoice.credits),
+        formatCredits(feeOf(invoice)),
         formatCents(invoice.taxCents),
-        formatCents(invoice.amountCents + invoice.feeCents + invoice.taxCents),
+        formatCents(invoice.totalCents + invoice.taxCents),
         utcDay(invoice.createdAt),
         invoice.payments.length === 0 ? "–" : invoice.payments.map(paymentText).join("; "),
         returnedText(invoice.payments),

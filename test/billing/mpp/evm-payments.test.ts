@@ -38,7 +38,8 @@ import { CALL, type ErrorBody } from "./paid-call.ts";
 // The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
 
-const TOP_UP_NANO = 95n * NANO_PER_CENT;
+/** What $1.00 buys: 952,380 credits. */
+const TOP_UP_NANO = 952_380_000n;
 
 describe.each(STORE_KINDS)("Machine Payments with evm on %s", (store) => {
   let facilitator: TestFacilitator;

@@ -13,6 +13,7 @@ import {
 import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
 import { cancelOpenCheckout } from "../../../src/billing/billing-deps.ts";
+import { creditsFor, nanoOfCredits } from "../../../src/billing/invoices/cents.ts";
 import { createChallenger } from "../../../src/billing/mpp/challenge.ts";
 import { createEvmMethod } from "../../../src/billing/mpp/evm-method.ts";
 import { createMppProtocol } from "../../../src/billing/mpp/mpp-protocol.ts";
@@ -47,8 +48,9 @@ import { createEvmClient, createStripeClient, type MppClient } from "./client.ts
 // The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
 
-const TOP_UP = { amountCents: 95 };
-const PAID_NANO = 95n * NANO_PER_CENT;
+/** What $1.00 buys. */
+const TOP_UP = { credits: creditsFor(100) };
+const PAID_NANO = nanoOfCredits(TOP_UP.credits);
 /** After this time another process resumes a payment. */
 const LEASE_MS = 61_000;
 const RETRY_MS = 5_001;

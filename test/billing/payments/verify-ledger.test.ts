@@ -78,13 +78,13 @@ const CORRUPTIONS: readonly (readonly [label: string, sql: string, problem: RegE
   ],
   [
     "an invoice whose total differs from its payment",
-    "update invoice set fee_cents = fee_cents + 1",
+    "update invoice set total_cents = total_cents + 1",
     /invoice's status does not match its payments/,
   ],
   [
     "an invoice with two credited payments",
-    `insert into payment (id, invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at)
-     select 'test:again', invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at from payment`,
+    `insert into payment (id, invoice_id, account_id, processor, state, currency, amount_cents, credits, tax_cents, refunded_cents, disputed_cents, paid_at)
+     select 'test:again', invoice_id, account_id, processor, state, currency, amount_cents, credits, tax_cents, refunded_cents, disputed_cents, paid_at from payment`,
     /invoice's status does not match its payments.*payments 2/,
   ],
   [

@@ -73,7 +73,7 @@ describeEachStore((kind, open) => {
     async function buy(accountId: string, cents: number) {
       const invoice = await harness.newInvoice(accountId, cents);
       const payment = newRef("pay");
-      const paidCents = invoice.amountCents + invoice.feeCents;
+      const paidCents = invoice.totalCents;
       const common = { payment, invoiceId: invoice.id };
       await apply({ ...common, kind: "paid", ref: payment, cents: paidCents });
       const returnPayment = async (returnKind: "refunded" | "disputed", cents: number) => {

@@ -13,12 +13,13 @@ import {
 import { windowEnd } from "../../../src/base/money/spend-window.ts";
 import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
 import { cancelOpenCheckout, beginPayment } from "../../../src/billing/billing-deps.ts";
+import { creditsOfCents } from "../../../src/billing/invoices/cents.ts";
 import { createInvoice, findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { revokeCharging, disableAutoTopUp } from "../../../src/billing/top-up/auto-top-up.ts";
 import { getMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { requirePaymentMethods } from "../../../src/billing/top-up/payment-methods.ts";
 import { failTopUp, findRefusedTopUps } from "../../../src/billing/top-up/top-up-outcome.ts";
-import { findAutoTopUp, listTopUps } from "../../../src/billing/top-up/top-up-rows.ts";
+import { findAutoTopUp, listTopUps, type TopUp } from "../../../src/billing/top-up/top-up-rows.ts";
 import { processTopUps } from "../../../src/billing/top-up/top-up-worker.ts";
 import { setFreeze } from "../../../src/ledger/freezes.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
@@ -90,6 +91,10 @@ describeEachStore((kind, open) => {
       if (found === undefined) throw new Error("auto top-up was never enabled");
       return found;
     };
+    const purchaseOf = ({ amountCents, feeCents }: TopUp) => ({
+      credits: creditsOfCents(amountCents),
+      totalCents: amountCents + feeCents,
+    });
     const eventsOf = async (accountId: string) => {
       const rows = await harness.db.all(
         "select type, data from event where account_id = ? and type <> 'invoice.paid' order by created_at, type",
@@ -118,7 +123,7 @@ describeEachStore((kind, open) => {
       const [topUp] = await topUpsOf(accountId);
       expect(topUp).toMatchObject({ state: "paid", isOpen: false, amountCents: 1_000 });
       const invoice = await findInvoice(harness.db, topUp?.invoiceId ?? "");
-      expect(invoice).toMatchObject({ status: "paid", amountCents: 1_000, feeCents: 50 });
+      expect(invoice).toMatchObject({ status: "paid", credits: 10_000_000, totalCents: 1_050 });
       for (let runs = 0; runs < 3; runs++) await runJob();
       expect(charges()).toHaveLength(before + 1);
     });
@@ -210,6 +215,7 @@ describeEachStore((kind, open) => {
           const method = await getMethod(harness.db, topUp.methodId);
           await requirePaymentMethods(harness.billing.processor).charge({
             ...topUp,
+            ...purchaseOf(topUp),
             customer: method.customer ?? "",
             method: method.ref ?? "",
             now: harness.clock.now,
@@ -422,6 +428,7 @@ describeEachStore((kind, open) => {
       stripe.fault = "ok";
       await requirePaymentMethods(harness.billing.processor).charge({
         ...topUp,
+        ...purchaseOf(topUp),
         customer: method.customer ?? "",
         method: method.ref ?? "",
         now: harness.clock.now,
@@ -645,7 +652,7 @@ describeEachStore((kind, open) => {
       const { accountId } = await newEnabledAccount();
       for (let count = 0; count < 100; count++)
         await harness.db.write((tx) =>
-          createInvoice(tx, { accountId, amountCents: 100, now: harness.clock.now }),
+          createInvoice(tx, { accountId, credits: 1_000_000, now: harness.clock.now }),
         );
       await harness.spend(accountId, 9n * NANO_PER_USD);
       await runJob();

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
+import { creditsFor, nanoOfCredits } from "../../../src/billing/invoices/cents.ts";
 import { updateAgentPayment } from "../../../src/billing/payments/agent-payment-rows.ts";
 import type { Payable } from "../../../src/billing/payments/payment-protocol.ts";
 import { createChainClient } from "../../../src/billing/x402/chain-client.ts";
@@ -59,8 +60,9 @@ import {
 // The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
 
-const TOP_UP = { amountCents: 95 };
-const PAID_NANO = 95n * NANO_PER_CENT;
+/** What $1.00 buys. */
+const TOP_UP = { credits: creditsFor(100) };
+const PAID_NANO = nanoOfCredits(TOP_UP.credits);
 /** After this time another process resumes a payment. */
 const LEASE_MS = 61_000;
 /** After this time all signatures of these tests have expired. */

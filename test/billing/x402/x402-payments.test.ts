@@ -67,7 +67,8 @@ const CALLS = {
   responses: ["/v1/responses", { model: MODEL, input: TEXT, max_output_tokens: TOKENS }],
   messages: ["/v1/messages", { model: MODEL, messages, max_tokens: TOKENS }],
 } as const;
-const TOP_UP_NANO = 95n * NANO_PER_CENT;
+/** What $1.00 buys: 952,380 credits. */
+const TOP_UP_NANO = 952_380_000n;
 
 type PayingFetch = ReturnType<typeof wrapFetchWithPayment>;
 type ErrorBody = {
@@ -315,7 +316,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
           error: "PAYMENT-SIGNATURE header is required",
           resource: {
             url: gateway.url + CALLS[name][0],
-            description: "$0.95 of credits for $1.00 including the fee; the call uses them.",
+            description: "$0.95238 of credits for $1.00 including the fee; the call uses them.",
             mimeType: "application/json",
           },
           accepts: [
@@ -350,9 +351,10 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect(body.data).toHaveLength(1);
       expect(body.data[0]).toMatchObject({
         status: "paid",
-        amount_usd: 0.95,
-        fee_usd: 0.05,
+        amount_usd: 0.95238,
+        fee_usd: 0.04762,
         total_usd: 1,
+        credits: 952_380,
       });
       const [entry = "", ...others] = await invoiceAuditEntries(gateway.server.db, account.id);
       expect([entry.slice(0, entry.lastIndexOf("_")), others]).toEqual([
@@ -671,7 +673,7 @@ describe("x402 settings", () => {
       {
         scheme: "exact",
         network: "eip155:43114",
-        amount: "5250000000000000000",
+        amount: "5000000000000000000",
         asset: "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E",
         payTo: facilitator.payTo,
         maxTimeoutSeconds: 300,

@@ -2,7 +2,8 @@
 // equal what the operator received on the chain, to the cent.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Payable } from "../../../src/billing/payments/payment-protocol.ts";
+import { creditsFor, nanoOfCredits } from "../../../src/billing/invoices/cents.ts";
+import { type Payable, totalCentsOf } from "../../../src/billing/payments/payment-protocol.ts";
 import {
   transferIdOf,
   parsePaymentHeader,
@@ -124,16 +125,17 @@ describe.each(HISTORIES)("random x402 histories on %s", (kind, histories) => {
     const funded: FundedWallet[] = [];
     wallets.set(accountId, funded);
     for (let payments = random(3) + 1; payments > 0; payments--) {
-      const amountCents = random(2) === 0 ? 95 : 100 + random(3_000);
       const invoice =
-        random(3) === 0 ? await harness.newInvoice(accountId, amountCents) : { amountCents };
+        random(3) === 0
+          ? await harness.newInvoice(accountId, 100 + random(3_000))
+          : { credits: creditsFor(random(2) === 0 ? 100 : 105 + random(3_150)) };
       const payable: Payable = { accountId, invoice };
-      const total = amountCents + Math.floor((amountCents * 5 + 50) / 100);
+      const total = totalCentsOf(payable);
       const wallet = fundedWallet(facilitator, BigInt(total) + (random(8) === 0 ? -1n : 0n));
       funded.push({
         address: wallet.address,
         initialBalance: facilitator.chain.balanceOf(wallet.address),
-        credit: BigInt(amountCents) * NANO_PER_CENT,
+        credit: nanoOfCredits(invoice.credits),
       });
       const requirements = paymentRequirementsFor(processAt(0).paymentTerms, total) as never;
       const signed = await signPayment(wallet, requirements, { now: harness.clock.now });

@@ -1,6 +1,7 @@
 // `postern admin payments`: unclear x402 payments, and what the operator does about them.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { creditsFor } from "../../../src/billing/invoices/cents.ts";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
 import {
   transferIdOf,
@@ -12,7 +13,7 @@ import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402
 import { rejectionMessage } from "../../support/rejection.ts";
 import { runInProcess } from "../../support/run-command.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
-import { NANO_PER_CENT, expectLedgerValid, readWallet } from "../fixtures.ts";
+import { expectLedgerValid, readWallet } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
@@ -57,7 +58,7 @@ describeEachStore((kind, open) => {
         now: harness.clock.now,
       });
       facilitator.faults.settle = "reply lost";
-      const payable = { accountId, invoice: { amountCents: 95 } };
+      const payable = { accountId, invoice: { credits: creditsFor(100) } };
       const error = rejectionMessage(acceptPayment(x402, payable, header));
       expect(await error).toContain("settlement");
       facilitator.faults.settle = "ok";
@@ -131,7 +132,7 @@ describeEachStore((kind, open) => {
       const { stdout } = await payments("--unclear");
       const invoiceId = /mark-paid (inv_\w+)/.exec(stdout)?.[1] ?? "";
       expect((await admin("mark-paid", invoiceId, "--reference", "0xfeed")).code).toBe(0);
-      expect((await readWallet(store.db, lost.accountId)).paid).toBe(95n * NANO_PER_CENT);
+      expect((await readWallet(store.db, lost.accountId)).paid).toBe(952_380_000n);
       expect((await unclear()).map(({ id }) => id)).toEqual(
         before.map(({ id }) => id).filter((id) => id !== lost.id),
       );

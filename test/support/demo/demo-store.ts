@@ -5,6 +5,7 @@ import { renameAccount } from "../../../src/accounts/accounts.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { dayStart, monthStart } from "../../../src/base/money/spend-window.ts";
 import { DAY_MS } from "../../../src/base/time.ts";
+import { creditsOfCents } from "../../../src/billing/invoices/cents.ts";
 import { createInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import { sumByHour } from "../../../src/ledger/call-charges.ts";
@@ -108,11 +109,13 @@ async function buyCredits(gateway: Gateway, accountId: string, now: number): Pro
   const log = createLog({ level: "error", isPretty: false, now: Date.now, write: () => {} });
   for (const [index, amountCents] of PURCHASES_CENTS.entries()) {
     const at = now - (PURCHASES_CENTS.length - index) * 14 * DAY_MS;
-    const { id } = await db.write((tx) => createInvoice(tx, { accountId, amountCents, now: at }));
+    const { id } = await db.write((tx) =>
+      createInvoice(tx, { accountId, credits: creditsOfCents(amountCents), now: at }),
+    );
     const reference = `transfer ${accountId} ${index}`;
     await markPaid({ db, log }, { invoiceId: id, reference, now: at });
   }
-  await db.write((tx) => createInvoice(tx, { accountId, amountCents: 25_000, now }));
+  await db.write((tx) => createInvoice(tx, { accountId, credits: 250_000_000, now }));
 }
 
 /** Inserts finished calls, and charges them to the paid balance and to their keys. */
