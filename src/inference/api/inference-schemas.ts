@@ -32,6 +32,13 @@ const ProviderPreferences = z
       description:
         "`true`: use only a provider that takes every field of the request; without one, the response is a 400.",
     }),
+    data_collection: z.enum(["allow", "deny"]).optional().meta({
+      description:
+        "`deny` is refused: the gateway has no record of what providers do with the data.",
+    }),
+    zdr: z.boolean().optional().meta({
+      description: "`true` (zero data retention) is refused, as `data_collection: deny` is.",
+    }),
     max_price: z
       .strictObject({
         prompt: z.union([z.number(), z.string()]).optional(),

@@ -31,6 +31,8 @@ const PREFERENCE_FIELDS = [
   "allow_fallbacks",
   "max_price",
   "require_parameters",
+  "data_collection",
+  "zdr",
 ] as const;
 const PRICE_FIELDS = ["prompt", "completion"] as const;
 
@@ -52,6 +54,7 @@ export function readPreferences(
       );
   // Only checked here: the plan of a call reads it.
   readBoolean(fields, "require_parameters");
+  rejectDataPolicy(fields);
   return {
     models: readModels(models),
     order: readProviders(fields, "order", isProvider),
@@ -118,13 +121,31 @@ function readSort(sort: unknown): SortKey | undefined {
 
 function readBoolean(
   fields: JsonObject,
-  field: "allow_fallbacks" | "require_parameters",
+  field: "allow_fallbacks" | "require_parameters" | "zdr",
 ): boolean | undefined {
   const value = fields[field];
   if (isAbsent(value)) return undefined;
   if (typeof value !== "boolean")
     throw invalid(`provider.${field}`, `\`provider.${field}\` must be true or false.`);
   return value;
+}
+
+// OpenRouter's fields for what a provider may do with the data. A promise that the gateway cannot keep is refused.
+function rejectDataPolicy(fields: JsonObject): void {
+  const { data_collection: collection } = fields;
+  if (!isAbsent(collection) && collection !== "allow" && collection !== "deny")
+    throw invalid("provider.data_collection", "`provider.data_collection` must be allow or deny.");
+  const path =
+    collection === "deny"
+      ? "provider.data_collection"
+      : readBoolean(fields, "zdr") === true
+        ? "provider.zdr"
+        : undefined;
+  if (path !== undefined)
+    throw invalid(
+      path,
+      `\`${path}\` cannot be promised: this gateway has no record of what its providers do with the data. Leave it out, or choose providers that you trust with \`provider.only\`.`,
+    );
 }
 
 function readMaxPrice(maxPrice: unknown): RoutingPreferences["maxPrice"] {

@@ -27,7 +27,7 @@ import {
 import { type CircuitBreaker, circuitName } from "./circuit-breaker.ts";
 import { type EndpointCandidates, orderEndpoints, type RoutingState } from "./provider-order.ts";
 import { createProviderStatistics, type RecentHealth } from "./provider-statistics.ts";
-import { type RoutingPreferences, readPreferences } from "./routing-preferences.ts";
+import { type RoutingPreferences, readPreferences, type SortKey } from "./routing-preferences.ts";
 import { conversationHash, createStickyRouting } from "./sticky-routing.ts";
 
 export interface RoutingDeps extends CandidateDeps {
@@ -173,10 +173,22 @@ function withStickyKey(
 function modelsMatching(
   id: string,
   path: string,
-  { query: { catalog }, deps, preferences = DEFAULT_PREFERENCES }: RoutingSearch,
+  {
+    query: { catalog },
+    deps,
+    preferences = DEFAULT_PREFERENCES,
+  }: Pick<RoutingSearch, "deps" | "preferences"> & {
+    readonly query: Pick<CandidateQuery, "catalog">;
+  },
   now: number,
 ): { readonly models: readonly ResolvedModel[]; readonly preferences: RoutingPreferences } {
   const named = findModel(catalog, id) ?? localModel(id, deps);
+  const variant = named === undefined ? variantOf(id) : undefined;
+  if (variant !== undefined) {
+    if (variant.sort === undefined) throw unsupportedVariantFault(catalog, variant, path);
+    const sorted = { ...preferences, sort: preferences.sort ?? variant.sort };
+    return modelsMatching(variant.id, path, { query: { catalog }, deps, preferences: sorted }, now);
+  }
   if (named === undefined) {
     const models = id.includes("/") ? [] : modelsNamed(catalog, id, now).map(toResolvedModel);
     if (models.length === 0) throw modelNotFound(catalog, id, path);
@@ -185,6 +197,45 @@ function modelsMatching(
   if (!allowsOtherProviders(preferences)) return { models: [named], preferences };
   const [, ...others] = sameModels(catalog, named.model, now);
   return { models: [named, ...others.map(toResolvedModel)], preferences };
+}
+
+/** OpenRouter's suffixes of model ids: those that sort the providers, and those that this gateway does not have. */
+const VARIANT_SORTS: ReadonlyMap<string, SortKey | undefined> = new Map([
+  ["nitro", "throughput"],
+  ["floor", "price"],
+  ["online", undefined],
+  ["batch", undefined],
+  ["free", undefined],
+]);
+
+interface ModelVariant {
+  /** Without the suffix. */
+  readonly id: string;
+  readonly suffix: string;
+  readonly sort: SortKey | undefined;
+}
+
+function variantOf(id: string): ModelVariant | undefined {
+  const colon = id.lastIndexOf(":");
+  const suffix = id.slice(colon + 1);
+  return colon < 1 || !VARIANT_SORTS.has(suffix)
+    ? undefined
+    : { id: id.slice(0, colon), suffix, sort: VARIANT_SORTS.get(suffix) };
+}
+
+function unsupportedVariantFault(
+  catalog: Catalog,
+  { id, suffix }: ModelVariant,
+  path: string,
+): Fault {
+  if (findModel(catalog, id) === undefined) return modelNotFound(catalog, id, path);
+  return new Fault("model_not_found", `no variant ${suffix} of ${id}`, {
+    message: `This gateway has no \`:${suffix}\` variants of models. Use "${id}".`,
+    param: path,
+    next: [
+      { method: "GET", url: `/v1/models/${id}`, why: "Read the price and abilities of the model." },
+    ],
+  });
 }
 
 function toResolvedModel(model: Model): ResolvedModel {

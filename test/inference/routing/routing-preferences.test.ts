@@ -39,6 +39,9 @@ const INVALID_PREFERENCES: readonly (readonly [path: string, more: Json])[] = [
   ["provider", { provider: "beta" }],
   ["provider", { provider: ["beta"] }],
   ["provider.data_collection", { provider: { data_collection: "deny" } }],
+  ["provider.data_collection", { provider: { data_collection: "some" } }],
+  ["provider.zdr", { provider: { zdr: true } }],
+  ["provider.quality", { provider: { quality: "best" } }],
   ["provider.order", { provider: { order: "beta" } }],
   ["provider.order", { provider: { order: [] } }],
   ["provider.order[1]", { provider: { order: ["beta", "bedrok"] } }],
@@ -74,6 +77,44 @@ describe("invalid preferences", () => {
       "model_not_found",
       "models[1]",
     ]);
+  });
+});
+
+describe("a suffix of OpenRouter on the model id", () => {
+  test("`:nitro` and `:floor` sort the providers, as `provider.sort` does", async () => {
+    const sorted = await call({ provider: { sort: "price" } });
+    const cheapest = await call({ model: "alpha/echo:floor" });
+    expect([cheapest.status, cheapest.headers.get("x-postern-provider")]).toEqual([
+      200,
+      sorted.headers.get("x-postern-provider"),
+    ]);
+    expect((await call({ model: "alpha/echo:nitro" })).status).toBe(200);
+    // The caller's own sort wins.
+    const own = await call({ model: "alpha/echo:nitro", provider: { sort: "price" } });
+    expect(own.headers.get("x-postern-provider")).toBe(sorted.headers.get("x-postern-provider"));
+  });
+
+  test("that the gateway does not have returns a 404 with the model to use", async () => {
+    for (const suffix of ["online", "free", "batch"]) {
+      const response = await call({ model: `alpha/echo:${suffix}` });
+      const { code, message, next } = errorOf(await response.json());
+      expect([response.status, code, message]).toEqual([
+        404,
+        "model_not_found",
+        `This gateway has no \`:${suffix}\` variants of models. Use "alpha/echo".`,
+      ]);
+      expect(next).toMatchObject([{ url: "/v1/models/alpha/echo" }]);
+    }
+  });
+
+  test("does not hide a misspelled name", async () => {
+    const response = await call({ model: "alpha/ekho:nitro" });
+    expect(errorOf(await response.json())["message"]).toContain('"alpha/ekho"');
+  });
+
+  test("is ignored where the provider may do anything with the data, which is the default", async () => {
+    const response = await call({ provider: { data_collection: "allow", zdr: false } });
+    expect(response.status).toBe(200);
   });
 });
 
