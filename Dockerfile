@@ -6,6 +6,7 @@ ARG RUNTIME_IMAGE=gcr.io/distroless/base-debian12:nonroot
 FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
+COPY packages packages
 RUN npm ci --omit=dev --no-fund --no-audit
 COPY tsconfig.json CHANGELOG.md LICENSE ./
 COPY bin bin

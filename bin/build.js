@@ -9,7 +9,7 @@ import path from "node:path";
 import process, { argv } from "node:process";
 import { findBun, root } from "./bun.js";
 import { lastChangedOption } from "./last-changed.js";
-import { LICENSES_FILE, licenseTexts } from "./licenses.js";
+import { isDependency, LICENSES_FILE, licenseTexts } from "./licenses.js";
 
 const TARGETS = ["linux-x64", "linux-arm64", "darwin-arm64", "darwin-x64", "windows-x64"];
 const dist = argv.includes("--out")
@@ -55,7 +55,7 @@ function writeSbom() {
   const { name, version, license } = readJson("package.json");
   const { packages } = readJson("package-lock.json");
   const components = Object.entries(packages)
-    .filter(([location, { dev }]) => location !== "" && dev !== true)
+    .filter((entry) => isDependency(entry) && entry[1].dev !== true)
     .map(([location, entry]) => component(location.split("node_modules/").at(-1), entry));
   const sbom = {
     bomFormat: "CycloneDX",

@@ -1,9 +1,10 @@
 // Installs the dependencies if a package of package-lock.json is missing or has another version. `npm start` and `npm test` run
 // this first, so that they work from a clean clone and after an update. With `--production` it installs only what the gateway
-// needs to run. npm writes node_modules/.package-lock.json, which lists what is installed.
+// needs to run. npm writes node_modules/.package-lock.json, which lists what is installed. If only links to the packages of this
+// repository are missing, it adds them.
 
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { argv, env } from "node:process";
 import { findBun, root } from "./bun.js";
@@ -24,6 +25,7 @@ if (!isInstalled()) {
     process.exit(status ?? 1);
   }
 }
+linkWorkspaces();
 
 function isInstalled() {
   const installedFile = path.join(root, "node_modules", ".package-lock.json");
@@ -31,13 +33,25 @@ function isInstalled() {
   const installed = readPackages(installedFile);
   const wanted = Object.entries(readPackages(path.join(root, "package-lock.json")));
   return wanted.every(
-    ([location, { version, optional, dev, devOptional }]) =>
-      location === "" ||
+    ([location, { version, link, optional, dev, devOptional }]) =>
+      !location.startsWith("node_modules/") ||
+      link === true ||
       // npm leaves out the optional packages of other platforms.
       optional === true ||
       ((dev === true || devOptional === true) && isProduction) ||
       installed[location]?.version === version,
   );
+}
+
+function linkWorkspaces() {
+  for (const [location, { link, resolved }] of Object.entries(
+    readPackages(path.join(root, "package-lock.json")),
+  )) {
+    const target = path.join(root, location);
+    if (link !== true || existsSync(target)) continue;
+    mkdirSync(path.dirname(target), { recursive: true });
+    symlinkSync(path.relative(path.dirname(target), path.join(root, resolved)), target, "junction");
+  }
 }
 
 function readPackages(file) {

@@ -14,7 +14,7 @@ are in https://github.com/oven-sh/bun/blob/bun-v{version}/LICENSE.md.`;
 export function licenseTexts() {
   const { packages } = JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8"));
   const bundled = Object.entries(packages).filter(
-    ([location, { dev, optional }]) => location !== "" && !dev && !optional,
+    (entry) => isDependency(entry) && !entry[1].dev && !entry[1].optional,
   );
   const bun = Object.entries(packages).find(([location]) => location.includes("@oven/bun-"))[1];
   return [
@@ -24,6 +24,11 @@ export function licenseTexts() {
       return `${name} ${version} (${license})\n\n${textOf(path.join(root, location), license)}\n`;
     }),
   ].join(`\n${"-".repeat(80)}\n\n`);
+}
+
+/** Whether an entry of package-lock.json is a package of the registry, and not one of this repository or the link to it. */
+export function isDependency([location, { link }]) {
+  return location.includes("node_modules/") && link !== true;
 }
 
 function textOf(folder, license) {

@@ -41,7 +41,7 @@ function bundle() {
 
 function replaceManifest() {
   const published = JSON.parse(readFileSync(manifest, "utf8"));
-  for (const field of ["dependencies", "devDependencies", "scripts", "allowScripts"])
+  for (const field of ["dependencies", "devDependencies", "workspaces", "scripts", "allowScripts"])
     delete published[field];
   mkdirSync(path.dirname(original), { recursive: true });
   copyFileSync(manifest, original);

@@ -58,7 +58,7 @@ const RUN_TIMEOUT_MS = 30 * 60_000;
 
 /** Bun's output for a passing file. Other lines, such as a random seed, are printed. */
 const ROUTINE_OUTPUT =
-  /^\s*$|^\((?:pass|skip)\) |^skipped: |^bun test v|^test\/\S+:$|^ *\d+ (?:pass|skip|fail|expect\(\) calls?)$|^Ran \d+ tests? /;
+  /^\s*$|^\((?:pass|skip)\) |^skipped: |^bun test v|^(?:test|packages)\/\S+:$|^ *\d+ (?:pass|skip|fail|expect\(\) calls?)$|^Ran \d+ tests? /;
 
 interface TestCounts {
   passed: number;
@@ -121,10 +121,12 @@ async function runChecks(): Promise<void> {
 
 /** Alternates long files, which mostly wait, with batches of the other files, which compute. */
 function createBatches(): readonly Batch[] {
-  const files = readdirSync(path.join(ROOT, "test"), { recursive: true, encoding: "utf8" })
-    .filter((file) => /\.test\.tsx?$/.test(file))
-    .map((file) => path.join("test", file))
-    .toSorted();
+  const files = ["test", "packages"].flatMap((folder) =>
+    readdirSync(path.join(ROOT, folder), { recursive: true, encoding: "utf8" })
+      .filter((file) => /\.test\.tsx?$/.test(file))
+      .map((file) => path.join(folder, file))
+      .toSorted(),
+  );
   const missing = LONG_FILES.filter((file) => !files.includes(file));
   if (missing.length > 0)
     throw new Error(`LONG_FILES names files that do not exist: ${missing.join(" ")}`);
@@ -313,7 +315,7 @@ function skipReasonsByFile(output: string): ReadonlyMap<string, readonly string[
   const reasons = new Map<string, string[]>();
   let file = "";
   for (const line of output.split("\n")) {
-    if (/^test\/\S+:$/.test(line)) file = line.slice(0, -1);
+    if (/^(?:test|packages)\/\S+:$/.test(line)) file = line.slice(0, -1);
     if (!line.startsWith(SKIP_PREFIX)) continue;
     reasons.set(file, [...(reasons.get(file) ?? []), line.slice(SKIP_PREFIX.length)]);
   }

@@ -1,7 +1,7 @@
 // `postern simulate`: runs only the simulated provider, for tests of other programs and for benchmarks.
 
+import { createSimulator } from "@postern/simulator";
 import { listen, type Listener } from "../http/listen.ts";
-import { createSimulator } from "../simulator/simulator.ts";
 import { type Command, usageFault } from "./command.ts";
 import { listenError, type ListenAddress } from "./listen-address.ts";
 

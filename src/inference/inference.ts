@@ -1,8 +1,7 @@
 // Creates inference: the dependencies of every stage of a model call, and the state that calls share.
 
-import { createAbort } from "../base/async/abort.ts";
+import { createAbort, type Send } from "@postern/http-client";
 import type { Log } from "../base/log.ts";
-import type { Send } from "../http-client/client.ts";
 import { createRateLimiter } from "../http/guards/rate-limiter.ts";
 import type { Lease } from "../ledger/lease.ts";
 import type { Ledger } from "../ledger/ledger.ts";

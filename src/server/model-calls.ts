@@ -1,11 +1,12 @@
 // Creates everything that a model call needs: inference, callers' provider keys, stored responses, metrics, telemetry.
 
+import { createHttpClient, type HttpClient, sendByFetch } from "@postern/http-client";
+import { createSimulator } from "@postern/simulator";
 import { getAccount } from "../accounts/accounts.ts";
 import { deriveKey, fingerprint } from "../base/crypto/encryption.ts";
 import { memoize } from "../base/memoize.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import type { Config } from "../config/config.ts";
-import { createHttpClient, type HttpClient, sendByFetch } from "../http-client/client.ts";
 import { createInference, type Inference, type InferenceDeps } from "../inference/inference.ts";
 import { infer } from "../inference/lifecycle/infer.ts";
 import { DEFAULT_TIMEOUTS } from "../inference/lifecycle/timeouts.ts";
@@ -16,7 +17,6 @@ import { createMetrics, type Metrics } from "../operations/metrics.ts";
 import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";
 import { createProviderKeys, type ProviderKeys } from "../provider-keys/provider-keys.ts";
 import { createResponses, type Responses } from "../responses/responses.ts";
-import { createSimulator } from "../simulator/simulator.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { Core } from "./core.ts";
 import { usesSimulator } from "./create-discovery-settings.ts";

@@ -6,8 +6,8 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { parseJson } from "../base/json.ts";
 import type { PublicEndpoint, ResolveHost } from "../base/network/public-endpoint.ts";
+import { getPublicUrl } from "../base/network/public-url.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import { getPublicUrl } from "../http-client/public-url.ts";
 
 const DIRECTORY_PATH = "/.well-known/http-message-signatures-directory";
 const MEDIA_TYPE = "application/http-message-signatures-directory+json";

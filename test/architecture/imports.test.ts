@@ -3,9 +3,15 @@
 import { describe, expect, test } from "bun:test";
 import { API_RECORD, IMPORT_LAW, INFERENCE_LAW } from "../support/source/import-law.ts";
 import { compareText, foldersOf, importCycles, violations } from "../support/source/rules.ts";
-import { codeLines, filesUnder, importsOf, moduleOf } from "../support/source/source-files.ts";
+import {
+  codeLines,
+  importsOf,
+  moduleOf,
+  sourceFiles,
+  testFiles,
+} from "../support/source/source-files.ts";
 
-const source = filesUnder("src");
+const source = sourceFiles();
 
 /** Files that describe HTTP: routes, API records and pages. */
 const HTTP_FILE = /(routes?|record|schemas)\.ts$|\/routes-[a-z-]+\.ts$|\.tsx$/;
@@ -15,7 +21,8 @@ const RUNTIME_FILES = new Set([
   "src/discovery/markdown.ts",
   "src/http/listen.ts",
   "src/http/response-stream.ts",
-  "src/http-client/socket.ts",
+  "packages/http-client/src/socket.ts",
+  "packages/simulator/src/serve-simulator.ts",
   "src/server/tcp-sockets.ts",
   "src/store/postgres-pool.ts",
   "src/store/postgres.ts",
@@ -47,8 +54,10 @@ describe("imports", () => {
       ).toEqual([]);
     });
 
-  test("every folder of src and of src/inference has a row in the import law", () => {
-    expect(Object.keys(IMPORT_LAW).sort(compareText)).toEqual([...foldersOf("src")]);
+  test("every package and every folder of src and of src/inference has a row in the import law", () => {
+    expect(Object.keys(IMPORT_LAW).sort(compareText)).toEqual(
+      [...foldersOf("src"), ...foldersOf("packages")].sort(compareText),
+    );
     expect(Object.keys(INFERENCE_LAW).sort(compareText)).toEqual([...foldersOf("src/inference")]);
   });
 
@@ -62,6 +71,31 @@ describe("imports", () => {
       );
       expect(upward).toEqual([]);
     }
+  });
+
+  test("of a package, other code imports only the entry file, by the package's name", () => {
+    const others = [...source, ...testFiles()].flatMap((file) =>
+      importsOf(file).flatMap(({ from, target = "" }) => {
+        const [owner, other] = [packageOf(file.path), packageOf(target)];
+        const isAllowed = other === undefined || other === owner || from === `@postern/${other}`;
+        return isAllowed ? [] : [`${file.path} → ${target}`];
+      }),
+    );
+    expect(others).toEqual([]);
+  });
+
+  test("a package imports only its own files and the standard library", () => {
+    expect(
+      source.flatMap((file) =>
+        packageOf(file.path) === undefined
+          ? []
+          : importsOf(file)
+              .filter(({ from, target = "" }) =>
+                packageOf(target) === packageOf(file.path) ? false : !from.startsWith("node:"),
+              )
+              .map(({ from }) => `${file.path} → ${from}`),
+      ),
+    ).toEqual([]);
   });
 
   test("no files import each other in a cycle, types included", () => {
@@ -135,6 +169,10 @@ describe("imports", () => {
     ).toEqual([]);
   });
 });
+
+function packageOf(file: string): string | undefined {
+  return /^packages\/([^/]+)\//.exec(file)?.[1];
+}
 
 function inferenceFolderOf(file: string): string | undefined {
   return /^src\/inference\/([^/]+)\//.exec(file)?.[1];

@@ -8,7 +8,7 @@ import { commentText, identifierWords, wordsOf } from "../support/source/rules.t
 import { filesUnder, readText, ROOT, type SourceFile } from "../support/source/source-files.ts";
 
 const CODE = /\.(ts|tsx|js|mjs)$/;
-const code = ["src", "test", "bench", "bin"]
+const code = ["src", "packages", "test", "bench", "bin"]
   .flatMap((folder) => filesUnder(folder, CODE))
   .filter(({ path: file }) => file !== "test/support/source/retired-words.ts");
 const scannedCode = code.map((file) => ({
@@ -19,13 +19,14 @@ const scannedCode = code.map((file) => ({
 }));
 const documentFiles: readonly SourceFile[] = [
   ...filesUnder("docs", /\.md$/),
+  ...filesUnder("packages", /\.md$/),
   ...["README.md", "CONTRIBUTING.md"].map((file) => {
     const text = readText(file);
     return { path: file, text, lines: text.split("\n") };
   }),
 ];
 const documents = documentFiles.map(({ path: file, text }) => ({ file, words: wordsIn(text) }));
-const paths = ["src", "test", "bench", "bin", "docs", "deploy"]
+const paths = ["src", "packages", "test", "bench", "bin", "docs", "deploy"]
   .flatMap((folder) => filesUnder(folder, /./))
   .map(({ path: file }) => file)
   .filter((file) => file !== "test/support/source/retired-words.ts");

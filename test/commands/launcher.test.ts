@@ -6,6 +6,8 @@ import {
   cpSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
+  realpathSync,
   rmSync,
   symlinkSync,
   utimesSync,
@@ -105,6 +107,22 @@ describe("bin/install.js", () => {
       "node_modules/b": { version: "2.0.0", dev: true },
       "node_modules/c": { version: "3.0.0", optional: true },
     });
+  });
+
+  test("adds the links to the packages of the repository without an installation", () => {
+    const own = path.join(root, "packages", "own");
+    const link = path.join(modules, "@postern", "own");
+    mkdirSync(own, { recursive: true });
+    const linked = { resolved: "packages/own", link: true };
+    const before = readFileSync(lock, "utf8");
+    write(installed, {});
+    write(lock, {
+      "packages/own": { version: "1.0.0" },
+      "node_modules/@postern/own": linked,
+    });
+    expect(npmArgs()).toBe("");
+    expect(realpathSync(link)).toBe(realpathSync(own));
+    writeFileSync(lock, before);
   });
 
   test("installs if a package is missing or has another version, whatever the time of the files", () => {

@@ -16,7 +16,7 @@ const project = path.join(tempFolder, "project");
 /** A copy, because packing replaces package.json for a moment. */
 const repository = path.join(tempFolder, "repository");
 const PACKED_FROM =
-  "bin src docs package.json package-lock.json tsconfig.json README.md LICENSE CHANGELOG.md";
+  "bin src packages docs package.json package-lock.json tsconfig.json README.md LICENSE CHANGELOG.md";
 /** What `npx postern` runs. */
 const COMMAND = path.join(project, "node_modules", ".bin", "postern");
 const INSTALL_TIMEOUT_MS = 180_000;
@@ -43,6 +43,18 @@ const skip = skipUnless(
   "the npm registry cannot be reached to install the packed package",
 );
 
+describe("the packages of the workspace", () => {
+  test.each(["http-client", "simulator"])("@postern/%s packs its source and README", (name) => {
+    const { stdout } = npm(["pack", "--dry-run", "--json", "-w", `@postern/${name}`], repository);
+    const [{ files = [] } = {}] = Object.values(JSON.parse(stdout)) as readonly {
+      readonly files?: readonly { readonly path: string }[];
+    }[];
+    const paths = files.map((file) => file.path);
+    expect(paths).toEqual(expect.arrayContaining(["README.md", "package.json", `${name}.ts`]));
+    expect(paths.filter((file) => file.startsWith("test/"))).toEqual([]);
+  });
+});
+
 describe("the npm package", () => {
   test.skipIf(skip)("installs without warnings about engines or install scripts", () => {
     expect([installed.status, installed.stderr]).toEqual([0, expect.any(String)]);
@@ -66,7 +78,8 @@ describe("the npm package", () => {
       env: environment(),
       encoding: "utf8",
     });
-    for (const name of Object.keys(packageJson.dependencies))
+    const names = Object.keys(packageJson.dependencies);
+    for (const name of names.filter((one) => !one.startsWith("@postern/")))
       expect(stdout).toContain(`\n${name} `);
   });
 

@@ -1,8 +1,8 @@
 // The gateway that the fuzzer calls: a model on each wire in front of the simulator, funded accounts, and owners who are
 // signed in.
 
+import { createSimulator } from "@postern/simulator";
 import { z } from "zod";
-import { createSimulator } from "../../src/simulator/simulator.ts";
 import { createUser, makeOwner, type TestUser } from "../billing/console-user.ts";
 import { grantCredits, USD } from "../inference/support/harness.ts";
 import { withModels } from "../inference/support/models-file.ts";

@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { createSimulator } from "@postern/simulator";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import {
@@ -8,7 +9,6 @@ import {
   type ProviderEndpoint,
   UNCHECKED,
 } from "../../src/provider-keys/key-check.ts";
-import { createSimulator } from "../../src/simulator/simulator.ts";
 import { GOOD_KEY, openFakeProvider, acceptOnly } from "./fake-provider.ts";
 
 const provider = openFakeProvider();

@@ -1,6 +1,7 @@
 // Starts a complete gateway for tests: HTTP on loopback, its own store, and the simulator behind a port as its provider.
 
 import { rmSync } from "node:fs";
+import { createSimulator } from "@postern/simulator";
 import { createLog } from "../../src/base/log.ts";
 import { type Config, readConfig } from "../../src/config/config.ts";
 import type { OverloadGuard } from "../../src/http/guards/overload.ts";
@@ -9,7 +10,6 @@ import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/lifecycle/t
 import type { FetchFile } from "../../src/inference/media/fetch-file.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { createServer, type Server } from "../../src/server/server.ts";
-import { createSimulator } from "../../src/simulator/simulator.ts";
 import { scratchFolder } from "./scratch-folder.ts";
 import { dropPostgres, migratedPostgres } from "./stores/postgres.ts";
 import { migratedSqlite, TEST_POOL_SIZE } from "./stores/stores.ts";

@@ -2,13 +2,13 @@
 // the budget, because a busy machine can be several times slower.
 
 import { expect, test } from "bun:test";
+import { createSimulator } from "@postern/simulator";
 import { createSseParser, type SseParser } from "../../src/base/streams/sse.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/provider-usage.ts";
 import { scanEvent } from "../../src/inference/metering/usage/stream-meter.ts";
 import { translationTransform } from "../../src/inference/translate/translate-stream.ts";
 import { createAwsFrameParser } from "../../src/inference/upstream/aws-frames.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
-import { createSimulator } from "../../src/simulator/simulator.ts";
 import { writeContext } from "../wires/stream-helpers.ts";
 import { type Api, APIS, minimalBody, type Wire, WIRES } from "./support/harness.ts";
 

@@ -2,7 +2,7 @@
 // otherwise it ends with the API's error event, at no cost.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createSimulator } from "../../src/simulator/simulator.ts";
+import { createSimulator } from "@postern/simulator";
 import { integer } from "../../src/store/db.ts";
 import { isCompleteStream, usageRecordOf } from "../inference/support/harness.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";

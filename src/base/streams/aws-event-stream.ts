@@ -11,7 +11,6 @@ const INITIAL_BUFFER_BYTES = 4_096;
 const STRING_HEADER = 7;
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-const encoder = new TextEncoder();
 
 export interface EventFrame {
   /** String headers by name, such as `:event-type`; headers of other types are skipped. */
@@ -78,28 +77,6 @@ export function decodeEventFrame(raw: Uint8Array): EventFrame {
   };
 }
 
-/** Encodes a frame with string headers. */
-export function encodeEventFrame(
-  headers: Readonly<Record<string, string>>,
-  payload: Uint8Array,
-): Uint8Array {
-  const parts = Object.entries(headers).map(([name, value]) => encodeHeader(name, value));
-  const headerBytes = parts.reduce((sum, part) => sum + part.length, 0);
-  const total = PRELUDE_BYTES + headerBytes + payload.length + CHECKSUM_BYTES;
-  const raw = new Uint8Array(total);
-  const view = viewOf(raw);
-  view.setUint32(0, total);
-  view.setUint32(4, headerBytes);
-  view.setUint32(8, crc32(raw.subarray(0, 8)));
-  let at = PRELUDE_BYTES;
-  for (const part of [...parts, payload]) {
-    raw.set(part, at);
-    at += part.length;
-  }
-  view.setUint32(at, crc32(raw.subarray(0, at)));
-  return raw;
-}
-
 // Verifies the prelude's checksum before it returns the length.
 function frameLength(bytes: Uint8Array, at: number, limit: number): number {
   const prelude = bytes.subarray(at, at + PRELUDE_BYTES);
@@ -110,18 +87,6 @@ function frameLength(bytes: Uint8Array, at: number, limit: number): number {
   if (length < PRELUDE_BYTES + CHECKSUM_BYTES) throw malformed("a frame shorter than its framing");
   if (length > limit) throw malformed(`a frame longer than ${limit} bytes`);
   return length;
-}
-
-function encodeHeader(name: string, value: string): Uint8Array {
-  const nameBytes = encoder.encode(name);
-  const valueBytes = encoder.encode(value);
-  const bytes = new Uint8Array(nameBytes.length + valueBytes.length + 4);
-  bytes[0] = nameBytes.length;
-  bytes.set(nameBytes, 1);
-  bytes[nameBytes.length + 1] = STRING_HEADER;
-  viewOf(bytes).setUint16(nameBytes.length + 2, valueBytes.length);
-  bytes.set(valueBytes, nameBytes.length + 4);
-  return bytes;
 }
 
 // Sizes by header type: 0 and 1 are booleans, 2 to 5 integers, 8 a timestamp, 9 a UUID. Types 6 (bytes) and 7 (string)

@@ -3,7 +3,7 @@
 
 import { Fault } from "../../base/fault.ts";
 import { parseEndpoint, type ResolveHost } from "../../base/network/public-endpoint.ts";
-import { getPublicUrl, type PublicUrlResponse } from "../../http-client/public-url.ts";
+import { getPublicUrl, type PublicUrlResponse } from "../../base/network/public-url.ts";
 import type { FetchedFile } from "../canonical/tools/fetched-files.ts";
 import { mediaTypeOf } from "./file-type.ts";
 import type { FileKind } from "./file-urls.ts";

@@ -1,8 +1,7 @@
 // What a stream's relay needs, and how a stream can end.
 
-import type { AbortSignalLike } from "../../base/async/abort.ts";
+import type { AbortSignalLike, BodyStream } from "@postern/http-client";
 import type { JsonObject } from "../../base/json.ts";
-import type { BodyStream } from "../../http-client/body-stream.ts";
 import type { EventPipeline } from "./event-pipeline.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 

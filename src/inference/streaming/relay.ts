@@ -1,7 +1,7 @@
 // Relays a provider's stream to the client, no faster than the client reads, and meters it. The terminal event waits for the
 // settlement: if a client has seen the end of its stream, the charge is in the ledger, even after a crash.
 
-import { type BodyHandler, pipeTo, setFlow } from "../../http-client/body-stream.ts";
+import { type BodyHandler, pipeTo, setFlow } from "@postern/http-client";
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
 import type {

@@ -1,10 +1,9 @@
 // Sends a call to one candidate, with retries and a circuit breaker, until the reply begins. Nothing has reached the caller
 // by then, so an attempt can be repeated. Errors in the caller's request are not retried.
 
-import { type Abort, type AbortSignalLike, createAbort } from "../../base/async/abort.ts";
+import { type Abort, type AbortSignalLike, createAbort, type Send } from "@postern/http-client";
 import { runWhen, startDeadline } from "../../base/async/deadline.ts";
 import { Fault } from "../../base/fault.ts";
-import type { Send } from "../../http-client/client.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";

@@ -1,8 +1,11 @@
 // Builds a request to a provider, and chooses how it is sent: as it is, signed, or to the bundled simulator.
 
-import { toAbortSignal } from "../../base/async/abort.ts";
-import type { OutgoingRequest, Send } from "../../http-client/client.ts";
-import { fromFetchResponse } from "../../http-client/reply.ts";
+import {
+  toAbortSignal,
+  type OutgoingRequest,
+  type Send,
+  fromFetchResponse,
+} from "@postern/http-client";
 import type { Authorizer } from "../providers/authorizer.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";

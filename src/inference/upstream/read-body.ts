@@ -1,7 +1,11 @@
 // Reads a reply that is not streamed, up to a limit.
 
-import { type BodyStream, nextChunk, takeIfComplete } from "../../http-client/body-stream.ts";
-import type { UpstreamResponse } from "../../http-client/reply.ts";
+import {
+  type BodyStream,
+  nextChunk,
+  takeIfComplete,
+  type UpstreamResponse,
+} from "@postern/http-client";
 
 const REPLY_MAX_BYTES = 64 * 1_048_576;
 

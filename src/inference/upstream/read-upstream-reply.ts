@@ -1,18 +1,18 @@
 // Reads the beginning of a provider's reply: all of it where it is not streamed, otherwise up to its first event. Providers
 // also send errors with status 200, and those must be found before anything reaches the caller.
 
-import { startDeadline } from "../../base/async/deadline.ts";
-import { type JsonObject, parseObject } from "../../base/json.ts";
-import { lookUp } from "../../base/look-up.ts";
-import { createSseParser, readSse, type SseMessage } from "../../base/streams/sse.ts";
 import {
   type BodyStream,
   cancelBodyStream,
   cancelRead,
   nextChunk,
   putBack,
-} from "../../http-client/body-stream.ts";
-import type { UpstreamResponse } from "../../http-client/reply.ts";
+  type UpstreamResponse,
+} from "@postern/http-client";
+import { startDeadline } from "../../base/async/deadline.ts";
+import { type JsonObject, parseObject } from "../../base/json.ts";
+import { lookUp } from "../../base/look-up.ts";
+import { createSseParser, readSse, type SseMessage } from "../../base/streams/sse.ts";
 import { createAwsFrameParser } from "./aws-frames.ts";
 import {
   BEDROCK_EXCEPTION_STATUSES,

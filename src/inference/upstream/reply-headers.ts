@@ -1,7 +1,7 @@
 // The headers of a provider's reply that the caller gets. Any other could reveal the gateway's account.
 
+import type { UpstreamResponse } from "@postern/http-client";
 import { memoize } from "../../base/memoize.ts";
-import type { UpstreamResponse } from "../../http-client/reply.ts";
 
 const RETURNED_HEADERS =
   /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { crc32 } from "node:zlib";
+import { encodeEventFrame } from "@postern/simulator";
 import * as fc from "fast-check";
 import {
   createEventFrameParser,
   decodeEventFrame,
-  encodeEventFrame,
 } from "../../../src/base/streams/aws-event-stream.ts";
 
 const encoder = new TextEncoder();

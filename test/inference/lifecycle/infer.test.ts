@@ -1,10 +1,9 @@
 // A call through all stages with a fake ledger and a fake HTTP client: what happens to its hold when a stage fails.
 
 import { describe, expect, test } from "bun:test";
+import { type Send, fromFetchResponse } from "@postern/http-client";
 import { secret } from "../../../src/base/crypto/secret.ts";
 import { createLog } from "../../../src/base/log.ts";
-import type { Send } from "../../../src/http-client/client.ts";
-import { fromFetchResponse } from "../../../src/http-client/reply.ts";
 import { createBodyQuota } from "../../../src/http/request/body-quota.ts";
 import { createInference, type Inference } from "../../../src/inference/inference.ts";
 import type { SettledCall } from "../../../src/inference/lifecycle/call.ts";

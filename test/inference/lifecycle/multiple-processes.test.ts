@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
+import { createSimulator } from "@postern/simulator";
 import { grant } from "../../../src/ledger/ledger.ts";
-import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { type Db, text, integer } from "../../../src/store/db.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -3,8 +3,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
+import { createSimulator } from "@postern/simulator";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
-import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { integer, type Row } from "../../../src/store/db.ts";
 import { eventually } from "../../support/eventually.ts";
 import {

@@ -1,6 +1,6 @@
 // A simulator behind a gate: while the gate is closed, calls wait, so that they are certain to be concurrent.
 
-import { createSimulator } from "../../../src/simulator/simulator.ts";
+import { createSimulator } from "@postern/simulator";
 
 export interface GatedSimulator {
   readonly url: string;

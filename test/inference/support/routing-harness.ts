@@ -2,8 +2,8 @@
 
 import { rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { createSimulator } from "@postern/simulator";
 import { OPEN_MS } from "../../../src/inference/routing/circuit-breaker.ts";
-import { createSimulator } from "../../../src/simulator/simulator.ts";
 import {
   type Gateway,
   type GatewayOptions,

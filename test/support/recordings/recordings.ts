@@ -2,10 +2,8 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import {
-  createEventFrameParser,
-  encodeEventFrame,
-} from "../../../src/base/streams/aws-event-stream.ts";
+import { encodeEventFrame } from "@postern/simulator";
+import { createEventFrameParser } from "../../../src/base/streams/aws-event-stream.ts";
 import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
 import { formatSse } from "../format-sse.ts";
 import { skipUnless } from "../skip.ts";

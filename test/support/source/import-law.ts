@@ -1,13 +1,16 @@
 // Which folder may import which, and whose tables its SQL may read: what the architecture test enforces and docs/architecture.md
 // is drawn from.
 
-/** Folders of `src`, from the lowest layer to the highest. A folder imports itself and what its row names. */
+/**
+ * Packages, and folders of `src`, from the lowest layer to the highest. A folder imports itself and what its row names, and of
+ * a package only the entry file.
+ */
 export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
+  "http-client": [],
+  simulator: [],
   base: [],
   store: ["base"],
   http: ["base", "store"],
-  "http-client": ["base"],
-  simulator: ["base"],
   models: ["base", "http"],
   usage: ["base", "store", "http"],
   ledger: ["base", "store", "usage"],
@@ -90,7 +93,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   ],
   discovery: ["base", "http", "models"],
   mcp: ["base", "http", "discovery"],
-  "verified-agents": ["base", "http-client", "accounts"],
+  "verified-agents": ["base", "accounts"],
   config: ["base", "accounts", "store", "billing", "inference"],
   server: [
     "base",

@@ -23,7 +23,9 @@ export function violations(
 ): readonly string[] {
   return files.flatMap((file) =>
     importsOf(file).flatMap(({ target, isTypeOnly }) =>
-      target?.startsWith("src/") === true && isViolation(file.path, target, isTypeOnly)
+      target !== undefined &&
+      /^(src|packages)\//.test(target) &&
+      isViolation(file.path, target, isTypeOnly)
         ? [`${file.path} → ${target}`]
         : [],
     ),

@@ -19,6 +19,7 @@ describe("importsOf", () => {
         'import "./side-effect.ts";',
         'export { one } from "./other.ts";',
         'import path from "node:path";',
+        'import { nextChunk } from "@postern/http-client";',
         'const late = await import("../late.ts");',
       ].join("\n"),
     );
@@ -32,6 +33,7 @@ describe("importsOf", () => {
       "src/keys/side-effect.ts false",
       "src/keys/other.ts false",
       "node:path false",
+      "packages/http-client/http-client.ts false",
       "src/late.ts false",
     ]);
   });

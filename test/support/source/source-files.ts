@@ -35,6 +35,24 @@ export function filesUnder(folder: string, pattern = /\.(ts|tsx)$/): readonly So
     });
 }
 
+/** The source of the gateway and of its packages, without tests. */
+export function sourceFiles(): readonly SourceFile[] {
+  return [
+    ...filesUnder("src"),
+    ...filesUnder("packages").filter(({ path: file }) => !isTest(file)),
+  ];
+}
+
+/** The tests of the gateway and of its packages, and what supports them. */
+export function testFiles(pattern?: RegExp): readonly SourceFile[] {
+  const ofPackages = filesUnder("packages", pattern).filter(({ path: file }) => isTest(file));
+  return [...filesUnder("test", pattern), ...ofPackages];
+}
+
+function isTest(file: string): boolean {
+  return /^packages\/[^/]+\/test\//.test(file);
+}
+
 /** The top-level folder: `keys` for `src/keys/keys.ts`. A file directly in `src` is its own module. */
 export function moduleOf(file: string): string {
   return file.split("/")[1] ?? file;
@@ -46,11 +64,14 @@ export function importsOf(file: SourceFile): readonly Import[] {
   );
   return [...statements].map(([, names = "", named, loaded]) => {
     const from = named ?? loaded ?? "";
-    const target = from.startsWith(".")
-      ? path.posix.join(path.posix.dirname(file.path), from)
-      : undefined;
-    return { from, isTypeOnly: hasOnlyTypes(names), target };
+    return { from, isTypeOnly: hasOnlyTypes(names), target: targetOf(file, from) };
   });
+}
+
+function targetOf(file: SourceFile, from: string): string | undefined {
+  const name = /^@postern\/([a-z-]+)$/.exec(from)?.[1];
+  if (name !== undefined) return `packages/${name}/${name}.ts`;
+  return from.startsWith(".") ? path.posix.join(path.posix.dirname(file.path), from) : undefined;
 }
 
 function hasOnlyTypes(names: string): boolean {

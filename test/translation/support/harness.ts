@@ -6,9 +6,9 @@ import path from "node:path";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import Anthropic from "@anthropic-ai/sdk";
+import { createSimulator } from "@postern/simulator";
 import OpenAI from "openai";
 import type { FetchFile } from "../../../src/inference/media/fetch-file.ts";
-import { createSimulator } from "../../../src/simulator/simulator.ts";
 import { grantCredits, USD } from "../../inference/support/harness.ts";
 import { fetchWithoutNetwork } from "../../support/file-server.ts";
 import {

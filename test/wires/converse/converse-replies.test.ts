@@ -1,7 +1,7 @@
 // Replies of Converse, streamed and not: random round trips, splits at every byte, and edge cases.
 import { describe, expect, test } from "bun:test";
+import { encodeEventFrame } from "@postern/simulator";
 import * as fc from "fast-check";
-import { encodeEventFrame } from "../../../src/base/streams/aws-event-stream.ts";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { WireEvent, WireStreamReader } from "../../../src/inference/canonical/wire.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";

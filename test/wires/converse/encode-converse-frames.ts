@@ -1,8 +1,6 @@
 // Encodes canonical streams as Converse frames, and replies as bodies, for round-trip tests.
-import {
-  createEventFrameParser,
-  encodeEventFrame,
-} from "../../../src/base/streams/aws-event-stream.ts";
+import { encodeEventFrame } from "@postern/simulator";
+import { createEventFrameParser } from "../../../src/base/streams/aws-event-stream.ts";
 import type { CanonicalEvent, PartHead } from "../../../src/inference/canonical/events.ts";
 import type { OpaqueBlob, Part } from "../../../src/inference/canonical/parts.ts";
 import type {

@@ -1,7 +1,7 @@
 // Decides what happens at the provider when a client disconnects: whether the gateway closes its connection too, or keeps
 // reading for the provider's usage. docs/site/providers.md has the facts per provider.
 
-import type { AbortSignalLike } from "../../../base/async/abort.ts";
+import type { AbortSignalLike } from "@postern/http-client";
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import { hasInputTokens } from "../../metering/charge.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
