@@ -92,7 +92,7 @@ describeEachStore((kind, open) => {
       await db.write((tx) => adjust(tx, credit));
       expect(await getWallet(db, id)).toEqual({ promo: 0n, paid: 710n, held: 0n });
       expect(await findFreeze(db, id)).toBeUndefined();
-      expect(await hold(id, "2", 710n)).toEqual({ status: "held", amount: 710n });
+      expect(await hold(id, "2", 710n)).toMatchObject({ status: "held", amount: 710n });
       await settle(id, "2", 0n);
     });
 

@@ -107,7 +107,16 @@ describe.each(KINDS)("report on %s", (kind) => {
     await expectLedgerValid(store.db);
     const [whole] = reports;
     expect(new Set(transfers.map((one) => one.kind))).toEqual(
-      new Set(["grant", "usage", "purchase", "refund", "dispute", "adjustment", "write_off"]),
+      new Set([
+        "grant",
+        "usage",
+        "purchase",
+        "refund",
+        "dispute",
+        "debt",
+        "adjustment",
+        "write_off",
+      ]),
     );
     expect(whole?.usage.owed).toBeGreaterThan(0n);
     expect(whole?.balances.owed).toBeGreaterThan(0n);
