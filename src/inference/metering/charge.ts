@@ -30,7 +30,7 @@ export interface ChargeContext {
   readonly catalog: Catalog;
   readonly model: Model;
   readonly estimate: CostEstimate;
-  /** An implausible usage is charged no more than this. */
+  /** An implausible usage without a stated cost is charged no more than this. */
   readonly held: Nano;
   readonly at: number;
   readonly durationMs: number;
@@ -72,8 +72,8 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
     return {
       usage: billed,
       lines: [{ meter: "provider_cost", count: 1, usd: usdTextOfPico(stated * PICO_PER_NANO) }],
-      cost: isUsageImplausible ? minNano(stated, held) : stated,
-      exact: !isUsageImplausible,
+      cost: stated,
+      exact: true,
       missingPrices: [],
     };
   return {

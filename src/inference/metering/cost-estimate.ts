@@ -121,7 +121,10 @@ export function estimateCost(
     hasFees: bounds.fees !== undefined && Object.keys(bounds.fees).length > 0,
     outputTokens,
     hiddenTokens,
-    plausible: plausibleUsage({ inputTokens, outputTokens, toolTokens }, limits),
+    plausible: plausibleUsage(
+      { inputTokens, outputTokens, toolTokens, choices: request.choices },
+      limits,
+    ),
     advisorCost,
     toolTerms: terms,
     hasLongCacheWrites: hasLongCacheWrites(request, model),
@@ -268,13 +271,18 @@ const PROVIDER_OUTPUT_SLACK_TOKENS = 1_000;
 /** How often a provider may run the model within one call to process the results of its own tools. */
 const MAX_TOOL_ROUNDS = 64;
 
-// Every tool round counts the whole prompt again, so with provider tools only the model's context bounds the input.
+// Every tool round counts the whole prompt again, so with provider tools only the model's context bounds the input. A provider
+// that ignores the caller's output limit bills up to the model's own.
 function plausibleUsage(
-  bound: CostEstimate["plausible"] & { readonly toolTokens: number },
+  bound: CostEstimate["plausible"] & { readonly toolTokens: number; readonly choices: number },
   limits: { readonly input: number; readonly output: number },
 ): CostEstimate["plausible"] {
   const input = bound.inputTokens * IMPLAUSIBLE_FACTOR + PROVIDER_INPUT_SLACK_TOKENS;
-  const output = Math.max(PROVIDER_OUTPUT_SLACK_TOKENS, bound.outputTokens * IMPLAUSIBLE_FACTOR);
+  const output = Math.max(
+    PROVIDER_OUTPUT_SLACK_TOKENS,
+    bound.outputTokens * IMPLAUSIBLE_FACTOR,
+    limits.output * bound.choices,
+  );
   return bound.toolTokens === 0
     ? { inputTokens: input, outputTokens: output }
     : {

@@ -155,7 +155,7 @@ test("holds for a compaction, which reads the whole context again", async () => 
 
 test.each([
   ["input", { input_tokens: 128_638, output_tokens: 365 }],
-  ["output", { input_tokens: 9, output_tokens: 3_000 }],
+  ["output", { input_tokens: 9, output_tokens: 300_000 }],
 ])("charges an implausible count of %s tokens at most the hold", async (_, usage) => {
   await open("ANTHROPIC", replyOf(usage));
   await send("messages", sonnet({}));

@@ -18,10 +18,15 @@ const usage: Usage = { tokens: { input: 900, output: 69 }, fees: {} };
 /** 900 × 0.15 and 69 × $0.6 per million tokens. */
 const LIST_PRICE = 176_400n;
 
-function charge(stated: number | undefined, from: Catalog = catalog, id = MODEL) {
+function charge(
+  stated: number | undefined,
+  from: Catalog = catalog,
+  id = MODEL,
+  plausibleTokens = 1_000_000,
+) {
   const model = findModel(from, id)?.model;
   if (model === undefined) throw new Error(`no model ${id}`);
-  const bounds = { inputTokens: 1_000_000, outputTokens: 1_000_000 };
+  const bounds = { inputTokens: plausibleTokens, outputTokens: plausibleTokens };
   return chargeFor(stated === undefined ? usage : { ...usage, statedCostUsd: stated }, {
     catalog: from,
     model,
@@ -42,6 +47,11 @@ describe("a stated cost", () => {
       lines: [{ meter: "provider_cost", count: 1, usd: "0.0160614" }],
       exact: true,
     });
+  });
+
+  test("is charged also where the reported tokens are implausible", () => {
+    expect(charge(0.0160614, catalog, MODEL, 10)).toMatchObject({ cost: 16_061_400n, exact: true });
+    expect(charge(undefined, catalog, MODEL, 10)).toMatchObject({ cost: LIST_PRICE, exact: false });
   });
 
   test("is charged below the list price", () => {
