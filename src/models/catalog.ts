@@ -249,6 +249,11 @@ export function possibleCards(catalog: Catalog, model: Model, at: number): Price
   return cards;
 }
 
+/** A model by the name that its provider uses. */
+export function modelAt(catalog: Catalog, provider: string, name: string): Model | undefined {
+  return resolve(catalog, provider, name);
+}
+
 /** Finds the card of another model of the same provider that ran within a call, such as an advisor. */
 export function cardResolver(catalog: Catalog, provider: string, at: number): CardResolver {
   return (name) => cardAt(resolve(catalog, provider, name)?.prices ?? [], at);

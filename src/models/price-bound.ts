@@ -78,6 +78,53 @@ export function affordableOutput(bound: CostBound, available: Nano, limit: numbe
   return Number(affordable);
 }
 
+/** What a call costs per unit at most. */
+export interface UnitPrices {
+  readonly input: Pico;
+  readonly output: Pico;
+  /** A fee per request or use that the call may have. */
+  readonly fee: FeeMeter | undefined;
+}
+
+export interface UnitPriceBounds extends Omit<UsageBounds, "outputTokens"> {
+  readonly hasAudioInput: boolean;
+}
+
+/**
+ * The highest list prices per token and a fee of a call, over all cards that may apply. Unlike a cost bound it takes no
+ * account of cache writes, and of a region only if the caller asks for it: both would exceed the list price of most models.
+ */
+export function highestUnitPrices(
+  bounds: UnitPriceBounds,
+  cards: readonly PriceCard[],
+): UnitPrices {
+  const inputMeters: readonly TokenMeter[] = bounds.hasAudioInput
+    ? ["input", "input_image", "input_audio"]
+    : ["input", "input_image"];
+  let [input, output]: [Pico, Pico] = [0n, 0n];
+  let fee: FeeMeter | undefined;
+  for (const card of cards) {
+    const region = bounds.region ?? "";
+    const factor = maxFactor({ ...bounds, region }, card);
+    for (const { aboveInputTokens, rates, output: outputRate, request } of maxRatesOf(card)) {
+      if (aboveInputTokens !== undefined && bounds.inputTokens <= aboveInputTokens) continue;
+      input = maxNano(input, ceilOf(product(1, maxRate(rates, inputMeters), factor)));
+      output = maxNano(output, ceilOf(product(1, outputRate, factor)));
+      fee ??= request > 0n ? "request" : chargedFee(bounds, rates);
+    }
+  }
+  return { input, output, fee };
+}
+
+function chargedFee(
+  { fees }: Omit<UsageBounds, "outputTokens">,
+  rates: Rates,
+): FeeMeter | undefined {
+  return FEE_METERS.find(
+    (meter) => (fees?.[meter] ?? 0) > 0 && rateOf(rates, meter).unitPrice > 0n,
+  );
+}
+
 interface LinearBound {
   /** Input and fees at the highest rates. */
   readonly fixed: Ratio;

@@ -26,7 +26,7 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   await rejectIfFrozen(deps, accountId);
   const found = await findCandidates(request, "count_tokens", input.caller, deps.route);
   // A count shows the prompt to the provider, as a call does.
-  const [candidate] = allowedCandidates(found, input.caller, input.now);
+  const [candidate] = allowedCandidates(found, input.caller);
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
   if (candidate.wires[0] !== "count_tokens") return upperBoundResponse(request, candidate);

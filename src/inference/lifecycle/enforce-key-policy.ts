@@ -2,31 +2,57 @@
 // minute and concurrent calls together with the hold.
 
 import { Fault } from "../../base/fault.ts";
+import { isObject } from "../../base/json.ts";
+import { usdText } from "../../base/money/money.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { type KeyPolicy, matchesGlob } from "../../http/key-policy.ts";
 import type { Caller } from "../../http/route.ts";
+import { modelAt } from "../../models/catalog.ts";
+import { highestUnitPrices, type UnitPriceBounds } from "../../models/price-bound.ts";
 import { cardAt, picoPerToken } from "../../models/price-card.ts";
+import type { PriceCard } from "../../models/price.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
+import {
+  priceCandidates,
+  type PricedCandidate,
+  type PricedCandidates,
+} from "../routing/priced-candidates.ts";
+import type { RoutedCall } from "./call.ts";
 
-/** The candidates that the key may call. Throws `forbidden` if there are none. */
-export function allowedCandidates(
-  candidates: Candidates,
-  { policy }: Caller,
-  now: number,
-): Candidates {
+/** The candidates whose model and provider the key may call. Throws `forbidden` if there are none. */
+export function allowedCandidates(candidates: Candidates, { policy }: Caller): Candidates {
   if (policy === undefined) return candidates;
+  return allowed(candidates, (candidate) => refusalOf(policy, candidate));
+}
+
+/** Prices the candidates. Throws `forbidden` if the key may pay none of them, or may not call the models of their tools. */
+export function priceAllowed(routed: RoutedCall): PricedCandidates {
+  const priced = priceCandidates(routed);
+  const { policy } = routed.input.caller;
+  if (policy === undefined) return priced;
+  return allowed(
+    priced,
+    (one) => namedModelRefusal(policy, one, routed) ?? priceRefusal(policy, one, routed),
+  );
+}
+
+function allowed<T>(
+  candidates: readonly T[],
+  refusalOf: (candidate: T) => Refusal | undefined,
+): readonly [T, ...T[]] {
   let refusal: Refusal | undefined;
-  const allowed = candidates.filter((candidate) => {
-    const found = refusalOf(policy, candidate, now);
+  const kept = candidates.filter((candidate) => {
+    const found = refusalOf(candidate);
     refusal ??= found;
     return found === undefined;
   });
-  const [first, ...others] = allowed;
+  const [first, ...others] = kept;
   if (first !== undefined) return [first, ...others];
-  const { field, message } = refusal ?? { field: "allowed_models", message: "" };
+  const { field, message, param = "model" } = refusal ?? { field: "allowed_models", message: "" };
   throw new Fault("forbidden", `key policy: ${field}`, {
     message: `${message} Use another model or another key, or ask the owner of the account to change \`${field}\` of this key.`,
-    param: "model",
+    param,
     fields: { policy: field },
   });
 }
@@ -34,34 +60,122 @@ export function allowedCandidates(
 interface Refusal {
   readonly field: string;
   readonly message: string;
+  /** `model` by default. */
+  readonly param?: string;
 }
 
 function refusalOf(
-  { models, providers, maxPriceUsd }: KeyPolicy,
-  { model, credential }: Candidate,
-  now: number,
+  { models, providers }: KeyPolicy,
+  { model: { id }, credential: { provider } }: Candidate,
 ): Refusal | undefined {
-  const { id, prices } = model;
-  const isNamed = matchesGlob(models, id);
-  if (models !== undefined && !isNamed)
-    return {
-      field: "allowed_models",
-      message: `This key may only call models that match ${listOf(models)}, and ${id} does not.`,
-    };
-  if (providers !== undefined && !matchesGlob(providers, credential.provider.id))
-    return {
-      field: "allowed_providers",
-      message: `This key may only call providers that match ${listOf(providers)}, and ${credential.provider.id} does not.`,
-    };
-  if (maxPriceUsd === undefined) return undefined;
-  const { input = 0n, output = 0n } = cardAt(prices, now)?.base ?? {};
-  const max = picoPerToken(maxPriceUsd);
-  if (input <= max && output <= max) return undefined;
+  if (models !== undefined && !matchesGlob(models, id)) return modelRefusal(models, id, "model");
+  if (providers === undefined || matchesGlob(providers, provider.id)) return undefined;
   return {
-    field: "max_price_per_million_usd",
-    message: `This key may only call models whose list price is at most $${maxPriceUsd} per million input tokens and per million output tokens, and ${id} costs more.`,
+    field: "allowed_providers",
+    message: `This key may only call providers that match ${listOf(providers)}, and ${provider.id} does not.`,
   };
 }
+
+function modelRefusal(models: readonly string[], id: string, param: string): Refusal {
+  return {
+    field: "allowed_models",
+    message: `This key may only call models that match ${listOf(models)}, and ${id} does not.`,
+    param,
+  };
+}
+
+/** Another model of the same provider that the request names, and that runs within the call. */
+interface NamedModel {
+  readonly name: string;
+  readonly param: string;
+}
+
+// Each field exists on one wire only: elsewhere it is dropped.
+function namedModels({ advisors, json }: ParsedRequest, { model }: Candidate): NamedModel[] {
+  const named: NamedModel[] = [];
+  if (model.wires.includes("messages")) {
+    for (const { model: name, param } of advisors) named.push({ name, param });
+    named.push(...modelsIn(json["fallbacks"], "fallbacks"));
+  }
+  if (model.wires.includes("responses")) named.push(...modelsIn(json["tools"], "tools"));
+  return named.filter(({ name }) => name !== "");
+}
+
+function modelsIn(list: unknown, param: string): readonly NamedModel[] {
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((one: unknown, index): readonly NamedModel[] =>
+    isObject(one) && typeof one["model"] === "string"
+      ? [{ name: one["model"], param: `${param}[${index}].model` }]
+      : [],
+  );
+}
+
+function namedModelRefusal(
+  { models, maxPriceUsd }: KeyPolicy,
+  { candidate, estimate }: PricedCandidate,
+  { request, catalog, pricedAt }: RoutedCall,
+): Refusal | undefined {
+  if (models === undefined && maxPriceUsd === undefined) return undefined;
+  const { provider } = candidate.model;
+  for (const { name, param } of namedModels(request, candidate)) {
+    const found = modelAt(catalog, provider, name);
+    const id = found?.id ?? `${provider}/${name}`;
+    if (models !== undefined && !matchesGlob(models, id)) return modelRefusal(models, id, param);
+    const card = found && cardAt(found.prices, pricedAt);
+    if (maxPriceUsd === undefined || card === undefined) continue;
+    const { inputTokens } = estimate;
+    const refusal = priceRefusalOf(maxPriceUsd, id, boundsOf(request, { inputTokens }), [card]);
+    if (refusal !== undefined) return { ...refusal, param };
+  }
+  return undefined;
+}
+
+function priceRefusal(
+  { maxPriceUsd }: KeyPolicy,
+  { candidate: { model }, estimate: { bounds, cards } }: PricedCandidate,
+  { request }: RoutedCall,
+): Refusal | undefined {
+  if (maxPriceUsd === undefined) return undefined;
+  return priceRefusalOf(maxPriceUsd, model.id, boundsOf(request, bounds), cards);
+}
+
+/** The type of an audio part, or the media type of a file. */
+const AUDIO = /"input_audio"|\baudio\/[a-z]/;
+
+function boundsOf(
+  { text, json }: ParsedRequest,
+  bounds: Omit<UnitPriceBounds, "hasAudioInput">,
+): UnitPriceBounds {
+  const region = json["inference_geo"];
+  return {
+    ...bounds,
+    hasAudioInput: AUDIO.test(text),
+    ...(typeof region === "string" && { region }),
+  };
+}
+
+function priceRefusalOf(
+  maxPriceUsd: string,
+  id: string,
+  bounds: UnitPriceBounds,
+  cards: readonly PriceCard[],
+): Refusal | undefined {
+  const max = picoPerToken(maxPriceUsd);
+  const { input, output, fee } = highestUnitPrices(bounds, cards);
+  if (input <= max && output <= max && fee === undefined) return undefined;
+  const perMillion = (pico: bigint): string => `$${usdText(pico * NANO_PER_MILLION_PICO)}`;
+  const reason =
+    fee === undefined || input > max || output > max
+      ? `this call of ${id} can cost ${perMillion(input)} per million input and ${perMillion(output)} per million output tokens`
+      : `this call of ${id} can have the fee \`${fee}\`, which is not a price per token`;
+  return {
+    field: "max_price_per_million_usd",
+    message: `This key may only make calls whose list price is at most $${maxPriceUsd} per million input tokens and per million output tokens, and ${reason}.`,
+  };
+}
+
+/** A million tokens at a pico-USD each, in nano-USD. */
+const NANO_PER_MILLION_PICO = 1_000n;
 
 function listOf(globs: readonly string[]): string {
   return globs.map((glob) => `\`${glob}\``).join(", ");

@@ -3,7 +3,7 @@
 // once, and a charge is written in one transaction with its usage record.
 
 import { Fault } from "../../base/fault.ts";
-import { isFallbackable, priceCandidates } from "../routing/priced-candidates.ts";
+import { isFallbackable } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import {
   type AttemptDeps,
@@ -13,7 +13,7 @@ import {
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, OpenCall } from "./call.ts";
-import type { TokenRateLimit } from "./enforce-key-policy.ts";
+import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withShortfall } from "./hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
@@ -57,7 +57,7 @@ export async function infer(deps: InferDeps, input: CallInput): Promise<Response
     statefulCall,
     catalog,
     pricedAt,
-    candidates: priceCandidates(routed),
+    candidates: priceAllowed(routed),
     attempts: [],
     untrack: deps.trackCall(),
   };

@@ -5,13 +5,10 @@ import { type Nano, NANO_PER_CREDIT, usdText } from "../../base/money/money.ts";
 import { maxCost } from "../../models/price-bound.ts";
 import { affordableTokens } from "../metering/cost-estimate.ts";
 import { parseRequest } from "../request/parse-request.ts";
-import {
-  mostExpensive,
-  priceCandidates,
-  type PricedCandidates,
-} from "../routing/priced-candidates.ts";
+import { mostExpensive, type PricedCandidates } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import type { CallInput } from "./call.ts";
+import { priceAllowed } from "./enforce-key-policy.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
 import { routeCall } from "./route-call.ts";
 
@@ -40,7 +37,7 @@ export async function quote(deps: QuoteDeps, input: CallInput): Promise<Quote> {
   const request = parseRequest(input.api, input.text);
   await rejectIfFrozen(deps, accountId);
   const routed = await routeCall(deps.route, { input, request, statefulCall: undefined });
-  const candidates = priceCandidates(routed);
+  const candidates = priceAllowed(routed);
   const available = await deps.availableOf(accountId);
   return toQuote(candidates, available);
 }

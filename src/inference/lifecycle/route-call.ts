@@ -20,7 +20,7 @@ export function routeCall(
       : statefulCall.sharedCredentialsFault(use);
   const toRoutedCall = (found: Candidates): RoutedCall => {
     const usable = usableCandidates(found, faultOf);
-    const candidates = allowedCandidates(usable, input.caller, pricedAt);
+    const candidates = allowedCandidates(usable, input.caller);
     return { input, request, statefulCall, catalog, pricedAt, candidates };
   };
   const found = findCandidates(request, input.api, input.caller, deps);

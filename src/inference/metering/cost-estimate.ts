@@ -43,6 +43,9 @@ import {
 const MIN_OUTPUT_TOKENS = 256;
 
 export interface CostEstimate {
+  /** What the bound was computed from, for the price limit of a key. */
+  readonly bounds: Omit<UsageBounds, "outputTokens">;
+  readonly cards: readonly PriceCard[];
   readonly bound: CostBound;
   /** Upper bound of input tokens. */
   readonly inputTokens: number;
@@ -116,6 +119,8 @@ export function estimateCost(
   const isOutputOpen = request.outputMax === undefined && limits.output > 0;
   const floor = Math.min(MIN_OUTPUT_TOKENS * request.choices + hiddenTokens, outputTokens);
   return {
+    bounds,
+    cards,
     bound,
     inputTokens,
     hasFees: bounds.fees !== undefined && Object.keys(bounds.fees).length > 0,
