@@ -1,4 +1,5 @@
-// Restrictions of an API key besides its spending limit: what it may call, and how fast. A model call uses a copy that is at most five seconds old.
+// Restrictions of an API key besides its spending limit: what it may call, and how fast. A model call uses a copy that may
+// be five seconds old, which its hold compares with the stored one.
 
 import { isObject } from "../base/json.ts";
 

@@ -22,8 +22,16 @@ export interface Caller {
   readonly keyId: string;
   /** What the key may call, and how fast; absent if nothing is restricted. */
   readonly policy?: KeyPolicy;
+  /** The key's restrictions as they were read. A hold compares them with those of the key by then. */
+  readonly restrictions?: KeyRestrictions;
   /** The account's own setting, if it has one. */
   readonly responseStorage?: ResponseStorage | undefined;
+}
+
+/** The columns of a key that restrict its calls, as they are stored. */
+export interface KeyRestrictions {
+  readonly policy: string | null;
+  readonly scopes: string | null;
 }
 
 /** A caller whose key was looked up, and what the key may do. */

@@ -51,6 +51,7 @@ export interface InferenceDeps {
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly isSignInDisabled: boolean;
   readonly freezeOf?: HoldDeps["freezeOf"];
+  readonly findKey: InferDeps["findKey"];
   readonly findProviderKey: FindProviderKey;
   readonly prepareCall?: PrepareCall;
   readonly onSettled?: SettleDeps["onSettled"];
@@ -73,8 +74,7 @@ export interface Inference extends ProviderAccounts {
 }
 
 export function createInference(deps: InferenceDeps): Inference {
-  const { catalog, ledger, lease, log, now, timeouts, freezeOf } = deps;
-  const { findProviderKey } = deps;
+  const { catalog, ledger, lease, log, now, timeouts, freezeOf, findProviderKey } = deps;
   const { accountAt, isAvailable } = createProviderAccounts({
     settings: deps.settings,
     operatorProviders: () => catalog.current().providers,
@@ -106,6 +106,7 @@ export function createInference(deps: InferenceDeps): Inference {
   };
   const infer: InferDeps = {
     now,
+    findKey: deps.findKey,
     trackCall,
     lastAttemptStartMs: lastAttemptStartMs(timeouts),
     abandonedCalls,

@@ -32,7 +32,8 @@ export const POLICY_SCHEMA = {
     description: "Open model calls, if fewer than the gateway allows every key.",
   }),
   max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
-    description: "Models with a higher list price per million input or output tokens are refused.",
+    description:
+      "Calls are refused if they can have a higher list price per million input or output tokens, or a fee per request or use.",
   }),
   alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
     description: "The percentages of `limit_usd` at which `key.limit_reached` fires.",

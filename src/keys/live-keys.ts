@@ -84,6 +84,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
     granted: grantedScopes(toScopes(row), hasLimit),
     expiresAt,
     ...(policy === undefined ? {} : { policy }),
+    restrictions: { policy: textOrNull(row, "policy"), scopes: textOrNull(row, "scopes") },
     responseStorage: toResponseStorage(row),
   };
 }

@@ -37,6 +37,14 @@ export interface HoldRequest {
   /** Absent for no limit. */
   readonly rateLimit?: KeyRateLimit | undefined;
   readonly openCallsMax?: number | undefined;
+  /** What the caller knows of the key. It may be some seconds old, so the hold is refused if the key has changed since. */
+  readonly restrictions?: KeyRestrictions | undefined;
+}
+
+/** The columns of a key that decide whether it may make a call, as they are stored. */
+export interface KeyRestrictions {
+  readonly policy: string | null;
+  readonly scopes: string | null;
 }
 
 export type HoldOutcome =
@@ -51,6 +59,7 @@ export type HoldOutcome =
   | { readonly status: "key_limit"; readonly remaining: Nano; readonly windowEndsAt: number | null }
   | { readonly status: "budget"; readonly blocked: BudgetState }
   | { readonly status: "key_rejected"; readonly reason: "unknown" | "revoked" | "expired" }
+  | { readonly status: "key_changed" }
   | { readonly status: "rate_limited"; readonly retryAfterMs: number }
   | { readonly status: "too_many_calls"; readonly open: number };
 
@@ -101,7 +110,7 @@ export interface KeySpend {
   spent: SpendTotals;
 }
 
-export interface KeyRules {
+export interface KeyRules extends KeyRestrictions {
   readonly accountId: string;
   readonly revokedAt: number | null;
   readonly expiresAt: number | null;
@@ -145,6 +154,7 @@ export function decideHold(
   if (key.revokedAt !== null) return { status: "key_rejected", reason: "revoked" };
   if (key.expiresAt !== null && key.expiresAt <= request.now)
     return { status: "key_rejected", reason: "expired" };
+  if (hasChanged(key, request.restrictions)) return { status: "key_changed" };
   if (request.openCallsMax !== undefined && keySpend.openCalls >= request.openCallsMax) {
     return { status: "too_many_calls", open: keySpend.openCalls };
   }
@@ -162,6 +172,10 @@ export function decideHold(
       Math.max(theoreticalArrival(request.rateLimit, keySpend, request.now), request.now) +
       request.rateLimit.intervalMs;
   return outcome;
+}
+
+function hasChanged(key: KeyRules, known: KeyRestrictions | undefined): boolean {
+  return known !== undefined && (key.policy !== known.policy || key.scopes !== known.scopes);
 }
 
 function rateLimitWaitMs(rateLimit: KeyRateLimit, keySpend: KeySpend, now: number): number {

@@ -281,7 +281,7 @@ export function toAccountKeySpends(rows: readonly Row[]): ReadonlyMap<string, Ac
 }
 
 export const KEY_RULES_COLUMNS =
-  "id, account_id, revoked_at, expires_at, limit_nano, limit_window, alert_percents";
+  "id, account_id, revoked_at, expires_at, limit_nano, limit_window, alert_percents, policy, scopes";
 
 /** Reads the columns of `api_key` that the ledger enforces. */
 export function toKeyRules(row: Row): KeyRules {
@@ -293,6 +293,8 @@ export function toKeyRules(row: Row): KeyRules {
     limit: limit === null ? null : toNano(limit),
     window: toLimitWindow(textOrNull(row, "limit_window")),
     alertPercents: textOrNull(row, "alert_percents")?.split(" ").map(Number) ?? null,
+    policy: textOrNull(row, "policy"),
+    scopes: textOrNull(row, "scopes"),
   };
 }
 

@@ -12,6 +12,7 @@ import { infer } from "../inference/lifecycle/infer.ts";
 import { DEFAULT_TIMEOUTS } from "../inference/lifecycle/timeouts.ts";
 import { createFetchFile } from "../inference/media/fetch-file.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
+import { findLiveKey } from "../keys/live-keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
 import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";
@@ -87,12 +88,10 @@ export function createModelCalls(
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     isSignInDisabled,
     freezeOf: (accountId) => findFreeze(db, accountId),
+    findKey: (keyId, at) => findLiveKey(db, keyId, at),
     findProviderKey: (caller, providerId) => providerKeys.findNewestKey(caller, providerId, now()),
     prepareCall: (request, input) => responses.prepareCall(request, input),
-    onSettled: (record, { request, input }) => {
-      metrics.recordCall(record);
-      telemetry?.recordCall({ record, requestedModel: request.model }, input.headers);
-    },
+    onSettled: recordSettled(metrics, telemetry),
   });
   const responses = createResponses({
     db,
@@ -104,6 +103,16 @@ export function createModelCalls(
     storeIdempotentReply: idempotency.finish,
   });
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };
+}
+
+function recordSettled(
+  metrics: ModelCalls["metrics"],
+  telemetry: ModelCalls["telemetry"],
+): NonNullable<InferenceDeps["onSettled"]> {
+  return (record, { request, input }) => {
+    metrics.recordCall(record);
+    telemetry?.recordCall({ record, requestedModel: request.model }, input.headers);
+  };
 }
 
 function filesOf(

@@ -78,7 +78,10 @@ function enforceRateLimit(
 }
 
 /** Throws `forbidden` if the key does not have the scope of the route. */
-export function requireScope({ scope }: Route, { accountId, granted }: AuthenticatedKey): void {
+export function requireScope(
+  { scope }: Pick<Route, "scope">,
+  { accountId, granted }: AuthenticatedKey,
+): void {
   if (scope === undefined || granted.has(scope)) return;
   throw new Fault("forbidden", `key without ${scope}`, {
     message: `This key does not have the scope \`${scope}\` (${SCOPES[scope]})${isScopeOfLimitedKeys(scope) ? "" : ", which no key with a spending limit has"}. Use another key of the account, or ask the owner of the account to change this one.`,

@@ -86,6 +86,8 @@ export interface OpenCall extends Omit<RoutedCall, "candidates"> {
   /** Ends what `trackCall` began. */
   readonly untrack: () => void;
   hold?: Hold;
+  /** Set if the first hold was refused because the key's policy or scopes changed since it was read. */
+  isKeyChanged?: true;
   /** Set by `fetch-files.ts`, if the request has files that the gateway fetches. All candidates share them. */
   files?: CallFiles;
   /** Why a fallback to the gateway's account could not be paid for. */

@@ -3,6 +3,8 @@
 // once, and a charge is written in one transaction with its usage record.
 
 import { Fault } from "../../base/fault.ts";
+import { requireScope } from "../../http/guards/authenticate.ts";
+import type { AuthenticatedKey, Caller } from "../../http/route.ts";
 import { isFallbackable } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import {
@@ -12,7 +14,7 @@ import {
   type FailedCandidate,
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
-import type { CallInput, HeldCall, OpenCall } from "./call.ts";
+import type { CallInput, HeldCall, OpenCall, ParsedCall } from "./call.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withShortfall } from "./hold/hold-faults.ts";
@@ -25,6 +27,8 @@ import { type SettleDeps, settleFailed } from "./settle.ts";
 
 export interface InferDeps {
   readonly now: () => number;
+  /** Reads a live key from the store. */
+  readonly findKey: (keyId: string, now: number) => Promise<AuthenticatedKey | undefined>;
   /** Called for every call, so that a shutdown can wait for its end. */
   readonly trackCall: () => () => void;
   /** Counted from the arrival of the request; later, no further candidate is tried. */
@@ -42,12 +46,40 @@ export interface InferDeps {
   readonly settle: SettleDeps;
 }
 
+/** How often the key of a call is read again because it changed until the hold. */
+const KEY_READS_MAX = 3;
+
 export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
   rejectIfOftenAbandoned(deps.abandonedCalls, input);
   deps.tokenCounts.rejectIfExceeded(input.caller, input.now);
   const parsing = parseCall(deps.parse, input);
   const parsed = parsing instanceof Promise ? await parsing : parsing;
   if (parsed instanceof Response) return parsed;
+  let response = await runParsed(deps, parsed);
+  for (let reads = 0; response === "key_changed"; reads++) {
+    if (reads === KEY_READS_MAX)
+      throw new Fault("conflict", "key changed during its call", {
+        message: "The policy or the scopes of this key changed during the call. Send it again.",
+      });
+    const caller = await currentCaller(deps, input);
+    response = await runParsed(deps, { ...parsed, input: { ...input, caller } });
+  }
+  return response;
+}
+
+/** The caller with the policy and scopes that its key has now. Those of `input` may be some seconds old. */
+async function currentCaller(deps: InferDeps, { caller }: CallInput): Promise<Caller> {
+  const key = await deps.findKey(caller.keyId, deps.now());
+  if (key === undefined)
+    throw new Fault("invalid_api_key", "key revoked or expired since it was read");
+  requireScope({ scope: "models:write" }, key);
+  deps.tokenCounts.rejectIfExceeded(key, deps.now());
+  return key;
+}
+
+/** Returns `key_changed` if the hold found another policy or other scopes than the caller's. Nothing was sent then. */
+async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response | "key_changed"> {
+  const { input } = parsed;
   const routing = routeCall(deps.route, parsed);
   const routed = routing instanceof Promise ? await routing : routing;
   const { request, statefulCall, catalog, pricedAt } = routed;
@@ -73,6 +105,7 @@ export async function infer(deps: InferDeps, input: CallInput): Promise<Response
     await releaseHold(deps.hold, call).catch(() => {});
     call.files?.release();
     call.untrack();
+    if (call.isKeyChanged === true) return "key_changed";
     throw error;
   }
   throw fault;

@@ -80,6 +80,7 @@ function createHarness(
     sendsAnthropicUserId: false,
     isClaimed: async () => false,
     isSignInDisabled: false,
+    findKey: async () => undefined,
     findProviderKey,
   });
   const [model] = MODELS;

@@ -336,6 +336,8 @@ function outcomeText(outcome: HoldOutcome): string {
       return `budget ${outcome.blocked.window} ${outcome.blocked.remaining}`;
     case "key_rejected":
       return `key_rejected ${outcome.reason}`;
+    case "key_changed":
+      return "key_changed";
     case "rate_limited":
       return `rate_limited ${outcome.retryAfterMs}`;
     case "too_many_calls":

@@ -39,6 +39,10 @@ export function holdFault(
       return new Fault("invalid_api_key", `key is ${outcome.reason}`, {
         message: `The API key is ${outcome.reason}. Use another key, or create an account with POST /v1/accounts.`,
       });
+    case "key_changed":
+      return new Fault("conflict", "key changed since it was read", {
+        message: "The policy or the scopes of this key changed during the call. Send it again.",
+      });
     case "rate_limited":
       return new Fault("rate_limited", "key exceeded its rate limit", {
         retryAfterSeconds: outcome.retryAfterMs / 1_000,

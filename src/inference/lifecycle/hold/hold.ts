@@ -130,6 +130,8 @@ async function placeHold(
     if (isFirst) await call.statefulCall?.onHeld?.();
     return call.hold;
   }
+  // Only before anything is sent can the call begin again.
+  if (outcome.status === "key_changed" && isFirst) call.isKeyChanged = true;
   if (outcome.status === "frozen") await rejectIfFrozen(deps, caller.accountId);
   const { isSignInDisabled } = deps;
   const isClaimed =
@@ -151,7 +153,7 @@ function holdRequestOf(
   { input, hold }: OpenCall,
   { amount, minimum }: CostEstimate,
 ): HoldRequest {
-  const { accountId, keyId, policy } = input.caller;
+  const { accountId, keyId, policy, restrictions } = input.caller;
   // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
   const now = deps.now();
   // A second hold is not a second call.
@@ -166,6 +168,7 @@ function holdRequestOf(
     expiresAt: now + deps.lifetimeMs,
     rateLimit: isFirst ? rateLimitOf(policy, deps.rateLimit) : undefined,
     openCallsMax: isFirst ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
+    restrictions,
   };
 }
 
