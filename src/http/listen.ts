@@ -6,8 +6,11 @@ import { MESSAGE_MAX_BYTES, SWITCHING_PROTOCOLS, type WebSocketHandlers } from "
 /** A connection without traffic is closed after this time. */
 const IDLE_SECONDS = 60;
 const WEB_SOCKET_IDLE_SECONDS = 120;
-/** A client with more unread bytes is disconnected. Senders wait for backpressure far below this. */
-const UNREAD_MAX_BYTES = 67_108_864;
+/**
+ * A client with more unread bytes is disconnected. Senders wait while anything is unread, and the key's memory quota counts
+ * it, so only the largest event of a stream (32 MiB) comes near this.
+ */
+const UNREAD_MAX_BYTES = 35_651_584;
 const REJECTED_IDLE_SECONDS = 10;
 const REJECTED_STATUSES: ReadonlySet<number> = new Set([401, 404, 405, 413, 429, 503]);
 
@@ -77,11 +80,12 @@ export function listen(
       open: (socket) =>
         socket.data.onOpen({
           send: (text) => void socket.send(text),
-          isBackpressured: () => socket.getBufferedAmount() > 0,
+          unreadBytes: () => socket.getBufferedAmount(),
           close: (code, reason) => socket.close(code, reason),
         }),
       message: ({ data: handlers }, message) =>
         typeof message === "string" ? handlers.onMessage(message) : handlers.onBinary(),
+      ping: (socket) => socket.data.onPing(),
       drain: (socket) => socket.data.onDrain(),
       close: (socket) => socket.data.onClose(),
     },

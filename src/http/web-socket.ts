@@ -5,8 +5,8 @@ import { Fault } from "../base/fault.ts";
 export interface WebSocketConnection {
   /** Sends a text message immediately. */
   readonly send: (text: string) => void;
-  /** Whether the client reads slower than messages are sent; `onDrain` is called when it has read them. */
-  readonly isBackpressured: () => boolean;
+  /** Bytes that the client has not read yet; `onDrain` is called when it has read them. */
+  readonly unreadBytes: () => number;
   /** Closes after the messages that were sent. */
   readonly close: (code: number, reason: string) => void;
 }
@@ -16,6 +16,8 @@ export interface WebSocketHandlers {
   readonly onMessage: (text: string) => void;
   /** A message that is not text. */
   readonly onBinary: () => void;
+  /** The runtime answers it. */
+  readonly onPing: () => void;
   readonly onDrain: () => void;
   readonly onClose: () => void;
 }

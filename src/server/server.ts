@@ -59,17 +59,24 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   const isLeaving = (): boolean => phase !== "serving";
   const isDraining = (): boolean => phase === "draining";
   const handleLater: Server["handle"] = (request, peer) => handle(request, peer);
+  const rateLimiter = rateLimiterFor(config.limits.requestsPerMinute);
   const webSockets = createResponseWebSockets({
     handle: handleLater,
     baseUrl: config.baseUrl,
     now,
     bodyQuota: services.core.bodyQuota,
+    rateLimiter,
     memoryBytes: Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem()),
     lifetimeMs: options.webSocketLifetimeMs,
   });
   const handling = { isLeaving, handle: handleLater, webSockets };
   const routes = allRoutes(createRouteDeps(config, options, services, handling));
-  const handle = createHandler(config, options, services, { routes, isLeaving, isDraining });
+  const handle = createHandler(config, options, services, {
+    routes,
+    rateLimiter,
+    isLeaving,
+    isDraining,
+  });
   const stopJobs = startJobs(
     { log, now, jobRuns: services.jobRuns },
     createJobs(config, options, services),
@@ -101,9 +108,10 @@ function createHandler(
   { core, modelCalls, sessions, keptForms }: Services,
   {
     routes,
+    rateLimiter,
     isLeaving,
     isDraining,
-  }: Pick<RequestHandlerDeps, "routes" | "isLeaving" | "isDraining">,
+  }: Pick<RequestHandlerDeps, "routes" | "rateLimiter" | "isLeaving" | "isDraining">,
 ): Server["handle"] {
   const { db, keys, explainRejectedKey, idempotency, bodyQuota } = core;
   const { metrics } = modelCalls;
@@ -122,7 +130,7 @@ function createHandler(
     faultPage,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
-    rateLimiter: rateLimiterFor(limits.requestsPerMinute),
+    rateLimiter,
     bodyQuota,
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
     openCalls: openCallsFor(limits.openCallsPerKey),

@@ -28,7 +28,7 @@ export function createEventSink({ connection, onEvent, onEnd }: EventSinkOptions
         connection.send(data);
         onEvent(data);
       }
-      if (!connection.isBackpressured()) return undefined;
+      if (connection.unreadBytes() === 0) return undefined;
       drained ??= Promise.withResolvers<void>();
       return drained.promise;
     },

@@ -2,7 +2,8 @@
 // shutdown.
 
 import { Fault } from "../../base/fault.ts";
-import { HOUR_MS } from "../../base/time.ts";
+import { HOUR_MS, SECOND_MS } from "../../base/time.ts";
+import type { RateLimiter } from "../../http/guards/rate-limiter.ts";
 import type { Peer } from "../../http/request-context.ts";
 import type { BodyQuota } from "../../http/request/body-quota.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
@@ -41,6 +42,8 @@ export interface ResponseWebSocketsDeps {
   readonly baseUrl: string;
   readonly now: () => number;
   readonly bodyQuota: BodyQuota;
+  /** The request rate of a key, in which each message counts; undefined for no limit. */
+  readonly rateLimiter: RateLimiter | undefined;
   /** The memory of the machine or container. */
   readonly memoryBytes: number;
   /** Overridden by tests. */
@@ -72,6 +75,7 @@ export function createResponseWebSockets(deps: ResponseWebSocketsDeps): Response
           for (const { id } of owners) add(id, -1);
         },
         keepBytes: (bytes) => deps.bodyQuota.acquire(quotaCaller, bytes),
+        countMessage: () => countMessage(deps, input.keyId),
         releaseBytes: (bytes) => deps.bodyQuota.release(quotaCaller, bytes),
       });
       const timer = setTimeout(() => connection.close("lifetime"), lifetimeMs);
@@ -84,6 +88,14 @@ export function createResponseWebSockets(deps: ResponseWebSocketsDeps): Response
       for (const connection of open) connection.close("restart");
     },
   };
+}
+
+function countMessage({ rateLimiter, now }: ResponseWebSocketsDeps, keyId: string): void {
+  const waitMs = rateLimiter?.take(keyId, now()) ?? 0;
+  if (waitMs > 0)
+    throw new Fault("rate_limited", "key above its request rate", {
+      retryAfterSeconds: waitMs / SECOND_MS,
+    });
 }
 
 /** Headers of the handshake, and those that would apply to each of its calls in the same way. */

@@ -1,5 +1,6 @@
 // One WebSocket on /v1/responses. Each `response.create` is a call through the request handler, so that keys, limits, holds and
-// settlement are those of POST /v1/responses. One response runs at a time; further messages wait.
+// settlement are those of POST /v1/responses. One response runs at a time; further messages wait. A message costs the gateway
+// more than it costs the client, so a client that sends useless or too many messages is disconnected.
 
 import { errorBody, publicError } from "../../base/error-body.ts";
 import { Fault } from "../../base/fault.ts";
@@ -25,6 +26,8 @@ import {
 
 const QUEUE_MAX = 8;
 const QUEUE_MAX_LENGTH = 8_388_608;
+/** Rejected messages without a response in between. */
+const FAULTS_MAX = 5;
 
 /** Close codes of RFC 6455 §7.4 and of the IANA registry. */
 const CLOSE = { normal: 1000, policy: 1008, internalError: 1011, restart: 1012 } as const;
@@ -35,6 +38,8 @@ export interface ConnectionOptions {
   readonly now: () => number;
   readonly requestId: string;
   readonly onClosed: () => void;
+  /** Counts a message in the key's request rate; throws above it. */
+  readonly countMessage: () => void;
   /** Counts the characters that the connection keeps in memory between responses; throws above a limit. */
   readonly keepBytes: (bytes: number) => void;
   readonly releaseBytes: (bytes: number) => void;
@@ -58,6 +63,9 @@ interface State {
   socket: WebSocketConnection | undefined;
   readonly queue: string[];
   queuedLength: number;
+  /** Bytes sent and not yet read, as counted by `keepBytes`. */
+  unreadBytes: number;
+  faults: number;
   turn: RunningResponse | undefined;
   previous: PreviousResponse | undefined;
   closeReason: "restart" | "lifetime" | undefined;
@@ -69,6 +77,8 @@ export function createConnection(options: ConnectionOptions): ResponseConnection
     socket: undefined,
     queue: [],
     queuedLength: 0,
+    unreadBytes: 0,
+    faults: 0,
     turn: undefined,
     previous: undefined,
     closeReason: undefined,
@@ -78,15 +88,21 @@ export function createConnection(options: ConnectionOptions): ResponseConnection
     handlers: {
       onOpen: (socket) => {
         state.socket = socket;
-        closeIfDue(state);
+        closeIfDue(options, state);
       },
       onMessage: (text) => onMessage(options, state, text),
-      onBinary: () => sendFault(options, state, BINARY_FAULT),
-      onDrain: () => state.turn?.sink?.onDrain(),
+      onBinary: () => {
+        if (!state.isClosed) rejectMessage(options, state, BINARY_FAULT);
+      },
+      onPing: () => onPing(options, state),
+      onDrain: () => {
+        countUnread(options, state);
+        state.turn?.sink?.onDrain();
+      },
       onClose: () => {
         if (state.isClosed) return;
         state.isClosed = true;
-        options.releaseBytes(state.queuedLength + keptBytes(state));
+        options.releaseBytes(state.queuedLength + state.unreadBytes + keptBytes(state));
         state.queue.length = 0;
         state.queuedLength = 0;
         state.previous = undefined;
@@ -99,24 +115,41 @@ export function createConnection(options: ConnectionOptions): ResponseConnection
     },
     close: (reason) => {
       state.closeReason ??= reason;
-      closeIfDue(state);
+      closeIfDue(options, state);
     },
   };
 }
 
 function onMessage(options: ConnectionOptions, state: State, text: string): void {
+  // Those that arrived together with the last one are still delivered after the connection was closed.
+  if (state.isClosed) return;
   const isFull =
     state.queue.length >= QUEUE_MAX ||
     (state.queue.length > 0 && state.queuedLength + text.length > QUEUE_MAX_LENGTH);
-  if (isFull) return sendFault(options, state, QUEUE_FULL_FAULT);
+  if (isFull) {
+    sendFault(options, state, QUEUE_FULL_FAULT);
+    return state.socket?.close(CLOSE.policy, "too many messages wait");
+  }
   try {
+    options.countMessage();
     options.keepBytes(text.length);
   } catch (error) {
-    return sendFault(options, state, toFault(error));
+    return rejectMessage(options, state, toFault(error));
   }
   state.queue.push(text);
   state.queuedLength += text.length;
   if (state.turn === undefined) void runQueue(options, state);
+}
+
+// A client that does not read the pongs must not fill the memory with them.
+function onPing(options: ConnectionOptions, state: State): void {
+  if (state.isClosed) return;
+  countUnread(options, state);
+  try {
+    options.countMessage();
+  } catch (error) {
+    rejectMessage(options, state, toFault(error));
+  }
 }
 
 async function runQueue(options: ConnectionOptions, state: State): Promise<void> {
@@ -134,10 +167,10 @@ async function runQueue(options: ConnectionOptions, state: State): Promise<void>
     try {
       await runTurn(options, state, { turn, text });
     } catch (error) {
-      sendFault(options, state, toFault(error));
+      rejectMessage(options, state, toFault(error));
     }
     state.turn = undefined;
-    if (state.isClosed || closeIfDue(state)) return;
+    if (state.isClosed || closeIfDue(options, state)) return;
   }
 }
 
@@ -156,7 +189,7 @@ async function runTurn(
   const { body } = response;
   const stream = body === null ? undefined : takeStreamHandlers(body);
   if (response.status !== 200 || stream === undefined)
-    return sendError(state, response, await response.text());
+    return sendError(options, state, response, await response.text());
   if (state.isClosed) return stream.onClientGone();
   const ended = Promise.withResolvers<boolean>();
   turn.stream = stream;
@@ -165,6 +198,8 @@ async function runTurn(
     connection: socket,
     onEvent: (data) => {
       const final = terminalResponse(data);
+      countUnread(options, state);
+      if (final !== undefined) state.faults = 0;
       const next = final && (toPreviousResponse(frame, final) ?? previous);
       if (next !== undefined) keepIfPossible(options, state, next);
     },
@@ -177,10 +212,16 @@ async function runTurn(
   if (!isWhole) socket.close(CLOSE.internalError, "the stream broke off");
 }
 
-function sendError(state: State, { status, headers }: Response, body: string): void {
-  send(state, errorEvent(status, body, headers));
+function sendError(
+  options: ConnectionOptions,
+  state: State,
+  { status, headers }: Response,
+  body: string,
+): void {
+  send(options, state, errorEvent(status, body, headers));
   // The key was revoked or has expired, so no further message can succeed.
   if (status === 401) state.socket?.close(CLOSE.policy, "the API key is not valid");
+  else if (status < 500) countFault(state);
 }
 
 /** Keeps the input for the next request. Nothing is called or charged, so a wrong model is reported by that request. */
@@ -204,9 +245,10 @@ function warmUp(options: ConnectionOptions, state: State, frame: CreateFrame): v
       param: "input",
     });
   keepPrevious(options, state, previous);
+  state.faults = 0;
   const created = { ...response, status: "in_progress", usage: null };
-  send(state, { type: "response.created", sequence_number: 0, response: created });
-  send(state, { type: "response.completed", sequence_number: 1, response: completed });
+  send(options, state, { type: "response.created", sequence_number: 0, response: created });
+  send(options, state, { type: "response.completed", sequence_number: 1, response: completed });
 }
 
 function keptBytes({ previous }: State): number {
@@ -234,19 +276,54 @@ function keepIfPossible(options: ConnectionOptions, state: State, next: Previous
   }
 }
 
-function sendFault({ requestId }: ConnectionOptions, state: State, fault: Fault): void {
-  const body = JSON.stringify(errorBody("openai", publicError(fault), requestId));
-  send(state, errorEvent(fault.status, body, new Headers()));
+function rejectMessage(options: ConnectionOptions, state: State, fault: Fault): void {
+  sendFault(options, state, fault);
+  countFault(state);
 }
 
-function send({ socket, isClosed }: State, event: JsonObject): void {
-  if (!isClosed) socket?.send(JSON.stringify(event));
+function countFault(state: State): void {
+  state.faults += 1;
+  if (state.faults >= FAULTS_MAX && !state.isClosed)
+    state.socket?.close(CLOSE.policy, "too many rejected messages");
 }
 
-function closeIfDue(state: State): boolean {
+function sendFault(options: ConnectionOptions, state: State, fault: Fault): void {
+  const body = JSON.stringify(errorBody("openai", publicError(fault), options.requestId));
+  const { retryAfterSeconds } = fault.options;
+  const headers = new Headers(
+    retryAfterSeconds === undefined
+      ? {}
+      : { "retry-after": String(Math.max(1, Math.ceil(retryAfterSeconds))) },
+  );
+  send(options, state, errorEvent(fault.status, body, headers));
+}
+
+function send(options: ConnectionOptions, state: State, event: JsonObject): void {
+  if (state.isClosed) return;
+  state.socket?.send(JSON.stringify(event));
+  countUnread(options, state);
+}
+
+/** Counts what the client has not read in the key's memory; disconnects a client that has too much of it. */
+function countUnread(options: ConnectionOptions, state: State): void {
+  const { socket } = state;
+  if (socket === undefined || state.isClosed) return;
+  const unread = socket.unreadBytes();
+  const added = unread - state.unreadBytes;
+  try {
+    if (added > 0) options.keepBytes(added);
+    else options.releaseBytes(-added);
+    state.unreadBytes = unread;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    socket.close(CLOSE.policy, "too many unread messages");
+  }
+}
+
+function closeIfDue(options: ConnectionOptions, state: State): boolean {
   const { socket, closeReason, turn } = state;
   if (socket === undefined || closeReason === undefined || turn !== undefined) return false;
-  if (closeReason === "lifetime") send(state, LIFETIME_EVENT);
+  if (closeReason === "lifetime") send(options, state, LIFETIME_EVENT);
   if (closeReason === "restart") socket.close(CLOSE.restart, "the gateway restarts");
   else socket.close(CLOSE.normal, "the connection has reached its limit of 60 minutes");
   return true;

@@ -13,7 +13,7 @@ export function webSocketRoute(webSockets: ResponseWebSockets): Route {
     scope: "models:write",
     summary: "Open a WebSocket for responses",
     description:
-      "OpenAI's WebSocket mode. Each message `response.create` has the fields of POST /v1/responses and is answered with the events of its stream, one message each; one response runs at a time. `previous_response_id` also continues the connection's last response with `store: false`, until a continuation fails. `generate: false` keeps the input for the next request without a call. An `error` event has the status and the error of the HTTP response. The connection closes after 60 minutes.",
+      "OpenAI's WebSocket mode. Each message `response.create` has the fields of POST /v1/responses and is answered with the events of its stream, one message each; one response runs at a time. `previous_response_id` also continues the connection's last response with `store: false`, until a continuation fails. `generate: false` keeps the input for the next request without a call. An `error` event has the status and the error of the HTTP response. The connection closes after 60 minutes, and with 1008 after five rejected messages in a row or when more than eight messages wait; each message counts in the request rate of the key.",
     tag: "Models",
     dialect: "openai",
     responses: {
