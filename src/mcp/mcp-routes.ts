@@ -9,6 +9,7 @@ import { rejectedKeyFault } from "../http/guards/authenticate.ts";
 import type { Peer } from "../http/request-context.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import { publicRoute, type Route } from "../http/route.ts";
+import { rejectedMessage } from "./check-params.ts";
 import { withNestedMeta } from "./machine-payments.ts";
 import type { McpConnection } from "./mcp-server.ts";
 
@@ -86,6 +87,8 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
         const apiKey = readApiKey(headers, "openai");
         if (apiKey !== undefined && !(await deps.isKeyLive(apiKey, now)))
           throw await rejectedKeyFault(deps.explainRejectedKey, apiKey, now, challenge(baseUrl));
+        const rejected = rejectedMessage(body);
+        if (rejected !== undefined) return rejected;
         const peer: Peer = { address: () => clientIp, disableIdleTimeout: () => {} };
         const nested = withNestedMeta(body);
         const message = new Request(`${baseUrl}${MCP_PATH}`, {

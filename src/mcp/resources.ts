@@ -17,6 +17,7 @@ const WELL_KNOWN = /^\/\.well-known\/|^\/robots\.txt$/;
 
 const MODEL_LIST_PATH = "/v1/models";
 /** What the templates expand to. */
+const DOT_SEGMENT = /\/\.\.?(\/|$)/;
 const TEMPLATE_PATHS = /^\/(v1\/models\/[\w.:@/-]{1,200}|docs\/[\w/-]{1,200}\.md)$/;
 
 export function listResources(routes: readonly Route[], baseUrl: string): readonly Resource[] {
@@ -68,7 +69,7 @@ export function resourcePath(
 ): string | undefined {
   if (resources.some((resource) => resource.uri === uri)) return uri.slice(baseUrl.length);
   const path = uri.startsWith(`${baseUrl}/`) ? uri.slice(baseUrl.length) : "";
-  return TEMPLATE_PATHS.test(path) && !path.includes("..") ? path : undefined;
+  return TEMPLATE_PATHS.test(path) && !DOT_SEGMENT.test(path) ? path : undefined;
 }
 
 function documentType(route: Route): string | undefined {

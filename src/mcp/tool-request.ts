@@ -35,6 +35,8 @@ export function requestOf(
     const value = fields[name];
     delete fields[name];
     if (typeof value !== "string" || value === "") throw invalid(name, `\`${name}\` is required.`);
+    // A URL without these segments is another path: an id must not reach another endpoint.
+    if (value === "." || value === "..") throw invalid(name, `\`${name}\` is not an id.`);
     return encodeURIComponent(value);
   });
   if (route.method === "GET")

@@ -128,7 +128,35 @@ describe("revision 2026-07-28", () => {
       method: "subscriptions/listen",
       params: { notifications: { toolsListChanged: true } },
     });
-    expect(response.text).toContain('"error"');
+    expectStatus("callMcp", 404, response);
+    expect(valueAt(response.body, "error.code")).toBe(-32_601);
+  });
+
+  test.each([
+    ["tools/call", {}, "name", "is required"],
+    ["tools/call", { name: 5 }, "name", "must be a string"],
+    ["tools/call", { name: "list_models", arguments: "x" }, "arguments", "must be an object"],
+    ["resources/read", {}, "uri", "is required"],
+    ["resources/read", { uri: 5 }, "uri", "must be a string"],
+    ["tools/list", { cursor: 5 }, "cursor", "must be a string"],
+    ["resources/list", { cursor: {} }, "cursor", "must be a string"],
+    ["resources/templates/list", { cursor: {} }, "cursor", "must be a string"],
+    ["initialize", {}, "protocolVersion", "is required"],
+    ["initialize", { protocolVersion: "1", capabilities: {} }, "clientInfo", "is required"],
+    ["ping", { _meta: { progressToken: {} } }, "_meta.progressToken", "must"],
+  ] as const)("names a wrong parameter of %s: %j", async (method, params, param, problem) => {
+    const legacy = { jsonrpc: "2.0", id: 7, method, params };
+    for (const response of [
+      await postLegacy(gateway, legacy),
+      ...(method === "initialize" || method === "ping"
+        ? []
+        : [await postModern(gateway, { method, params: { ...params } })]),
+    ]) {
+      expectStatus("callMcp", 200, response);
+      expect(valueAt(response.body, "error")).toMatchObject({ code: -32_602, data: { param } });
+      expect(valueAt(response.body, "error.message")).toStartWith(`\`${param}\` ${problem}`);
+      expect(response.text).not.toContain("invalid_type");
+    }
   });
 
   test("names the tools when a tool does not exist", async () => {
@@ -265,6 +293,16 @@ describe("bad input", () => {
     expect(header).toMatchObject({ param: "api_key" });
     const path = await toolError("revoke_key", { id: "../account/budgets" }, account.key);
     expect(path).toMatchObject({ code: "not_found" });
+    for (const id of [".", ".."])
+      expect(await toolError("revoke_key", { id }, account.key)).toMatchObject({
+        code: "invalid_request",
+        param: "id",
+      });
+    for (const uri of ["v1/models/..", "v1/models/../keys", "v1/models/.", "docs/a/../keys.md"]) {
+      const message = { method: "resources/read", params: { uri: `${gateway.url}/${uri}` } };
+      const response = await postModern(gateway, { ...message, key: account.key });
+      expect([uri, valueAt(response.body, "error.code")]).toEqual([uri, expect.any(Number)]);
+    }
   });
 
   test("is refused before anything is read", async () => {
