@@ -32,6 +32,8 @@ export interface MessageSignature {
   /** The value of `signature-agent` that is signed. */
   readonly agent: string;
   readonly keyId: string;
+  /** Undefined if the key alone decides. */
+  readonly algorithm: string | undefined;
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly signature: Buffer;
@@ -61,6 +63,7 @@ export function readSignature(message: SignedMessage): MessageSignature | string
   return {
     agent: covered.agent,
     keyId,
+    algorithm: parameterIn(parameters, "alg"),
     createdAt: Number(created) * 1_000,
     expiresAt: Number(expires) * 1_000,
     signature: Buffer.from(encoded, "base64"),

@@ -13,6 +13,8 @@ import { createKeyDirectory, type Ed25519Key, type KeyDirectory } from "./key-di
 /** Tolerated difference between the agent's clock and this machine's. */
 const CLOCK_SKEW_MS = MINUTE_MS;
 const VALIDITY_MAX_MS = DAY_MS;
+/** Of all keys that a directory can have here. */
+const ALGORITHM = "ed25519";
 
 interface ListedAgent {
   /** The origin of the agent's operator. */
@@ -63,7 +65,10 @@ async function verifyFor(
   signed: MessageSignature,
   now: number,
 ): Promise<VerifiedAgent> {
-  const { createdAt, expiresAt, keyId } = signed;
+  const { createdAt, expiresAt, keyId, algorithm } = signed;
+  // RFC 9421 §3.2: an algorithm that contradicts the key fails.
+  if (algorithm !== undefined && algorithm !== ALGORITHM)
+    throw refused(`its parameter \`alg\` must be "${ALGORITHM}"`);
   if (createdAt > now + CLOCK_SKEW_MS) throw refused("it was created in the future");
   if (expiresAt <= now) throw refused("it has expired");
   if (expiresAt - createdAt > VALIDITY_MAX_MS) throw refused("it is valid for more than a day");

@@ -48,18 +48,28 @@ interface SignOptions {
   readonly agent: string;
   readonly key: JsonWebKey;
   readonly url: string;
+  readonly alg?: string;
   readonly created?: number;
   readonly expires?: number;
 }
 
 /** The headers of a signed request. `agent` is the whole value of Signature-Agent. */
-async function sign({ agent, key, url, ...times }: SignOptions): Promise<Record<string, string>> {
+async function sign({
+  agent,
+  key,
+  url,
+  alg,
+  ...times
+}: SignOptions): Promise<Record<string, string>> {
   const { created = Date.now() - 1_000, expires = Date.now() + 60_000 } = times;
   const request = new Request(`${url}/v1/accounts`, {
     method: "POST",
     headers: { "signature-agent": agent },
   });
-  const headers = await signatureHeaders(request, await signerFromJWK(key), {
+  const signer = await signerFromJWK(key);
+  // The name is only written into the signed parameters.
+  if (alg !== undefined) Object.assign(signer, { alg });
+  const headers = await signatureHeaders(request, signer, {
     created: new Date(created),
     expires: new Date(expires),
   });
@@ -148,6 +158,8 @@ describe.each(STORE_KINDS)("verified agents on %s", (store) => {
       [await signed({ created: now - 1_000, expires: now + 90_000_000 }), "more than a day"],
       [await signed({ key: await newKey() }), "no current Ed25519 key"],
       [await signed({ url: "https://elsewhere.example" }), "does not match"],
+      [await signed({ alg: "rsa-pss-sha512" }), "`alg` must be"],
+      [await signed({ alg: "hmac-sha256" }), "`alg` must be"],
       [{ ...good, signature: (await signed()).signature ?? "" }, "does not match"],
       [{ ...good, signature: "sig1=:bm8=:" }, "does not match"],
       [{ ...good, signature: "other=:bm8=:" }, "no valid member"],

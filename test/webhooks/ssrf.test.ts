@@ -63,6 +63,10 @@ const REJECTED_URLS: readonly (readonly [label: string, url: string])[] = [
   ["a cloud metadata server, by name", "https://metadata.google.internal/"],
   ["a local network name", "https://printer.local/"],
   ["a home network name", "https://router.home.arpa/"],
+  ["a Kubernetes service", "https://kubernetes.default.svc/"],
+  ["a Kubernetes service with a trailing dot", "https://kubernetes.default.SVC./"],
+  ["a Kubernetes service with its domain", "https://kubernetes.default.svc.cluster.local/"],
+  ["a company's network name", "https://wiki.corp/"],
   ["a URL that is too long", `https://example.com/${"a".repeat(2_048)}`],
 ];
 

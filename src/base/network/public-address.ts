@@ -45,7 +45,9 @@ export function isPublicAddress(address: string): boolean {
   return ipv6Global.check(address, "ipv6") && !ipv6NotPublic.check(address, "ipv6");
 }
 
-const PRIVATE_NAME = /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home\.arpa)$/;
+/** Last labels that only a private network resolves: special-use names (RFC 6761), habits of networks, and Kubernetes'. */
+const PRIVATE_NAME =
+  /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home|corp|private|arpa|onion|svc|cluster|pod|consul)$/;
 
 /** False for a special IP address and for a name that only a private network resolves. Names are not resolved. */
 export function isPublicHostname(hostname: string): boolean {

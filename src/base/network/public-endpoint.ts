@@ -3,12 +3,11 @@
 
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import { isLoopbackAddress, isPublicAddress } from "./public-address.ts";
+import { isLoopbackAddress, isPublicAddress, isPublicHostname } from "./public-address.ts";
 
 export const URL_LENGTH_MAX = 2_048;
 const ALLOWED_PORTS = new Set(["", "443", "8443"]);
 const LOOPBACK_NAME = /^(localhost|127(\.\d+){3}|\[::1\])$/;
-const INTERNAL_NAME = /(^|\.)(localhost|local|internal|intranet|lan|home|corp|private|arpa|onion)$/;
 
 export interface PublicEndpoint {
   readonly url: URL;
@@ -18,8 +17,11 @@ export interface PublicEndpoint {
 
 export type ResolveHost = (name: string) => Promise<readonly string[]>;
 
-export const resolveHost: ResolveHost = async (name) =>
-  (await lookup(name, { all: true })).map(({ address }) => address);
+/** The trailing dot keeps the resolver from trying the search domains of the gateway's network, such as `cluster.local`. */
+export const resolveHost: ResolveHost = async (name) => {
+  const absolute = LOOPBACK_NAME.test(name) || name.endsWith(".") ? name : `${name}.`;
+  return (await lookup(absolute, { all: true })).map(({ address }) => address);
+};
 
 /** Returns the endpoint, or a predicate that says what is wrong: "must begin with https://". */
 export function parseEndpoint(input: string, allowLoopback: boolean): PublicEndpoint | string {
@@ -35,7 +37,7 @@ export function parseEndpoint(input: string, allowLoopback: boolean): PublicEndp
   if (!ALLOWED_PORTS.has(url.port)) return "must use port 443 or 8443";
   if (isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0)
     return "must have a host name, not an IP address";
-  if (!name.includes(".") || INTERNAL_NAME.test(name)) return "must have a public host name";
+  if (!isPublicHostname(name)) return "must have a public host name";
   return { url, isLoopback: false };
 }
 
