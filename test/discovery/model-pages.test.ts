@@ -129,3 +129,25 @@ test("pages of unknown models, documents and images are 404, and malformed paths
   expectStatus("getDocsImage", 400, await get("/docs/images/%00"));
   expectStatus("searchDocs", 400, await get(`/docs/search?q=${"x".repeat(1_000)}`));
 });
+
+test("/models is rendered once, and a network asks for few new pages", async () => {
+  const plain = await fetch(`${gateway.url}/models`);
+  const etag = plain.headers.get("etag") ?? "";
+  expect(etag).not.toBe("");
+  const again = await fetch(`${gateway.url}/models`, { headers: { "if-none-match": etag } });
+  expect(again.status).toBe(304);
+  const search = (index: number) => fetch(`${gateway.url}/models?q=search-${index}`);
+  const statuses: number[] = [];
+  for (let index = 0; index < 60 && statuses.at(-1) !== 429; index++) {
+    const response = await search(index);
+    statuses.push(response.status);
+    if (response.status === 429) {
+      expect(response.headers.has("retry-after")).toBe(true);
+      expectStatus("getModelsPage", 429, response);
+    }
+  }
+  expect(statuses.at(-1)).toBe(429);
+  expect(statuses.length).toBeGreaterThan(20);
+  for (const path of ["/models", "/models?q=search-0"])
+    expect([path, (await fetch(gateway.url + path)).status]).toEqual([path, 200]);
+});

@@ -6,10 +6,11 @@ import { findModel, modelNotFound } from "../../models/catalog.ts";
 import { type EndpointRouteDeps, listEndpoints } from "../../models/endpoints-route.ts";
 import { toModelRecord } from "../../models/model-record.ts";
 import { prefersMarkdown } from "../accept.ts";
+import { respondWithDocument } from "../cached-document.ts";
 import { siteHeaders } from "../site/site-frame.tsx";
+import { createModelsPages } from "./cached-models-pages.ts";
 import { SORT_ORDERS } from "./model-list.ts";
 import { modelMarkdown, modelPage } from "./model-page.tsx";
-import { modelsPage } from "./models-page.tsx";
 import { priceHistory } from "./price-history.ts";
 
 /** An empty field of the form is the same as none. */
@@ -33,6 +34,7 @@ const HTML = { 200: { description: "The page.", contentType: "text/html" } };
 const PAGE_HEADERS = { "cache-control": "no-cache" };
 
 export function modelPageRoutes(deps: EndpointRouteDeps, baseUrl: string): readonly Route[] {
+  const pages = createModelsPages(deps);
   return [
     publicRoute<undefined, z.infer<typeof ListQuery>>({
       ...COMMON,
@@ -41,17 +43,11 @@ export function modelPageRoutes(deps: EndpointRouteDeps, baseUrl: string): reado
       summary: "Show the list of models",
       query: ListQuery,
       responses: HTML,
-      faults: ["invalid_request"],
-      run: async ({ query, now, headers }) => {
-        const { models } = deps.catalog.current();
-        const measured = await deps.measured(now);
-        const records = models
-          .filter(({ retired }) => !retired)
-          .map((model) =>
-            toModelRecord(model, deps.isAvailable(model.provider), now, measured(model)),
-          );
-        if (prefersMarkdown(headers.get("accept"))) return markdown(listMarkdown(records));
-        return page(modelsPage(records, query));
+      faults: ["invalid_request", "rate_limited"],
+      run: async ({ query, now, headers, clientIp }) => {
+        if (prefersMarkdown(headers.get("accept")))
+          return markdown(listMarkdown(await pages.records(now)));
+        return respondWithDocument(await pages.page(query, { clientIp, now }), headers);
       },
     }),
     publicRoute<{ id: string }>({
