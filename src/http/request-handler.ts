@@ -110,13 +110,24 @@ function logFault(
 ): void {
   const fields = {
     request_id: context.requestId,
-    path: context.path,
+    method: context.request.method,
+    path: loggedPath(context),
     code: fault.code,
     detail: fault.message,
   };
   if (fault.status >= 500 && fault.options.isCallerError !== true)
     logFailure({ ...fields, cause: fault.options.cause }, performance.now());
   else deps.log.debug("request rejected", fields);
+}
+
+/** A longer part of a path that has no route may be a token. */
+const LOGGED_PART_MAX_LENGTH = 20;
+
+/** The path of the route, because some paths contain a secret, such as the token of an invoice. */
+function loggedPath({ route, path }: RequestContext): string {
+  if (route !== undefined) return route.path;
+  const parts = path.split("/");
+  return parts.map((part) => (part.length > LOGGED_PART_MAX_LENGTH ? "…" : part)).join("/");
 }
 
 function respondWithFault(
