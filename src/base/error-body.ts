@@ -1,6 +1,6 @@
 // The JSON of an error, in the form of the API that was called. Responses and events within a stream both use it.
 
-import { type Fault, type FaultCode, FAULTS, NEXT_STEPS, type NextStep } from "./fault.ts";
+import { type Fault, type FaultCode, FAULTS, nextStepsOf, type NextStep } from "./fault.ts";
 import type { JsonObject } from "./json.ts";
 import { lookUp } from "./look-up.ts";
 
@@ -67,8 +67,8 @@ const AWS_EXCEPTIONS: Readonly<Record<number, string>> = {
   503: "ServiceUnavailableException",
 };
 
-export function publicError(fault: Fault): PublicError {
-  const { param, isUnknownField, fields, next = NEXT_STEPS[fault.code] } = fault.options;
+export function publicError(fault: Fault, docsPath?: string): PublicError {
+  const { param, isUnknownField, fields, next = nextStepsOf(fault.code, docsPath) } = fault.options;
   return { code: fault.code, message: fault.publicMessage, param, isUnknownField, fields, next };
 }
 

@@ -35,7 +35,7 @@ export const FAULTS = {
     403,
     "This workspace is frozen by the gateway's operator, or it is closing. Model calls are rejected; reads still work.",
   ],
-  not_found: [404, "Nothing exists at this URL. All endpoints are listed in /openapi.yaml."],
+  not_found: [404, "Nothing exists at this URL. All endpoints are listed in /llms.txt."],
   model_not_found: [404, "This model does not exist. Use an id from GET /v1/models."],
   method_not_allowed: [
     405,
@@ -82,20 +82,10 @@ export interface NextStep {
 }
 
 /** Next steps by code, for faults that name none of their own. */
-export const NEXT_STEPS: Readonly<Partial<Record<FaultCode, readonly NextStep[]>>> = {
-  invalid_request: [
-    {
-      method: "GET",
-      url: "/openapi.yaml",
-      why: "Look up the parameters and fields of this endpoint.",
-    },
-  ],
+const NEXT_STEPS: Readonly<Partial<Record<FaultCode, readonly NextStep[]>>> = {
+  invalid_request: [{ method: "GET", url: "/llms.txt", why: "Find the page of this endpoint." }],
   unsupported_media_type: [
-    {
-      method: "GET",
-      url: "/openapi.yaml",
-      why: "Look up the content type that this endpoint takes.",
-    },
+    { method: "GET", url: "/llms.txt", why: "Find the page of this endpoint." },
   ],
   invalid_api_key: [
     {
@@ -105,12 +95,35 @@ export const NEXT_STEPS: Readonly<Partial<Record<FaultCode, readonly NextStep[]>
       why: "Create an account and an API key.",
     },
   ],
-  not_found: [{ method: "GET", url: "/openapi.yaml", why: "List all endpoints." }],
+  not_found: [{ method: "GET", url: "/llms.txt", why: "List all endpoints." }],
   model_not_found: [{ method: "GET", url: "/v1/models", why: "List all models." }],
-  method_not_allowed: [
-    { method: "GET", url: "/openapi.yaml", why: "List the methods of this path." },
-  ],
+  method_not_allowed: [{ method: "GET", url: "/llms.txt", why: "List all endpoints." }],
 };
+
+/** The errors whose next step is the page of the endpoint: it is a hundredth of /openapi.yaml. */
+const DOCUMENTED_BY_PAGE: ReadonlySet<FaultCode> = new Set([
+  "invalid_request",
+  "unsupported_media_type",
+  "payload_too_large",
+]);
+
+/** `docsPath` is the page of the endpoint that was called, if it has one. */
+export function nextStepsOf(
+  code: FaultCode,
+  docsPath: string | undefined,
+): readonly NextStep[] | undefined {
+  return docsPath !== undefined && DOCUMENTED_BY_PAGE.has(code)
+    ? [readPageStep(docsPath)]
+    : NEXT_STEPS[code];
+}
+
+export function readPageStep(docsPath: string): NextStep {
+  return {
+    method: "GET",
+    url: docsPath,
+    why: "Read the parameters, fields and limits of this endpoint.",
+  };
+}
 
 /** For accounts that no human has claimed, if humans can sign in. */
 export const CLAIM_STEP: NextStep = {

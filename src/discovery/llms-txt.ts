@@ -1,12 +1,11 @@
 // /llms.txt in the format of llmstxt.org: a title, a summary, prose without headings, then lists of links.
 
-import type { Route } from "../http/route.ts";
+import { endpointSlug, type Route } from "../http/route.ts";
 import { openApiPath } from "./curl.ts";
 import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
 import { type DocContext, joinParagraphs } from "./doc-context.ts";
 import { TAGLINE } from "./home-page.tsx";
 import { START_CLAIM_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
-import { endpointSlug } from "./site/endpoint-pages.ts";
 
 /** Plain text, because browsers download `text/markdown` instead of showing it. */
 export const LLMS_CONTENT_TYPE = "text/plain; charset=utf-8";

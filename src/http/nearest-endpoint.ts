@@ -1,6 +1,6 @@
 // The endpoint that a caller probably meant by a path that has no route: a wrong base URL, a slash too many, or a typo.
 
-import { Fault } from "../base/fault.ts";
+import { Fault, readPageStep } from "../base/fault.ts";
 import { joinWithOr } from "../base/text/format.ts";
 import { closestName } from "../base/text/suggest.ts";
 import type { Route } from "./route.ts";
@@ -45,7 +45,12 @@ export function notFoundFault(method: string, path: string, endpoints: Endpoints
 }
 
 /** The 405 of a path that only has other methods. */
-export function methodFault(method: string, path: string, allow: readonly string[]): Fault {
+export function methodFault(
+  method: string,
+  path: string,
+  allow: readonly string[],
+  docsPath: string | undefined,
+): Fault {
   const headers = { allow: allow.join(", ") };
   if (path.length > PATH_MAX_CHARACTERS)
     return new Fault("method_not_allowed", "no such method here", { headers });
@@ -53,6 +58,7 @@ export function methodFault(method: string, path: string, allow: readonly string
   return new Fault("method_not_allowed", "no such method here", {
     message: `${path} does not support ${method}. Use ${methods}.`,
     headers,
+    ...(docsPath === undefined ? {} : { next: [readPageStep(docsPath)] }),
   });
 }
 
@@ -61,7 +67,7 @@ function nearestFault(method: string, path: string, nearest: string, match: Matc
   const meant = [method, ...METHODS].find((one) => match(one, nearest).kind === "route");
   const step = METHODS.find((one) => one === meant) ?? "GET";
   return new Fault("not_found", "no route", {
-    message: `There is no endpoint at ${path}. Did you mean ${step} ${nearest}? All endpoints are listed in /openapi.yaml.`,
+    message: `There is no endpoint at ${path}. Did you mean ${step} ${nearest}? All endpoints are listed in /llms.txt.`,
     next: [
       { method: step, url: nearest, why: "The nearest endpoint. Check the client's base URL." },
     ],

@@ -29,7 +29,7 @@ import {
   preflightResponse,
   toFault,
 } from "./response.ts";
-import type { AnyRouteInput, ErrorDialect, Route } from "./route.ts";
+import { type AnyRouteInput, docsPathOf, type ErrorDialect, type Route } from "./route.ts";
 import { createRouter, type RouteMatch } from "./router.ts";
 import { runWrite } from "./run-write.ts";
 import { SWITCHING_PROTOCOLS } from "./web-socket.ts";
@@ -136,9 +136,10 @@ function respondWithFault(
   fault: Fault,
 ): Response {
   const dialect = errorDialectOf(context);
-  const { requestId, isKeySent } = context;
+  const { requestId, isKeySent, route } = context;
+  const docsPath = route && docsPathOf(route);
   if (dialect === "page" && deps.faultPage !== undefined) return deps.faultPage(fault, requestId);
-  return faultResponse(fault, { dialect, requestId, baseUrl: deps.baseUrl, isKeySent });
+  return faultResponse(fault, { dialect, requestId, baseUrl: deps.baseUrl, isKeySent, docsPath });
 }
 
 function errorDialectOf({ route, path, request }: RequestContext): ErrorDialect {
@@ -295,7 +296,14 @@ function routeFault(
       message: `This endpoint does not accept WebSockets. Send ${allow} requests over HTTP.`,
       headers: { allow, upgrade: "HTTP/1.1" },
     });
-  return methodFault(request.method, path, found.allow);
+  const [other = ""] = found.allow;
+  const documented = match(other, path);
+  return methodFault(
+    request.method,
+    path,
+    found.allow,
+    documented.kind === "route" ? docsPathOf(documented.route) : undefined,
+  );
 }
 
 function parseInput(

@@ -32,6 +32,8 @@ export interface ErrorContext {
   readonly baseUrl: string;
   /** Whether an API key was sent; only then `www-authenticate` names an error. */
   readonly isKeySent: boolean;
+  /** The page of the endpoint that was called. */
+  readonly docsPath?: string | undefined;
 }
 
 export function toFault(error: unknown): Fault {
@@ -73,6 +75,7 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
   });
   if (retryAfterSeconds !== undefined)
     all.set("retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds))));
+  if (isFinal(fault)) all.set("x-should-retry", "false");
   if (fault.status === 401 && !all.has("www-authenticate"))
     all.set("www-authenticate", challenge(context));
   if (context.dialect === "aws") {
@@ -83,8 +86,18 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
   const body =
     context.dialect === "page"
       ? `${fault.publicMessage}\n\nRequest id: ${context.requestId}\n`
-      : JSON.stringify(errorBody(context.dialect, publicError(fault), context.requestId));
+      : JSON.stringify(
+          errorBody(context.dialect, publicError(fault, context.docsPath), context.requestId),
+        );
   return new Response(body, { status: fault.status, headers: all });
+}
+
+/** The SDKs of OpenAI and Anthropic repeat these statuses unless a header says that it does not help. */
+function isFinal({ code, options }: Fault): boolean {
+  return (
+    code === "provider_not_configured" ||
+    (code === "conflict" && options.retryAfterSeconds === undefined)
+  );
 }
 
 function challenge(context: ErrorContext): string {

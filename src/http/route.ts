@@ -125,6 +125,16 @@ interface RouteDoc {
   readonly hidden?: boolean;
 }
 
+/** `createApiKey` → `api/create-api-key`: the page of a route in the docs. */
+export function endpointSlug(routeId: string): string {
+  return `api/${routeId.replaceAll(/[A-Z]+/g, (letters) => `-${letters.toLowerCase()}`)}`;
+}
+
+/** The page as Markdown; undefined for routes that are not documented. */
+export function docsPathOf({ id, hidden, dialect }: Route): string | undefined {
+  return hidden === true || dialect === "page" ? undefined : `/docs/${endpointSlug(id)}.md`;
+}
+
 interface RouteSchemas<P, Q, B> {
   readonly params?: z.ZodType<P>;
   readonly query?: z.ZodType<Q>;

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { listOperations } from "../../src/discovery/openapi/openapi-types.ts";
 import { openApiDocument } from "../../src/discovery/openapi/openapi.ts";
-import { endpointSlug } from "../../src/discovery/site/endpoint-pages.ts";
 import { DOCS_STYLESHEET } from "../../src/discovery/site/site-frame.tsx";
 import { STYLESHEET } from "../../src/http/pages/assets.ts";
 import { renderPage } from "../../src/http/pages/layout.tsx";
+import { endpointSlug } from "../../src/http/route.ts";
 import { createSite } from "./harness.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
 

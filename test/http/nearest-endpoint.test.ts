@@ -146,7 +146,7 @@ describe("a path without a route", () => {
 
   test("that is similar to none lists the endpoints", async () => {
     const { status, body } = await send("POST", "/wp-login-and-more.php");
-    expect([status, JSON.stringify(body)]).toEqual([404, expect.stringContaining("/openapi.yaml")]);
+    expect([status, JSON.stringify(body)]).toEqual([404, expect.stringContaining("/llms.txt")]);
     expect(JSON.stringify(body)).not.toContain("Did you mean");
   });
 });

@@ -97,6 +97,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     const first = await createKey(key, { name: "a" });
     const other = await createKey(key, { name: "b" });
     expectError(other, { status: 409, code: "conflict", param: "idempotency-key" });
+    expect(other.headers.get("x-should-retry")).toBe("false");
     const account = await open(key);
     const otherAccount = await open(key, { email: "a@example.org" });
     expectStatus("createAccount", 409, otherAccount);

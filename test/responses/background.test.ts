@@ -186,7 +186,7 @@ for (const store of STORE_KINDS) {
         });
         const ended = await waitUntilEnded(gateway, ownAccount, id);
         expect(ended).toMatchObject({ status: "failed", error: { code: "server_error" } });
-        expect((ended["error"] as Json)["message"]).toContain("Simulator");
+        expect((ended["error"] as Json)["message"]).toContain("requested by a directive");
         await noOpenHolds(gateway);
         expect(await readWallet(gateway.server.db, ownAccount.id)).toEqual(before);
       },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parse } from "yaml";
-import { endpointSlug } from "../../src/discovery/site/endpoint-pages.ts";
+import { endpointSlug } from "../../src/http/route.ts";
 import {
   type TestAccount,
   type Gateway,

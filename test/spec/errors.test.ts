@@ -40,13 +40,14 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
   test.each([
     ["an unknown field", { body: { unknown: 1 } }, 400],
     ["an unsupported content type", { raw: "x", headers: { "content-type": "text/plain" } }, 415],
-  ] as const)("%s suggests the API description", async (_name, request, status) => {
+  ] as const)("%s suggests the page of the endpoint", async (_name, request, status) => {
     const { key } = await registerAccount(gateway);
     const response = await call(gateway, "POST /v1/keys", { key, ...request });
     expect(response.status).toBe(status);
     expect(listAt(response.body, "error.next")).toEqual([
-      { method: "GET", url: "/openapi.yaml", why: expect.any(String) },
+      { method: "GET", url: "/docs/api/mint-key.md", why: expect.any(String) },
     ]);
+    expect((await call(gateway, "GET /docs/api/mint-key.md")).status).toBe(200);
   });
 
   test("400 for an unknown query parameter suggests the right one", async () => {
@@ -115,6 +116,7 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
       code: "provider_not_configured",
     });
     expect(headers.get("retry-after")).toBeNull();
+    expect(headers.get("x-should-retry")).toBe("false");
     expect(textAt(body, "error.message")).toMatch(/other model|another model|not set up|no key/i);
   });
 
@@ -230,7 +232,7 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
         ]);
       }
       const { body } = await call(gateway, "GET /v1/nothing");
-      expect(valueAt(body, "error.next.0")).toMatchObject({ method: "GET", url: "/openapi.yaml" });
+      expect(valueAt(body, "error.next.0")).toMatchObject({ method: "GET", url: "/llms.txt" });
     });
 
     test("of an unsupported provider endpoint suggests an alternative", async () => {
@@ -261,7 +263,7 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
         expect(textAt(body, "error.message")).toStartWith("This gateway does not support /v1/");
         expect(textAt(body, "error.message")).toMatch(instead);
         const next = valueAt(body, "error.next.0.url");
-        expect(next).toBe(url ?? "/openapi.yaml");
+        expect(next).toBe(url ?? "/llms.txt");
         // The suggested endpoint exists.
         const known = gateway.server.routes.some(({ path }) => path === next);
         expect([next, known]).toEqual([next, true]);

@@ -113,8 +113,11 @@ for (const api of APIS) {
       "returns the same error before a stream and within it (%s)",
       async (wire) => {
         const { status, body, stream, providerCode } = OVERLOADS[wire];
+        // On the provider's own API, its error stays as it is.
+        const isOwn = api === wire;
         const expected = errorOn(api, {
-          message: `on-${wire}: ${MESSAGE}`,
+          message: isOwn ? MESSAGE : `on-${wire}: ${MESSAGE}`,
+          ...(isOwn && api !== "messages" ? { type: OPENAI_ERROR.type } : {}),
           code: "overloaded",
           provider: `on-${wire}`,
           provider_code: providerCode,

@@ -1,5 +1,6 @@
 // A page for each endpoint and one for all objects, written from the OpenAPI description.
 
+import { endpointSlug } from "../../http/route.ts";
 import { codeBlock, joinParagraphs, markdownTable } from "../doc-context.ts";
 import {
   type MediaType,
@@ -13,11 +14,6 @@ import {
 import { type SchemaRow, schemaRows, typeName } from "../openapi/schema-rows.ts";
 import { pageUrl, type SitePage, type SiteSection } from "./site-types.ts";
 import { tryItOf } from "./try-it.tsx";
-
-/** `createApiKey` → `create-api-key`. */
-export function endpointSlug(operationId: string): string {
-  return `api/${operationId.replaceAll(/[A-Z]+/g, (letters) => `-${letters.toLowerCase()}`)}`;
-}
 
 /** One section per tag. */
 export function endpointSections(document: OpenApiDocument): readonly SiteSection[] {

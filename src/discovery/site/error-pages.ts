@@ -1,7 +1,7 @@
 // A page for each error code, written from the table of faults.
 
 import { type FaultCode, FAULTS } from "../../base/fault.ts";
-import type { Dialect, Route } from "../../http/route.ts";
+import { type Dialect, endpointSlug, type Route } from "../../http/route.ts";
 import { openApiPath } from "../curl.ts";
 import { codeBlock, joinParagraphs, markdownTable } from "../doc-context.ts";
 import {
@@ -12,7 +12,6 @@ import {
   possibleFaults,
   TOKEN_ERRORS,
 } from "../error-docs.ts";
-import { endpointSlug } from "./endpoint-pages.ts";
 import type { SitePage, SiteSection } from "./site-types.ts";
 
 const RETRY_TEXT: Readonly<Record<ErrorAdvice["retry"], string>> = {

@@ -7,7 +7,13 @@ export type ForwardedHeaders = Readonly<Record<string, string>>;
 /** One object for all callers that send none, so that it can be compared by identity. */
 export const NO_FORWARDED_HEADERS: ForwardedHeaders = {};
 
-const FORWARDED_HEADERS = ["openai-beta", "x-grok-conv-id", "accept-language"] as const;
+const FORWARDED_HEADERS = [
+  "anthropic-beta",
+  "anthropic-version",
+  "openai-beta",
+  "x-grok-conv-id",
+  "accept-language",
+] as const;
 
 /** Characters that are invalid in a header value (RFC 9110 §5.5). The runtime accepts a DEL, so it is checked here. */
 const INVALID_HEADER_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
@@ -17,7 +23,7 @@ const ANTHROPIC_PREFIX = "anthropic-";
 /** Names of workspaces, organizations and credentials belong to the caller's own account at the provider. */
 const OWN_ACCOUNT_HEADER = /^anthropic-.*(?:ids?|key|token|workspace|organization|profile)$/;
 
-/** Most requests to other APIs have none of Anthropic's headers, so only calls of its API list all of theirs. */
+/** Other APIs' clients send at most the two headers above, so only calls of the Messages API list all of theirs. */
 export function readForwardedHeaders(headers: Headers, isMessages: boolean): ForwardedHeaders {
   let forwarded: Record<string, string> | undefined;
   if (isMessages)

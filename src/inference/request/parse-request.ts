@@ -56,7 +56,9 @@ export function parseRequest(
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
   const spans = memberSpans(text);
-  if (spans === undefined) throw new Error("no member spans in a JSON object");
+  // An empty body is read as an empty object, which has no members.
+  if (spans === undefined)
+    throw invalid("model", "`model` is required: an id from GET /v1/models.");
   rejectAmbiguousMembers(text, spans, json);
   rejectTooMany(json);
   const { fees, toolTokens, advisors, containers } = toolBounds(json);

@@ -168,6 +168,8 @@ function refusalReason(status: number, text: string): string {
   const error = parseJson(text)?.["error"];
   const { message = "", param } = isObject(error) ? error : {};
   const said = String(message)
+    // Errors of the Messages API begin with the path.
+    .replace(/^[\w.]+: (?:Extra inputs are not permitted\n)?/, "")
     .replace(/ is not supported with \S+\./, ":")
     .replaceAll(/`[^`]*`|"[^"]*"/g, "…")
     .split(/ (?:Remove it|Change it)/)[0];
