@@ -117,6 +117,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   idempotent_answer: "encrypted, deleted after 24 hours",
   open_circuits: "no data of accounts",
   operator_session: "no data of accounts",
+  secret_check: "no data of accounts",
   solved_challenge: "no data of accounts; deleted after minutes",
 };
 

@@ -1,28 +1,29 @@
 // `postern migrate`: applies migrations. `serve` does the same at start.
 
-import { migrate } from "../store/migrate.ts";
-import { openStore } from "../store/open.ts";
+import { upgradeStore } from "../server/upgrade-store.ts";
 import type { Command } from "./command.ts";
 import { withConfig } from "./with-store.ts";
 
 export const migrateStore: Command = {
   summary: "Apply migrations to the store, as serve does at start",
-  details: "Forward only. Safe to repeat and to run on several machines at once.",
+  details:
+    "Forward only, and safe to repeat. It refuses while a gateway of an older version uses the store. A SQLite store is first\nbacked up in the data folder; back up PostgreSQL yourself.",
   positionals: [],
-  flags: {},
-  run: (_line, cli) =>
+  flags: {
+    force: {
+      type: "boolean",
+      description: "Migrate although gateways of an older version run.",
+    },
+  },
+  run: (args, cli) =>
     withConfig(cli, async (config) => {
-      const db = await openStore(config.store, false);
-      try {
-        const applied = await migrate(db, cli.now());
-        cli.print(
-          applied.length === 0
-            ? "The store is up to date."
-            : `Applied ${applied.join(", ")}. The store is up to date.`,
-        );
-        return 0;
-      } finally {
-        await db.close();
-      }
+      const applied = await upgradeStore(config.store, {
+        now: cli.now,
+        isForced: args.has("force"),
+        onBackup: (file) => cli.print(`Backed up the store to ${file}.`),
+        onApplied: (name, ms) => cli.print(`Applied ${name} in ${ms} ms.`),
+      });
+      cli.print(applied.length === 0 ? "The store is up to date." : "The store is now up to date.");
+      return 0;
     }),
 };

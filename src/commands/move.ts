@@ -1,19 +1,17 @@
 // `postern move`: copies the store of the settings to the other kind of store and proves that the copy is complete.
 
 import { secret } from "../base/crypto/secret.ts";
-import { MINUTE_MS } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
-import { type Db, integer, text } from "../store/db.ts";
-import { missingMigrations } from "../store/migrate.ts";
-import { discardMove, finishMove, moveStore } from "../store/move/move-store.ts";
+import { findRunningProcesses } from "../ledger/running-processes.ts";
+import { type Db, text } from "../store/db.ts";
+import { clearMovedMark, isNewStore, markAsMoved, missingMigrations } from "../store/migrate.ts";
+import { discardMove, finishMove, isUnfinished, moveStore } from "../store/move/move-store.ts";
 import { openStore, type StoreSettings } from "../store/open.ts";
 import { isPostgresUrl } from "../store/postgres-url.ts";
 import { verifyLedger, type Verification } from "../verification/verify.ts";
 import { type CliEnv, type Command, type ParsedArgs, usageFault } from "./command.ts";
 import { describeMissingStore, withConfig } from "./with-store.ts";
 
-/** A gateway writes its heartbeat every five seconds. */
-const RUNNING_WITHIN_MS = MINUTE_MS;
 const PROGRESS_STEP_ROWS = 10_000;
 
 export const moveCommand: Command = {
@@ -90,6 +88,8 @@ interface MoveContext {
 
 async function copyAndVerify(context: MoveContext, cli: CliEnv): Promise<number> {
   const { source, target, config, startOver } = context;
+  // A crash between the two marks at the end leaves both.
+  if ((await isUnfinished(target)) && !(await isNewStore(source))) await clearMovedMark(source);
   const problem = await sourceProblem(source, cli.now());
   if (problem !== undefined) throw new Error(problem);
   if (startOver) await discardMove(target);
@@ -108,6 +108,7 @@ async function copyAndVerify(context: MoveContext, cli: CliEnv): Promise<number>
     throw new Error(
       `The ledgers differ.\n  source  ${moneyBefore}; ${summaryOf(before)}\n  target  ${moneyAfter}; ${summaryOf(after)}`,
     );
+  await markAsMoved(source, cli.now());
   await finishMove(target);
   cli.print(`Ledger of both stores: ${moneyAfter}; ${summaryOf(after)}`);
   if (after.problemCount > 0)
@@ -121,13 +122,10 @@ async function sourceProblem(source: Db, now: number): Promise<string | undefine
   if (missing.length > 0)
     return `Migrations are not applied to the source: ${missing.join(", ")}. Run postern migrate first.`;
   if (source.kind === "sqlite") return undefined;
-  const running = await source.all("select name, seen_at from process where seen_at > ?", [
-    now - RUNNING_WITHIN_MS,
-  ]);
-  const [first] = running;
-  if (first === undefined) return undefined;
-  const seconds = Math.max(0, Math.round((now - integer(first, "seen_at")) / 1_000));
-  return `The gateway ${text(first, "name")} used the source ${seconds} seconds ago. Stop all gateways, wait a minute, and run the command again.`;
+  const running = await findRunningProcesses(source, { now });
+  return running.length === 0
+    ? undefined
+    : `Gateways use the source: ${running.join(", ")}. Stop all of them, and run the command again.`;
 }
 
 /** Without user and password. */
@@ -169,5 +167,5 @@ function nextSteps(kind: Db["kind"]): string {
     kind === "postgres"
       ? "Set DATABASE_URL to the target"
       : "Unset DATABASE_URL and set POSTERN_DATA_DIR to the target";
-  return `The move is complete. ${setting}, keep POSTERN_SECRET, and start the gateway. Do not start a gateway on the source again: its balances would be spent twice.`;
+  return `The move is complete. ${setting}, keep POSTERN_SECRET, and start the gateway. The source is marked as moved: a gateway starts on it only with postern serve --force.`;
 }

@@ -35,6 +35,15 @@ export const serve: Command = {
       placeholder: "<n>",
       description: "Run as this worker; --workers sets it.",
     },
+    restarted: {
+      type: "boolean",
+      description: "The worker that had this name has ended; --workers sets it.",
+    },
+    force: {
+      type: "boolean",
+      description:
+        "Start although the store was moved with postern move, or a process with the same name runs.",
+    },
   },
   run: (args, cli) => withConfig(cli, (config) => serveUntilStopped(config, cli, args)),
 };
@@ -44,7 +53,7 @@ async function serveUntilStopped(config: Config, cli: CliEnv, args: ParsedArgs):
   const devIdentity = await startDevIdentityIfNeeded(config, cli);
   try {
     if (count !== undefined) return await serveWorkers(count, config, cli, devIdentity);
-    return await serveWith(devIdentity, config, cli, args.value("worker"));
+    return await serveWith(devIdentity, config, cli, args);
   } finally {
     await devIdentity?.close();
   }
@@ -54,8 +63,9 @@ async function serveWith(
   devIdentity: DevIdentity | undefined,
   config: Config,
   cli: CliEnv,
-  worker: string | undefined,
+  args: ParsedArgs,
 ): Promise<number> {
+  const worker = args.value("worker");
   const isWorker = worker !== undefined;
   const isPretty = config.log.form === "text" || (config.log.form === "auto" && cli.isTerminal);
   const { now, version } = cli;
@@ -70,6 +80,8 @@ async function serveWith(
     version,
     identity: devIdentity?.settings,
     runCommand: cli.workers.run,
+    isRestarted: args.has("restarted"),
+    isForced: args.has("force"),
     onFatal: (reason) => {
       log.error("stopping", { reason });
       exit.resolve(EXIT_FAILURE);
@@ -101,13 +113,9 @@ async function serveWith(
     },
     () => exit.resolve(0),
   );
-  log.info("listening", {
-    host: config.host,
-    port: listener.port,
-    base_url: config.baseUrl,
-    store: server.db.kind,
-    version,
-  });
+  const { host, baseUrl } = config;
+  const { kind: store } = server.db;
+  log.info("listening", { host, port: listener.port, base_url: baseUrl, store, version });
   if (isPretty && !isWorker) cli.print(startupBanner(config, server, devIdentity));
   if (isWorker) cli.workers.reportReady();
   const code = await exit.promise;

@@ -296,18 +296,23 @@ export async function startEpoch(db: Db, name: string, now: number): Promise<num
           return 1;
         }
         const epoch = integer(row, "epoch") + 1;
-        await tx.run("update process set epoch = ?, started_at = ?, seen_at = ? where name = ?", [
-          epoch,
-          now,
-          now,
-          name,
-        ]);
+        await tx.run(
+          "update process set epoch = ?, started_at = ?, seen_at = ?, stopped_at = null where name = ?",
+          [epoch, now, now, name],
+        );
         return epoch;
       });
     } catch (error) {
       if (!isDuplicate(error)) throw error;
     }
   }
+}
+
+/** Records that this process has ended its work, so that no other one has to wait for its heartbeat to become old. */
+export async function endEpoch(db: Db, name: string, epoch: number, now: number): Promise<void> {
+  await db.write((tx) =>
+    tx.run("update process set stopped_at = ? where name = ? and epoch = ?", [now, name, epoch]),
+  );
 }
 
 /**

@@ -17,9 +17,10 @@ import { explainRejectedKey } from "../keys/rejected-key.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
 import { createLease, type Lease } from "../ledger/lease.ts";
 import { insertKeySpend } from "../ledger/ledger-rows.ts";
-import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
+import { createLedger, endEpoch, type Ledger, startEpoch } from "../ledger/ledger.ts";
 import { createOwnHolds } from "../ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../ledger/reconcile.ts";
+import { findRunningProcesses, type WatchOptions } from "../ledger/running-processes.ts";
 import { sweepHolds } from "../ledger/sweep.ts";
 import {
   createLiveCatalog,
@@ -29,12 +30,14 @@ import {
 } from "../models/live-catalog.ts";
 import type { Db } from "../store/db.ts";
 import { findDurabilityRisks } from "../store/durability.ts";
-import { migrate } from "../store/migrate.ts";
+import { clearMovedMark, isNewStore } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
 import { createAddSegment } from "../usage/usage-segments.ts";
 import { writeCallRecords } from "./call-records.ts";
 import { type ConnectionGuard, createConnectionGuard } from "./connection-guard.ts";
+import { acceptSecret } from "./secret-check.ts";
 import type { ServerOptions } from "./server-options.ts";
+import { upgradeOpenStore } from "./upgrade-store.ts";
 
 export interface Core {
   readonly db: Db;
@@ -42,6 +45,8 @@ export interface Core {
   readonly idempotency: Idempotency;
   readonly ledger: Ledger<SettledCall>;
   readonly lease: Lease;
+  /** Records that this process has ended its work. */
+  readonly endEpoch: () => Promise<void>;
   readonly reconcileHolds: () => Promise<HoldReconciliation>;
   readonly keys: Keys;
   /** Why a raw key is rejected; undefined if it is live. */
@@ -52,23 +57,35 @@ export interface Core {
   readonly connectionGuard: ConnectionGuard | undefined;
 }
 
+type CoreOptions = Pick<
+  ServerOptions,
+  "log" | "now" | "heartbeatWatchMs" | "isRestarted" | "isForced"
+>;
+
 /** Releases what an earlier run of this process left open, before other services are created. */
-export async function openCore(
-  config: Config,
-  { log, now }: Pick<ServerOptions, "log" | "now">,
-): Promise<Core> {
+export async function openCore(config: Config, options: CoreOptions): Promise<Core> {
+  const { log, now, heartbeatWatchMs: watchMs, isForced = false } = options;
   const store = await openStore(config.store, true);
   // Only a store that serves a single process may keep holds in memory.
   const holdBuffer = store.kind === "sqlite" ? bufferHolds(store) : undefined;
   const db = holdBuffer ?? store;
-  await migrate(db, now());
+  if (isForced && !(await isNewStore(store))) await clearMovedMark(store);
+  await upgradeOpenStore(store, config.store, {
+    now,
+    onApplied: (migration, ms) => log.info("applied a migration", { migration, ms }),
+    onBackup: (file) => log.info("backed up the store before the migrations", { file }),
+    watchMs,
+  });
+  const master = loadMasterSecret(config, config.store.dataDir);
+  await acceptSecret(db, master, now());
   for (const { message, hint } of await findDurabilityRisks(db)) log.warn(message, { hint });
+  if (!isForced && options.isRestarted !== true)
+    await assertNameIsFree(db, { name: config.processName, now: now(), watchMs });
   const epoch = await startEpoch(db, config.processName, now());
   const released = await sweepHolds(db, now());
   if (released > 0) log.info("released holds of a previous process", { holds: released });
   // On SQLite, no other process runs calls.
   await releaseAbandonedKeys(db, now(), db.kind === "sqlite" ? 0 : undefined);
-  const master = loadMasterSecret(config, config.store.dataDir);
   const idempotency = createIdempotency(master, { name: config.processName, epoch });
   const ownHolds = createOwnHolds(withoutLargeReplies);
   const addSegment = createAddSegment();
@@ -100,6 +117,7 @@ export async function openCore(
     idempotency,
     ledger,
     lease,
+    endEpoch: () => endEpoch(db, process, epoch, now()),
     reconcileHolds,
     keys,
     explainRejectedKey: (raw, at) => explainRejectedKey({ db, master, prefix }, raw, at),
@@ -107,6 +125,20 @@ export async function openCore(
     bodyQuota: createBodyQuota(),
     connectionGuard: createConnectionGuard(config, log),
   };
+}
+
+// On SQLite the lock of the data folder excludes other processes.
+async function assertNameIsFree(
+  db: Db,
+  watch: WatchOptions & { readonly name: string },
+): Promise<void> {
+  if (db.kind === "sqlite") return;
+  const { name } = watch;
+  const running = await findRunningProcesses(db, watch);
+  if (running.length > 0)
+    throw new Error(
+      `another process runs under the name ${name} on this store: set POSTERN_PROCESS_NAME to a name of its own for each process`,
+    );
 }
 
 const KEPT_REPLY_LENGTH_MAX = 8_000;

@@ -22,6 +22,7 @@ import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts"
 import { createCircuitWriter } from "../operator/system/open-circuits.ts";
 import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
+import { findSchemaProblem } from "../store/migrate.ts";
 import { archiveUsage } from "../usage/archive/archive-usage.ts";
 import { sweepProviderHours } from "../usage/rollup/provider-hours.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
@@ -58,7 +59,7 @@ export function createJobs(
     listOpen: modelCalls.inference.openCircuits,
   });
   const jobs: readonly Schedule[] = [
-    ["heartbeat", 5 * SECOND_MS, () => writeHeartbeat({ lease, onFatal }, processName)],
+    ["heartbeat", 5 * SECOND_MS, () => writeHeartbeat({ db, lease, onFatal }, processName)],
     ["check the files of the store", SECOND_MS, async () => checkFiles({ db, onFatal })],
     ["write open circuits", 5 * SECOND_MS, writeOpenCircuits],
     [
@@ -106,17 +107,22 @@ export function createJobs(
 }
 
 interface HeartbeatDeps extends Pick<ServerOptions, "onFatal"> {
+  readonly db: Db;
   readonly lease: Lease;
 }
 
 async function writeHeartbeat(
-  { lease, onFatal }: HeartbeatDeps,
+  { db, lease, onFatal }: HeartbeatDeps,
   processName: string,
 ): Promise<void> {
-  if (await lease.renew()) return;
-  onFatal(
-    `another process runs under the name ${processName}; give each its own POSTERN_PROCESS_NAME`,
-  );
+  if (!(await lease.renew())) {
+    onFatal(
+      `another process runs under the name ${processName}; give each its own POSTERN_PROCESS_NAME`,
+    );
+    return;
+  }
+  const reason = await findSchemaProblem(db);
+  if (reason !== undefined) onFatal(reason);
 }
 
 async function reconcile({

@@ -90,9 +90,10 @@ async function lastVerification(reader: Reader): Promise<number | undefined> {
 
 /** Of several processes on one PostgreSQL, only the first running one by name verifies. */
 async function isFirstProcess(reader: Reader, name: string, now: number): Promise<boolean> {
-  const row = await reader.get("select min(name) as name from process where seen_at > ?", [
-    now - PROCESS_SILENCE_MAX_MS,
-  ]);
+  const row = await reader.get(
+    "select min(name) as name from process where seen_at > ? and stopped_at is null",
+    [now - PROCESS_SILENCE_MAX_MS],
+  );
   const first = row === undefined ? null : textOrNull(row, "name");
   return first === null || first >= name;
 }

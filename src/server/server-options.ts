@@ -17,6 +17,12 @@ export interface ServerOptions {
   readonly identity?: IdentitySettings | undefined;
   /** Absent in tests: the ledger is not verified. */
   readonly runCommand?: RunCommand;
+  /** The predecessor under this name has ended, so its heartbeat is not watched. */
+  readonly isRestarted?: boolean | undefined;
+  /** Starts although the store was moved, or a process with this name runs. */
+  readonly isForced?: boolean | undefined;
+  /** How long heartbeats of other processes are watched; shorter for tests. */
+  readonly heartbeatWatchMs?: number | undefined;
   /** Shorter timeouts for tests. */
   readonly timeouts?: Timeouts;
   /** Higher for tests that disconnect many clients. */

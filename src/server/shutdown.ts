@@ -16,7 +16,7 @@ export async function shutdown(services: Services, stopJobs: () => Promise<void>
 }
 
 async function drain(
-  { core: { ledger, keys }, modelCalls, deliveryWorker }: Services,
+  { core: { ledger, keys, endEpoch }, modelCalls, deliveryWorker }: Services,
   stopJobs: () => Promise<void>,
 ): Promise<void> {
   const { inference, responses, providerKeys, httpClient, telemetry } = modelCalls;
@@ -27,6 +27,7 @@ async function drain(
   clearTimeout(drainTimer);
   await Promise.all([stopJobs(), deliveryWorker.stop()]);
   await ledger.idle();
+  await endEpoch();
   await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed(), telemetry?.shutdown()]);
   httpClient.close();
 }

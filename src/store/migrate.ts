@@ -16,21 +16,29 @@ const FIRST: Migration = { name: "0001-schema", sqlite: tablesSqlite, postgres: 
 export const MIGRATIONS: readonly Migration[] = [FIRST];
 const ATTEMPTS_MAX = 5;
 
+export interface MigrateOptions {
+  readonly migrations?: readonly Migration[];
+  readonly onApplied?: (name: string, ms: number) => void;
+}
+
 /** Applies the missing migrations and returns their names. */
 export async function migrate(
   db: Db,
   now: number,
-  migrations = MIGRATIONS,
+  { migrations = MIGRATIONS, onApplied }: MigrateOptions = {},
 ): Promise<readonly string[]> {
   const names: string[] = [];
   for (const migration of await missingOf(db, migrations)) {
+    const startedAt = performance.now();
     await createMigrationTable(db);
     const isApplied = await db
       .write((tx) => applyOnce(tx, migration, now))
       .catch((error: unknown) => {
         throw migration === FIRST && isAlreadyExists(error) ? notEmptyError(error) : error;
       });
-    if (isApplied) names.push(migration.name);
+    if (!isApplied) continue;
+    names.push(migration.name);
+    onApplied?.(migration.name, Math.round(performance.now() - startedAt));
   }
   return names;
 }
@@ -46,13 +54,17 @@ function notEmptyError(cause: unknown): Error {
 // The inserted row is the lock: of several processes that start at once, the others wait here until the first commits.
 async function applyOnce(tx: Tx, migration: Migration, now: number): Promise<boolean> {
   await allowLongStatements(tx);
-  const inserted = await tx.run(
-    "insert into migration (name, applied_at) values (?, ?) on conflict (name) do nothing",
-    [migration.name, now],
-  );
-  if (inserted === 0) return false;
+  if (!(await recordMigration(tx, migration.name, now))) return false;
   for (const statement of statementsOf(migration[tx.kind])) await tx.run(statement);
   return true;
+}
+
+async function recordMigration(tx: Tx, name: string, now: number): Promise<boolean> {
+  const inserted = await tx.run(
+    "insert into migration (name, applied_at) values (?, ?) on conflict (name) do nothing",
+    [name, now],
+  );
+  return inserted === 1;
 }
 
 // PostgreSQL's `if not exists` fails when two processes create the same table at the same instant.
@@ -98,28 +110,53 @@ async function appliedMigrations(db: Db): Promise<ReadonlySet<string>> {
   }
 }
 
+/** Whether no version has created its tables yet. */
+export async function isNewStore(db: Db): Promise<boolean> {
+  return (await appliedMigrations(db)).size === 0;
+}
+
+/** Why this version must not use the store, such as after another one migrated it meanwhile. */
+export async function findSchemaProblem(db: Db): Promise<string | undefined> {
+  return problemOf(await appliedMigrations(db), MIGRATIONS);
+}
+
 /** An entry among the migrations of a store whose move from another store is not finished. */
 export const UNFINISHED_MOVE = "unfinished-move";
+/** The entry of a store that was moved to another one. */
+const MOVED = "moved";
 
-// A newer version may have changed the meaning of columns, so an older one must not read or write them.
+/** Marks a store that was copied to another one, so that no process starts on it: its balances would be spent twice. */
+export async function markAsMoved(db: Db, now: number): Promise<void> {
+  await db.write((tx) => recordMigration(tx, MOVED, now));
+}
+
+export async function clearMovedMark(db: Db): Promise<void> {
+  await db.write((tx) => tx.run("delete from migration where name = ?", [MOVED]));
+}
+
 function assertKnownMigrations(
   applied: ReadonlySet<string>,
   migrations: readonly Migration[],
 ): void {
+  const problem = problemOf(applied, migrations);
+  if (problem !== undefined) throw new Error(problem);
+}
+
+// A newer version may have changed the meaning of columns, so an older one must not read or write them.
+function problemOf(
+  applied: ReadonlySet<string>,
+  migrations: readonly Migration[],
+): string | undefined {
   if (applied.has(UNFINISHED_MOVE))
-    throw new Error(
-      "the store is the target of an unfinished move: run the same postern move again to finish it",
-    );
+    return "the store is the target of an unfinished move: run the same postern move again to finish it";
+  if (applied.has(MOVED))
+    return "the store was moved to another one with postern move, and its balances would be spent twice: start the gateway on the target, or use this store again with postern serve --force";
   const known = new Set(migrations.map(({ name }) => name));
   const unknown = [...applied].toSorted().findLast((name) => !known.has(name));
-  if (unknown === undefined) return;
-  if (!applied.has(FIRST.name))
-    throw new Error(
-      `the store was made by a development version of Postern (${unknown}), and there is no migration from it: set POSTERN_DATA_DIR to a new folder or DATABASE_URL to a new database, or run the version that made it`,
-    );
-  throw new Error(
-    `the store was migrated by a newer Postern (${unknown}): run that version or a newer one`,
-  );
+  if (unknown === undefined) return undefined;
+  return applied.has(FIRST.name)
+    ? `the store was migrated by a newer Postern (${unknown}): run that version or a newer one`
+    : `the store was made by a development version of Postern (${unknown}), and there is no migration from it: set POSTERN_DATA_DIR to a new folder or DATABASE_URL to a new database, or run the version that made it`;
 }
 
 function statementsOf(sql: string): readonly string[] {

@@ -28,6 +28,7 @@ const WAL_MAX_PAGES = 4_000;
 /** A long read keeps the log from being reset; afterwards it shrinks to this. */
 const WAL_KEPT_BYTES = 32 * 1_048_576;
 const LOCK_POLL_MS = 10;
+const LOCK_FILE = "postern.lock";
 /** Twice as much is not faster, even with a thousand busy accounts: evicted pages are in the kernel's cache. */
 const CACHE_KIB = 8_000;
 /** Bun caches 20 compiled statements; a busy gateway has hundreds, and compiling one costs more than running most. */
@@ -79,7 +80,12 @@ export function openSqlite(options: SqliteOptions): Db {
     snapshot,
     backup: async (target) => backup(file, target),
     dataVersion: createDataVersion(writer),
-    isFileReplaced: createFileReplacedCheck([file, `${file}-wal`, `${file}-shm`]),
+    isFileReplaced: createFileReplacedCheck([
+      file,
+      `${file}-wal`,
+      `${file}-shm`,
+      ...(options.lock ? [path.join(options.folder, LOCK_FILE)] : []),
+    ]),
     close: async () => {
       await lastWrite;
       reader.close();
@@ -165,7 +171,7 @@ function createDataVersion(database: Database): () => number {
 
 // The kernel releases this lock however the process ends; a PID file would become stale.
 function lockFolder(folder: string): () => void {
-  const file = path.join(folder, "postern.lock");
+  const file = path.join(folder, LOCK_FILE);
   createPrivateFile(file);
   const lock = new Database(file, { create: true });
   try {

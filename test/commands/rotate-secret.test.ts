@@ -82,9 +82,43 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
     const before = await startPostern([], { ...settings, POSTERN_SECRET: OLD });
     const { api_key: key = "" } = await createAccount(before.url);
     await stopPostern(before);
+    const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
+    await stopPostern(await startPostern([], both));
     const after = await startPostern([], { ...settings, POSTERN_SECRET: NEW });
     expect((await clientOf(key)(after.url, "GET /v1/account")).status).toBe(401);
     await stopPostern(after);
+  });
+
+  test("a secret that the store does not know is refused by serve, doctor and rotate-secret", async () => {
+    const settings = await settingsOf(kind);
+    await stopPostern(await startPostern([], { ...settings, POSTERN_SECRET: OLD }));
+    const wrong = { ...settings, POSTERN_SECRET: NEW };
+    const problem = "the master secret is not the one that this store was created with";
+    const served = await runPostern([], wrong);
+    expect([served.code, served.stdout + served.stderr]).toEqual([
+      1,
+      expect.stringContaining(problem),
+    ]);
+    const checked = await runPostern(["doctor"], wrong);
+    expect([checked.code, checked.stdout]).toEqual([1, expect.stringContaining(problem)]);
+    const rotated = await runPostern(["admin", "rotate-secret"], {
+      ...wrong,
+      POSTERN_SECRET_PREVIOUS: `another-${NEW}`,
+    });
+    expect([rotated.code, rotated.stderr]).toEqual([1, expect.stringContaining(problem)]);
+    // The first start on a store, and the one of a rotation, record the secret.
+    await stopPostern(await startPostern([], { ...wrong, POSTERN_SECRET_PREVIOUS: OLD }));
+    expect((await runPostern(["doctor"], wrong)).stdout).not.toContain(problem);
+  });
+
+  test("the old secret is refused once a rotation has moved everything", async () => {
+    const settings = await settingsOf(kind);
+    await stopPostern(await startPostern([], { ...settings, POSTERN_SECRET: OLD }));
+    const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
+    await stopPostern(await startPostern([], both));
+    expect((await runPostern(["admin", "rotate-secret"], both)).code).toBe(0);
+    const old = await runPostern(["doctor"], { ...settings, POSTERN_SECRET: OLD });
+    expect(old.stdout).toContain("the master secret is not the one");
   });
 });
 

@@ -185,6 +185,8 @@ describe("postern serve", () => {
       const { code, stderr } = await runPostern([], {
         ...tempFolder.settings,
         ...PRODUCTION,
+        // Production has another master secret than the store of the other tests.
+        POSTERN_DATA_DIR: `${tempFolder.folder}/production`,
         POSTERN_HOST,
       });
       expect(`${code} ${stderr}`).toStartWith(

@@ -42,17 +42,20 @@ for (const kind of STORE_KINDS) {
         ...addNote("0002-note"),
         [kind]: `${NOTE_SQL}\n\ninsert into nowhere (id) values (1);\n`,
       };
-      await rejectionMessage(migrate(db, 2, [...MIGRATIONS, failing]));
+      await rejectionMessage(migrate(db, 2, { migrations: [...MIGRATIONS, failing] }));
       expect(await missingMigrations(db, [...MIGRATIONS, failing])).toEqual(["0002-note"]);
       expect(await rejectionMessage(db.all("select note from email_opt_out"))).toMatch(/note/);
 
       const later = [...MIGRATIONS, addNote("0002-note")];
-      const applied = await Promise.all([migrate(db, 3, later), migrate(db, 3, later)]);
+      const applied = await Promise.all([
+        migrate(db, 3, { migrations: later }),
+        migrate(db, 3, { migrations: later }),
+      ]);
       expect(applied.flat()).toEqual(["0002-note"]);
       expect(await db.all("select person_id, note from email_opt_out")).toEqual([
         { person_id: "person_1", note: "; none -- yet" },
       ]);
-      expect(await migrate(db, 4, later)).toEqual([]);
+      expect(await migrate(db, 4, { migrations: later })).toEqual([]);
       await close();
     });
 

@@ -240,6 +240,15 @@ describe("the write-ahead log", () => {
       rmSync(folder, { recursive: true });
     });
 
+  test("a deleted postern.lock is noticed: a second process could open the folder", async () => {
+    const folder = scratchFolder();
+    const db = await openThings(folder);
+    rmSync(path.join(folder, "postern.lock"));
+    expect(db.isFileReplaced?.()).toBe(true);
+    await db.close();
+    rmSync(folder, { recursive: true });
+  });
+
   test("shrinks after a long read", async () => {
     const folder = scratchFolder();
     const db = await openThings(folder);

@@ -131,6 +131,8 @@ interface ConfigInputs {
 /** Base paths of providers at the simulator; `/v1` by default. */
 const BASE_PATHS: Readonly<Record<string, string>> = { sim: "", anthropic: "" };
 
+const SHARED_SECRET = "a-secret-of-all-gateways-of-a-test-database";
+
 function configFor({ url, folder, simulatorUrl, databaseUrl, options }: ConfigInputs): Config {
   const env: Record<string, string> = {
     POSTERN_BASE_URL: url,
@@ -138,7 +140,9 @@ function configFor({ url, folder, simulatorUrl, databaseUrl, options }: ConfigIn
     POSTERN_PORT: new URL(url).port,
     POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
   };
-  if (databaseUrl !== undefined) env["DATABASE_URL"] = databaseUrl;
+  // Gateways on one database have one secret, and not that of their own data folder.
+  if (databaseUrl !== undefined)
+    Object.assign(env, { DATABASE_URL: databaseUrl, POSTERN_SECRET: SHARED_SECRET });
   for (const id of options.providers ?? ["sim"]) {
     const envPrefix =
       PROVIDERS.find((provider) => provider.id === id)?.envPrefix ?? id.toUpperCase();

@@ -7,6 +7,7 @@ import { reencryptWebhooks } from "../../events/reencrypt-webhooks.ts";
 import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
 import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-keys.ts";
 import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
+import { findSecretProblem, forgetOtherSecrets } from "../../server/secret-check.ts";
 import type { Db } from "../../store/db.ts";
 import type { ReencryptedRows } from "../../store/reencrypt-rows.ts";
 import { type CliEnv, type Command, EXIT_FAILURE, usageFault } from "../command.ts";
@@ -34,6 +35,8 @@ async function rotateSecret(db: Db, config: Config, cli: CliEnv): Promise<number
       "POSTERN_SECRET_PREVIOUS is not set. Set it to the old secret and POSTERN_SECRET to the new one, for the gateway and for this command.",
     );
   const master = loadMasterSecret(config, config.store.dataDir);
+  const problem = await findSecretProblem(db, master);
+  if (problem !== undefined) throw new Error(problem);
   let hasUnreadable = false;
   for (const [name, reencryptTable] of Object.entries(TABLES)) {
     const { read, moved, unreadable } = await reencryptTable(db, master);
@@ -45,6 +48,7 @@ async function rotateSecret(db: Db, config: Config, cli: CliEnv): Promise<number
     );
   }
   const { live, waiting, oldest } = await countKeysByPreviousSecret(db, master, cli.now());
+  if (waiting === 0 && !hasUnreadable) await db.write((tx) => forgetOtherSecrets(tx, master));
   if (waiting === 0)
     cli.print(
       `All ${live} live API keys moved. Remove POSTERN_SECRET_PREVIOUS 24 hours after the rotation began, when sessions, claims and stored replies of idempotent requests have moved too.`,

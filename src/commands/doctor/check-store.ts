@@ -2,13 +2,17 @@
 
 import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import path from "node:path";
+import type { MasterSecret } from "../../base/crypto/encryption.ts";
+import { secret } from "../../base/crypto/secret.ts";
 import {
   type AgentPaymentMethod,
   countOpenAgentPayments,
 } from "../../billing/payments/agent-payment-rows.ts";
 import { findRefusedTopUps } from "../../billing/top-up/top-up-outcome.ts";
 import type { Config } from "../../config/config.ts";
+import { loadMasterSecret } from "../../config/master-secret.ts";
 import { probeHoldWrite } from "../../ledger/write-probe.ts";
+import { findSecretProblem } from "../../server/secret-check.ts";
 import type { Db } from "../../store/db.ts";
 import { findDurabilityRisks } from "../../store/durability.ts";
 import { missingMigrations } from "../../store/migrate.ts";
@@ -32,7 +36,7 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
   }
   const where = isSqlite ? `SQLite in ${dataDir}` : "PostgreSQL";
   try {
-    const findings = await checkSchema(db, where, now);
+    const findings = await checkSchema({ db, where, config }, now);
     const isSound = findings.every(({ status }) => status === "ok");
     return [
       ...findings,
@@ -54,7 +58,10 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
   }
 }
 
-async function checkSchema(db: Db, where: string, now: number): Promise<readonly Finding[]> {
+async function checkSchema(
+  { db, where, config }: { readonly db: Db; readonly where: string; readonly config: Config },
+  now: number,
+): Promise<readonly Finding[]> {
   await db.get("select 1 as one");
   const missing = await missingMigrations(db);
   if (missing.length > 0)
@@ -68,13 +75,25 @@ async function checkSchema(db: Db, where: string, now: number): Promise<readonly
       },
     ];
   await probeHoldWrite(db, now);
+  const secretProblem = await findSecretProblem(db, masterSecretOf(config));
   return [
+    ...(secretProblem === undefined
+      ? []
+      : [{ status: "fail", check: "secret", message: secretProblem } as const]),
     {
       status: "ok",
       check: "store",
       message: `${where} is readable and writable, and its schema is current`,
     },
   ];
+}
+
+/** An empty secret, which no store was created with, where the next start would generate one. */
+function masterSecretOf(config: Config): MasterSecret {
+  const { dataDir } = config.store;
+  return config.secret !== undefined || existsSync(path.join(dataDir, "secret"))
+    ? loadMasterSecret(config, dataDir)
+    : secret("");
 }
 
 async function checkDurability(db: Db): Promise<readonly Finding[]> {

@@ -31,7 +31,7 @@ export const doctor: Command = {
     cli.print(`Postern ${cli.version}\n`);
     const settings = cli.readConfig();
     if (args.has("fix") && settings.ok)
-      for (const fixed of await fixStore(settings.config.store, cli.now())) cli.print(`  ${fixed}`);
+      for (const fixed of await fixStore(settings.config.store, cli.now)) cli.print(`  ${fixed}`);
     const findings = settings.ok
       ? [...(await runChecks(settings.config, cli))]
       : settings.errors.map(configErrorFinding);

@@ -2,8 +2,8 @@
 
 import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
 import path from "node:path";
-import { migrate, missingMigrations } from "../../store/migrate.ts";
-import { openStore, type StoreSettings } from "../../store/open.ts";
+import { upgradeStore } from "../../server/upgrade-store.ts";
+import type { StoreSettings } from "../../store/open.ts";
 import { errorMessage } from "../with-store.ts";
 
 const FOLDER_MODE = 0o700;
@@ -12,7 +12,10 @@ const OTHERS = 0o077;
 const PRIVATE_FILES = ["postern.db", "postern.db-wal", "postern.db-shm", "secret"];
 
 /** Returns what was fixed, and what could not be. */
-export async function fixStore(settings: StoreSettings, now: number): Promise<readonly string[]> {
+export async function fixStore(
+  settings: StoreSettings,
+  now: () => number,
+): Promise<readonly string[]> {
   const folder = settings.databaseUrl === undefined ? fixFolder(settings.dataDir) : [];
   try {
     return [...folder, ...(await applyMigrations(settings, now))];
@@ -54,13 +57,15 @@ function succeeds(change: () => void): boolean {
   }
 }
 
-async function applyMigrations(settings: StoreSettings, now: number): Promise<readonly string[]> {
-  const db = await openStore(settings, false);
-  try {
-    if ((await missingMigrations(db)).length === 0) return [];
-    const applied = await migrate(db, now);
-    return [`fixed: applied ${applied.join(", ")}`];
-  } finally {
-    await db.close();
-  }
+async function applyMigrations(
+  settings: StoreSettings,
+  now: () => number,
+): Promise<readonly string[]> {
+  const lines: string[] = [];
+  await upgradeStore(settings, {
+    now,
+    onBackup: (file) => lines.push(`fixed: backed up the store to ${file}`),
+    onApplied: (name, ms) => lines.push(`fixed: applied ${name} in ${ms} ms`),
+  });
+  return lines;
 }

@@ -55,9 +55,9 @@ export async function serveWorkers(
     log,
     drainMs: (config.shutdownDelaySeconds + config.drainSeconds) * 1_000,
     monotonicNow: () => performance.now(),
-    start: (worker) =>
+    start: (worker, isRestarted) =>
       cli.workers.start(
-        ["serve", "--worker", String(worker)],
+        ["serve", "--worker", String(worker), ...(isRestarted ? ["--restarted"] : [])],
         workerSettings(worker, port, config, devIdentity),
       ),
   });

@@ -19,7 +19,8 @@ export interface SupervisorOptions {
   readonly count: number;
   readonly log: Log;
   readonly drainMs: number;
-  readonly start: (worker: number) => WorkerProcess;
+  /** `isRestarted` is true if a worker with this number ran before and has ended. */
+  readonly start: (worker: number, isRestarted: boolean) => WorkerProcess;
   readonly monotonicNow: () => number;
 }
 
@@ -37,6 +38,7 @@ interface Slot {
   readonly worker: number;
   process: WorkerProcess | undefined;
   startedAt: number;
+  hasRun: boolean;
   /** Exits in a row after a short run. */
   failures: number;
   /** Its exit is expected. */
@@ -52,8 +54,9 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   let restarting: Promise<void> | undefined;
   let isRestartDue = false;
   const launch = (slot: Slot): WorkerProcess => {
-    const child = options.start(slot.worker);
-    Object.assign(slot, { process: child, isStopping: false, startedAt: options.monotonicNow() });
+    const child = options.start(slot.worker, slot.hasRun);
+    const startedAt = options.monotonicNow();
+    Object.assign(slot, { process: child, isStopping: false, hasRun: true, startedAt });
     log.info("worker started", { worker: slot.worker, pid: child.pid });
     void child.exited.then((exit) => {
       slot.process = undefined;
@@ -80,12 +83,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       await stopWorker(slot, "SIGHUP", options.drainMs);
       if (isStopping) return;
       if (await isReady(launch(slot))) continue;
-      log.error(
-        "stopped the restart because a worker did not start; the other workers keep running",
-        {
-          worker: slot.worker,
-        },
-      );
+      const { worker } = slot;
+      log.error("stopped the restart: a worker did not start; the others keep running", { worker });
       return;
     }
     log.info("restarted the workers", { workers: count });
@@ -122,6 +121,7 @@ function newSlot(worker: number): Slot {
     worker,
     process: undefined,
     startedAt: 0,
+    hasRun: false,
     failures: 0,
     isStopping: false,
     restartTimer: undefined,

@@ -95,7 +95,7 @@ async function prepareTarget({ target, sourceName, now }: Move): Promise<void> {
   });
 }
 
-async function isUnfinished(target: Db): Promise<boolean> {
+export async function isUnfinished(target: Db): Promise<boolean> {
   if (!(await tableNames(target)).includes("migration")) return false;
   const row = await target.get("select 1 as one from migration where name = ?", [UNFINISHED_MOVE]);
   return row !== undefined;

@@ -255,7 +255,8 @@ create table process (
   name text primary key,
   epoch bigint not null,
   started_at bigint not null,
-  seen_at bigint not null
+  seen_at bigint not null,
+  stopped_at bigint
 );
 
 -- usage
@@ -775,4 +776,11 @@ create table operator_session (
 create table open_circuits (
   process text primary key,
   circuits text not null
+);
+
+-- server
+
+create table secret_check (
+  id text primary key,
+  first_used_at bigint not null
 );

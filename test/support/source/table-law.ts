@@ -45,6 +45,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   responses: ["stored_response", "stored_item", "stored_stream"],
   verification: ["ledger_checkpoint"],
   operator: ["operator_session", "open_circuits"],
+  server: ["secret_check"],
 };
 
 /** Says for every table what is erased of a closed account, so it writes the tables of others. */
