@@ -7,13 +7,12 @@ import {
   type PaymentStart,
   beginCheckout,
   cancelCheckout,
-  ingestFacts,
-  handleCheckoutWebhook,
   checkoutRequestFor,
+  handleCheckoutWebhook,
+  isMethodBeingCharged,
   reconcileInvoice,
-  type CheckoutDeps,
 } from "./payments/checkouts.ts";
-import { isMethodBeingCharged } from "./payments/in-flight-payment.ts";
+import { ingestFacts, type PaymentDeps } from "./payments/payment-facts.ts";
 import type { PaymentProcessor } from "./payments/payment-processor.ts";
 import { handleMethodWebhook } from "./top-up/payment-methods.ts";
 
@@ -29,7 +28,7 @@ export interface OperatorDetails {
   readonly contact: string | undefined;
 }
 
-export interface BillingDeps extends CheckoutDeps {
+export interface BillingDeps extends PaymentDeps {
   readonly processor: PaymentProcessor;
   readonly links: PayLinks;
   readonly limits: AmountLimits;

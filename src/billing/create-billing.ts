@@ -1,18 +1,20 @@
 // Creates the billing service: the payment processor from the settings, the callbacks, and the periodic work.
 
 import type { MasterSecret } from "../base/crypto/encryption.ts";
+import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
-import { clampDueTimes, type DueTable } from "../store/clamp-due.ts";
+import { collectDebt, listDebtors } from "../ledger/payments/payments.ts";
+import { type DueTable, clampDueTimes } from "../store/clamp-due.ts";
 import type { Db } from "../store/db.ts";
 import type { BillingDeps, OperatorDetails } from "./billing-deps.ts";
 import { handleBalanceThresholds, handleInvoicePaid, handleTopUpEvent } from "./event-handlers.ts";
 import { createPayLinks } from "./invoices/pay-link.ts";
 import { pollCheckouts } from "./payments/checkouts.ts";
-import { collectDebts } from "./payments/debts.ts";
 import { developmentPaymentMethods } from "./payments/development-cards.ts";
+import type { PaymentCallbacks } from "./payments/payment-facts.ts";
 import type { PaymentProcessor } from "./payments/payment-processor.ts";
-import { createStripeProcessor, type StripeSettings } from "./stripe/stripe.ts";
+import { type StripeSettings, createStripeProcessor } from "./stripe/stripe.ts";
 import { pollMethods } from "./top-up/payment-methods.ts";
 import { processTopUps, scheduleMissedTopUps } from "./top-up/top-up-worker.ts";
 
@@ -85,4 +87,18 @@ async function createProcessor({
   return development
     ? { kind: "development", id: "development", paymentMethods: developmentPaymentMethods }
     : { kind: "manual", id: "manual", instructions: bankDetails };
+}
+
+const DEBTORS_BATCH_MAX = 500;
+
+export async function collectDebts(
+  db: Db,
+  { onBalanceThresholds }: Pick<PaymentCallbacks, "onBalanceThresholds">,
+  now: number,
+): Promise<void> {
+  for (const accountId of await listDebtors(db, DEBTORS_BATCH_MAX))
+    await db.write(async (tx) => {
+      const crossings = await collectDebt(tx, { id: `debt.${newId("tr", now)}`, accountId, now });
+      await onBalanceThresholds?.(tx, crossings);
+    });
 }

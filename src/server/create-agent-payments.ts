@@ -14,8 +14,7 @@ import {
 import { createPayAndRun, type PayAndRun } from "../billing/payments/paid-calls.ts";
 import type { PaymentProtocol } from "../billing/payments/payment-protocol.ts";
 import { createTempoDeps, createTempoMethod, pollTempo } from "../billing/tempo/tempo-method.ts";
-import { createX402, type X402Service } from "../billing/x402/create-x402.ts";
-import { createX402Protocol } from "../billing/x402/x402-protocol.ts";
+import { type X402Service, createX402, createX402Protocol } from "../billing/x402/x402-protocol.ts";
 import type { Config } from "../config/config.ts";
 
 const POLL_INTERVAL_MS = 10 * SECOND_MS;

@@ -5,8 +5,8 @@ import { type AccountRouteDeps, accountRoutes } from "../account-data/accounts-r
 import { auditRoutes } from "../audit/audit-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/invoices-routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
-import { mppRoutes } from "../billing/mpp/mpp-routes.ts";
-import { x402Routes } from "../billing/x402/x402-routes.ts";
+import { mppRoutes } from "../billing/mpp/mpp-protocol.ts";
+import { x402Routes } from "../billing/x402/x402-protocol.ts";
 import { budgetRoutes } from "../budgets/budgets-routes.ts";
 import { type ClaimPageDeps, claimPageRoutes } from "../claims/claim-page-routes.ts";
 import { type ClaimRouteDeps, claimRoutes } from "../claims/claims-routes.ts";

@@ -4,7 +4,7 @@ import type { JobRun } from "../base/job-run.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import { findRefusedTopUps } from "../billing/top-up/top-up-outcome.ts";
-import { createOptionalChainClient } from "../billing/x402/create-x402.ts";
+import { createOptionalChainClient } from "../billing/x402/x402-protocol.ts";
 import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";

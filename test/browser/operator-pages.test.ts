@@ -5,8 +5,8 @@ import path from "node:path";
 import type { Browser } from "playwright-core";
 import { createLog } from "../../src/base/log.ts";
 import { createInvoice } from "../../src/billing/invoices/invoices.ts";
-import { ingestFacts } from "../../src/billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
+import { ingestFacts } from "../../src/billing/payments/payment-facts.ts";
 import {
   COMMAND_LINE_ACTOR,
   freezeAccount,

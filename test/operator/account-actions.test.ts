@@ -2,9 +2,8 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
-import type { CheckoutDeps } from "../../src/billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
-import { applyFact } from "../../src/billing/payments/payment-facts.ts";
+import { applyFact, type PaymentDeps } from "../../src/billing/payments/payment-facts.ts";
 import type { ThresholdCrossing } from "../../src/ledger/balance-thresholds.ts";
 import {
   type AccountChange,
@@ -410,7 +409,7 @@ describeEachStore((kind, open) => {
       });
 
       test("are written for manual payments, in the same transaction", async () => {
-        const paymentDeps = (): CheckoutDeps => ({
+        const paymentDeps = (): PaymentDeps => ({
           ...harness.billing,
           onApplied: auditManualPayment(COMMAND_LINE_ACTOR, harness.clock.now),
         });

@@ -15,7 +15,7 @@ import {
   tryReconcileInvoice,
 } from "../billing-deps.ts";
 import { listAgentPaymentMethods } from "../payments/agent-payment-rows.ts";
-import { inFlightPaymentOf } from "../payments/in-flight-payment.ts";
+import { inFlightPaymentOf } from "../payments/checkouts.ts";
 import { paymentsOfInvoice } from "../payments/payment-rows.ts";
 import { findInvoice, type Invoice } from "./invoices.ts";
 import { payPage, type PayPageProps } from "./pay-page.tsx";

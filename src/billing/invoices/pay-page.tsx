@@ -7,7 +7,7 @@ import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { OperatorDetails } from "../billing-deps.ts";
 import { type AgentPaymentMethod, PAYMENT_METHOD_TEXTS } from "../payments/agent-payment-rows.ts";
-import type { InFlightPayment } from "../payments/in-flight-payment.ts";
+import type { InFlightPayment } from "../payments/checkouts.ts";
 import type { PaymentProcessor } from "../payments/payment-processor.ts";
 import { formatCents } from "./cents.ts";
 import type { Invoice } from "./invoices.ts";

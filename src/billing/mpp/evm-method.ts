@@ -13,7 +13,7 @@ import {
 } from "../x402/x402-messages.ts";
 import { acceptSignedPayment, type X402Deps } from "../x402/x402-payments.ts";
 import { type PaymentChallenge, decodeJson, expiresAt } from "./challenge.ts";
-import type { MachinePaymentMethod } from "./payment-method.ts";
+import type { MachinePaymentMethod } from "./mpp-protocol.ts";
 
 const NETWORK_PREFIX = "eip155:";
 

@@ -1,20 +1,40 @@
 // Machine Payments (MPP) as one of the protocols in which an agent pays: `WWW-Authenticate: Payment` challenges on a 402,
-// and `Authorization: Payment` credentials.
+// `Authorization: Payment` credentials, the interface of its methods, and the endpoint that pays an invoice.
 
 import { encodeJson } from "../../base/canonical-json.ts";
 import { isPaymentCredential } from "../../http/request/api-key-header.ts";
-import type { PaymentProtocol, ProtocolResult } from "../payments/payment-protocol.ts";
+import type { Route } from "../../http/route.ts";
+import type { BillingDeps } from "../billing-deps.ts";
+import { payInvoiceRoute } from "../payments/pay-invoice-route.ts";
+import type { Payable, PaymentProtocol, ProtocolResult } from "../payments/payment-protocol.ts";
 import {
-  type PaymentChallenge,
-  challengeHeader,
   type Challenger,
+  type PaymentChallenge,
+  type PaymentCredential,
+  challengeHeader,
   createChallenge,
   expiresAt,
   foreignReason,
   parseCredential,
   receiptHeader,
 } from "./challenge.ts";
-import type { MachinePaymentMethod } from "./payment-method.ts";
+
+export type MethodResult =
+  | { readonly kind: "paid"; readonly reference: string; readonly at: number }
+  | { readonly kind: "refused"; readonly reason: string };
+
+export interface NewCredential extends PaymentCredential {
+  /** Why it must not be taken as a new payment. A payment that was taken before keeps its outcome. */
+  readonly refusal: string | undefined;
+}
+
+export interface MachinePaymentMethod {
+  readonly name: string;
+  /** The `request` of a challenge; undefined if the method cannot pay this amount. */
+  readonly requestFor: (payable: Payable) => Readonly<Record<string, unknown>> | undefined;
+  /** Idempotent: a credential is charged once. Throws while its outcome is unknown. */
+  readonly accept: (payable: Payable, credential: NewCredential) => Promise<MethodResult>;
+}
 
 export interface MppDeps {
   readonly challenger: Challenger;
@@ -72,4 +92,29 @@ function refused(reason: string): ProtocolResult {
 
 function expiryError(challenge: PaymentChallenge, now: number): string | undefined {
   return expiresAt(challenge) > now ? undefined : "the challenge has expired";
+}
+
+const MPP_PATH = "/v1/billing/invoice/{id}/mpp";
+
+export interface MppRouteDeps {
+  readonly billing: BillingDeps;
+  /** Absent if no method of Machine Payments is enabled. */
+  readonly mpp?: PaymentProtocol | undefined;
+}
+
+export function mppRoutes({ billing, mpp }: MppRouteDeps): readonly Route[] {
+  if (mpp === undefined) return [];
+  return [
+    payInvoiceRoute(billing, mpp, {
+      path: MPP_PATH,
+      id: "payInvoiceWithMpp",
+      summary: "Pay an invoice with Machine Payments",
+      description:
+        "The first call returns `402` with `Payment` challenges in the header `WWW-Authenticate`. The same call with the header `Authorization: Payment` pays; send the API key as `x-api-key`. An MPP client does both. A credential is charged once, however often you send it. After a `503` the outcome may be unknown: send the same header again.",
+      responseHeaders: {
+        "payment-receipt": "The receipt: base64url-encoded JSON, as the Payment scheme specifies.",
+      },
+      header: "WWW-Authenticate",
+    }),
+  ];
 }

@@ -19,7 +19,8 @@ import {
   recordUnknown,
   RETRY_MS,
 } from "../payments/agent-payments.ts";
-import { ingestFacts, trackPayment } from "../payments/checkouts.ts";
+import { trackPayment } from "../payments/checkouts.ts";
+import { ingestFacts } from "../payments/payment-facts.ts";
 import type {
   HostedProcessor,
   PaymentFact,
@@ -28,7 +29,7 @@ import type {
 } from "../payments/payment-processor.ts";
 import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
 import { expiresAt } from "./challenge.ts";
-import type { MachinePaymentMethod, MethodResult, NewCredential } from "./payment-method.ts";
+import type { MachinePaymentMethod, MethodResult, NewCredential } from "./mpp-protocol.ts";
 
 /** Stripe's smallest payment in US dollars. */
 const MIN_CENTS = 50;

@@ -1,26 +1,21 @@
 // Checkout pages of a hosted processor. An invoice has one open page at a time, so that it cannot be paid twice. Every
 // page is polled until its outcome is final, so a lost webhook loses no payment.
 
-import type { Log } from "../../base/log.ts";
 import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
 import {
   type Db,
-  enumValue,
   type Reader,
   type Row,
-  text,
   type Tx,
+  enumValue,
   integer,
+  text,
 } from "../../store/db.ts";
-import { findInvoice, type Invoice, lockInvoice } from "../invoices/invoices.ts";
-import { inFlightPaymentOf } from "./in-flight-payment.ts";
-import { type AppliedFact, applyFact, type PaymentCallbacks } from "./payment-facts.ts";
-import type {
-  HostedProcessor,
-  CheckoutRequest,
-  PaymentFact,
-  PageState,
-} from "./payment-processor.ts";
+import { type Invoice, findInvoice, lockInvoice } from "../invoices/invoices.ts";
+import { findTopUpByInvoice } from "../top-up/top-up-rows.ts";
+import { findActiveAgentPayment } from "./agent-payment-rows.ts";
+import { type PaymentDeps, ingestFacts } from "./payment-facts.ts";
+import type { CheckoutRequest, HostedProcessor, PageState } from "./payment-processor.ts";
 
 const POLL_BATCH_MAX = 50;
 /** After this many failures in a batch, the processor is not called again until the next poll. */
@@ -46,13 +41,6 @@ interface Checkout {
   readonly dueAt: number | null;
 }
 
-export interface CheckoutDeps extends PaymentCallbacks {
-  readonly db: Db;
-  readonly log: Log;
-  /** Called in the same transaction with the outcome of a fact; audits what an operator enters. */
-  readonly onApplied?: (tx: Tx, applied: readonly AppliedFact[]) => Promise<void>;
-}
-
 /** Where to send a payer, or why there is nothing to pay. */
 export type PaymentStart =
   | { readonly kind: "page"; readonly url: string }
@@ -61,7 +49,7 @@ export type PaymentStart =
 
 /** Returns the open checkout page of an invoice, or creates one. */
 export async function beginCheckout(
-  deps: CheckoutDeps,
+  deps: PaymentDeps,
   processor: HostedProcessor,
   request: CheckoutRequest,
   now: number,
@@ -88,7 +76,7 @@ export async function beginCheckout(
 
 /** Closes the invoice's page at the processor, and applies a payment that was made meanwhile. */
 export async function cancelCheckout(
-  deps: CheckoutDeps,
+  deps: PaymentDeps,
   processor: HostedProcessor,
   invoiceId: string,
   now: number,
@@ -101,7 +89,7 @@ export async function cancelCheckout(
 
 /** Polls a payment that has no page from now on: a saved method was charged. */
 export async function trackPayment(
-  { db }: CheckoutDeps,
+  { db }: PaymentDeps,
   { id: processor }: HostedProcessor,
   { invoiceId, ref, now }: { readonly invoiceId: string; readonly ref: string; now: number },
 ): Promise<void> {
@@ -127,7 +115,7 @@ export async function hasOpenCheckout(
 
 /** Reconciles an open invoice before it is read, unless that was done a moment ago. */
 export async function reconcileInvoice(
-  deps: CheckoutDeps,
+  deps: PaymentDeps,
   processor: HostedProcessor,
   invoice: Invoice,
   now: number,
@@ -145,7 +133,7 @@ export function isRecentlyChecked({ lookedAt }: Pick<Checkout, "lookedAt">, now:
 
 /** Reconciles every page that is due. */
 export async function pollCheckouts(
-  deps: CheckoutDeps,
+  deps: PaymentDeps,
   processor: HostedProcessor,
   now: number,
 ): Promise<void> {
@@ -190,7 +178,7 @@ async function cancelOrphanPage(
 
 /** Reconciles the page that a webhook names. The webhook's own content is not trusted. */
 export async function handleCheckoutWebhook(
-  deps: CheckoutDeps,
+  deps: PaymentDeps,
   processor: HostedProcessor,
   ref: string,
   now: number,
@@ -212,7 +200,7 @@ export async function handleCheckoutWebhook(
 }
 
 async function reconcileCheckout(
-  deps: CheckoutDeps,
+  deps: PaymentDeps,
   processor: HostedProcessor,
   checkout: Checkout,
   now: number,
@@ -246,46 +234,6 @@ function nextPollAt(
   return (
     now + Math.min(DAY_MS, Math.max(PAID_POLL_MIN_MS, Math.floor(age / PAID_POLL_AGE_DIVISOR)))
   );
-}
-
-/**
- * Applies facts in order, each in its own transaction, and logs those that need the operator. `precondition` runs in that
- * transaction and throws to reject the fact.
- */
-export async function ingestFacts(
-  { db, log, onApplied, ...callbacks }: CheckoutDeps,
-  facts: readonly PaymentFact[],
-  now: number,
-  precondition?: (tx: Tx) => Promise<void>,
-): Promise<readonly AppliedFact[]> {
-  const results: AppliedFact[] = [];
-  for (const fact of facts) {
-    const existing = await db.get(
-      "select id from payment_fact where processor = ? and ref = ? and kind = ?",
-      [fact.processor, fact.ref, fact.kind],
-    );
-    if (existing !== undefined) continue;
-    const applied = await db.write(async (tx) => {
-      await precondition?.(tx);
-      const appliedFacts = await applyFact(tx, fact, now, callbacks);
-      await onApplied?.(tx, appliedFacts);
-      return appliedFacts;
-    });
-    for (const { fact: ingested, state, reason } of applied) {
-      const fields = {
-        processor: ingested.processor,
-        ref: ingested.ref,
-        kind: ingested.kind,
-        invoice: ingested.invoiceId,
-        amount_cents: ingested.amountCents,
-        currency: ingested.currency,
-      };
-      if (reason !== null) log.error("payment needs operator action", { ...fields, state, reason });
-      else if (state !== "known") log.info("payment event processed", { ...fields, state });
-    }
-    results.push(...applied);
-  }
-  return results;
 }
 
 async function recordCheckout(
@@ -359,4 +307,24 @@ export async function checkoutRequestFor(
   if (invoice?.status !== "open") return undefined;
   const { accountId, credits, totalCents } = invoice;
   return { invoiceId, accountId, credits, totalCents, payUrl };
+}
+
+/**
+ * `method`: a saved payment method is being charged. `wallet`: an agent's payment was sent and its outcome is not known yet.
+ * `unclear`: the outcome of an agent's payment could not be found out, and the operator was notified.
+ */
+export type InFlightPayment = "method" | "wallet" | "unclear";
+
+export async function inFlightPaymentOf(
+  reader: Reader,
+  invoiceId: string,
+): Promise<InFlightPayment | undefined> {
+  if (await isMethodBeingCharged(reader, invoiceId)) return "method";
+  const payment = await findActiveAgentPayment(reader, invoiceId);
+  if (payment === undefined) return undefined;
+  return payment.state === "unclear" ? "unclear" : "wallet";
+}
+
+export async function isMethodBeingCharged(reader: Reader, invoiceId: string): Promise<boolean> {
+  return (await findTopUpByInvoice(reader, invoiceId))?.isOpen === true;
 }

@@ -5,7 +5,7 @@ import { lockRefundable } from "../../ledger/payments/payments.ts";
 import type { Db, Reader, Tx } from "../../store/db.ts";
 import { formatCents, nanoOfCents, amountsDelta, remainingAmounts } from "../invoices/cents.ts";
 import { findInvoice, type Invoice, lockInvoice } from "../invoices/invoices.ts";
-import { ingestFacts, type CheckoutDeps } from "./checkouts.ts";
+import { ingestFacts, type PaymentDeps } from "./payment-facts.ts";
 import type { PaymentFact } from "./payment-processor.ts";
 import { findFact, type Payment, paymentsOfInvoice } from "./payment-rows.ts";
 
@@ -19,7 +19,7 @@ export interface ManualPayment {
 }
 
 /** Records that the whole amount of an invoice arrived. Returns false if that was recorded before. */
-export async function markPaid(deps: CheckoutDeps, transfer: ManualPayment): Promise<boolean> {
+export async function markPaid(deps: PaymentDeps, transfer: ManualPayment): Promise<boolean> {
   const { invoiceId, reference, now } = transfer;
   const invoice = await requireInvoice(deps.db, invoiceId);
   const fact: PaymentFact = {
@@ -50,7 +50,7 @@ export async function markPaid(deps: CheckoutDeps, transfer: ManualPayment): Pro
 
 /** Records a refund, in part or in full, of a payment that was entered with `markPaid`. */
 export async function markRefunded(
-  deps: CheckoutDeps,
+  deps: PaymentDeps,
   refund: ManualPayment & { readonly amountCents: number },
 ): Promise<boolean> {
   const { invoiceId, reference, amountCents, now } = refund;

@@ -1,12 +1,6 @@
 // The interface of payment processors. Each reports payments as facts, which payment-facts.ts applies.
 
-export type FactKind =
-  | "paid"
-  | "refunded"
-  | "refund_failed"
-  | "disputed"
-  | "dispute_closed"
-  | "voided";
+export type FactKind = "paid" | "refunded" | "refund_failed" | "disputed" | "dispute_closed";
 
 /** An event that a processor reports. Unique by processor, reference and kind. */
 export interface PaymentFact {

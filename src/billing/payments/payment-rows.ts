@@ -178,7 +178,6 @@ const FACT_KINDS: readonly FactKind[] = [
   "refund_failed",
   "disputed",
   "dispute_closed",
-  "voided",
 ];
 const FACT_STATES: readonly FactState[] = ["applied", "waiting", "aside"];
 const PAYMENT_STATES: readonly PaymentState[] = ["credited", "suspense", "foreign"];

@@ -6,7 +6,7 @@ import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { type PaymentChallenge, expiresAt } from "../mpp/challenge.ts";
-import type { MachinePaymentMethod, MethodResult, NewCredential } from "../mpp/payment-method.ts";
+import type { MachinePaymentMethod, MethodResult, NewCredential } from "../mpp/mpp-protocol.ts";
 import {
   type AgentPayment,
   findAgentPayment,
@@ -22,7 +22,7 @@ import {
   recordUnknown,
   RETRY_MS,
 } from "../payments/agent-payments.ts";
-import { ingestFacts } from "../payments/checkouts.ts";
+import { ingestFacts } from "../payments/payment-facts.ts";
 import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
 import { createTempoNode, type SentTransfer, type TempoNode } from "./tempo-node.ts";
 import {

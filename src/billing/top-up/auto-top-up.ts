@@ -2,12 +2,20 @@
 // it. After failures, refunds or disputes it stops until the owner enables it again.
 
 import { Fault, invalid } from "../../base/fault.ts";
+import { monthStart } from "../../base/money/spend-window.ts";
 import { type ThresholdCrossing, setTopUpThreshold } from "../../ledger/balance-thresholds.ts";
-import type { Tx } from "../../store/db.ts";
+import type { Reader, Tx } from "../../store/db.ts";
 import { centsFromUsd, formatCents, nanoOfCents, usdOfCents } from "../invoices/cents.ts";
 import { type AmountLimits, parseAmount } from "../invoices/invoices.ts";
-import { removeMethods, findMethod } from "./payment-method-rows.ts";
-import { type AutoTopUp, findAutoTopUp, lockAutoTopUp, type TopUp } from "./top-up-rows.ts";
+import { findMethod, removeMethods } from "./payment-method-rows.ts";
+import {
+  type AutoTopUp,
+  type TopUp,
+  findAutoTopUp,
+  listTopUps,
+  lockAutoTopUp,
+  sumTopUps,
+} from "./top-up-rows.ts";
 
 const CEILING_MAX_CENTS = 100_000_000;
 
@@ -225,4 +233,26 @@ function ownerOnly(sentence: string, consoleUrl: string, param?: string): Fault 
     message: `${sentence} ${consoleUrl}.`,
     ...(param === undefined ? {} : { param }),
   });
+}
+
+export interface AutoTopUpSummary {
+  /** Undefined if it was never enabled. */
+  readonly settings: AutoTopUp | undefined;
+  /** `Visa ending in 4242`; null without a saved method. */
+  readonly method: string | null;
+  /** In this UTC calendar month, including purchases in flight. */
+  readonly boughtCents: number;
+  readonly lastTopUp: TopUp | undefined;
+}
+
+export async function readAutoTopUpSummary(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<AutoTopUpSummary> {
+  const settings = await findAutoTopUp(reader, accountId);
+  const method = await findMethod(reader, accountId);
+  const boughtCents = await sumTopUps(reader, accountId, monthStart(now));
+  const [lastTopUp] = await listTopUps(reader, accountId, 1);
+  return { settings, method: method?.label ?? null, boughtCents, lastTopUp };
 }

@@ -4,17 +4,125 @@ import { z } from "zod";
 import { recordAuditEntry } from "../../audit/audit.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import {
+  type Caller,
+  type Route,
   type RouteInput,
   keyRoute,
   keyWriteRoute,
-  type Caller,
-  type Route,
 } from "../../http/route.ts";
+import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import type { Tx } from "../../store/db.ts";
 import type { BillingDeps } from "../billing-deps.ts";
-import { AUTO_TOP_UP_EXAMPLE, AutoTopUpRecord, toAutoTopUpRecord } from "./auto-top-up-record.ts";
-import { readAutoTopUpSummary } from "./auto-top-up-summary.ts";
-import { lowerRules, disableAutoTopUp, toRulesInput } from "./auto-top-up.ts";
+import { usdOfCents } from "../invoices/cents.ts";
+import {
+  type AutoTopUpSummary,
+  STOP_REASONS,
+  disableAutoTopUp,
+  lowerRules,
+  readAutoTopUpSummary,
+  toRulesInput,
+} from "./auto-top-up.ts";
+import { AUTO_TOP_UP_STATUSES, TOP_UP_STATES } from "./top-up-rows.ts";
+
+const Usd = z.number().nullable();
+
+const AutoTopUpRecord = z
+  .object({
+    object: z.literal("auto_top_up"),
+    status: z.enum(AUTO_TOP_UP_STATUSES).meta({
+      description:
+        "`on`: credits are bought when the balance falls below the threshold. `stopped`: stopped after a failure until the owner enables it again. `off`: disabled.",
+    }),
+    threshold_usd: Usd.meta({
+      description: "Credits are bought below this balance; null if auto top-up was never enabled.",
+    }),
+    amount_usd: Usd.meta({
+      description: "The price of the credits of one purchase, without fee and tax.",
+    }),
+    monthly_ceiling_usd: Usd.meta({
+      description:
+        "The limit of purchases in a UTC calendar month, including those in flight, without fee and tax.",
+    }),
+    bought_this_month_usd: z.number(),
+    payment_method: z
+      .string()
+      .nullable()
+      .meta({ description: "The saved method that is charged." }),
+    failures_in_a_row: z.int().meta({ description: "Auto top-up stops after two." }),
+    stopped_reason: z.enum(STOP_REASONS).nullable(),
+    stopped_at: z.string().nullable(),
+    next_try_at: z.string().nullable().meta({
+      description: "The time of the next attempt after a failure or a reached monthly ceiling.",
+    }),
+    last_attempt: z
+      .object({
+        invoice_id: z.string(),
+        state: z.enum(TOP_UP_STATES),
+        reason: z.string().nullable(),
+        amount_usd: z.number(),
+        created_at: z.string(),
+        ended_at: z.string().nullable(),
+      })
+      .nullable(),
+    manage_url: z.string().meta({ description: "The console page where the owner changes it." }),
+  })
+  .meta({ id: "AutoTopUp" });
+
+const AUTO_TOP_UP_EXAMPLE = {
+  object: "auto_top_up",
+  status: "on",
+  threshold_usd: 5,
+  amount_usd: 20,
+  monthly_ceiling_usd: 200,
+  bought_this_month_usd: 40,
+  payment_method: "Visa ending in 4242",
+  failures_in_a_row: 0,
+  stopped_reason: null,
+  stopped_at: null,
+  next_try_at: null,
+  last_attempt: {
+    invoice_id: "inv_01kah5t3mq7d2c9w4e6r8t0yax",
+    state: "paid",
+    reason: null,
+    amount_usd: 20,
+    created_at: "2026-11-21T09:30:00.000Z",
+    ended_at: "2026-11-21T09:30:02.000Z",
+  },
+  manage_url: "https://gateway.example/console/acct_01kah5t3mq7d2c9w4e6r8t0yax/billing",
+};
+
+function toAutoTopUpRecord(
+  { settings, method, boughtCents, lastTopUp }: AutoTopUpSummary,
+  { manageUrl, now }: { readonly manageUrl: string; readonly now: number },
+): z.infer<typeof AutoTopUpRecord> {
+  const usdOrNull = (cents: number | undefined) => (cents === undefined ? null : usdOfCents(cents));
+  const { dueAt = null } = settings ?? {};
+  return {
+    object: "auto_top_up",
+    status: settings?.status ?? "off",
+    threshold_usd: usdOrNull(settings?.thresholdCents),
+    amount_usd: usdOrNull(settings?.amountCents),
+    monthly_ceiling_usd: usdOrNull(settings?.ceilingCents),
+    bought_this_month_usd: usdOfCents(boughtCents),
+    payment_method: method,
+    failures_in_a_row: settings?.failures ?? 0,
+    stopped_reason: STOP_REASONS.find((one) => one === settings?.stoppedReason) ?? null,
+    stopped_at: timestampOrNull(settings?.stoppedAt ?? null),
+    next_try_at: dueAt !== null && dueAt > now ? timestamp(dueAt) : null,
+    last_attempt:
+      lastTopUp === undefined
+        ? null
+        : {
+            invoice_id: lastTopUp.invoiceId,
+            state: lastTopUp.state,
+            reason: lastTopUp.reason,
+            amount_usd: usdOfCents(lastTopUp.amountCents),
+            created_at: timestamp(lastTopUp.createdAt),
+            ended_at: timestampOrNull(lastTopUp.endedAt),
+          },
+    manage_url: manageUrl,
+  };
+}
 
 const AMOUNT_TEXT_MAX = 20;
 

@@ -9,7 +9,8 @@ import { getWallet } from "../../ledger/ledger.ts";
 import { text, type Tx } from "../../store/db.ts";
 import { creditsOfCents, nanoOfCents, priceOf } from "../invoices/cents.ts";
 import { insertInvoice } from "../invoices/invoices.ts";
-import { ingestFacts, type CheckoutDeps, trackPayment } from "../payments/checkouts.ts";
+import { trackPayment } from "../payments/checkouts.ts";
+import { ingestFacts, type PaymentDeps } from "../payments/payment-facts.ts";
 import {
   type ChargeRequest,
   type ChargeResult,
@@ -42,7 +43,7 @@ const ABANDON_AFTER_MS = 30 * MINUTE_MS;
 const FROZEN_RETRY_MS = HOUR_MS;
 const SWEEP_BATCH_MAX = 500;
 
-export interface TopUpDeps extends CheckoutDeps {
+export interface TopUpDeps extends PaymentDeps {
   readonly processor: PaymentProcessor;
 }
 

@@ -17,7 +17,7 @@ import {
   type ResumePayment,
   RETRY_MS,
 } from "../payments/agent-payments.ts";
-import { ingestFacts } from "../payments/checkouts.ts";
+import { ingestFacts } from "../payments/payment-facts.ts";
 import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
 import type { ChainClient, ChainLookup } from "./chain-client.ts";
 import type { FacilitatorClient, SettlementOutcome } from "./facilitator-client.ts";

@@ -9,9 +9,9 @@ import {
   handleTopUpEvent,
 } from "../../billing/event-handlers.ts";
 import { centsFromUsd, formatCents } from "../../billing/invoices/cents.ts";
-import type { CheckoutDeps } from "../../billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../billing/payments/manual-payments.ts";
-import { createOptionalChainClient } from "../../billing/x402/create-x402.ts";
+import type { PaymentDeps } from "../../billing/payments/payment-facts.ts";
+import { createOptionalChainClient } from "../../billing/x402/x402-protocol.ts";
 import type { Config } from "../../config/config.ts";
 import {
   writeOffAccountDebt,
@@ -168,7 +168,7 @@ async function writeOffCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<n
   return 0;
 }
 
-function billingDeps(db: Db, cli: CliEnv): CheckoutDeps {
+function billingDeps(db: Db, cli: CliEnv): PaymentDeps {
   const log = createLog({
     level: "error",
     isPretty: true,

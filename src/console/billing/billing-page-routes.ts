@@ -14,7 +14,7 @@ import {
   type DevelopmentCard,
 } from "../../billing/payments/development-cards.ts";
 import { paymentMethodsOf } from "../../billing/payments/payment-processor.ts";
-import { readAutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
+import { readAutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { findOrInsertSavingMethod } from "../../billing/top-up/payment-method-rows.ts";
 import { saveConfirmedMethod, reconcileMethods } from "../../billing/top-up/payment-methods.ts";
 import { listTopUpsByInvoiceRange } from "../../billing/top-up/top-up-rows.ts";

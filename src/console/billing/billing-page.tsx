@@ -7,7 +7,7 @@ import type { Nano } from "../../base/money/money.ts";
 import { formatInteger, formatUsd } from "../../base/text/format.ts";
 import { formatCredits } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
-import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
+import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { Figures, Notice } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";

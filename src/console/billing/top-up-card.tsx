@@ -4,8 +4,7 @@
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { creditsOfCents, formatCents, priceOf, usdOfCents } from "../../billing/invoices/cents.ts";
-import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
-import type { StopReason } from "../../billing/top-up/auto-top-up.ts";
+import type { AutoTopUpSummary, StopReason } from "../../billing/top-up/auto-top-up.ts";
 import type { AutoTopUp } from "../../billing/top-up/top-up-rows.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";

@@ -3,10 +3,7 @@
 import { countMembers } from "../../accounts/members.ts";
 import type { Nano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
-import {
-  readAutoTopUpSummary,
-  type AutoTopUpSummary,
-} from "../../billing/top-up/auto-top-up-summary.ts";
+import { readAutoTopUpSummary, type AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { listPendingAttempts } from "../../claims/claim-attempt-rows.ts";
 import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
 import { listLiveWebhooks, type Webhook } from "../../events/webhooks.ts";

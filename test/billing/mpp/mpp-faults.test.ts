@@ -16,8 +16,10 @@ import { cancelOpenCheckout } from "../../../src/billing/billing-deps.ts";
 import { creditsFor, nanoOfCredits } from "../../../src/billing/invoices/cents.ts";
 import { createChallenger } from "../../../src/billing/mpp/challenge.ts";
 import { createEvmMethod } from "../../../src/billing/mpp/evm-method.ts";
-import { createMppProtocol } from "../../../src/billing/mpp/mpp-protocol.ts";
-import type { MachinePaymentMethod } from "../../../src/billing/mpp/payment-method.ts";
+import {
+  type MachinePaymentMethod,
+  createMppProtocol,
+} from "../../../src/billing/mpp/mpp-protocol.ts";
 import {
   createStripeMethod,
   pollSharedTokens,

@@ -1,7 +1,6 @@
 // Helpers of the x402 tests: wallets that sign payments, and the x402 service without a gateway.
 
 import { decodePaymentRequiredHeader } from "@x402/core/http";
-import { createX402 } from "../../../src/billing/x402/create-x402.ts";
 import {
   parsePaymentHeader,
   type PaymentRequirements,
@@ -9,6 +8,7 @@ import {
   type SignedPayment,
 } from "../../../src/billing/x402/x402-messages.ts";
 import type { X402Deps } from "../../../src/billing/x402/x402-payments.ts";
+import { createX402 } from "../../../src/billing/x402/x402-protocol.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import {
   type Authorization,
