@@ -91,7 +91,7 @@ async function createProcessor({
 
 const DEBTORS_BATCH_MAX = 500;
 
-export async function collectDebts(
+async function collectDebts(
   db: Db,
   { onBalanceThresholds }: Pick<PaymentCallbacks, "onBalanceThresholds">,
   now: number,

@@ -126,7 +126,7 @@ export function remainingAmounts(payment: ReceivedAmounts, returnedCents: number
   };
 }
 
-export const ZERO_AMOUNTS: PaymentAmounts = {
+const ZERO_AMOUNTS: PaymentAmounts = {
   credit: 0n,
   fee: 0n,
   tax: 0n,
