@@ -2,7 +2,6 @@
 
 import { type Fault, type FaultCode, FAULTS, nextStepsOf, type NextStep } from "./fault.ts";
 import type { JsonObject } from "./json.ts";
-import { lookUp } from "./look-up.ts";
 
 /** The public part of an error. */
 export interface PublicError {
@@ -78,13 +77,12 @@ export function errorFormat(api: string): ErrorFormat {
 
 /** The body of an error response, and of an error event of Chat Completions or Messages. */
 export function errorBody(format: ErrorFormat, error: PublicError, requestId: string): JsonObject {
-  const { code, message, param, fields, next } = error;
-  const type = ERROR_TYPES[code];
+  const { code, message, fields, next } = error;
   switch (format) {
     case "messages":
       return {
         type: "error",
-        error: { type, message: anthropicMessage(error), code, param, ...fields, next },
+        error: errorObject(format, error, requestId),
         request_id: requestId,
       };
     case "oauth":
@@ -134,27 +132,19 @@ function jsonRpcCode(code: FaultCode): number {
   return code === "internal" ? -32_603 : -32_000;
 }
 
-/** Of the Responses API's `error` event: OpenAI documents the fields flat and sends them nested, so both are given. */
-export function responsesErrorFields(error: JsonObject): JsonObject {
-  return { code: error["code"], message: error["message"], param: error["param"] ?? null, error };
+/** The error object within OpenAI's or Anthropic's envelope. */
+export function errorObject(
+  format: ErrorFormat,
+  error: PublicError,
+  requestId: string,
+): JsonObject {
+  if (format !== "messages") return openaiError(error, requestId);
+  const { code, param, fields, next } = error;
+  const type = ERROR_TYPES[code];
+  return { type, message: anthropicMessage(error), code, param, ...fields, next };
 }
 
-/**
- * The error of a failed response, whose codes are OpenAI's short list: clients look for a full context and a rate
- * limit.
- */
-export function failedResponseError(error: JsonObject): JsonObject {
-  return { ...error, code: lookUp(RESPONSE_ERROR_CODES, String(error["code"])) ?? "server_error" };
-}
-
-const RESPONSE_ERROR_CODES: Readonly<Record<string, string>> = {
-  context_length_exceeded: "context_length_exceeded",
-  rate_limited: "rate_limit_exceeded",
-  invalid_request: "invalid_prompt",
-};
-
-/** The error object of OpenAI's envelope. */
-export function openaiError(error: PublicError, requestId: string): JsonObject {
+function openaiError(error: PublicError, requestId: string): JsonObject {
   const { code, message, param = null, fields, next } = error;
   const type = ERROR_TYPES[code];
   return { message, type, code, param, request_id: requestId, ...fields, next };

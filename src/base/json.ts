@@ -31,13 +31,6 @@ export function isSet(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-/** An array index below `limit`, or undefined. */
-export function indexIn(value: unknown, limit: number): number | undefined {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < limit
-    ? value
-    : undefined;
-}
-
 /** Undefined for text that is not JSON: one malformed line must not end a stream. */
 export function parseJson(text: string): unknown {
   try {
@@ -62,49 +55,15 @@ export function mustBeObject(value: unknown, path: string): JsonObject {
   return value;
 }
 
-export function mustBeArray(value: unknown, path: string): readonly unknown[] {
-  if (!Array.isArray(value)) throw invalid(path, `\`${path}\` must be an array.`);
-  return value as readonly unknown[]; // Array.isArray gives any[].
-}
-
-export function mustBeString(value: unknown, path: string): string {
+export function optionalString(value: unknown, path: string): string | undefined {
+  if (value === undefined || value === null) return undefined;
   if (typeof value !== "string") throw invalid(path, `\`${path}\` must be a string.`);
   return value;
-}
-
-export function mustBeName(value: unknown, path: string): string {
-  if (typeof value !== "string" || value === "")
-    throw invalid(path, `\`${path}\` must be a non-empty string.`);
-  return value;
-}
-
-export function optionalObject(value: unknown, path: string): JsonObject | undefined {
-  return value === undefined || value === null ? undefined : mustBeObject(value, path);
-}
-
-export function optionalArray(value: unknown, path: string): readonly unknown[] | undefined {
-  return value === undefined || value === null ? undefined : mustBeArray(value, path);
-}
-
-export function optionalString(value: unknown, path: string): string | undefined {
-  return value === undefined || value === null ? undefined : mustBeString(value, path);
 }
 
 export function optionalBoolean(value: unknown, path: string): boolean | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "boolean") throw invalid(path, `\`${path}\` must be true or false.`);
-  return value;
-}
-
-export function optionalNumber(
-  value: unknown,
-  path: string,
-  min: number,
-  max: number,
-): number | undefined {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value !== "number" || !(value >= min && value <= max))
-    throw invalid(path, `\`${path}\` must be a number from ${min} to ${max}.`);
   return value;
 }
 
@@ -121,39 +80,4 @@ export function optionalInteger(
       `\`${path}\` must be an integer from ${min} to ${max.toLocaleString("en-US")}.`,
     );
   return Number(value);
-}
-
-export function oneOf<const T extends string>(
-  value: unknown,
-  path: string,
-  allowed: readonly T[],
-): T {
-  const found = allowed.find((one) => one === value);
-  if (found === undefined) {
-    const values = allowed.map((one) => `\`${one}\``).join(", ");
-    throw invalid(path, `\`${path}\` must be one of ${values}.`);
-  }
-  return found;
-}
-
-export function optionalOneOf<const T extends string>(
-  value: unknown,
-  path: string,
-  allowed: readonly T[],
-): T | undefined {
-  return value === undefined || value === null ? undefined : oneOf(value, path, allowed);
-}
-
-/** The fields outside `known` that are set: the content of `NativeFields`. */
-export function unknownFields(
-  object: JsonObject,
-  known: ReadonlySet<string>,
-): JsonObject | undefined {
-  let rest: Record<string, unknown> | undefined;
-  for (const key in object) {
-    if (known.has(key) || object[key] === null || object[key] === undefined) continue;
-    rest ??= {};
-    rest[key] = object[key];
-  }
-  return rest;
 }

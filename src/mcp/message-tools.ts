@@ -1,5 +1,6 @@
 // The tools that take a message for a model: their arguments, and the result of a call.
 
+import { createSseParser, readSse } from "@postern/wires";
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import {
@@ -10,7 +11,6 @@ import {
   parseObject,
   stringIn,
 } from "../base/json.ts";
-import { createSseParser, readSse } from "../base/streams/sse.ts";
 import { errorResult, resultOf, successResult } from "./tool-result.ts";
 import type { ToolCall, ToolContext, ToolResult } from "./tool.ts";
 

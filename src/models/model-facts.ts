@@ -1,7 +1,7 @@
 // Facts about models besides their price: limits, abilities and wires. The tables in `tables/` are lists of rules; all rules
 // that match a model apply in order, the later ones winning. A limit that no rule states stays null.
 
-import type { FeeMeter } from "../base/money/usage-meters.ts";
+import type { FeeMeter } from "@postern/wires";
 import type { Decimal, FeePrices, Pricing, TokenPrices } from "./price-card.ts";
 
 export type Wire = "chat" | "responses" | "messages" | "embeddings" | "gemini" | "converse";

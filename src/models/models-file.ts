@@ -1,8 +1,8 @@
 // The operator's models file: models, prices and providers as JSON, documented in `docs/site/models.md`. Unknown keys are
 // rejected, so that a misspelled one is not ignored.
 
+import { FEE_METERS, TOKEN_METERS } from "@postern/wires";
 import { z } from "zod";
-import { FEE_METERS, TOKEN_METERS } from "../base/money/usage-meters.ts";
 import { picoPerUnit, ratioOf } from "./price-card.ts";
 
 const Decimal = z

@@ -1,10 +1,9 @@
 // The upper bound of a call's cost, from the same cards and rules as its price, so that a hold is never smaller than the
 // charge for usage within the bounds.
 
+import { FEE_METERS, type FeeMeter, type TokenMeter } from "@postern/wires";
 import { maxNano, nanoFromPico } from "../base/money/money.ts";
 import type { Nano, Pico } from "../base/money/money.ts";
-import { FEE_METERS } from "../base/money/usage-meters.ts";
-import type { FeeMeter, TokenMeter } from "../base/money/usage-meters.ts";
 import {
   INPUT_METERS,
   factorNamed,

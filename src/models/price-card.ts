@@ -1,8 +1,8 @@
 // Converts written prices (decimals, dates, hours) to price cards in integers. Our tables and the operator's models file use
 // this one format.
 
+import type { FeeMeter, TokenMeter } from "@postern/wires";
 import type { Pico } from "../base/money/money.ts";
-import type { FeeMeter, TokenMeter } from "../base/money/usage-meters.ts";
 import { DAY_MS, SECOND_MS } from "../base/time.ts";
 import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
 import type { Ratio } from "./ratio.ts";

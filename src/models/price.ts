@@ -5,10 +5,15 @@
 // writes as at least a five-minute write, audio and images as text of the same direction (cached audio as audio), reasoning
 // as output. A fee without a price costs nothing. Fallbacks that could be too low are listed in `missingPrices`.
 
+import {
+  FEE_METERS,
+  TOKEN_METERS,
+  type FeeMeter,
+  type TokenMeter,
+  type Usage,
+} from "@postern/wires";
 import { maxNano, nanoFromPico } from "../base/money/money.ts";
 import type { Nano, Pico } from "../base/money/money.ts";
-import { FEE_METERS, TOKEN_METERS } from "../base/money/usage-meters.ts";
-import type { FeeMeter, TokenMeter, Usage } from "../base/money/usage-meters.ts";
 import { add, ceilOf, ONE, product, type Ratio, multiply } from "./ratio.ts";
 
 export type Meter = TokenMeter | FeeMeter;

@@ -1,8 +1,8 @@
 // The items of a conversation: their ids, their API form, and the form in which they are sent back to a provider.
 
+import { decodeBlob } from "@postern/wires";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { lookUp } from "../base/look-up.ts";
-import { decodeBlob } from "../inference/canonical/reasoning.ts";
 import type { Candidate } from "../inference/routing/candidates.ts";
 
 /** An input item. Stored items have the origin of their reasoning; items of the request itself have none. */

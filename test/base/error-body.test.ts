@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { errorBody, publicError, responsesErrorFields } from "../../src/base/error-body.ts";
+import { responsesErrorFields } from "@postern/wires";
+import { errorBody, publicError } from "../../src/base/error-body.ts";
 import { invalid } from "../../src/base/fault.ts";
 
 const error = {

@@ -44,15 +44,18 @@ const skip = skipUnless(
 );
 
 describe("the packages of the workspace", () => {
-  test.each(["http-client", "simulator"])("@postern/%s packs its source and README", (name) => {
-    const { stdout } = npm(["pack", "--dry-run", "--json", "-w", `@postern/${name}`], repository);
-    const [{ files = [] } = {}] = Object.values(JSON.parse(stdout)) as readonly {
-      readonly files?: readonly { readonly path: string }[];
-    }[];
-    const paths = files.map((file) => file.path);
-    expect(paths).toEqual(expect.arrayContaining(["README.md", "package.json", `${name}.ts`]));
-    expect(paths.filter((file) => file.startsWith("test/"))).toEqual([]);
-  });
+  test.each(["http-client", "simulator", "wires"])(
+    "@postern/%s packs its source and README",
+    (name) => {
+      const { stdout } = npm(["pack", "--dry-run", "--json", "-w", `@postern/${name}`], repository);
+      const [{ files = [] } = {}] = Object.values(JSON.parse(stdout)) as readonly {
+        readonly files?: readonly { readonly path: string }[];
+      }[];
+      const paths = files.map((file) => file.path);
+      expect(paths).toEqual(expect.arrayContaining(["README.md", "package.json", `${name}.ts`]));
+      expect(paths.filter((file) => file.startsWith("test/"))).toEqual([]);
+    },
+  );
 });
 
 describe("the npm package", () => {

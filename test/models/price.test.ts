@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { FEE_METERS, TOKEN_METERS, type TokenMeter, type Usage } from "@postern/wires";
 import * as fc from "fast-check";
-import { FEE_METERS, TOKEN_METERS } from "../../src/base/money/usage-meters.ts";
-import type { TokenMeter, Usage } from "../../src/base/money/usage-meters.ts";
 import {
   possibleCards,
   builtInModels,

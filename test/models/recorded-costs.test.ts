@@ -2,7 +2,7 @@
 // difference must have a known explanation. The recordings are not part of this repository.
 
 import { describe, expect, test } from "bun:test";
-import { usageOf } from "../../src/inference/metering/usage/provider-usage.ts";
+import { usageOf } from "@postern/wires";
 import { builtInModels, cardFor, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { price } from "../../src/models/price.ts";
 import {

@@ -1,5 +1,6 @@
 // A gateway with one provider per wire, and calls to its Responses API.
 
+import { validateResponsesStream } from "../../packages/wires/test/validate-responses-stream.ts";
 import {
   countOpenHolds,
   grantCredits,
@@ -16,7 +17,6 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { validateResponsesStream } from "../wires/validate-responses-stream.ts";
 
 /** One model per wire, and a simulated one. */
 export const MODELS = {

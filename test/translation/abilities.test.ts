@@ -1,7 +1,7 @@
 // The abilities of each provider's main models, from their documentation and recorded errors.
 
 import { describe, expect, test } from "bun:test";
-import type { Abilities } from "../../src/inference/canonical/wire.ts";
+import type { Abilities } from "@postern/wires";
 import { abilitiesOf } from "../../src/inference/translate/abilities.ts";
 import type { Model } from "../../src/models/catalog.ts";
 

@@ -3,13 +3,18 @@
 
 import { expect, test } from "bun:test";
 import { createSimulator } from "@postern/simulator";
-import { createSseParser, type SseParser } from "../../src/base/streams/sse.ts";
-import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/provider-usage.ts";
-import { scanEvent } from "../../src/inference/metering/usage/stream-meter.ts";
+import {
+  createSseParser,
+  type SseParser,
+  createStreamMeter,
+  usageOf,
+  scanEvent,
+  createAwsFrameParser,
+  INBOUND_WIRES,
+  OUTBOUND_WIRES,
+} from "@postern/wires";
+import { writeContext } from "../../packages/wires/test/stream-helpers.ts";
 import { translationTransform } from "../../src/inference/translate/translate-stream.ts";
-import { createAwsFrameParser } from "../../src/inference/upstream/aws-frames.ts";
-import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
-import { writeContext } from "../wires/stream-helpers.ts";
 import { type Api, APIS, minimalBody, type Wire, WIRES } from "./support/harness.ts";
 
 const BUDGET_US = 35;
@@ -88,7 +93,7 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
     writer: INBOUND_WIRES[api].createStreamWriter(writeContext()),
     showsUsage: true,
     dropped: [],
-    toPublicError: (error) => error,
+    toErrorObject: ({ code, message }) => ({ code, message }),
   });
   const costUsd = (): string => "0.001";
   let events = 0;

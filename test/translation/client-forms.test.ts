@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { APIError } from "@anthropic-ai/sdk";
 import { generateText, jsonSchema, type ModelMessage, tool } from "ai";
-import { sseEvents } from "../wires/stream-helpers.ts";
+import { sseEvents } from "../../packages/wires/test/stream-helpers.ts";
 import {
   aiModel,
   anthropicFor,

@@ -1,8 +1,8 @@
 // A provider's error reads the same before a stream and within it, on every API and whatever the provider's wire.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { encodeFrame } from "../../packages/wires/test/converse/encode-converse-frames.ts";
 import { isObject, type JsonObject } from "../../src/base/json.ts";
-import { encodeFrame } from "../wires/converse/encode-converse-frames.ts";
 import {
   type Api,
   APIS,

@@ -2,7 +2,7 @@
 // every drop.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
+import { OUTBOUND_WIRES } from "@postern/wires";
 import {
   type Api,
   APIS,

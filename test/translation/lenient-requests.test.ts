@@ -1,13 +1,17 @@
 // Forms of requests that providers accept and clients send, though no published schema has them.
 
 import { describe, expect, test } from "bun:test";
-import type { CanonicalEvent } from "../../src/inference/canonical/events.ts";
-import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
-import { createCallSplitter, splitCalls } from "../../src/inference/canonical/tools/split-calls.ts";
-import type { Target } from "../../src/inference/canonical/wire.ts";
+import {
+  type CanonicalEvent,
+  type CanonicalRequest,
+  createCallSplitter,
+  splitCalls,
+  type Target,
+  INBOUND_WIRES,
+  OUTBOUND_WIRES,
+} from "@postern/wires";
+import { sseEvents, writeContext, writeEvents } from "../../packages/wires/test/stream-helpers.ts";
 import { isRejected } from "../../src/inference/translate/losses.ts";
-import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
-import { sseEvents, writeContext, writeEvents } from "../wires/stream-helpers.ts";
 import type { Json } from "./support/harness.ts";
 
 const CLAUDE: Target = { provider: "bedrock", model: "anthropic.claude-haiku-4-5-20251001-v1:0" };

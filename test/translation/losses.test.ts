@@ -1,7 +1,7 @@
 // Reply content that the caller's API cannot express is listed in x-postern-dropped and in the usage object.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { sseEvents } from "../wires/stream-helpers.ts";
+import { sseEvents } from "../../packages/wires/test/stream-helpers.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
   type Api,

@@ -2,7 +2,7 @@
 // would reject it.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { encodeBlob } from "../../src/inference/canonical/reasoning.ts";
+import { encodeBlob } from "@postern/wires";
 import { callApi, type Harness, modelOn, startHarness } from "./support/harness.ts";
 
 let harness: Harness;

@@ -2,7 +2,7 @@
 // receives its own signatures and encrypted reasoning unchanged.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { sseEvents } from "../wires/stream-helpers.ts";
+import { sseEvents } from "../../packages/wires/test/stream-helpers.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
   type Api,

@@ -2,16 +2,19 @@
 // The other wires' tests are in test/wires.
 
 import { describe, expect, test } from "bun:test";
+import { type Loss, type CanonicalRequest, INBOUND_WIRES, OUTBOUND_WIRES } from "@postern/wires";
 import * as fc from "fast-check";
-import type { Loss } from "../../src/inference/canonical/loss.ts";
-import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
+import { requests as callers } from "../../packages/wires/test/chat-messages/chat-messages-arbitraries.ts";
+import { replyToEvents } from "../../packages/wires/test/reply-to-events.ts";
+import { replies, requests } from "../../packages/wires/test/responses/responses-arbitraries.ts";
+import {
+  ORIGIN,
+  sseEvents,
+  writeContext,
+  writeEvents,
+} from "../../packages/wires/test/stream-helpers.ts";
 import { droppedPaths } from "../../src/inference/translate/losses.ts";
-import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
 import { skipUnless } from "../support/skip.ts";
-import { requests as callers } from "../wires/chat-messages/chat-messages-arbitraries.ts";
-import { replyToEvents } from "../wires/reply-to-events.ts";
-import { replies, requests } from "../wires/responses/responses-arbitraries.ts";
-import { ORIGIN, sseEvents, writeContext, writeEvents } from "../wires/stream-helpers.ts";
 import { hasSpecs, loadSpecs } from "./support/openapi-specs.ts";
 
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;

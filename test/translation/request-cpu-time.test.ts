@@ -2,10 +2,10 @@
 // times as long. Times below the noise are not compared; a quadratic algorithm is far above it at this size.
 
 import { describe, test } from "bun:test";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "@postern/wires";
 import { inputBound } from "../../src/inference/metering/input-bound.ts";
 import { parseRequest } from "../../src/inference/request/parse-request.ts";
 import { droppedPaths } from "../../src/inference/translate/losses.ts";
-import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
 import { expectLinearCpuTime } from "../support/cpu-time.ts";
 import { type Api, APIS, type Wire, WIRES } from "./support/harness.ts";
 

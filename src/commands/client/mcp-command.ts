@@ -1,8 +1,8 @@
 // `postern mcp`: the MCP server of a gateway over standard input and output, for clients that start a command. It forwards
 // each message to `/mcp` with the key of the key file, and keeps the key that create_account returns.
 
+import { createSseParser, readSse } from "@postern/wires";
 import { isObject, type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
-import { createSseParser, readSse } from "../../base/streams/sse.ts";
 import type { CliEnv, Command } from "../command.ts";
 import { gatewayUrl, unreachable, URL_FLAG } from "./gateway-url.ts";
 import { readKey, saveKey } from "./key-file.ts";

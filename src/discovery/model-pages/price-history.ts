@@ -1,7 +1,7 @@
 // The price history of a model: the prices that the price lists date.
 
+import type { TokenMeter } from "@postern/wires";
 import { usdTextOfPico } from "../../base/money/money.ts";
-import type { TokenMeter } from "../../base/money/usage-meters.ts";
 import { SECOND_MS, utcDay } from "../../base/time.ts";
 import type { Model } from "../../models/catalog.ts";
 import type { DatedCard } from "../../models/price-card.ts";

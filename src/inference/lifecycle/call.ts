@@ -1,5 +1,6 @@
 // The values that a model call consists of, in the order of its stages: each stage adds what it has learned.
 
+import type { FetchedFiles } from "@postern/wires";
 import type { Fault } from "../../base/fault.ts";
 import type { Nano } from "../../base/money/money.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
@@ -7,7 +8,6 @@ import type { Caller } from "../../http/route.ts";
 import type { Catalog } from "../../models/catalog.ts";
 import type { Tx } from "../../store/db.ts";
 import type { Outcome, ProviderAttempt, UsageRecord } from "../../usage/usage.ts";
-import type { FetchedFiles } from "../canonical/tools/fetched-files.ts";
 import type { UsageCharge } from "../metering/charge.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
 import type { ForwardedHeaders } from "../request/forwarded-headers.ts";

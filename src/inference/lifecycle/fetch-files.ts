@@ -1,11 +1,11 @@
 // The stage between hold and plan: fetches the images and documents of a request for a provider that takes no URLs. The hold
 // does not depend on their content: it counts an image as the provider's largest, and a document as the whole context.
 
+import type { FetchedFile } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { SECOND_MS } from "../../base/time.ts";
 import type { RateLimiter } from "../../http/guards/rate-limiter.ts";
 import type { BodyQuota } from "../../http/request/body-quota.ts";
-import type { FetchedFile } from "../canonical/tools/fetched-files.ts";
 import type { FetchFile } from "../media/fetch-file.ts";
 import { type FileKind, fileUrlsOf } from "../media/file-urls.ts";
 import type { Candidate } from "../routing/candidates.ts";

@@ -1,9 +1,9 @@
 // Rejects what must not run on the gateway's own credentials, which all tenants share: references to objects stored in the
 // provider account, which could belong to another tenant, and features whose price only the provider knows.
 
+import { isForeignContainer } from "@postern/wires";
 import type { Fault } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import { isForeignContainer } from "../canonical/tools/code-execution.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isCodeTool, toolsOf } from "../request/tool-bounds.ts";
 import {

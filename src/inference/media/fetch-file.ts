@@ -1,10 +1,10 @@
 // Fetches one image or document from a public web server, following redirects. Problems are sentences for the caller, and
 // say nothing about ports, addresses or names: otherwise requests could scan a network.
 
+import type { FetchedFile } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { parseEndpoint, type ResolveHost } from "../../base/network/public-endpoint.ts";
 import { getPublicUrl, type PublicUrlResponse } from "../../base/network/public-url.ts";
-import type { FetchedFile } from "../canonical/tools/fetched-files.ts";
 import { mediaTypeOf } from "./file-type.ts";
 import type { FileKind } from "./file-urls.ts";
 

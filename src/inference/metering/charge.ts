@@ -2,8 +2,8 @@
 // disconnects before it arrives, the relayed output is counted instead; if the provider fails without reporting usage,
 // nothing is charged.
 
+import { FEE_METERS, type Usage } from "@postern/wires";
 import { minNano, type Nano, usdTextOfPico } from "../../base/money/money.ts";
-import { FEE_METERS, type Usage } from "../../base/money/usage-meters.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
 import { cardFor, cardResolver, OPERATOR_SOURCE } from "../../models/catalog.ts";
 import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";

@@ -1,10 +1,10 @@
 // The upper bound of a call's cost, over every price card that may apply: the request's input, what the provider's own
 // tools may read and charge, and the output limit.
 
+import { FEE_METERS, type FeeMeter, codexWebSearchHint } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
 import type { Nano } from "../../base/money/money.ts";
-import { FEE_METERS, type FeeMeter } from "../../base/money/usage-meters.ts";
 import {
   type Catalog,
   type Model,
@@ -21,7 +21,6 @@ import {
   priceUpperBound,
 } from "../../models/price-bound.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
-import { codexWebSearchHint } from "../canonical/loss.ts";
 import type { Provider } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import {

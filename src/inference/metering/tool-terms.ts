@@ -1,8 +1,8 @@
 // Fees of tools that the reply alone does not decide: containers, which are billed by memory and by the minute, also if no
 // code runs in them, and the preview of web search, which replies count like other searches.
 
+import type { Usage } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
-import type { Usage } from "../../base/money/usage-meters.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";

@@ -1,8 +1,8 @@
 // Upper bounds for tools that the provider runs: how many uses it can charge for, and how many tokens they add to the input.
 // Some tools have a field that limits them; for the others a fixed number is held, and the provider's usage decides the charge.
 
+import type { FeeMeter } from "@postern/wires";
 import { isObject, isSet, type JsonObject, stringIn } from "../../base/json.ts";
-import type { FeeMeter } from "../../base/money/usage-meters.ts";
 
 /** For a tool without a limit in the request. */
 export const DEFAULT_TOOL_CALLS = 10;

@@ -2,9 +2,8 @@
 // callers share these accounts, so an object there can belong to another caller or to the operator. Unknown fields are
 // rejected in the body only: the canonical form has those that are not sent, too.
 
+import type { NativeFields, Part, Source, CanonicalRequest } from "@postern/wires";
 import type { JsonObject } from "../../base/json.ts";
-import type { NativeFields, Part, Source } from "../canonical/parts.ts";
-import type { CanonicalRequest } from "../canonical/request.ts";
 import {
   SEND_SOURCE,
   storedReferenceFault,

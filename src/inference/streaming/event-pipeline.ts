@@ -1,15 +1,18 @@
 // Turns the bytes of a provider's stream into those for the client: parse, meter, transform. The terminal event, and everything
 // after it, is held back until the call is settled.
 
-import { type JsonObject, parseJson } from "../../base/json.ts";
-import { parseSingle, readSse, type SseEvent, type SseParser } from "../../base/streams/sse.ts";
 import {
+  parseSingle,
+  readSse,
+  type SseEvent,
+  type SseParser,
   isReplyComplete,
-  parseEvent,
+  meterEvent,
   readCutEvent,
   scanEvent,
   type StreamMeter,
-} from "../metering/usage/stream-meter.ts";
+} from "@postern/wires";
+import { type JsonObject, parseJson } from "../../base/json.ts";
 import type { StreamTransform } from "../translate/stream-transform.ts";
 
 export interface EventPipelineOptions {
@@ -137,7 +140,7 @@ function transformEvent(pipeline: EventPipeline, event: SseEvent): Uint8Array | 
     if (!parsesAllEvents && !meter.failed) heldBack.push(event.raw);
     return undefined;
   }
-  const kind = parsesAllEvents ? parseEvent(meter, event) : scanEvent(meter, event);
+  const kind = parsesAllEvents ? meterEvent(meter, event) : scanEvent(meter, event);
   const transformed =
     kind === "usage" && meter.isUsageFinal
       ? transform.transformUsageEvent(event, pipeline.costUsd)

@@ -1,8 +1,8 @@
 // What each model supports, for the wires that write requests to it. An absent ability means what the newest models do;
 // the rules list the exceptions, taken from the providers' documentation and from recorded 400s.
 
+import type { Abilities } from "@postern/wires";
 import type { Model } from "../../models/catalog.ts";
-import type { Abilities } from "../canonical/wire.ts";
 import { PROVIDERS } from "../providers/providers.ts";
 
 interface AbilityRule {

@@ -1,10 +1,9 @@
 // Losses are request fields that the provider's API cannot express. A hint is dropped and listed. Any other loss is rejected
 // with a 400 that names the field in the caller's API, unless the caller allows it. A strict caller gets a 400 for every loss.
 
+import type { Loss, CanonicalRequest } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { Loss } from "../canonical/loss.ts";
-import type { CanonicalRequest } from "../canonical/request.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** The request header with which a caller refuses every drop. */

@@ -1,15 +1,14 @@
 // The plan for a call on the caller's own wire: the bytes pass through, except for the fields that the gateway writes.
 
+import { usageOf, OUTBOUND_WIRES } from "@postern/wires";
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
-import { usageOf } from "../metering/usage/provider-usage.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
-import { OUTBOUND_WIRES } from "../wires/wires.ts";
 import { sanitizeHistory } from "./history/chat-history.ts";
 import { dropForeignHistory } from "./history/foreign-history.ts";
 import { droppedStore } from "./provider-store.ts";

@@ -1,6 +1,8 @@
 // Plans how a call reaches the provider's API and how its reply comes back: passed through on the caller's own wire,
 // translated between two wires.
 
+import { InvalidRequest } from "@postern/wires";
+import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { abilitiesOf, searchesOnlyOnResponses } from "./abilities.ts";
@@ -13,6 +15,15 @@ import { translationPlan } from "./translation-plan.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
 
 export function planFor(input: PlanInput): TransportPlan {
+  try {
+    return choosePlan(input);
+  } catch (error) {
+    if (error instanceof InvalidRequest) throw invalid(error.path, error.message);
+    throw error;
+  }
+}
+
+function choosePlan(input: PlanInput): TransportPlan {
   const { api, json } = input.request;
   const { credential, model, wires } = input.candidate;
   rejectStoringFields(json, credential);

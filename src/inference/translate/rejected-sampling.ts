@@ -1,10 +1,8 @@
 // Sampling parameters that a model rejects even on its own API, so that a call which changes only `model` is answered.
 
+import { EFFORTS, type Abilities, canSample } from "@postern/wires";
 import { isObject, isSet, type JsonObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
-import { EFFORTS } from "../canonical/request.ts";
-import type { Abilities } from "../canonical/wire.ts";
-import { canSample } from "../wires/openai-parameters.ts";
 import { abilitiesOf } from "./abilities.ts";
 
 const NOTHING: readonly string[] = [];

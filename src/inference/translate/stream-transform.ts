@@ -1,9 +1,8 @@
 // Transforms each stream event on its way to the caller. On the caller's own wire the bytes pass through, except that usage
 // which only the gateway requested is removed and the cost is added to usage that the caller sees.
 
-import { failedResponseError, responsesErrorFields } from "../../base/error-body.ts";
+import { failedResponseError, responsesErrorFields, type SseEvent } from "@postern/wires";
 import { type JsonObject, numberIn, objectIn, parseObject } from "../../base/json.ts";
-import type { SseEvent } from "../../base/streams/sse.ts";
 import { memberSpans, skipWhitespace, withMembers } from "../request/json-edit.ts";
 
 /** Called only where the cost is shown, because computing it is not free. */

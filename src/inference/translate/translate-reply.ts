@@ -1,10 +1,13 @@
 // Writes a non-streamed reply in the caller's API, with its cost and a list of what that API cannot express.
 
+import {
+  type Loss,
+  type CanonicalReply,
+  splitCalls,
+  type InboundWire,
+  type ReplyWriteContext,
+} from "@postern/wires";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { Loss } from "../canonical/loss.ts";
-import type { CanonicalReply } from "../canonical/reply.ts";
-import { splitCalls } from "../canonical/tools/split-calls.ts";
-import type { InboundWire, ReplyWriteContext } from "../canonical/wire.ts";
 
 export interface ClientReply {
   readonly text: string;

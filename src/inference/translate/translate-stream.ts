@@ -1,14 +1,17 @@
 // Translates a stream between two wires event by event: read into the canonical form, written in the caller's API.
 // The terminal events are written only after the charge is settled.
 
-import type { PublicError } from "../../base/error-body.ts";
+import {
+  readSse,
+  type SseEvent,
+  type CanonicalError,
+  type CanonicalEvent,
+  type UsageReport,
+  createCallSplitter,
+  type WireStreamReader,
+  type WireStreamWriter,
+} from "@postern/wires";
 import type { JsonObject } from "../../base/json.ts";
-import { readSse, type SseEvent } from "../../base/streams/sse.ts";
-import type { CanonicalError } from "../canonical/error.ts";
-import type { CanonicalEvent } from "../canonical/events.ts";
-import type { UsageReport } from "../canonical/reply.ts";
-import { createCallSplitter } from "../canonical/tools/split-calls.ts";
-import type { WireStreamReader, WireStreamWriter } from "../canonical/wire.ts";
 import {
   type CostSoFar,
   errorEvent,
@@ -26,15 +29,15 @@ export interface StreamTranslation {
   readonly showsUsage: boolean;
   /** The request fields that were dropped. */
   readonly dropped: readonly string[];
-  /** The error as the caller sees it. */
-  readonly toPublicError: (error: CanonicalError) => PublicError;
+  /** The error as the caller sees it, in the form of the caller's API. */
+  readonly toErrorObject: (error: CanonicalError) => JsonObject;
 }
 
 const encoder = new TextEncoder();
 
 export function translationTransform(
   api: StreamingApi,
-  { reader, writer, showsUsage, dropped: requestLosses, toPublicError }: StreamTranslation,
+  { reader, writer, showsUsage, dropped: requestLosses, toErrorObject }: StreamTranslation,
 ): StreamTransform {
   const splitCalls = createCallSplitter();
   let report: UsageReport | undefined;
@@ -47,7 +50,10 @@ export function translationTransform(
       if (event.type === "usage") report = event.report;
       else if (event.type === "error") {
         failed = true;
-        out += writer.push({ ...event, error: { ...event.error, ...toPublicError(event.error) } });
+        out += writer.push({
+          ...event,
+          error: { ...event.error, object: toErrorObject(event.error) },
+        });
       } else for (const one of splitCalls(event)) out += writer.push(one);
     }
     return out;

@@ -1,18 +1,28 @@
 // The plan for a call between two wires: everything goes through the canonical form.
 
-import { publicError } from "../../base/error-body.ts";
-import type { Loss } from "../canonical/loss.ts";
-import type { CanonicalReply } from "../canonical/reply.ts";
-import type { CanonicalRequest } from "../canonical/request.ts";
-import { withFetchedFiles } from "../canonical/tools/fetched-files.ts";
-import type {
-  OutboundWire,
-  ReplyReadContext,
-  ReplyWriteContext,
-  WireStreamReader,
-  WrittenRequest,
-} from "../canonical/wire.ts";
-import { usageOf } from "../metering/usage/provider-usage.ts";
+import {
+  type Loss,
+  type CanonicalReply,
+  type CanonicalRequest,
+  withFetchedFiles,
+  type OutboundWire,
+  type ReplyReadContext,
+  type ReplyWriteContext,
+  type WireStreamReader,
+  type WrittenRequest,
+  usageOf,
+  clientToolsAsFunctions,
+  betaOf,
+  INBOUND_WIRES,
+  OUTBOUND_WIRES,
+  withoutCompactions,
+  withAllToolsLoaded,
+  openAiToolsAsFunctions,
+  readerWithClientCalls,
+  type SentClientTools,
+  withClientCalls,
+} from "@postern/wires";
+import { errorFormat, errorObject, publicError } from "../../base/error-body.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
@@ -22,11 +32,7 @@ import {
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
-import { clientToolsAsFunctions } from "../wires/messages/client-tools.ts";
-import { betaOf } from "../wires/messages/mcp.ts";
-import { INBOUND_WIRES, OUTBOUND_WIRES } from "../wires/wires.ts";
 import { abilitiesOf } from "./abilities.ts";
-import { withoutCompactions } from "./history/compactions.ts";
 import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
 import type { StreamingApi } from "./stream-transform.ts";
@@ -38,13 +44,6 @@ import {
   withCustomCalls,
 } from "./tools/custom-tools.ts";
 import { askForTools } from "./tools/forced-tools.ts";
-import { withAllToolsLoaded } from "./tools/loaded-tools.ts";
-import {
-  openAiToolsAsFunctions,
-  readerWithClientCalls,
-  type SentClientTools,
-  withClientCalls,
-} from "./tools/openai-client-tools.ts";
 import {
   readerWithTranslatedCalls,
   type ServerToolTranslation,
@@ -201,8 +200,12 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: api !== "chat" || canonical.includeUsage === true,
         dropped,
-        toPublicError: (error) =>
-          publicError(streamErrorFault(error, credential, { isTranslated: true })),
+        toErrorObject: (error) =>
+          errorObject(
+            errorFormat(api),
+            publicError(streamErrorFault(error, credential, { isTranslated: true })),
+            requestId,
+          ),
       }),
     isTranslated: true,
   };

@@ -1,8 +1,7 @@
 // How a call reaches the provider's API, and how its reply comes back.
 
+import type { Usage, FetchedFiles } from "@postern/wires";
 import type { JsonObject } from "../../base/json.ts";
-import type { Usage } from "../../base/money/usage-meters.ts";
-import type { FetchedFiles } from "../canonical/tools/fetched-files.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";

@@ -1,7 +1,7 @@
 // Recognizes errors that providers send with status 200: in a whole reply, or as the first event of a stream.
 
+import type { SseMessage } from "@postern/wires";
 import { isObject, type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
-import type { SseMessage } from "../../base/streams/sse.ts";
 
 /** The HTTP statuses of Bedrock's exceptions outside a stream. */
 export const BEDROCK_EXCEPTION_STATUSES: Readonly<Record<string, number>> = {

@@ -2,12 +2,11 @@
 // wrote them, without secrets, because clients recover by their text. An error of the gateway's own account, such as a rejected key, is
 // not reported as the caller's.
 
+import { type CanonicalError, OUTBOUND_WIRES } from "@postern/wires";
 import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../../base/fault.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
-import type { CanonicalError } from "../canonical/error.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import { OUTBOUND_WIRES } from "../wires/wires.ts";
 import { redact } from "./redact.ts";
 import { transportFault } from "./transport-fault.ts";
 

@@ -9,11 +9,10 @@ import {
   putBack,
   type UpstreamResponse,
 } from "@postern/http-client";
+import { createSseParser, readSse, type SseMessage, createAwsFrameParser } from "@postern/wires";
 import { startDeadline } from "../../base/async/deadline.ts";
 import { type JsonObject, parseObject } from "../../base/json.ts";
 import { lookUp } from "../../base/look-up.ts";
-import { createSseParser, readSse, type SseMessage } from "../../base/streams/sse.ts";
-import { createAwsFrameParser } from "./aws-frames.ts";
 import {
   BEDROCK_EXCEPTION_STATUSES,
   errorDataOf,

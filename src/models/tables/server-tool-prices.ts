@@ -1,7 +1,7 @@
 // The tools that providers run themselves, and what they charge for them besides tokens. A tool without a fee costs the
 // tokens that it reads and writes. On the gateway's accounts, a tool that is neither here nor priced by the operator is refused.
 
-import type { FeeMeter } from "../../base/money/usage-meters.ts";
+import type { FeeMeter } from "@postern/wires";
 import type { PriceRule, Sourced } from "../model-facts.ts";
 import type { Decimal } from "../price-card.ts";
 

@@ -1,10 +1,10 @@
 // Background responses. The call runs in this process like any other, with the same hold and settlement. Its record is
 // `in_progress` from the hold on. Canceling stops the provider; the usage so far is charged.
 
+import { createSseParser, readSse, type SseEvent } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 import type { Log } from "../../base/log.ts";
-import { createSseParser, readSse, type SseEvent } from "../../base/streams/sse.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { CallInput, StoredReply } from "../../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../../store/db.ts";

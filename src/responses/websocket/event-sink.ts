@@ -1,6 +1,6 @@
 // Writes a call's stream to a WebSocket: each event is one message. The relay waits for a client that reads slowly.
 
-import { createSseParser, readSse } from "../../base/streams/sse.ts";
+import { createSseParser, readSse } from "@postern/wires";
 import type { ResponseSink, SinkFunctions } from "../../http/response-stream.ts";
 import type { WebSocketConnection } from "../../http/web-socket.ts";
 

@@ -1,15 +1,11 @@
 // The estimate of a request's input, for calls that end before their usage: never below what providers have counted.
 
 import { describe, expect, test } from "bun:test";
+import { createStreamMeter, usageOf, readEvent, usageSoFar } from "@postern/wires";
 import { isObject, type JsonObject, parseObject } from "../../../src/base/json.ts";
 import { tokenTotals } from "../../../src/inference/metering/charge.ts";
 import { estimateInputTokens } from "../../../src/inference/metering/input-estimate.ts";
 import { estimateTextTokens } from "../../../src/inference/metering/text-estimate.ts";
-import {
-  createStreamMeter,
-  usageOf,
-} from "../../../src/inference/metering/usage/provider-usage.ts";
-import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { toolBounds } from "../../../src/inference/request/tool-bounds.ts";
 import {

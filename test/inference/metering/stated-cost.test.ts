@@ -1,10 +1,9 @@
 // The cost that a provider states is what is charged.
 
 import { describe, expect, test } from "bun:test";
-import type { Usage } from "../../../src/base/money/usage-meters.ts";
+import { type Usage, usageOf } from "@postern/wires";
 import { chargeFor, estimatedUsage } from "../../../src/inference/metering/charge.ts";
 import { estimateCost } from "../../../src/inference/metering/cost-estimate.ts";
-import { usageOf } from "../../../src/inference/metering/usage/provider-usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { parseRequest } from "../../../src/inference/request/parse-request.ts";
 import { builtInModels, type Catalog, catalogOf, findModel } from "../../../src/models/catalog.ts";

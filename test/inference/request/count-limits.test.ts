@@ -1,9 +1,9 @@
 // What a request may contain by number, on every API and path, and the CPU time that a large body can take.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "@postern/wires";
 import { Fault } from "../../../src/base/fault.ts";
 import { parseRequest } from "../../../src/inference/request/parse-request.ts";
-import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
 import { call, textAt } from "../../spec/api-client.ts";
 import {
   type Gateway,

@@ -1,13 +1,16 @@
 // Every recorded reply of a passthrough wire, replayed by a raw provider in chunks of any size.
 
 import { describe, expect, test } from "bun:test";
-import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
-import { tokenTotals } from "../../../src/inference/metering/charge.ts";
 import {
+  createSseParser,
+  readSse,
   createStreamMeter,
   usageOf,
-} from "../../../src/inference/metering/usage/provider-usage.ts";
-import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
+  readEvent,
+  usageSoFar,
+} from "@postern/wires";
+import { sampleRecordings } from "../../../packages/wires/test/sample-recordings.ts";
+import { tokenTotals } from "../../../src/inference/metering/charge.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { integer } from "../../../src/store/db.ts";
@@ -18,7 +21,6 @@ import {
   replayBytes,
   skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
-import { sampleRecordings } from "../../wires/sample-recordings.ts";
 import {
   type Api,
   errorOf,

@@ -3,11 +3,9 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { createAbort, createBodyStream, endBodyStream, pushChunk } from "@postern/http-client";
-import { createSseParser } from "../../../src/base/streams/sse.ts";
+import { createSseParser, createStreamMeter, usageSoFar } from "@postern/wires";
 import { type Listener, listen } from "../../../src/http/listen.ts";
 import { streamResponse } from "../../../src/http/response-stream.ts";
-import { createStreamMeter } from "../../../src/inference/metering/usage/provider-usage.ts";
-import { usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
 import { createEventPipeline } from "../../../src/inference/streaming/event-pipeline.ts";
 import type { StreamOutcome } from "../../../src/inference/streaming/relay-options.ts";
 import { relayStream } from "../../../src/inference/streaming/relay.ts";

@@ -3,6 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import path from "node:path";
+import { sampleRecordings } from "../../../packages/wires/test/sample-recordings.ts";
 import { integer } from "../../../src/store/db.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
@@ -12,7 +13,6 @@ import {
   replayBytes,
   skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
-import { sampleRecordings } from "../../wires/sample-recordings.ts";
 import {
   bodyOf,
   errorOf,

@@ -3,8 +3,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { encodeEventFrame } from "@postern/simulator";
-import { createEventFrameParser } from "../../../src/base/streams/aws-event-stream.ts";
-import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
+import { createEventFrameParser, createSseParser, readSse } from "@postern/wires";
 import { formatSse } from "../format-sse.ts";
 import { skipUnless } from "../skip.ts";
 

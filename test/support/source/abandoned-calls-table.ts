@@ -1,12 +1,11 @@
 // The table of abandoned calls: for each provider and kind of content, whether a call is read to its end without its caller,
 // as the code decides it.
 
-import { createSseParser } from "../../../src/base/streams/sse.ts";
+import { createSseParser, createStreamMeter } from "@postern/wires";
 import {
   drainOf,
   type OngoingCall,
 } from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
-import { createStreamMeter } from "../../../src/inference/metering/usage/provider-usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { parseRequest } from "../../../src/inference/request/parse-request.ts";
 

@@ -6,12 +6,13 @@
  * a package only the entry file.
  */
 export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
+  wires: [],
   "http-client": [],
   simulator: [],
   base: [],
   store: ["base"],
   http: ["base", "store"],
-  models: ["base", "http"],
+  models: ["wires", "base", "http"],
   usage: ["base", "store", "http"],
   ledger: ["base", "store", "usage"],
   idempotency: ["base", "store"],
@@ -39,8 +40,8 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   email: ["base", "store", "http", "events"],
   webhooks: ["base", "store", "http", "audit", "events"],
   billing: ["base", "store", "http", "ledger", "audit", "accounts", "events"],
-  inference: ["base", "store", "http", "http-client", "models", "ledger", "usage"],
-  responses: ["base", "store", "http", "audit", "accounts", "inference"],
+  inference: ["wires", "base", "store", "http", "http-client", "models", "ledger", "usage"],
+  responses: ["wires", "base", "store", "http", "audit", "accounts", "inference"],
   "account-data": [
     "base",
     "store",
@@ -91,8 +92,8 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "billing",
     "verification",
   ],
-  discovery: ["base", "http", "models"],
-  mcp: ["base", "http", "discovery"],
+  discovery: ["wires", "base", "http", "models"],
+  mcp: ["wires", "base", "http", "discovery"],
   "verified-agents": ["base", "accounts"],
   config: ["base", "accounts", "store", "billing", "inference"],
   server: [
@@ -130,6 +131,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "config",
   ],
   commands: [
+    "wires",
     "base",
     "store",
     "http",
@@ -173,28 +175,16 @@ export const READ_LAW: Readonly<Record<string, readonly string[]>> = {
 
 /** The folders of `src/inference`. `inference.ts`, which wires them, may import all of them. */
 export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
-  canonical: [],
   providers: [],
-  request: ["canonical"],
-  wires: ["canonical"],
-  "shared-account": ["canonical", "providers", "request"],
-  metering: ["canonical", "providers", "request"],
+  request: [],
+  "shared-account": ["providers", "request"],
+  metering: ["providers", "request"],
   routing: ["providers", "request", "metering"],
-  upstream: ["canonical", "providers", "wires", "request", "routing"],
-  translate: [
-    "canonical",
-    "providers",
-    "wires",
-    "request",
-    "shared-account",
-    "metering",
-    "routing",
-    "upstream",
-  ],
+  upstream: ["providers", "request", "routing"],
+  translate: ["providers", "request", "shared-account", "metering", "routing", "upstream"],
   streaming: ["request", "metering", "translate", "upstream"],
-  media: ["canonical", "request", "metering"],
+  media: ["request", "metering"],
   lifecycle: [
-    "canonical",
     "providers",
     "request",
     "shared-account",
@@ -205,7 +195,7 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
     "streaming",
     "media",
   ],
-  api: ["canonical", "request", "routing", "upstream", "lifecycle"],
+  api: ["request", "routing", "upstream", "lifecycle"],
 };
 
 /** Routes and API records of one folder may show the API records of another, above or below it. */

@@ -1,12 +1,8 @@
 // A recorded reply costs the same over all three APIs, and what its provider reported as the cost, at that day's prices.
 
 import { expect, test } from "bun:test";
-import type { TokenMeter } from "../../../src/base/money/usage-meters.ts";
-import {
-  createStreamMeter,
-  usageOf,
-} from "../../../src/inference/metering/usage/provider-usage.ts";
-import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
+import { type TokenMeter, createStreamMeter, usageOf, readEvent, usageSoFar } from "@postern/wires";
+import { sampleRecordings } from "../../../packages/wires/test/sample-recordings.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { builtInModels, cardFor, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { price } from "../../../src/models/price.ts";
@@ -34,7 +30,6 @@ import {
   replayBytes,
   skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
-import { sampleRecordings } from "../../wires/sample-recordings.ts";
 import { type Api, APIS, type Json, type Wire, WIRES } from "../support/harness.ts";
 
 const NOW = Date.parse("2026-11-21");

@@ -2,10 +2,10 @@
 // official client reads with what the wire reads. The wires' own reading is checked in test/wires.
 
 import { describe, expect, test } from "bun:test";
+import { type CanonicalReply, type FinishReason, usageOf, OUTBOUND_WIRES } from "@postern/wires";
+import { sampleRecordings } from "../../../packages/wires/test/sample-recordings.ts";
+import { collectReply, readEvents } from "../../../packages/wires/test/stream-helpers.ts";
 import type { JsonObject } from "../../../src/base/json.ts";
-import type { CanonicalReply, FinishReason } from "../../../src/inference/canonical/reply.ts";
-import { usageOf } from "../../../src/inference/metering/usage/provider-usage.ts";
-import { OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
 import {
   eventsOf,
   type RecordedEvent,
@@ -14,8 +14,6 @@ import {
   replayBytes,
   skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
-import { sampleRecordings } from "../../wires/sample-recordings.ts";
-import { collectReply, readEvents } from "../../wires/stream-helpers.ts";
 import { checkExchanges } from "../support/check-exchanges.ts";
 import {
   type Api,

@@ -1,10 +1,10 @@
 // Tests the Converse schema validator: it accepts recorded requests and Postern's own, and finds every kind of violation.
 
 import { describe, expect, test } from "bun:test";
+import { converseWire } from "@postern/wires";
 import * as fc from "fast-check";
-import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
+import { outboundRequests } from "../../../packages/wires/test/gemini-converse/gemini-converse-arbitraries.ts";
 import { recordings, skipWithoutRecordings } from "../../support/recordings/recordings.ts";
-import { outboundRequests } from "../../wires/gemini-converse/gemini-converse-arbitraries.ts";
 import {
   validateConverseEvent,
   validateConverseReply,

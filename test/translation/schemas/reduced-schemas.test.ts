@@ -1,13 +1,14 @@
 // JSON schemas for providers that support only a part of JSON Schema.
 
 import { describe, expect, test } from "bun:test";
-import type { JsonObject } from "../../../src/base/json.ts";
 import {
   CLAUDE_SCHEMA,
   GEMINI_SCHEMA,
   reduceSchema,
-} from "../../../src/inference/canonical/reduced-schema.ts";
-import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
+  INBOUND_WIRES,
+  OUTBOUND_WIRES,
+} from "@postern/wires";
+import type { JsonObject } from "../../../src/base/json.ts";
 
 const closed = (properties: JsonObject): JsonObject => ({
   type: "object",

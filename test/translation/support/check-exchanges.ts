@@ -1,11 +1,11 @@
 // Checks everything that passed through the gateway, at the end of each test file of this folder.
 
 import { expect } from "bun:test";
+import { sseEvents } from "../../../packages/wires/test/stream-helpers.ts";
+import { validateChatStream } from "../../../packages/wires/test/validate-chat-stream.ts";
+import { validateMessagesStream } from "../../../packages/wires/test/validate-messages-stream.ts";
+import { validateResponsesStream } from "../../../packages/wires/test/validate-responses-stream.ts";
 import { expectSettledLedger } from "../../inference/support/harness.ts";
-import { sseEvents } from "../../wires/stream-helpers.ts";
-import { validateChatStream } from "../../wires/validate-chat-stream.ts";
-import { validateMessagesStream } from "../../wires/validate-messages-stream.ts";
-import { validateResponsesStream } from "../../wires/validate-responses-stream.ts";
 import {
   APIS,
   type ClientExchange,

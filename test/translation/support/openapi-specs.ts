@@ -3,8 +3,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { geminiValidator } from "../../../packages/wires/test/gemini/gemini-discovery-schema.ts";
 import { lazy } from "../../../src/base/lazy.ts";
-import { geminiValidator } from "../../wires/gemini/gemini-discovery-schema.ts";
 import { validateConverseRequest } from "./converse-schema.ts";
 import type { Api, Json, Wire } from "./harness.ts";
 

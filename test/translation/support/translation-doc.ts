@@ -1,16 +1,18 @@
 // Renders docs/site/translation.md from observed outcomes and from the wires' own tables.
 
-import { errorBody, publicError } from "../../../src/base/error-body.ts";
 import {
   HINT_FIELDS,
   type HintGroup,
   NATIVE_HINTS,
-} from "../../../src/inference/canonical/hints.ts";
-import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/canonical/reply.ts";
+  type CanonicalReply,
+  FINISH_REASONS,
+  INBOUND_WIRES,
+  OUTBOUND_WIRES,
+} from "@postern/wires";
+import { writeContext } from "../../../packages/wires/test/stream-helpers.ts";
+import { errorBody, publicError } from "../../../src/base/error-body.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
-import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
-import { writeContext } from "../../wires/stream-helpers.ts";
 import { type Api, APIS, type Json, type Wire, WIRES } from "./harness.ts";
 import { type Feature, FEATURES } from "./request-features.ts";
 

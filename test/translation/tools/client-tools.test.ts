@@ -1,8 +1,8 @@
 // Anthropic's tools that the client runs are functions for models of other providers, and programs that call tools are left out.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { clientToolsAsFunctions } from "@postern/wires";
 import { adaptComputerTool } from "../../../src/inference/translate/tools/computer-tool.ts";
-import { clientToolsAsFunctions } from "../../../src/inference/wires/messages/client-tools.ts";
 import { builtInModels } from "../../../src/models/catalog.ts";
 import {
   callApi,

@@ -1,10 +1,10 @@
 // Custom tools over every wire: those without custom tools get a function whose one argument is the text.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { CanonicalEvent } from "@postern/wires";
 import * as fc from "fast-check";
-import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
+import { sseEvents } from "../../../packages/wires/test/stream-helpers.ts";
 import { readerWithCustomCalls } from "../../../src/inference/translate/tools/custom-tools.ts";
-import { sseEvents } from "../../wires/stream-helpers.ts";
 import {
   callApi,
   type Harness,

@@ -1,8 +1,7 @@
 // A forced tool call at a model that rejects it: the instructions ask for the call.
 
 import { describe, expect, test } from "bun:test";
-import type { Loss } from "../../../src/inference/canonical/loss.ts";
-import type { CanonicalRequest, ToolChoice } from "../../../src/inference/canonical/request.ts";
+import type { Loss, CanonicalRequest, ToolChoice } from "@postern/wires";
 import {
   adaptToolChoice,
   askForTools,

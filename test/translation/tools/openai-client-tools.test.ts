@@ -2,9 +2,9 @@
 // streamed or not, and are sent back with their results.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { sseEvents } from "../../../packages/wires/test/stream-helpers.ts";
 import { errorOf } from "../../inference/support/harness.ts";
 import { formatSse } from "../../support/format-sse.ts";
-import { sseEvents } from "../../wires/stream-helpers.ts";
 import { checkExchanges } from "../support/check-exchanges.ts";
 import {
   callApi,

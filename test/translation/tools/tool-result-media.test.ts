@@ -2,8 +2,7 @@
 // so there the image follows in a user message.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
-import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
+import { chatWire, messagesWire } from "@postern/wires";
 import {
   callApi,
   type Harness,

@@ -9,7 +9,7 @@ import {
   type ConverseStreamOutput,
   CountTokensCommand,
 } from "@aws-sdk/client-bedrock-runtime";
-import { createEventFrameParser } from "../../../../src/base/streams/aws-event-stream.ts";
+import { createEventFrameParser } from "@postern/wires";
 import { bedrockClient } from "../../../../test/translation/support/bedrock-client.ts";
 import {
   validateConverseEvent,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { createEventFrameParser } from "../../../../src/base/streams/aws-event-stream.ts";
+import { createEventFrameParser } from "@postern/wires";
 import { createClient, json, type Json } from "../simulator-harness.ts";
 
 const send = createClient();

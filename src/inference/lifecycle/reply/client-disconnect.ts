@@ -2,15 +2,11 @@
 // reading for the provider's usage. docs/site/providers.md has the facts per provider.
 
 import type { AbortSignalLike } from "@postern/http-client";
+import { isReplyComplete, type StreamMeter, usageSoFar } from "@postern/wires";
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import { hasInputTokens } from "../../metering/charge.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
 import { hasUnknownMedia } from "../../metering/input-bound.ts";
-import {
-  isReplyComplete,
-  type StreamMeter,
-  usageSoFar,
-} from "../../metering/usage/stream-meter.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 import type { EventPipeline } from "../../streaming/event-pipeline.ts";
 import type { Drain, ShutdownSignals } from "../../streaming/relay-options.ts";

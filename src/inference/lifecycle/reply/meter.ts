@@ -1,13 +1,11 @@
 // Prices a call. The provider's usage decides. If the client left before it arrived, the input is estimated and the relayed
 // output is counted; if the provider failed without reporting usage, the call costs nothing.
 
+import { type Usage, type StreamMeter, usageSoFar, lastUsageIn } from "@postern/wires";
 import { usdText } from "../../../base/money/money.ts";
-import type { Usage } from "../../../base/money/usage-meters.ts";
 import { limitsOf } from "../../../models/catalog.ts";
 import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../metering/charge.ts";
 import { estimateInputTokens } from "../../metering/input-estimate.ts";
-import { type StreamMeter, usageSoFar } from "../../metering/usage/stream-meter.ts";
-import { lastUsageIn } from "../../metering/usage/usage-in-tail.ts";
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 

@@ -1,21 +1,24 @@
 // Responds with a provider's stream while it arrives. The call is settled once, when the stream ends, and only then is the
 // last event sent.
 
+import {
+  createSseParser,
+  type SseParser,
+  createStreamMeter,
+  usageSoFar,
+  createAwsFrameParser,
+} from "@postern/wires";
 import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts";
 import { Fault } from "../../../base/fault.ts";
 import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
-import { createSseParser, type SseParser } from "../../../base/streams/sse.ts";
 import { streamResponse } from "../../../http/response-stream.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
-import { createStreamMeter } from "../../metering/usage/provider-usage.ts";
-import { usageSoFar } from "../../metering/usage/stream-meter.ts";
 import type { Credential } from "../../providers/credentials.ts";
 import { createEventPipeline } from "../../streaming/event-pipeline.ts";
 import type { RelayDeps, StreamFailure } from "../../streaming/relay-options.ts";
 import { relayStream } from "../../streaming/relay.ts";
-import { createAwsFrameParser } from "../../upstream/aws-frames.ts";
 import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import { tooLongFault } from "../../upstream/too-long-reply.ts";

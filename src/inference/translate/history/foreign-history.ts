@@ -1,11 +1,9 @@
 // Removes reasoning and tool calls of other providers from a body that is passed on unchanged. This gateway sealed the
 // signatures and wrote the calls, so the provider would reject them, which would tie a conversation to one model.
 
+import { isEncodedBlob, isForeignCallBlock, isServerCallBlock, isForeignRun } from "@postern/wires";
 import { isObject, type JsonObject } from "../../../base/json.ts";
-import { isEncodedBlob } from "../../canonical/reasoning.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
-import { isForeignCallBlock, isServerCallBlock } from "../../wires/messages/server-calls.ts";
-import { isForeignRun } from "../../wires/responses/server-calls.ts";
 
 export interface KeptHistory {
   /** The field without what is foreign, as JSON text; undefined if nothing was removed. */

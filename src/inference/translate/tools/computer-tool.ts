@@ -2,9 +2,9 @@
 // schema, so that calls and results keep their form.
 // Source: platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool, read on 2026-11-23.
 
+import { computerToolAsFunction } from "@postern/wires";
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import type { Model } from "../../../models/catalog.ts";
-import { computerToolAsFunction } from "../../wires/messages/client-tools.ts";
 import { abilitiesOf } from "../abilities.ts";
 import type { AdaptedFields } from "../rewrite-request.ts";
 

@@ -1,13 +1,20 @@
 // Custom tools take free text. At a provider that has only functions, that text is the one argument of a function, and calls
 // of it become calls of the custom tool again.
 
+import {
+  type CanonicalEvent,
+  addHintLoss,
+  type Loss,
+  type Part,
+  type CanonicalReply,
+  type CanonicalRequest,
+  type CustomTool,
+  type Tool,
+  type Turn,
+  type Abilities,
+  type WireStreamReader,
+} from "@postern/wires";
 import { isObject, type JsonObject, parseObject } from "../../../base/json.ts";
-import type { CanonicalEvent } from "../../canonical/events.ts";
-import { addHintLoss, type Loss } from "../../canonical/loss.ts";
-import type { Part } from "../../canonical/parts.ts";
-import type { CanonicalReply } from "../../canonical/reply.ts";
-import type { CanonicalRequest, CustomTool, Tool, Turn } from "../../canonical/request.ts";
-import type { Abilities, WireStreamReader } from "../../canonical/wire.ts";
 import type { UpstreamWire } from "../../providers/providers.ts";
 
 export function supportsCustomTools(wire: UpstreamWire, { openaiFields }: Abilities): boolean {

@@ -1,13 +1,17 @@
 // Claude 5.5 rejects a choice that forces a tool call. It is asked in its instructions instead, and the choice is listed as
 // dropped: the provider does not enforce the call.
 
+import {
+  addHintLoss,
+  fieldPath,
+  type Loss,
+  type CanonicalRequest,
+  addInstruction,
+  type Abilities,
+  requiresToolCall,
+} from "@postern/wires";
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import type { Model } from "../../../models/catalog.ts";
-import { addHintLoss, fieldPath, type Loss } from "../../canonical/loss.ts";
-import type { CanonicalRequest } from "../../canonical/request.ts";
-import { addInstruction } from "../../canonical/structured-output.ts";
-import type { Abilities } from "../../canonical/wire.ts";
-import { requiresToolCall } from "../../wires/tool-checks.ts";
 import { abilitiesOf } from "../abilities.ts";
 import type { AdaptedFields } from "../rewrite-request.ts";
 

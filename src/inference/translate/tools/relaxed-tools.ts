@@ -1,9 +1,9 @@
 // Strict tools that OpenAI rejects on its own API: the schemas of other chat providers may be open. `strict` is a hint, so it
 // is left out for a caller that changes only `model`.
 
+import { isStrictCompatible } from "@postern/wires";
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import type { Model } from "../../../models/catalog.ts";
-import { isStrictCompatible } from "../../canonical/structured-output.ts";
 import { abilitiesOf } from "../abilities.ts";
 
 export interface RelaxedTools {

@@ -1,17 +1,29 @@
 // Translates tools that the provider runs, such as a web search, between two APIs: the tool in the request, and its calls in
 // the reply.
 
-import type { CanonicalEvent } from "../../canonical/events.ts";
-import { addHintLoss, addLoss, type Loss } from "../../canonical/loss.ts";
-import type { NativePart, Part, WireName } from "../../canonical/parts.ts";
-import type { CanonicalReply } from "../../canonical/reply.ts";
-import type { CanonicalRequest, Turn } from "../../canonical/request.ts";
-import type { Target, WireStreamReader } from "../../canonical/wire.ts";
-import { chatSearch } from "../../wires/chat/web-search.ts";
-import { isForeignCallBlock, isServerCallBlock } from "../../wires/messages/server-calls.ts";
-import { isForeignRun, isServerCallItem } from "../../wires/responses/server-calls.ts";
+import {
+  type CanonicalEvent,
+  addHintLoss,
+  addLoss,
+  type Loss,
+  type NativePart,
+  type Part,
+  type WireName,
+  type CanonicalReply,
+  type CanonicalRequest,
+  type Turn,
+  type Target,
+  type WireStreamReader,
+  chatSearch,
+  isForeignCallBlock,
+  isServerCallBlock,
+  isForeignRun,
+  isServerCallItem,
+  SERVER_TOOLS,
+  type ToolDirection,
+  type TranslatePart,
+} from "@postern/wires";
 import { searchesOnlyOnResponses } from "../abilities.ts";
-import { SERVER_TOOLS, type ToolDirection, type TranslatePart } from "./server-tool-forms.ts";
 
 export interface ServerToolTranslation {
   readonly request: CanonicalRequest;

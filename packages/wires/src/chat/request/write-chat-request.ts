@@ -1,0 +1,99 @@
+import {
+  addFieldLoss,
+  addToleratedLoss,
+  fieldPath,
+  type Loss,
+  takeNativeFields,
+} from "../../canonical/canonical-losses.ts";
+import type { CanonicalRequest, Effort, RequestField } from "../../canonical/canonical-request.ts";
+import { REASONING_DIALECT_FIELDS } from "../../canonical/native-hints.ts";
+import type { Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
+import type { JsonObject } from "../../json-fields.ts";
+import {
+  writeCacheKey,
+  writeEffort,
+  writeOpenaiFields,
+  writeRandomness,
+} from "../../openai-parameters.ts";
+import { firstStops } from "../../stop-sequences.ts";
+import { writeResponseFormat } from "./write-chat-response-format.ts";
+import { writeTools } from "./write-chat-tools.ts";
+import { writeTurns } from "./write-chat-turns.ts";
+
+const OPENAI_ONLY_FIELDS: readonly (readonly [RequestField, string])[] = [
+  ["metadata", "metadata"],
+  ["store", "store"],
+  ["verbosity", "verbosity"],
+  ["safetyIdentifier", "safety_identifier"],
+  ["cacheRetention", "prompt_cache_retention"],
+];
+const STOPS_MAX = 4;
+
+export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
+  const abilities = target.abilities ?? {};
+  const losses: Loss[] = [];
+  const stream = request.stream === true;
+  const output = writeResponseFormat(request, target, losses);
+  const effort = writeEffort(request, target, losses);
+  const body: JsonObject = {
+    model: target.model,
+    messages: writeTurns(output.request, target, losses),
+    stream: request.stream,
+    stream_options:
+      stream && abilities.streamOptions !== false ? { include_usage: true } : undefined,
+    [abilities.maxTokensField ?? "max_completion_tokens"]: request.maxOutputTokens,
+    ...writeSampling(request, target, effort, losses),
+    ...writeTools(request, target, output.emulation, losses),
+    response_format: output.format,
+    reasoning_effort: hasDialectReasoning(request) ? undefined : effort,
+    ...writeOpenaiFields(OPENAI_ONLY_FIELDS, request, target, losses),
+    service_tier: request.serviceTier,
+    prompt_cache_key: writeCacheKey(request, target, losses),
+    user: request.user,
+    ...takeNativeFields(request.native, "chat", "", losses),
+  };
+  addReasoningLosses(request, losses);
+  return { body, losses, emulation: output.emulation };
+}
+
+function writeSampling(
+  request: CanonicalRequest,
+  target: Target,
+  effort: Effort | undefined,
+  losses: Loss[],
+): JsonObject {
+  const { topK } = request;
+  const openai = target.abilities?.openaiFields !== false;
+  if (openai && topK !== undefined)
+    addFieldLoss(losses, request, "topK", "This provider does not support `top_k`.");
+  return {
+    ...writeRandomness(request, target, effort, losses),
+    top_k: openai ? undefined : topK,
+    seed: request.seed,
+    frequency_penalty: request.frequencyPenalty,
+    presence_penalty: request.presencePenalty,
+    logit_bias: request.logitBias,
+    logprobs: request.logprobs,
+    top_logprobs: request.topLogprobs,
+    stop: openai ? firstStops(request, STOPS_MAX, losses) : request.stop,
+    n: request.n,
+  };
+}
+
+/** The caller's own fields for reasoning, which this wire sends as they are. */
+function hasDialectReasoning({ native }: CanonicalRequest): boolean {
+  return (
+    native?.wire === "chat" &&
+    Object.keys(native.fields).some((name) => REASONING_DIALECT_FIELDS.has(name))
+  );
+}
+
+function addReasoningLosses(request: CanonicalRequest, losses: Loss[]): void {
+  const { effort, budgetTokens, mode, summary } = request.reasoning ?? {};
+  const path = fieldPath(request, "reasoning");
+  if (summary !== undefined)
+    addToleratedLoss(losses, path, "This API has no parameter for reasoning summaries.");
+  const hasEffort = effort !== undefined || budgetTokens !== undefined || mode === "off";
+  if (mode !== undefined && !hasEffort)
+    addToleratedLoss(losses, path, "Without an effort, the model's default applies.");
+}

@@ -1,0 +1,34 @@
+import { addFieldLoss, addLoss, type Loss } from "../canonical/canonical-losses.ts";
+import type { CanonicalRequest } from "../canonical/canonical-request.ts";
+import type { ServerToolDefinition } from "../canonical/tools/server-tool.ts";
+import type { Target } from "../canonical/wire-interfaces.ts";
+// Adds a tool that Google runs, if Gemini can combine it with the rest of the request.
+import type { JsonObject } from "../json-fields.ts";
+import { withTool } from "../server-tool-fields.ts";
+import { isThirdGeneration } from "./request/gemini-model-generation.ts";
+
+interface AddedTool {
+  readonly tool: ServerToolDefinition;
+  /** The tool's name in errors. */
+  readonly title: string;
+  readonly target: Target;
+}
+
+export function withServerTool(
+  request: CanonicalRequest,
+  { tool: { path, isRequired }, title, target }: AddedTool,
+  losses: Loss[],
+  value: JsonObject,
+): CanonicalRequest {
+  if (isRequired === true)
+    addFieldLoss(losses, request, "toolChoice", `This provider cannot require ${title}.`);
+  // Gemini 3 can combine them if the client sends the provider's own parts back, which other APIs do not have.
+  const hasFunctions = request.tools?.some((one) => one.type !== "native" || one.wire !== "gemini");
+  const isJson = request.output !== undefined && request.output.type !== "text";
+  if (hasFunctions === true)
+    addLoss(losses, path, `This provider does not combine ${title} with other tools.`);
+  else if (isJson && !isThirdGeneration(target))
+    addLoss(losses, path, `This model does not combine ${title} with JSON output.`);
+  else return withTool(request, "gemini", Object.keys(value).join(), value);
+  return request;
+}

@@ -1,0 +1,115 @@
+import type {
+  SearchReplyForm,
+  SearchRequestForm,
+  SearchSource,
+} from "../canonical/tools/canonical-web-search.ts";
+// Anthropic's web search: a tool in the request, a call and its result as two blocks in the reply.
+import {
+  arrayIn,
+  isObject,
+  objectIn,
+  optionalInteger,
+  stringIn,
+  unknownFields,
+} from "../json-fields.ts";
+import { otherSearchFields, readDomains, readLocation, writeLocation } from "../search-settings.ts";
+import {
+  addSettingHintLoss,
+  addSettingLoss,
+  findNativeTool,
+  isChosen,
+  withTool,
+  withoutTool,
+} from "../server-tool-fields.ts";
+import { FOREIGN_USE, nativeBlock } from "./messages-server-calls.ts";
+
+/** The version that every model takes; later ones run code to filter the results. */
+const TOOL_TYPE = "web_search_20250305";
+const NAME = "web_search";
+const USES_MAX = 1_000_000;
+const FIELDS: ReadonlySet<string> = new Set(
+  "type name max_uses allowed_domains blocked_domains user_location".split(" "),
+);
+
+export const messagesSearch: SearchRequestForm = {
+  read(request) {
+    const tool = findNativeTool(request, "messages", /^web_search_\d{8}$/);
+    if (tool === undefined) return undefined;
+    const { value, path = "tools" } = tool;
+    const uses = optionalInteger(value["max_uses"], `${path}.max_uses`, 1, USES_MAX);
+    const isRequired = isChosen(request, tool);
+    const rest = withoutTool(request, tool);
+    return {
+      tool: {
+        path,
+        allowedDomains: readDomains(value["allowed_domains"], `${path}.allowed_domains`),
+        blockedDomains: readDomains(value["blocked_domains"], `${path}.blocked_domains`),
+        location: readLocation(value["user_location"], `${path}.user_location`),
+        maxUses: uses === undefined ? undefined : { value: uses, path: `${path}.max_uses` },
+        isRequired,
+        losses: otherSearchFields(unknownFields(value, FIELDS), path, "messages"),
+      },
+      rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
+    };
+  },
+  write(request, search, _target, losses) {
+    const { allowedDomains, blockedDomains, maxUses, isRequired } = search;
+    addSettingHintLoss(losses, search.contextSize);
+    if (allowedDomains !== undefined)
+      addSettingLoss(
+        losses,
+        blockedDomains,
+        "This provider does not accept allowed and blocked domains together.",
+      );
+    const sent = withTool(request, "messages", NAME, {
+      type: TOOL_TYPE,
+      name: NAME,
+      max_uses: maxUses?.value,
+      allowed_domains: allowedDomains?.value,
+      blocked_domains: allowedDomains === undefined ? blockedDomains?.value : undefined,
+      user_location: writeLocation(search),
+    });
+    return isRequired === true ? { ...sent, toolChoice: { type: "tool", name: NAME } } : sent;
+  },
+};
+
+export const messagesSearchReply: SearchReplyForm = {
+  createReader() {
+    const queries = new Map<unknown, string>();
+    return ({ value }) => {
+      const { type, name, id, tool_use_id: callId } = value;
+      if (type === "server_tool_use" && name === NAME) {
+        queries.set(id, stringIn(objectIn(value["input"])?.["query"]) ?? "");
+        return { kind: "pending" };
+      }
+      const query = queries.get(callId);
+      if (type !== "web_search_tool_result" || query === undefined) return undefined;
+      const sources = arrayIn(value["content"]).flatMap((one): readonly SearchSource[] => {
+        const url = isObject(one) ? stringIn(one["url"]) : undefined;
+        return url === undefined || !isObject(one) ? [] : [{ url, title: stringIn(one["title"]) }];
+      });
+      return { kind: "call", call: { queries: query === "" ? [] : [query], sources } };
+    };
+  },
+  writeCall({ queries, sources }, id) {
+    const caller = { type: "direct" };
+    const use = FOREIGN_USE + id;
+    const results = sources.map(({ url, title }) => ({
+      type: "web_search_result",
+      url,
+      title: title ?? url,
+      encrypted_content: "",
+      page_age: null,
+    }));
+    return [
+      nativeBlock({
+        type: "server_tool_use",
+        id: use,
+        name: NAME,
+        input: { query: queries.join("; ") },
+        caller,
+      }),
+      nativeBlock({ type: "web_search_tool_result", tool_use_id: use, content: results, caller }),
+    ];
+  },
+};

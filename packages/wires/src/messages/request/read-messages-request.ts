@@ -1,0 +1,213 @@
+import type {
+  CanonicalRequest,
+  FieldNames,
+  OutputFormat,
+  Reasoning,
+  Tool,
+  ToolChoice,
+} from "../../canonical/canonical-request.ts";
+import { checkRequest, checkSchema } from "../../canonical/check-request.ts";
+import { invalid } from "../../invalid-request.ts";
+import {
+  type JsonObject,
+  mustBeArray,
+  mustBeName,
+  mustBeObject,
+  oneOf,
+  optionalArray,
+  optionalBoolean,
+  optionalInteger,
+  optionalNumber,
+  optionalObject,
+  optionalOneOf,
+  optionalString,
+  unknownFields,
+} from "../../json-fields.ts";
+import { readCache } from "./read-messages-blocks.ts";
+import { readTurns } from "./read-messages-turns.ts";
+
+const TOKENS_MAX = 100_000_000;
+const STOPS_MAX = 64;
+
+const FIELD_NAMES: FieldNames = {
+  turns: "messages",
+  toolChoice: "tool_choice",
+  parallelToolCalls: "tool_choice.disable_parallel_tool_use",
+  output: "output_config.format",
+  reasoning: "thinking",
+  maxOutputTokens: "max_tokens",
+  topP: "top_p",
+  topK: "top_k",
+  stop: "stop_sequences",
+  serviceTier: "service_tier",
+  user: "metadata.user_id",
+  cache: "cache_control",
+};
+
+/** Without `thinking`, reasoning is requested by the effort. */
+const EFFORT_FIELD_NAMES: FieldNames = { ...FIELD_NAMES, reasoning: "output_config.effort" };
+
+const KNOWN_FIELDS: ReadonlySet<string> = new Set(
+  "model messages system stream tools tool_choice output_config output_format thinking max_tokens temperature top_p top_k stop_sequences service_tier metadata cache_control".split(
+    " ",
+  ),
+);
+const OUTPUT_FIELDS: ReadonlySet<string> = new Set(["effort", "format"]);
+const METADATA_FIELDS: ReadonlySet<string> = new Set(["user_id"]);
+const TOOL_FIELDS: ReadonlySet<string> = new Set([
+  "type",
+  "name",
+  "description",
+  "input_schema",
+  "strict",
+  "cache_control",
+]);
+
+export function readRequest(input: unknown): CanonicalRequest {
+  const body = mustBeObject(input, "");
+  const config = optionalObject(body["output_config"], "output_config");
+  const metadata = optionalObject(body["metadata"], "metadata");
+  const choice = optionalObject(body["tool_choice"], "tool_choice");
+  const stops = optionalArray(body["stop_sequences"], "stop_sequences");
+  if (stops !== undefined && stops.length > STOPS_MAX)
+    throw invalid("stop_sequences", `\`stop_sequences\` can have at most ${STOPS_MAX} entries.`);
+  const isSingle = optionalBoolean(
+    choice?.["disable_parallel_tool_use"],
+    "tool_choice.disable_parallel_tool_use",
+  );
+  const tier = optionalOneOf(body["service_tier"], "service_tier", ["auto", "standard_only"]);
+  return checkRequest(
+    {
+      model: mustBeName(body["model"], "model"),
+      turns: readTurns(body["system"], mustBeArray(body["messages"], "messages")),
+      stream: optionalBoolean(body["stream"], "stream"),
+      tools: optionalArray(body["tools"], "tools")?.map((tool, at) =>
+        readTool(mustBeObject(tool, `tools[${at}]`), `tools[${at}]`),
+      ),
+      toolChoice: choice && readToolChoice(choice),
+      parallelToolCalls: isSingle === undefined ? undefined : !isSingle,
+      output: readOutput(config?.["format"] ?? body["output_format"], "output_config.format"),
+      reasoning: readReasoning(
+        optionalObject(body["thinking"], "thinking"),
+        config,
+        body["max_tokens"] ?? Infinity,
+      ),
+      maxOutputTokens: optionalInteger(body["max_tokens"], "max_tokens", 1, TOKENS_MAX),
+      temperature: optionalNumber(body["temperature"], "temperature", 0, 1),
+      topP: optionalNumber(body["top_p"], "top_p", 0, 1),
+      topK: optionalInteger(body["top_k"], "top_k", 0, 1_000_000),
+      stop:
+        stops === undefined || stops.length === 0
+          ? undefined
+          : stops.map((one, at) => mustBeName(one, `stop_sequences[${at}]`)),
+      serviceTier: tier === "standard_only" ? "default" : tier,
+      user: optionalString(metadata?.["user_id"], "metadata.user_id"),
+      cache: readCache(body, ""),
+      native: readNative(body, config, metadata),
+      names: (body["thinking"] ?? undefined) === undefined ? EFFORT_FIELD_NAMES : FIELD_NAMES,
+    },
+    "input_schema",
+  );
+}
+
+function readNative(
+  body: JsonObject,
+  config: JsonObject | undefined,
+  metadata: JsonObject | undefined,
+): CanonicalRequest["native"] {
+  const outputRest = config && unknownFields(config, OUTPUT_FIELDS);
+  const metadataRest = metadata && unknownFields(metadata, METADATA_FIELDS);
+  const fields: JsonObject = {
+    ...unknownFields(body, KNOWN_FIELDS),
+    ...(outputRest && { output_config: outputRest }),
+    ...(metadataRest && { metadata: metadataRest }),
+  };
+  return Object.keys(fields).length === 0 ? undefined : { wire: "messages", fields };
+}
+
+function readTool(tool: JsonObject, path: string): Tool {
+  const type = optionalString(tool["type"], `${path}.type`);
+  if (type !== undefined && type !== "custom")
+    return {
+      type: "native",
+      wire: "messages",
+      name: optionalString(tool["name"], `${path}.name`) ?? type,
+      value: tool,
+      path,
+    };
+  const native = unknownFields(tool, TOOL_FIELDS);
+  return {
+    type: "function",
+    name: mustBeName(tool["name"], `${path}.name`),
+    description: optionalString(tool["description"], `${path}.description`),
+    parameters: mustBeObject(tool["input_schema"], `${path}.input_schema`),
+    strict: optionalBoolean(tool["strict"], `${path}.strict`),
+    cache: readCache(tool, path),
+    native: native && { wire: "messages", fields: native },
+    path,
+  };
+}
+
+function readToolChoice(choice: JsonObject): ToolChoice {
+  const type = oneOf(
+    choice["type"] ?? (choice["name"] === undefined ? "auto" : "tool"),
+    "tool_choice.type",
+    ["auto", "any", "none", "tool"],
+  );
+  if (type === "tool") return { type, name: mustBeName(choice["name"], "tool_choice.name") };
+  return { type: type === "any" ? "required" : type };
+}
+
+function readOutput(value: unknown, path: string): OutputFormat | undefined {
+  const format = optionalObject(value, path);
+  if (format === undefined) return undefined;
+  oneOf(format["type"], `${path}.type`, ["json_schema"]);
+  const schema = mustBeObject(format["schema"], `${path}.schema`);
+  checkSchema(schema, `${path}.schema`);
+  // This API has no `strict` flag and always enforces the schema.
+  return { type: "json_schema", schema, strictPath: path };
+}
+
+function readReasoning(
+  thinking: JsonObject | undefined,
+  config: JsonObject | undefined,
+  limit: unknown,
+): Reasoning | undefined {
+  const effort = optionalOneOf(config?.["effort"], "output_config.effort", [
+    "low",
+    "medium",
+    "high",
+    "xhigh",
+    "max",
+  ]);
+  if (thinking === undefined) return effort && { effort };
+  const type = oneOf(thinking["type"], "thinking.type", [
+    "enabled",
+    "adaptive",
+    "disabled",
+    "between_tools",
+  ]);
+  const display = optionalOneOf(thinking["display"], "thinking.display", ["summarized", "omitted"]);
+  const budgetTokens = optionalInteger(
+    thinking["budget_tokens"],
+    "thinking.budget_tokens",
+    1,
+    TOKENS_MAX,
+  );
+  if (type === "enabled" && budgetTokens === undefined)
+    throw invalid(
+      "thinking.budget_tokens",
+      "`thinking.budget_tokens` is required if thinking is enabled.",
+    );
+  if (budgetTokens !== undefined && type === "enabled" && budgetTokens >= Number(limit))
+    throw invalid(
+      "thinking.budget_tokens",
+      "`thinking.budget_tokens` must be less than `max_tokens`, which includes the thinking.",
+    );
+  return {
+    effort,
+    budgetTokens,
+    mode: type === "enabled" ? "on" : type === "disabled" ? "off" : type,
+    summary: display === undefined ? undefined : display === "summarized" ? "auto" : "none",
+  };
+}

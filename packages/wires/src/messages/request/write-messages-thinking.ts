@@ -1,0 +1,167 @@
+import {
+  addHintLoss,
+  addToleratedLoss,
+  fieldPath,
+  type Loss,
+} from "../../canonical/canonical-losses.ts";
+import type { CanonicalRequest, Effort, Reasoning } from "../../canonical/canonical-request.ts";
+import {
+  ALWAYS_REASONS,
+  budgetToEffort,
+  canReplay,
+  clampEffort,
+  effortToBudget,
+} from "../../canonical/reasoning-blobs.ts";
+import type { Target } from "../../canonical/wire-interfaces.ts";
+// Claude's reasoning is set by an effort, or on older models by a token budget below `max_tokens`. Claude rejects thinking
+// with a forced tool call, and a budget when it continues a turn that did not start with its own thinking.
+import type { JsonObject } from "../../json-fields.ts";
+
+const BUDGET_MIN = 1_024;
+const CLAUDE_EFFORTS = [
+  "low",
+  "medium",
+  "high",
+  "xhigh",
+  "max",
+] as const satisfies readonly Effort[];
+
+export interface WrittenThinking {
+  readonly thinking?: JsonObject | undefined;
+  readonly effort?: Effort | undefined;
+}
+
+interface ThinkingOptions {
+  readonly request: CanonicalRequest;
+  readonly target: Target;
+  readonly reasoning: Reasoning;
+  readonly maxTokens: number;
+  readonly isToolForced: boolean;
+  readonly addLoss: (reason: string) => void;
+}
+
+export function writeThinking(
+  request: CanonicalRequest,
+  target: Target,
+  limits: { readonly maxTokens: number; readonly isToolForced: boolean },
+  losses: Loss[],
+): WrittenThinking {
+  const { reasoning } = request;
+  if (reasoning === undefined) return {};
+  const path = fieldPath(request, "reasoning");
+  const addLoss = (reason: string) => addToleratedLoss(losses, path, reason);
+  const { mode, effort, budgetTokens } = reasoning;
+  if (effort === undefined && budgetTokens === undefined && mode === undefined) return {};
+  const isOff = mode === "off" || effort === "none" || budgetTokens === 0;
+  if (target.abilities?.reasoning !== "none")
+    return selectThinking({ request, target, reasoning, ...limits, addLoss }, isOff);
+  if (!isOff) addHintLoss(losses, path, "This model's reasoning cannot be configured.");
+  return {};
+}
+
+function selectThinking(options: ThinkingOptions, isOff: boolean): WrittenThinking {
+  const { mode } = options.reasoning;
+  if (isOff) return writeOff(options);
+  if (options.isToolForced) {
+    options.addLoss("This provider does not reason when a tool call is required.");
+    return { effort: clampedEffort(options) };
+  }
+  if (mode === "between_tools")
+    return {
+      thinking: { type: mode, display: thinkingDisplay(options.reasoning) },
+      effort: clampedEffort(options),
+    };
+  const { reasoning, thinkingBudget } = options.target.abilities ?? {};
+  const takesBudget = reasoning === "budget" || (mode === "on" && thinkingBudget !== false);
+  return takesBudget ? writeBudget(options) : writeAdaptive(options);
+}
+
+function writeOff(options: ThinkingOptions): WrittenThinking {
+  const { reasoning, target, addLoss } = options;
+  const off = target.abilities?.thinkingOff ?? "disabled";
+  if (off === "never") {
+    addLoss(ALWAYS_REASONS);
+    return { effort: "low" };
+  }
+  const effort = reasoning.mode === "off" ? clampedEffort(options) : undefined;
+  return { thinking: { type: off }, effort };
+}
+
+// In this API an effort without `thinking` requests no thinking; in the other APIs it does.
+function writeAdaptive(options: ThinkingOptions): WrittenThinking {
+  const { mode, budgetTokens, effort } = options.reasoning;
+  if (mode === undefined && options.request.names?.output === "output_config.format")
+    return { effort: clampedEffort(options) };
+  const adaptiveEffort =
+    effort !== undefined || budgetTokens === undefined
+      ? clampedEffort(options)
+      : clampedEffort(options, budgetToEffort(budgetTokens));
+  return {
+    thinking: { type: "adaptive", display: thinkingDisplay(options.reasoning) },
+    effort: adaptiveEffort,
+  };
+}
+
+function writeBudget(options: ThinkingOptions): WrittenThinking {
+  const { budgetTokens, effort: requestedEffort } = options.reasoning;
+  const effort = clampedEffort(options);
+  const wanted = Math.max(budgetTokens ?? effortToBudget(requestedEffort ?? "medium"), BUDGET_MIN);
+  const budget = Math.min(wanted, options.maxTokens - 1);
+  if (budget < BUDGET_MIN) {
+    options.addLoss(`Reasoning requires an output limit above ${BUDGET_MIN} tokens.`);
+    return { effort };
+  }
+  if (lacksReplayableReasoning(options)) {
+    options.addLoss(
+      "This model can only continue to reason if the last tool call has its reasoning, and this one has none.",
+    );
+    return { effort };
+  }
+  if (budget < wanted)
+    options.addLoss(`The reasoning budget was lowered to ${budget} to fit into the output limit.`);
+  return {
+    thinking: {
+      type: "enabled",
+      budget_tokens: budget,
+      display: thinkingDisplay(options.reasoning),
+    },
+    effort,
+  };
+}
+
+// Models with a reasoning budget do not accept an effort.
+function clampedEffort(
+  { reasoning, target, addLoss }: ThinkingOptions,
+  effort: Effort | undefined = reasoning.effort,
+): Effort | undefined {
+  if (
+    effort === undefined ||
+    effort === "none" ||
+    (target.abilities?.reasoning ?? "effort") !== "effort"
+  )
+    return undefined;
+  const used = clampEffort(effort, target.abilities?.efforts ?? CLAUDE_EFFORTS);
+  if (used !== effort)
+    addLoss(`This model does not support the effort ${effort}; ${used} is used instead.`);
+  return used;
+}
+
+function thinkingDisplay({ summary }: Reasoning): string | undefined {
+  return summary === undefined ? undefined : summary === "none" ? "omitted" : "summarized";
+}
+
+function lacksReplayableReasoning({ request, target }: ThinkingOptions): boolean {
+  const last = request.turns.findLast((turn) => turn.role === "assistant" || turn.role === "user");
+  if (
+    last === undefined ||
+    last.role !== "assistant" ||
+    !last.parts.some((part) => part.type === "tool_call")
+  )
+    return false;
+  return !last.parts.some(
+    (part) =>
+      part.type === "reasoning" &&
+      part.blob !== undefined &&
+      canReplay(part.blob, "messages", target),
+  );
+}

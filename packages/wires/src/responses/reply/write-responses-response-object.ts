@@ -1,0 +1,128 @@
+import type { CanonicalReply, Finish, UsageReport } from "../../canonical/canonical-reply.ts";
+import type { CanonicalRequest, Tool, Turn } from "../../canonical/canonical-request.ts";
+import type { ReplyWriteContext } from "../../canonical/wire-interfaces.ts";
+// The Response object without its output. Clients of this API expect the request's fields to be repeated in it.
+import type { JsonObject } from "../../json-fields.ts";
+import { openaiServiceTier } from "../../openai-tiers.ts";
+import { groupByNamespace } from "../items/responses-namespaces.ts";
+import { listedTools, toolChoiceObject, toolObject } from "../items/write-responses-tools.ts";
+import { writeFinish, type WrittenFinish } from "./map-responses-finish-reason.ts";
+import { writeUsage } from "./map-responses-usage.ts";
+
+export type ReplyHead = Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier">;
+
+export interface ResponseOutcome {
+  readonly finish: Finish;
+  readonly hasRefusal: boolean;
+  readonly usage: UsageReport | undefined;
+}
+
+/** Everything but `output`. Without `end` the response is in progress. */
+export function writeResponse(
+  head: ReplyHead | undefined,
+  context: ReplyWriteContext,
+  end: ResponseOutcome | undefined,
+): JsonObject {
+  const { request } = context;
+  const createdAt = head?.createdSeconds ?? context.createdSeconds;
+  const finish = end && writeFinish(end.finish, { hasRefusal: end.hasRefusal });
+  const done = finish?.status === "completed";
+  return {
+    id: head?.id ?? context.id,
+    object: "response",
+    created_at: createdAt,
+    completed_at: done ? Math.max(createdAt, context.createdSeconds) : null,
+    ...(finish ?? IN_PROGRESS),
+    model: head?.model ?? context.model,
+    ...echoedRequestFields(request),
+    service_tier: openaiServiceTier(head?.serviceTier ?? request.serviceTier) ?? "default",
+    usage: end?.usage === undefined ? null : writeUsage(end.usage),
+  };
+}
+
+const IN_PROGRESS = {
+  status: "in_progress",
+  incomplete_details: null,
+  error: null,
+} as const satisfies Omit<WrittenFinish, "status"> & { status: string };
+
+// Defaults of this API.
+const DEFAULTS = {
+  instructions: null,
+  tool_choice: "auto",
+  parallel_tool_calls: true,
+  max_tool_calls: null,
+  truncation: "disabled",
+  temperature: 1,
+  top_p: 1,
+  top_logprobs: 0,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  max_output_tokens: null,
+  metadata: {},
+  safety_identifier: null,
+  prompt_cache_key: null,
+  previous_response_id: null,
+  background: false,
+  store: false,
+} as const;
+
+function echoedRequestFields(request: CanonicalRequest): JsonObject {
+  const { toolChoice, reasoning, native } = request;
+  const own = native?.wire === "responses" ? native.fields : {};
+  const fields: JsonObject = {
+    instructions: instructionsOf(request.turns),
+    tool_choice: toolChoice && toolChoiceObject(toolChoice, request),
+    parallel_tool_calls: request.parallelToolCalls,
+    max_tool_calls: own["max_tool_calls"],
+    truncation: own["truncation"],
+    temperature: request.temperature,
+    top_p: request.topP,
+    top_logprobs: request.topLogprobs,
+    presence_penalty: request.presencePenalty,
+    frequency_penalty: request.frequencyPenalty,
+    max_output_tokens: request.maxOutputTokens,
+    metadata: request.metadata,
+    safety_identifier: request.safetyIdentifier,
+    prompt_cache_key: request.cacheKey,
+    previous_response_id: own["previous_response_id"],
+    background: own["background"],
+    store: request.store,
+    user: request.user,
+  };
+  const summary = reasoning?.summary === "none" ? undefined : reasoning?.summary;
+  return {
+    ...withDefaults(fields, DEFAULTS),
+    tools: groupByNamespace(listedTools(request.tools), echoTool),
+    text: { format: echoFormat(request), verbosity: request.verbosity ?? "medium" },
+    reasoning: withDefaults(
+      { effort: reasoning?.effort, summary },
+      { effort: null, summary: null },
+    ),
+  };
+}
+
+function withDefaults(fields: JsonObject, defaults: JsonObject): JsonObject {
+  const all: Record<string, unknown> = { ...defaults };
+  for (const key in fields) if (fields[key] !== undefined) all[key] = fields[key];
+  return all;
+}
+
+function echoTool(tool: Tool): JsonObject {
+  const flat = toolObject(tool);
+  return tool.type === "function"
+    ? withDefaults(flat, { description: null, parameters: null, strict: false })
+    : flat;
+}
+
+function echoFormat({ output }: CanonicalRequest): JsonObject {
+  if (output?.type !== "json_schema") return { type: output?.type ?? "text" };
+  const { type, name = "structured_output", description = null, schema, strict = false } = output;
+  return { type, name, description, schema, strict };
+}
+
+function instructionsOf(turns: readonly Turn[]): string | undefined {
+  const turn = turns.find((one) => one.path === "instructions");
+  const part = turn?.parts[0];
+  return part?.type === "text" ? part.text : undefined;
+}

@@ -1,0 +1,189 @@
+import {
+  type CanonicalRequest,
+  EFFORTS,
+  type FieldNames,
+  type OutputFormat,
+  type Reasoning,
+  type Turn,
+} from "../../canonical/canonical-request.ts";
+import { checkRequest, checkSchema } from "../../canonical/check-request.ts";
+import {
+  type JsonObject,
+  mustBeName,
+  mustBeObject,
+  oneOf,
+  optionalArray,
+  optionalBoolean,
+  optionalInteger,
+  optionalNumber,
+  optionalObject,
+  optionalOneOf,
+  optionalString,
+  unknownFields,
+} from "../../json-fields.ts";
+import { readMetadata } from "../../openai-parameters.ts";
+import { readTurns } from "./read-responses-input-items.ts";
+import { readAllTools } from "./read-responses-loaded-tools.ts";
+import { readToolChoice } from "./read-responses-tools.ts";
+
+const TOKENS_MAX = 100_000_000;
+
+const FIELD_NAMES: FieldNames = {
+  turns: "input",
+  toolChoice: "tool_choice",
+  parallelToolCalls: "parallel_tool_calls",
+  output: "text.format",
+  verbosity: "text.verbosity",
+  maxOutputTokens: "max_output_tokens",
+  topP: "top_p",
+  frequencyPenalty: "frequency_penalty",
+  presencePenalty: "presence_penalty",
+  logprobs: "include",
+  topLogprobs: "top_logprobs",
+  serviceTier: "service_tier",
+  safetyIdentifier: "safety_identifier",
+  cacheKey: "prompt_cache_key",
+  cacheRetention: "prompt_cache_retention",
+};
+
+const KNOWN_FIELDS: ReadonlySet<string> = new Set(
+  (
+    "model input instructions stream stream_options tools tool_choice parallel_tool_calls text reasoning max_output_tokens " +
+    "temperature top_p frequency_penalty presence_penalty top_logprobs include truncation service_tier user safety_identifier " +
+    "metadata store background prompt_cache_key prompt_cache_retention"
+  ).split(" "),
+);
+const REASONING_FIELDS: ReadonlySet<string> = new Set(
+  "effort summary generate_summary max_tokens enabled".split(" "),
+);
+const TEXT_FIELDS: ReadonlySet<string> = new Set(["format", "verbosity"]);
+const FORMAT_PATH = "text.format";
+export const INCLUDE_ENCRYPTED_REASONING = "reasoning.encrypted_content";
+export const INCLUDE_LOGPROBS = "message.output_text.logprobs";
+
+/**
+ * References to state (`previous_response_id`, `conversation`, `background`, `prompt`) become native fields. The module that
+ * stores responses prepends the earlier items to `input` and removes the reference before this is called.
+ */
+export function readRequest(input: unknown): CanonicalRequest {
+  const body = mustBeObject(input, "");
+  const text = optionalObject(body["text"], "text");
+  const include = readInclude(body["include"]);
+  const tools = readAllTools(body["tools"], body["input"]);
+  return checkRequest({
+    model: mustBeName(body["model"], "model"),
+    turns: [...readInstructions(body["instructions"]), ...readTurns(body["input"], tools)],
+    stream: optionalBoolean(body["stream"], "stream"),
+    tools,
+    toolChoice: readToolChoice(body["tool_choice"], tools ?? []),
+    parallelToolCalls: optionalBoolean(body["parallel_tool_calls"], "parallel_tool_calls"),
+    output: readFormat(text?.["format"]),
+    verbosity: optionalOneOf(text?.["verbosity"], "text.verbosity", ["low", "medium", "high"]),
+    reasoning: readReasoning(body["reasoning"]),
+    maxOutputTokens: optionalInteger(body["max_output_tokens"], "max_output_tokens", 1, TOKENS_MAX),
+    temperature: optionalNumber(body["temperature"], "temperature", 0, 2),
+    topP: optionalNumber(body["top_p"], "top_p", 0, 1),
+    frequencyPenalty: optionalNumber(body["frequency_penalty"], "frequency_penalty", -2, 2),
+    presencePenalty: optionalNumber(body["presence_penalty"], "presence_penalty", -2, 2),
+    logprobs: include.includes(INCLUDE_LOGPROBS) || undefined,
+    topLogprobs: optionalInteger(body["top_logprobs"], "top_logprobs", 0, 20),
+    serviceTier: optionalString(body["service_tier"], "service_tier"),
+    user: optionalString(body["user"], "user"),
+    safetyIdentifier: optionalString(body["safety_identifier"], "safety_identifier"),
+    metadata: readMetadata(body["metadata"]),
+    store: optionalBoolean(body["store"], "store"),
+    cacheKey: optionalString(body["prompt_cache_key"], "prompt_cache_key"),
+    cacheRetention: optionalString(body["prompt_cache_retention"], "prompt_cache_retention"),
+    native: readNative(body, text, include),
+    names: FIELD_NAMES,
+  });
+}
+
+function readInstructions(value: unknown): readonly Turn[] {
+  const text = optionalString(value, "instructions");
+  if (!text) return [];
+  const path = "instructions";
+  return [{ role: "system", parts: [{ type: "text", text, path }], path }];
+}
+
+function readInclude(value: unknown): readonly string[] {
+  return (optionalArray(value, "include") ?? []).map((one, at) =>
+    mustBeName(one, `include[${at}]`),
+  );
+}
+
+// Encrypted reasoning is always included, and default values have no effect, so neither is a native field.
+function readNative(
+  body: JsonObject,
+  text: JsonObject | undefined,
+  include: readonly string[],
+): CanonicalRequest["native"] {
+  const fields: Record<string, unknown> = { ...unknownFields(body, KNOWN_FIELDS) };
+  const others = include.filter(
+    (one) => one !== INCLUDE_ENCRYPTED_REASONING && one !== INCLUDE_LOGPROBS,
+  );
+  if (others.length > 0) fields["include"] = others;
+  if (optionalOneOf(body["truncation"], "truncation", ["auto", "disabled"]) === "auto")
+    fields["truncation"] = "auto";
+  if (optionalBoolean(body["background"], "background") === true) fields["background"] = true;
+  const options = optionalObject(body["stream_options"], "stream_options");
+  if (options !== undefined && options["include_obfuscation"] !== false)
+    addNestedNativeFields(fields, "stream_options", options, new Set());
+  addNestedNativeFields(
+    fields,
+    "reasoning",
+    optionalObject(body["reasoning"], "reasoning"),
+    REASONING_FIELDS,
+  );
+  addNestedNativeFields(fields, "text", text, TEXT_FIELDS);
+  return Object.keys(fields).length === 0 ? undefined : { wire: "responses", fields };
+}
+
+// Keyed by the full path, so that an error names the field and not its parent.
+function addNestedNativeFields(
+  fields: Record<string, unknown>,
+  path: string,
+  object: JsonObject | undefined,
+  known: ReadonlySet<string>,
+): void {
+  if (object === undefined) return;
+  for (const [key, value] of Object.entries(unknownFields(object, known) ?? {}))
+    fields[`${path}.${key}`] = value;
+}
+
+// `max_tokens` and `enabled` are OpenRouter's fields.
+function readReasoning(value: unknown): Reasoning | undefined {
+  const object = optionalObject(value, "reasoning");
+  if (object === undefined) return undefined;
+  const reasoning = {
+    effort: optionalOneOf(object["effort"], "reasoning.effort", EFFORTS),
+    budgetTokens: optionalInteger(object["max_tokens"], "reasoning.max_tokens", 0, TOKENS_MAX),
+    mode:
+      optionalBoolean(object["enabled"], "reasoning.enabled") === false
+        ? ("off" as const)
+        : undefined,
+    summary: optionalOneOf(object["summary"] ?? object["generate_summary"], "reasoning.summary", [
+      "auto",
+      "concise",
+      "detailed",
+    ]),
+  };
+  return Object.values(reasoning).some((one) => one !== undefined) ? reasoning : undefined;
+}
+
+function readFormat(value: unknown): OutputFormat | undefined {
+  const format = optionalObject(value, FORMAT_PATH);
+  if (format === undefined) return undefined;
+  const type = oneOf(format["type"], `${FORMAT_PATH}.type`, ["text", "json_object", "json_schema"]);
+  if (type !== "json_schema") return { type };
+  checkSchema(format["schema"] ?? {}, `${FORMAT_PATH}.schema`);
+  const strict = optionalBoolean(format["strict"], `${FORMAT_PATH}.strict`);
+  return {
+    type,
+    name: mustBeName(format["name"], `${FORMAT_PATH}.name`),
+    description: optionalString(format["description"], `${FORMAT_PATH}.description`),
+    schema: optionalObject(format["schema"], `${FORMAT_PATH}.schema`) ?? {},
+    strict,
+    strictPath: strict === true ? `${FORMAT_PATH}.strict` : undefined,
+  };
+}

@@ -1,0 +1,182 @@
+import { addFieldLoss, type Loss, takeNativeFields } from "../../canonical/canonical-losses.ts";
+import type { CanonicalRequest, Effort, RequestField } from "../../canonical/canonical-request.ts";
+import { strictFlag } from "../../canonical/structured-output.ts";
+import type { Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
+import { isObject, type JsonObject } from "../../json-fields.ts";
+import {
+  writeCacheKey,
+  writeEffort,
+  writeOpenaiFields,
+  writeRandomness,
+} from "../../openai-parameters.ts";
+import { writeTools } from "../items/write-responses-tools.ts";
+import { INCLUDE_ENCRYPTED_REASONING, INCLUDE_LOGPROBS } from "./read-responses-request.ts";
+import { writeItems } from "./write-responses-input-items.ts";
+
+const OUTPUT_TOKENS_MIN = 16;
+
+const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, string])[] = [
+  ["topK", "`top_k`"],
+  ["seed", "`seed`"],
+  ["logitBias", "logit bias"],
+  ["stop", "stop sequences"],
+];
+
+const OPENAI_ONLY_FIELDS: readonly (readonly [RequestField, string])[] = [
+  ["metadata", "metadata"],
+  ["safetyIdentifier", "safety_identifier"],
+  ["cacheRetention", "prompt_cache_retention"],
+];
+
+// Callers share the gateway's account, so no state that the provider stores for the account is used.
+const STATEFUL_FIELDS: ReadonlySet<string> = new Set([
+  "previous_response_id",
+  "conversation",
+  "background",
+]);
+
+export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
+  const losses: Loss[] = [];
+  const openai = target.abilities?.openaiFields !== false;
+  const { items, replaysReasoning } = writeItems(request, target, losses);
+  const native = writeNative(request, losses);
+  const effort = writeEffort(request, target, losses);
+  const { text, reasoning, include, ...extra } = native;
+  const body: JsonObject = {
+    model: target.model,
+    input: items,
+    stream: request.stream,
+    max_output_tokens: writeLimit(request, openai, losses),
+    ...writeSampling(request, target, effort, losses),
+    ...writeTools(request, target, losses),
+    text: mergeObjects(writeText(request, target, losses), text),
+    reasoning: mergeObjects(writeReasoning(request, target, effort), reasoning),
+    include: writeInclude(request, target, replaysReasoning, include),
+    ...writeOpenaiFields(OPENAI_ONLY_FIELDS, request, target, losses),
+    service_tier: request.serviceTier,
+    prompt_cache_key: writeCacheKey(request, target, losses),
+    user: request.user,
+    store: request.store === true,
+    ...extra,
+  };
+  return { body, losses };
+}
+
+function writeNative(request: CanonicalRequest, losses: Loss[]): JsonObject {
+  const out: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(
+    takeNativeFields(request.native, "responses", "", losses) ?? {},
+  )) {
+    const [parent = "", ...rest] = key.split(".");
+    if (STATEFUL_FIELDS.has(key))
+      losses.push({
+        path: key,
+        reason: "The gateway does not use state that is stored at the provider.",
+      });
+    else if (rest.length === 0) out[key] = value;
+    else out[parent] = { ...(isObject(out[parent]) ? out[parent] : {}), [rest.join(".")]: value };
+  }
+  return out;
+}
+
+function writeLimit(
+  request: CanonicalRequest,
+  openai: boolean,
+  losses: Loss[],
+): number | undefined {
+  const limit = request.maxOutputTokens;
+  if (limit === undefined || !openai || limit >= OUTPUT_TOKENS_MIN) return limit;
+  addFieldLoss(
+    losses,
+    request,
+    "maxOutputTokens",
+    `This provider requires an output limit of at least ${OUTPUT_TOKENS_MIN} tokens.`,
+  );
+  return OUTPUT_TOKENS_MIN;
+}
+
+function writeSampling(
+  request: CanonicalRequest,
+  target: Target,
+  effort: Effort | undefined,
+  losses: Loss[],
+): JsonObject {
+  const { openaiFields } = target.abilities ?? {};
+  addUnsupportedLosses(request, openaiFields !== false, losses);
+  const penalties =
+    openaiFields === false
+      ? {
+          frequency_penalty: request.frequencyPenalty,
+          presence_penalty: request.presencePenalty,
+        }
+      : undefined;
+  return {
+    ...writeRandomness(request, target, effort, losses),
+    ...penalties,
+    top_logprobs: request.topLogprobs,
+  };
+}
+
+function addUnsupportedLosses(request: CanonicalRequest, openai: boolean, losses: Loss[]): void {
+  for (const [key, name] of UNSUPPORTED_FIELDS)
+    if (request[key] !== undefined)
+      addFieldLoss(losses, request, key, `This provider does not support ${name}.`);
+  if (request.n !== undefined && request.n !== 1)
+    addFieldLoss(losses, request, "n", "This provider returns one choice per request.");
+  for (const key of ["frequencyPenalty", "presencePenalty"] as const)
+    if (request[key] !== undefined && request[key] !== 0 && openai)
+      addFieldLoss(losses, request, key, "This provider does not support penalties.");
+}
+
+function writeText(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  const { output, verbosity } = request;
+  let format: JsonObject | undefined = output && { type: output.type };
+  if (output?.type === "json_schema") {
+    const { name = "structured_output", description, schema } = output;
+    const strict = strictFlag(output, target, losses) ?? false;
+    format = { type: "json_schema", name, description, schema, strict };
+    if (target.abilities?.jsonSchema === false) {
+      addFieldLoss(losses, request, "output", "This model does not support JSON schema output.");
+      format = undefined;
+    }
+  }
+  return format === undefined && verbosity === undefined ? undefined : { format, verbosity };
+}
+
+function writeReasoning(
+  request: CanonicalRequest,
+  target: Target,
+  effort: Effort | undefined,
+): JsonObject | undefined {
+  const { summary } = request.reasoning ?? {};
+  const wantedSummary = summary === "none" ? undefined : summary;
+  if (target.abilities?.reasoning === "none" || (effort ?? wantedSummary) === undefined)
+    return undefined;
+  return { effort, summary: wantedSummary };
+}
+
+// A model that does not reason rejects a request for encrypted reasoning.
+function writeInclude(
+  request: CanonicalRequest,
+  target: Target,
+  replaysReasoning: boolean,
+  include: unknown,
+): readonly unknown[] | undefined {
+  const { reasoning } = target.abilities ?? {};
+  const reasons =
+    reasoning !== "none" &&
+    (reasoning !== undefined || request.reasoning !== undefined || replaysReasoning);
+  const list: unknown[] = [];
+  if (reasons) list.push(INCLUDE_ENCRYPTED_REASONING);
+  if (request.logprobs === true) list.push(INCLUDE_LOGPROBS);
+  if (Array.isArray(include)) list.push(...(include as readonly unknown[])); // Array.isArray gives any[].
+  return list.length > 0 ? list : undefined;
+}
+
+function mergeObjects(own: JsonObject | undefined, extra: unknown): JsonObject | undefined {
+  return isObject(extra) ? { ...own, ...extra } : own;
+}

@@ -1,0 +1,148 @@
+// Translates requests, replies and streams between the APIs of model providers, by way of one canonical form. This file is
+// everything that other code may import. Examples are in README.md, and run as tests.
+
+/** The wires that callers speak, and those that providers speak: `INBOUND_WIRES.chat.readRequest(body)`. */
+export { INBOUND_WIRES, OUTBOUND_WIRES } from "./src/all-wires.ts";
+export { chatWire } from "./src/chat/chat-wire.ts";
+export { converseWire } from "./src/converse/converse-wire.ts";
+export { messagesWire } from "./src/messages/messages-wire.ts";
+export type {
+  Abilities,
+  InboundWire,
+  OutboundWire,
+  ReplyReadContext,
+  ReplyWriteContext,
+  Target,
+  WireStreamReader,
+  WireStreamWriter,
+  WrittenRequest,
+} from "./src/canonical/wire-interfaces.ts";
+/** What a wire throws for a request that it cannot read or write: `error.path`, `error.message`. */
+export { InvalidRequest } from "./src/invalid-request.ts";
+
+// ---- The canonical form of requests, replies and streams.
+
+export type { CanonicalError } from "./src/canonical/canonical-error.ts";
+export type { CanonicalEvent } from "./src/canonical/canonical-events.ts";
+export type {
+  NativeFields,
+  NativePart,
+  Part,
+  Source,
+  WireName,
+} from "./src/canonical/canonical-parts.ts";
+export {
+  type CanonicalReply,
+  FINISH_REASONS,
+  type FinishReason,
+  type UsageReport,
+} from "./src/canonical/canonical-reply.ts";
+export {
+  type CanonicalRequest,
+  type CustomTool,
+  EFFORTS,
+  type Tool,
+  type ToolChoice,
+  type Turn,
+} from "./src/canonical/canonical-request.ts";
+/** What a translation drops: `addLoss(losses, "top_k", "…")`. A hint is a loss that changes no output. */
+export {
+  type Loss,
+  addHintLoss,
+  addLoss,
+  codexWebSearchHint,
+  fieldPath,
+} from "./src/canonical/canonical-losses.ts";
+/** Fields that only one wire knows and that may be dropped: `NATIVE_HINTS.responses`. */
+export { HINT_FIELDS, type HintGroup, NATIVE_HINTS } from "./src/canonical/native-hints.ts";
+/** Reasoning of another provider within an opaque field: `isEncodedBlob(part.signature)`. */
+export { decodeBlob, encodeBlob, isEncodedBlob } from "./src/canonical/reasoning-blobs.ts";
+/** The part of a JSON schema that a provider takes: `reduceSchema(schema, CLAUDE_SCHEMA)`. */
+export { CLAUDE_SCHEMA, GEMINI_SCHEMA, reduceSchema } from "./src/canonical/reduced-schema.ts";
+/** Output schemas: `isStrictCompatible(schema)`. */
+export { addInstruction, isStrictCompatible } from "./src/canonical/structured-output.ts";
+/** Files that the gateway fetched in place of their URLs: `withFetchedFiles(request, files)`. */
+export {
+  type FetchedFile,
+  type FetchedFiles,
+  withFetchedFiles,
+} from "./src/canonical/tools/fetched-files.ts";
+/** Splits a call whose arguments are several JSON objects: `splitCalls(reply)`. */
+export { createCallSplitter, splitCalls } from "./src/canonical/tools/split-calls.ts";
+
+// ---- Passes between reading a request and writing it, and back on its reply.
+
+/** Without the items of a compaction, which only one provider can read: `withoutCompactions(request, "chat", losses)`. */
+export { withoutCompactions } from "./src/passes/compactions.ts";
+/** With the tools that a tool search would load: `withAllToolsLoaded(request, "chat", losses)`. */
+export { withAllToolsLoaded } from "./src/passes/loaded-tools.ts";
+/** OpenAI's tools that the client runs, as functions: `openAiToolsAsFunctions(request, "messages", losses)`. */
+export {
+  type SentClientTools,
+  openAiToolsAsFunctions,
+  readerWithClientCalls,
+  withClientCalls,
+} from "./src/passes/openai-client-tools.ts";
+/** Anthropic's tools that the client runs, as functions: `clientToolsAsFunctions(request)`. */
+export {
+  clientToolsAsFunctions,
+  computerToolAsFunction,
+} from "./src/messages/messages-client-tools.ts";
+/** The tools that a provider runs, each read and written in the form of every API: `SERVER_TOOLS`. */
+export {
+  SERVER_TOOLS,
+  type ToolDirection,
+  type TranslatePart,
+} from "./src/passes/server-tool-forms.ts";
+export { chatSearch } from "./src/chat/chat-web-search.ts";
+export { isForeignContainer } from "./src/canonical/tools/canonical-code-execution.ts";
+export { isForeignCallBlock, isServerCallBlock } from "./src/messages/messages-server-calls.ts";
+export { isForeignRun, isServerCallItem } from "./src/responses/responses-server-calls.ts";
+/** The beta that a Messages request with MCP servers needs: `betaOf(body)`. */
+export { betaOf } from "./src/messages/messages-mcp.ts";
+/** Whether a request must be answered by a tool call: `requiresToolCall(request)`. */
+export { requiresToolCall } from "./src/tool-checks.ts";
+/** Whether a model takes `temperature` with this request: `canSample(request, abilities)`. */
+export { canSample } from "./src/openai-parameters.ts";
+
+// ---- Frames of streams, and errors within them.
+
+/** Server-sent events: `createSseParser().push(bytes)`, and `readSse(event)` for each. */
+export {
+  type SseEvent,
+  type SseMessage,
+  type SseParser,
+  createSseParser,
+  parseSingle,
+  readSse,
+} from "./src/frames/sse.ts";
+/** Amazon's binary frames: `createEventFrameParser().push(bytes)`. */
+export { createEventFrameParser } from "./src/frames/aws-event-stream.ts";
+/** The same frames as server-sent events, for a reader of streams: `createAwsFrameParser().push(bytes)`. */
+export { createAwsFrameParser } from "./src/frames/aws-frames.ts";
+/** An error in a stream of the Responses API: `responsesErrorFields(error)`. */
+export { failedResponseError, responsesErrorFields } from "./src/error-object.ts";
+
+// ---- Usage.
+
+/** The usage of a whole reply: `usageOf("messages", reply, "anthropic")`. */
+export { createStreamMeter, usageOf } from "./src/usage/provider-usage.ts";
+/** Meters a stream without parsing every event: `scanEvent(createStreamMeter("chat", "openai"), event)`. */
+export {
+  type StreamMeter,
+  isReplyComplete,
+  meterEvent,
+  readCutEvent,
+  readEvent,
+  scanEvent,
+  usageSoFar,
+} from "./src/usage/stream-meter.ts";
+/** The last usage within the end of a reply that was cut: `lastUsageIn(text)`. */
+export { lastUsageIn } from "./src/usage/usage-in-tail.ts";
+export {
+  FEE_METERS,
+  type FeeMeter,
+  TOKEN_METERS,
+  type TokenMeter,
+  type Usage,
+} from "./src/usage/usage-meters.ts";
