@@ -35,6 +35,7 @@ import { reviewPage, type ReviewPageProps } from "./claim-review-page.tsx";
 import { type ClaimReview, type ClaimReviewDeps, readClaimReview } from "./claim-review.ts";
 import { isNamedEmail } from "./claims.ts";
 import { type FormFields, parseKeyChoices } from "./key-choices-form.ts";
+import { SHOWN_FIELD } from "./shown-state.ts";
 
 export interface ClaimPageDeps extends ClaimReviewDeps {
   readonly db: Db;
@@ -149,10 +150,12 @@ async function confirm(
       claimer: user,
       userCode,
       keyChoices: choices,
+      shown: fields[SHOWN_FIELD],
       now,
     }),
   );
   if (confirmed.status === "wrong_account") return pageResponse(wrongAccountPage(attempt, user));
+  if (confirmed.status === "changed") return await reviewResponse({ shownBefore: fields });
   if (confirmed.status !== "wrong_code") return redirectToClaim([]);
   const { triesLeft } = confirmed;
   const codeError = `Wrong code. The link is disabled after ${triesLeft} more wrong ${triesLeft === 1 ? "code" : "codes"}.`;
@@ -235,7 +238,8 @@ async function reviewPageFor(
   overrides: Partial<ReviewPageProps> = {},
 ): Promise<ClaimPage> {
   const review = await loadReview(context, attempt, viewer);
-  const status = Object.keys(overrides).length === 0 ? 200 : 400;
+  const isRejected = Object.keys(overrides).length > 0;
+  const status = overrides.shownBefore !== undefined ? 409 : isRejected ? 400 : 200;
   return { status, layout: reviewPage({ attempt, review, ...viewer, ...overrides }) };
 }
 

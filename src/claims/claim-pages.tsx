@@ -239,7 +239,7 @@ const NO_BONUS_REASONS = {
 } as const;
 
 function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
-  const keys = review.keys.length + review.moreKeys;
+  const keys = review.listed.length + review.unlisted.length;
   const setUp = describeSetup(review);
   return (
     <>
@@ -286,10 +286,10 @@ function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
 }
 
 function KeyList({ review }: { readonly review: ClaimReview }): Child {
-  if (review.keys.length === 0) return null;
+  if (review.listed.length === 0) return null;
   return (
     <ul>
-      {review.keys.map((key) => (
+      {review.listed.map((key) => (
         <li>
           <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
           {key.limit === null
@@ -297,7 +297,9 @@ function KeyList({ review }: { readonly review: ClaimReview }): Child {
             : `, limited to ${formatUsd(key.limit)} ${key.limitWindow === null ? "in total" : `per ${key.limitWindow}`}`}
         </li>
       ))}
-      {review.moreKeys === 0 ? null : <li>and {pluralize(review.moreKeys, "other")}</li>}
+      {review.unlisted.length === 0 ? null : (
+        <li>and {pluralize(review.unlisted.length, "other")}</li>
+      )}
     </ul>
   );
 }

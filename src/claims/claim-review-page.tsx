@@ -4,7 +4,7 @@
 
 import type { Child } from "hono/jsx";
 import { formatAge, formatDuration, formatUsd, pluralize } from "../base/text/format.ts";
-import { WorkspaceName } from "../http/pages/components/content.tsx";
+import { Tag, WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import { describeScopes, grantedScopes } from "../http/scopes.ts";
@@ -20,6 +20,7 @@ import {
   OTHERS_FIELD,
   type InvalidChoice,
 } from "./key-choices-form.ts";
+import { changesSince, shownFields } from "./shown-state.ts";
 
 export interface ReviewPageProps {
   readonly attempt: ClaimAttempt;
@@ -32,6 +33,8 @@ export interface ReviewPageProps {
   readonly formValues?: FormFields;
   readonly codeError?: string;
   readonly invalidChoice?: InvalidChoice;
+  /** The fields of an earlier form whose keys or setup are not the current ones. */
+  readonly shownBefore?: FormFields;
 }
 
 export function reviewPage(props: ReviewPageProps): PageLayout {
@@ -45,6 +48,7 @@ export function reviewPage(props: ReviewPageProps): PageLayout {
         <form method="post" action="/claim">
           <input type="hidden" name="csrf" value={props.user.csrf} />
           <input type="hidden" name="attempt" value={props.attempt.id} />
+          {isJoining ? null : <ShownState {...props} />}
           <CodeComparison {...props} />
           {isJoining ? <JoinFacts {...props} /> : <TakeOverFacts {...props} />}
           {isJoining ? null : <KeyChoices {...props} />}
@@ -66,6 +70,28 @@ export function reviewPage(props: ReviewPageProps): PageLayout {
       </p>
     ),
   };
+}
+
+function ShownState({ review, shownBefore }: ReviewPageProps): Child {
+  const changes = shownBefore && changesSince(shownBefore, review);
+  return (
+    <>
+      {shownFields(review).map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+      {changes === undefined ? null : (
+        <div class="notice warn" role="alert">
+          <p>
+            <strong>The account changed after this page was shown.</strong> Nothing was confirmed.
+            Check what is marked, and confirm again.
+          </p>
+          {changes.isKeyGone ? <p>A key that was listed is no longer active.</p> : null}
+          {changes.isUnlistedChanged ? <p>Some keys that are not listed changed.</p> : null}
+          {changes.isSetupChanged ? <p>The webhooks or provider keys changed.</p> : null}
+        </div>
+      )}
+    </>
+  );
 }
 
 function TakeOverHead({ review, attempt, user, now }: ReviewPageProps): Child {
@@ -130,7 +156,7 @@ function TakeOverFacts({ review, attempt, now }: ReviewPageProps): Child {
       <dd>
         Its balance of {formatUsd(review.balance)}
         {review.bonus === 0n ? "" : ` and a bonus of ${formatUsd(review.bonus)}, once per person`},
-        its {pluralize(review.keys.length + review.moreKeys, "key")} and its records
+        its {pluralize(review.listed.length + review.unlisted.length, "key")} and its records
         {review.bonusState === "daily_budget_spent"
           ? ". No bonus today: the daily bonus budget of this gateway is spent"
           : ""}
@@ -185,22 +211,25 @@ function JoinFacts({ review, attempt, now }: ReviewPageProps): Child {
   );
 }
 
-function KeyChoices({ review, attempt, formValues, invalidChoice, now }: ReviewPageProps): Child {
+function KeyChoices(props: ReviewPageProps): Child {
+  const { review, attempt, formValues, invalidChoice, shownBefore, now } = props;
+  const changes = shownBefore && changesSince(shownBefore, review);
   return (
     <section aria-labelledby="keys">
       <h2 id="keys">Keys</h2>
       <p>Narrow the keys that you recognize to what they need, and revoke the others.</p>
-      {review.keys.map((key) => (
+      {review.listed.map((key) => (
         <KeyFields
           apiKey={key}
           isRequesting={key.id === attempt.keyId}
+          mark={changes?.keys.get(key.id)}
           formValues={formValues ?? {}}
           error={invalidChoice?.keyId === key.id ? invalidChoice.message : undefined}
           now={now}
         />
       ))}
-      {review.keys.length === 0 ? <p>This account has no active keys.</p> : null}
-      {review.moreKeys === 0 ? null : (
+      {review.listed.length === 0 ? <p>This account has no active keys.</p> : null}
+      {review.unlisted.length === 0 ? null : (
         <div class="option">
           <input
             type="checkbox"
@@ -210,7 +239,7 @@ function KeyChoices({ review, attempt, formValues, invalidChoice, now }: ReviewP
             checked={formValues?.[OTHERS_FIELD] === "revoke"}
           />
           <label for={OTHERS_FIELD}>
-            Revoke the {pluralize(review.moreKeys, "key")} not listed here
+            Revoke the {pluralize(review.unlisted.length, "key")} not listed here
           </label>
         </div>
       )}
@@ -222,12 +251,15 @@ interface KeyFieldsProps {
   readonly apiKey: Key;
   /** Whether the attempt was started with this key. */
   readonly isRequesting: boolean;
+  /** What is different from the page that was shown before. */
+  readonly mark: "New" | "Changed" | undefined;
   readonly formValues: FormFields;
   readonly error: string | undefined;
   readonly now: number;
 }
 
-function KeyFields({ apiKey: key, isRequesting, formValues, error, now }: KeyFieldsProps): Child {
+function KeyFields(props: KeyFieldsProps): Child {
+  const { apiKey: key, isRequesting, mark, formValues, error, now } = props;
   const names = keyFieldNames(key.id);
   const errorId = `${names.usd}.wrong`;
   const selected = formValues[names.choice] ?? "keep";
@@ -250,6 +282,7 @@ function KeyFields({ apiKey: key, isRequesting, formValues, error, now }: KeyFie
     <fieldset>
       <legend>
         <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
+        {mark === undefined ? null : <Tag tone="warn">{mark}</Tag>}
       </legend>
       <p class="hint">
         {isRequesting ? "Used by the agent that asks; " : ""}

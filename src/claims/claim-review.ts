@@ -2,20 +2,15 @@
 
 import { listAllMembers } from "../accounts/members.ts";
 import type { Nano } from "../base/money/money.ts";
-import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
-import { listLiveProviderKeys } from "../provider-keys/provider-keys.ts";
-import { type Db, integer, type Reader, text, textOrNull } from "../store/db.ts";
+import { type Db, integer, text, textOrNull } from "../store/db.ts";
 import { totalUsage } from "../usage/usage-stats.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 import { type BonusState, CLAIM_BONUS } from "./claim-bonus.ts";
 import type { Claimer, Claims } from "./claims.ts";
-import { listLiveKeys } from "./key-choices.ts";
+import { type KeysAndSetup, type ListWebhookUrls, readKeysAndSetup } from "./shown-state.ts";
 
-/** Further keys get one common choice on the page. */
-const KEYS_LISTED_MAX = 12;
-
-export interface ClaimReview {
+export interface ClaimReview extends KeysAndSetup {
   readonly accountId: string;
   /** Anyone with a key can choose it; null if it has none. */
   readonly accountName: string | null;
@@ -28,13 +23,6 @@ export interface ClaimReview {
   readonly bonusState: BonusState;
   readonly calls: number;
   readonly spent: Nano;
-  readonly keys: readonly Key[];
-  /** The number of live keys that are not listed. */
-  readonly moreKeys: number;
-  /** The hosts of its webhooks. */
-  readonly webhookHosts: readonly string[];
-  /** The providers for which it has provider keys of its own. */
-  readonly ownProviders: readonly string[];
   /** The owner's email; null if the account is unclaimed. */
   readonly owner: string | null;
   readonly memberCount: number;
@@ -42,8 +30,7 @@ export interface ClaimReview {
 
 export interface ClaimReviewDeps {
   readonly claims: Claims;
-  /** Of the webhooks that are not deleted, newest first. */
-  readonly listWebhookUrls: (reader: Reader, accountId: string) => Promise<readonly string[]>;
+  readonly listWebhookUrls: ListWebhookUrls;
 }
 
 export function readClaimReview(
@@ -61,10 +48,13 @@ export function readClaimReview(
     if (account === undefined) throw new Error(`no account ${accountId}`);
     const wallet = await getWallet(reader, accountId);
     const used = await totalUsage(reader, accountId);
-    const keys = await listLiveKeys(reader, accountId, now);
     const members = await listAllMembers(reader, accountId);
-    const webhookUrls = await listWebhookUrls(reader, accountId);
-    const providerKeys = await listLiveProviderKeys(reader, accountId);
+    const { listed, unlisted, webhookHosts, ownProviders } = await readKeysAndSetup(
+      reader,
+      accountId,
+      listWebhookUrls,
+      now,
+    );
     const bonusState = await claims.bonusStateOf(reader, claimer, now);
     return {
       accountId,
@@ -76,10 +66,10 @@ export function readClaimReview(
       bonusState,
       calls: used.calls,
       spent: used.cost,
-      keys: keys.slice(0, KEYS_LISTED_MAX),
-      moreKeys: Math.max(0, keys.length - KEYS_LISTED_MAX),
-      webhookHosts: [...new Set(webhookUrls.map((url) => new URL(url).host))],
-      ownProviders: [...new Set(providerKeys.map(({ provider }) => provider))].toSorted(),
+      listed,
+      unlisted,
+      webhookHosts,
+      ownProviders,
       owner: members.find((member) => member.role === "owner")?.email ?? null,
       memberCount: members.length,
     };

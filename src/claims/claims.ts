@@ -55,6 +55,7 @@ import {
 import { canonicalMailbox } from "./email-address.ts";
 import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
 import { increment, msUntilNextWindow } from "./rate-counters.ts";
+import { digestOfAll, type ListWebhookUrls, readKeysAndSetup } from "./shown-state.ts";
 
 const TOKEN_CHARACTERS = 43;
 const CODE_DIGITS = 6;
@@ -90,6 +91,7 @@ export type ClaimEvent =
 export interface ClaimsDeps {
   readonly master: MasterSecret;
   readonly limits: ClaimLimits;
+  readonly listWebhookUrls: ListWebhookUrls;
   readonly onEvent?: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
 }
 
@@ -142,17 +144,21 @@ interface Confirmation extends Decision {
   readonly userCode: string;
   /** Applied only when the human becomes the owner. */
   readonly keyChoices: readonly KeyChoice[];
+  /** The digest of the keys and the setup that the human has seen; see `shown-state.ts`. */
+  readonly shown: string | undefined;
 }
 
 type ConfirmResult =
   | { readonly status: "claimed"; readonly role: Role; readonly bonus: Nano }
   | { readonly status: "wrong_code"; readonly triesLeft: number }
+  /** Keys or setup are not those that the human has seen. Nothing was changed. */
+  | { readonly status: "changed" }
   | { readonly status: "refused"; readonly state: ClaimState }
   | { readonly status: "wrong_account" };
 
 type DeclineResult =
   | { readonly status: "declined" }
-  | Exclude<ConfirmResult, { status: "claimed" | "wrong_code" }>;
+  | Exclude<ConfirmResult, { status: "claimed" | "wrong_code" | "changed" }>;
 
 export interface Claims {
   readonly start: (tx: Tx, request: StartRequest) => Promise<StartedClaim>;
@@ -174,6 +180,7 @@ export interface Claims {
 
 interface ClaimDeps {
   readonly limits: ClaimLimits;
+  readonly listWebhookUrls: ListWebhookUrls;
   readonly onEvent: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
   readonly hashToken: (token: string) => string;
   readonly hashCode: (attemptId: string, userCode: string) => string;
@@ -181,12 +188,13 @@ interface ClaimDeps {
   readonly recipientOf: (claimer: Claimer) => BonusRecipient;
 }
 
-export function createClaims({ master, limits, onEvent }: ClaimsDeps): Claims {
+export function createClaims({ master, limits, listWebhookUrls, onEvent }: ClaimsDeps): Claims {
   const tokenKey = deriveKey(master, "claim-token/v1");
   const codeKey = deriveKey(master, "claim-code/v1");
   const mailboxKey = deriveKey(master, "claim-mailbox/v1");
   const deps: ClaimDeps = {
     limits,
+    listWebhookUrls,
     onEvent: onEvent ?? (async () => {}),
     hashToken: (token) => fingerprint(tokenKey, token),
     hashCode: (attemptId, userCode) => fingerprint(codeKey, `${attemptId} ${userCode}`),
@@ -294,9 +302,10 @@ async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<
       : { status: "wrong_code", triesLeft };
   }
   if (confirm === "refuse") return { status: "refused", state };
-  return attempt.invitation
-    ? await joinAsDeveloper(tx, attempt, request, deps)
-    : await claimAsOwner(tx, attempt, request, deps);
+  if (attempt.invitation) return await joinAsDeveloper(tx, attempt, request, deps);
+  const current = await readKeysAndSetup(tx, attempt.accountId, deps.listWebhookUrls, now);
+  if (request.shown !== digestOfAll(current)) return { status: "changed" };
+  return await claimAsOwner(tx, attempt, request, deps);
 }
 
 /** Confirming again returns the same result to the person who claimed; everyone else is refused. */

@@ -10,6 +10,7 @@ import type { Config } from "../config/config.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
 import { createSmtpSender } from "../email/smtp.ts";
 import { onClaimEvent } from "../events/producers.ts";
+import { listWebhookUrls } from "../events/webhooks.ts";
 import { createWebhooks, type Webhooks } from "../events/webhooks.ts";
 import { createOperatorContext } from "../operator/create-operator.ts";
 import type { OperatorContext } from "../operator/page-context.ts";
@@ -75,6 +76,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   const claims = createClaims({
     master,
     limits: { startsPerAccount: limits.claimsPerHour, bonusPerDay: limits.claimBonusPerDay },
+    listWebhookUrls,
     onEvent: onClaimEvent,
   });
   const billing = await createBilling({

@@ -18,6 +18,7 @@ import { getWallet, openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { createHarness, ISSUER, T0, type Harness } from "./harness.ts";
+import { shownNow } from "./shown-now.ts";
 
 interface ClaimFixture {
   readonly harness: Harness;
@@ -319,18 +320,21 @@ async function confirm(
   userCode = fixture.attempt.userCode,
 ): Promise<Outcome> {
   const { harness, attempt, at } = fixture;
-  const outcome = await harness.db.write((tx) =>
+  const outcome = await harness.db.write(async (tx) =>
     harness.claims.confirm(tx, {
       attemptId: attempt.id,
       claimer,
       userCode,
       keyChoices: [],
+      shown: await shownNow(tx, fixture.accountId, at),
       now: at,
     }),
   );
   switch (outcome.status) {
     case "claimed":
       return `claimed ${outcome.role satisfies Role}`;
+    case "changed":
+      return outcome.status;
     case "wrong_code":
       return `wrong_code ${outcome.triesLeft}`;
     case "refused":

@@ -290,7 +290,8 @@ describe("deciding", () => {
           [`pk_${provider}_${accountId}`, accountId, provider, status],
         );
     });
-    for (const shown of [await browser.visit("/claim"), await browser.post("/claim", fields())]) {
+    page = await browser.visit("/claim");
+    for (const shown of [page, await browser.post("/claim", fields())]) {
       expect(shown.status).toBe(200);
       expect(shown.text).toContain(
         "Webhooks send events and member changes to hooks.example.net:8443",
@@ -378,6 +379,7 @@ describe("deciding", () => {
     );
     expect(listed).toHaveLength(12);
     const choices = Object.fromEntries(listed.map((name) => [name, "keep"]));
+    page = long;
     await browser.post("/claim", fields({ ...choices, others: "revoke" }));
     const live = await store.db.all(
       "select id from api_key where account_id = ? and revoked_at is null",
@@ -516,9 +518,7 @@ describe("forged posts", () => {
 
   test("a matching origin alone is accepted", async () => {
     const browser = await signedIn(harness, { email });
-    const csrf = csrfOf(await browser.visit(linkOf(start)));
-    const attempt = start.claim_attempt_id;
-    const fields = { csrf, attempt, decision: "confirm", user_code: start.claim_attempt.user_code };
+    const fields = confirmFields(await browser.visit(linkOf(start)), start);
     expect((await browser.post("/claim", fields, { origin: harness.baseUrl })).status).toBe(200);
   });
 

@@ -14,6 +14,7 @@ import { recordPerson } from "../../src/people/people.ts";
 import { text, type Tx } from "../../src/store/db.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { createHarness, ISSUER, T0, type Harness } from "./harness.ts";
+import { shownNow } from "./shown-now.ts";
 
 const ACCOUNTS = 2;
 /** Ann has two identities with spellings of one mailbox; Cem has one with another letter case. */
@@ -174,7 +175,8 @@ async function runStep(run: Run, one: Step): Promise<void> {
   }
   const userCode = one.right ? attempt.started.userCode : "12345x";
   const work = async (tx: Tx): Promise<void> => {
-    await harness.claims.confirm(tx, { ...decision, userCode, keyChoices: [] });
+    const shown = await shownNow(tx, run.accounts[attempt.account]?.id ?? "", run.now);
+    await harness.claims.confirm(tx, { ...decision, userCode, keyChoices: [], shown });
     if (one.crash) throw CRASH;
   };
   await harness.db.write(work).catch((error: unknown) => {

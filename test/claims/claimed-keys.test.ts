@@ -50,6 +50,7 @@ describeEachStore((kind, open) => {
           ),
         ),
       );
+      page = await browser.visit("/claim");
       const [limited, kept] = created.map(({ key }) => key.id);
       const keys = await readJson<{ data: { id: string; name: string | null }[] }>(
         agent.get("/v1/keys"),

@@ -9,6 +9,7 @@ import {
   type Claims,
   createClaims,
 } from "../../src/claims/claims.ts";
+import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import { faultPage } from "../../src/http/pages/fault-page.tsx";
 import type { Peer } from "../../src/http/request-context.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
@@ -69,6 +70,7 @@ export function createHarness(db: Db, options: HarnessOptions = {}): Harness {
   const claims = createClaims({
     master,
     limits: options.limits ?? { startsPerAccount: 0, bonusPerDay: 0n },
+    listWebhookUrls,
     onEvent: async (_tx, event) => void events.push(event.kind),
   });
   const sessions = createSessions({ db, master, baseUrl });
@@ -207,9 +209,20 @@ export function titleOf({ text }: Page): string {
   return /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "";
 }
 
+/** The fields with which the review page says what it has shown. */
+function shownFields({ text }: Page): Record<string, string> {
+  return Object.fromEntries(
+    [...text.matchAll(/name="(shown[^"]*)" value="([^"]*)"/g)].map(([, name = "", value = ""]) => [
+      name,
+      value,
+    ]),
+  );
+}
+
 /** The fields with which the review page confirms a claim. */
 export function confirmFields(page: Page, { claim_attempt_id, claim_attempt }: StartResponse) {
   return {
+    ...shownFields(page),
     csrf: csrfOf(page),
     attempt: claim_attempt_id,
     user_code: claim_attempt.user_code,

@@ -2,10 +2,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import { createClaims } from "../../src/claims/claims.ts";
 import { type NewEvent, emitEvent } from "../../src/events/events.ts";
 import { onClaimEvent, onKeyRevokedByOperator } from "../../src/events/producers.ts";
+import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import { grant } from "../../src/ledger/ledger.ts";
 import { COMMAND_LINE_ACTOR, grantCredit } from "../../src/operator/accounts/account-actions.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Row } from "../../src/store/db.ts";
+import { shownNow } from "../claims/shown-now.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { MASTER, truncateTables, createHarness, type Harness } from "../webhooks/harness.ts";
 
@@ -118,6 +120,7 @@ describeEachStore((kind, open) => {
       const claims = createClaims({
         master: MASTER,
         limits: { startsPerAccount: 0, bonusPerDay: 0n },
+        listWebhookUrls,
         onEvent: onClaimEvent,
       });
       const { now } = harness.clock;
@@ -139,6 +142,7 @@ describeEachStore((kind, open) => {
             claimer: { ...identity, personId },
             userCode: started.userCode,
             keyChoices: choices === "revoke" ? [{ kind: "revoke", keyId: key.id }] : [],
+            shown: await shownNow(tx, "acct_alice", now),
             now,
           });
           expect(confirmed.status).toBe("claimed");

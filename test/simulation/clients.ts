@@ -7,8 +7,10 @@ import { insertInvoice } from "../../src/billing/invoices/invoices.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import type { FactKind, PaymentFact } from "../../src/billing/payments/payment-processor.ts";
 import { type Claimer, createClaims } from "../../src/claims/claims.ts";
+import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { isUnavailable } from "../../src/store/db.ts";
+import { shownNow } from "../claims/shown-now.ts";
 import { promoDeposit } from "../ledger/fixtures.ts";
 import { type GatewayModel, type Reply, type RunningGateway, serveCall } from "./gateway-model.ts";
 import type { World } from "./world.ts";
@@ -24,6 +26,7 @@ const RETRY_DOUBLINGS_MAX = 4;
 const CLAIMS = createClaims({
   master: secret("simulation".repeat(4)),
   limits: { startsPerAccount: 0, bonusPerDay: 0n },
+  listWebhookUrls,
 });
 
 export interface Observations {
@@ -253,9 +256,11 @@ export async function runClaim(clients: ClientWorld, spanMs: number): Promise<vo
     Array.from({ length: 1 + random.integer(2) }, async (_, window) => {
       await pause(world, random.integer(2_000));
       const confirmed = await sendUntilDone(clients, `confirm ${name} ${window}`, ({ db, now }) =>
-        db.write((tx) =>
-          CLAIMS.confirm(tx, { attemptId, claimer, userCode, keyChoices: [], now: now() }),
-        ),
+        db.write(async (tx) => {
+          const shown = await shownNow(tx, accountId, now());
+          const decision = { attemptId, claimer, userCode, keyChoices: [], shown, now: now() };
+          return await CLAIMS.confirm(tx, decision);
+        }),
       );
       if (confirmed.status !== "ok" || confirmed.value.status !== "claimed") return;
       if (confirmed.value.role !== "owner") return;
