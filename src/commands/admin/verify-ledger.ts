@@ -1,11 +1,14 @@
 // `postern admin verify-ledger`: recomputes every balance, while the gateway runs.
 
+import { idTime } from "../../base/id.ts";
 import { pluralize } from "../../base/text/format.ts";
 import type { Config } from "../../config/config.ts";
 import { createAlertChannels } from "../../server/operator-alerts.ts";
 import type { Db } from "../../store/db.ts";
 import { findBalanceDifferences } from "../../verification/balance-differences.ts";
+import { readPosition } from "../../verification/checkpoint.ts";
 import { findChargeDifferences, rebuildChargeHours } from "../../verification/verify-charges.ts";
+import { findRollupDifferences, rebuildWrongRollups } from "../../verification/verify-rollups.ts";
 import { type Verification, verifyFromCheckpoint } from "../../verification/verify.ts";
 import { type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
 import { errorMessage, withStore } from "../with-store.ts";
@@ -24,7 +27,7 @@ export const verifyLedgerCommand: Command = {
     "rebuild-sums": {
       type: "boolean",
       description:
-        "First recompute the report's hourly sums from the transfers. Calls wait while it runs.",
+        "First recompute the report's hourly sums from the transfers, and usage summaries that are wrong from the usage records. Calls wait while it runs.",
     },
     json: JSON_FLAG,
     alert: {
@@ -36,8 +39,9 @@ export const verifyLedgerCommand: Command = {
     withStore(cli, async (db, config) => {
       if (args.has("rebuild-sums")) {
         const hours = await db.write(rebuildChargeHours);
+        const accounts = await rebuildWrongRollups(db);
         (args.has("json") ? cli.printError : cli.print)(
-          `Recomputed the charges of ${pluralize(hours, "hour")}.`,
+          `Recomputed the charges of ${pluralize(hours, "hour")} and the usage summaries of ${pluralize(accounts, "account")}.`,
         );
       }
       const result = await verify(db, { isFull: args.has("full"), isJson: args.has("json") }, cli);
@@ -66,11 +70,15 @@ async function verify(
   { isFull, isJson }: { readonly isFull: boolean; readonly isJson: boolean },
   cli: CliEnv,
 ): Promise<number> {
+  const position = await readPosition(db);
   const ledger = await verifyFromCheckpoint(db, { now: cli.now(), isFull });
   // A wrong wallet is reported once, by the ledger.
   const isComparable = isFull || ledger.problemCount === 0;
   const compare = isFull ? findChargeDifferences : findBalanceDifferences;
-  const sums = isComparable ? await db.snapshot(compare) : [];
+  const charges = isComparable ? await db.snapshot(compare) : [];
+  const from = isFull || position === undefined ? undefined : idTime("req", position);
+  const rollups = await db.snapshot((reader) => findRollupDifferences(reader, from));
+  const sums = [...charges, ...rollups.map(({ problem }) => problem)];
   const { checked } = ledger;
   const problems = [...ledger.problems, ...sums.slice(0, SUM_PROBLEMS_MAX)];
   const problemCount = ledger.problemCount + sums.length;
@@ -96,7 +104,7 @@ async function verify(
   );
   if (sums.length > 0)
     cli.printError(
-      "Differences of hourly charges concern the report only. postern admin verify-ledger --rebuild-sums recomputes them.",
+      "Differences of hourly charges and usage summaries concern reports, and no balance. postern admin verify-ledger --rebuild-sums recomputes them.",
     );
   return EXIT_FAILURE;
 }

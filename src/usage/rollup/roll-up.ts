@@ -27,6 +27,11 @@ export async function rollUpUsage(db: Db): Promise<number> {
   }
 }
 
+/** Empties the queue in one transaction. */
+export async function addAllPending(tx: Tx): Promise<void> {
+  while ((await rollUpSome(tx)).found > 0);
+}
+
 async function rollUpSome(tx: Tx): Promise<{ readonly found: number; readonly done: number }> {
   const ids = await tx.all("select id from usage_pending order by id limit ?", [
     PENDING_PER_TRANSACTION,
@@ -56,7 +61,7 @@ async function rollUpSome(tx: Tx): Promise<{ readonly found: number; readonly do
   return { found: rows.length, done: taken.length };
 }
 
-async function limitLabels(
+export async function limitLabels(
   tx: Tx,
   deltas: readonly RollupDelta[],
 ): Promise<readonly RollupDelta[]> {

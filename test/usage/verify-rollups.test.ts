@@ -1,0 +1,120 @@
+// Compares the usage roll-ups with the records, and rebuilds those of accounts that differ.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { newId } from "../../src/base/id.ts";
+import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
+import type { Db } from "../../src/store/db.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
+import { completeSegments } from "../../src/usage/usage-segments.ts";
+import { sumUsage } from "../../src/usage/usage-stats.ts";
+import {
+  findRollupDifferences,
+  rebuildWrongRollups,
+} from "../../src/verification/verify-rollups.ts";
+import { openAccount, usageRecord } from "../ledger/fixtures.ts";
+import { openStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";
+
+setDefaultTimeout(120_000);
+
+const START = Date.parse("2026-03-01T00:00:00Z");
+const DAYS = 4;
+
+describe.each(STORE_KINDS)("usage roll-ups on %s", (kind) => {
+  let store: TestStore;
+  const problems = async (from?: number): Promise<readonly string[]> => {
+    const found = await store.db.snapshot((reader) => findRollupDifferences(reader, from));
+    return found.map(({ problem }) => problem);
+  };
+  beforeAll(async () => {
+    store = await openStore(kind);
+    const { db } = store;
+    for (const account of ["acct_a", "acct_b"])
+      await db.write((tx) => openAccount(tx, account, [`${account}.k`], START));
+    for (let day = 0; day < DAYS; day++)
+      await insertCalls(db, ["acct_a", "acct_b"], START + day * DAY_MS);
+    await rollUpUsage(db);
+    await completeSegments(db);
+  });
+  afterAll(() => store.close());
+
+  test("equal the records, also while some of them wait for the job", async () => {
+    await insertCalls(store.db, ["acct_a"], START + DAYS * DAY_MS);
+    expect(await problems()).toEqual([]);
+    expect(await problems(START + 2 * DAY_MS)).toEqual([]);
+  });
+
+  test("that miss the calls of a process of an older version are found and rebuilt", async () => {
+    const { db } = store;
+    const before = await sumUsage(db, "acct_a", {}, "label");
+    // Such a process writes records and queues nothing.
+    await insertCalls(db, ["acct_a"], START + DAY_MS + HOUR_MS);
+    await db.write((tx) => tx.run("delete from usage_pending"));
+    await db.write((tx) =>
+      tx.run(
+        "update usage_rollup set cost_nano = cost_nano + 5 where account_id = 'acct_b' and unit = 'hour' and at < ?",
+        [START + HOUR_MS],
+      ),
+    );
+    const found = await problems();
+    expect(found.toSorted()[0]).toBe(
+      "the usage summaries of acct_a by day do not match its records on 2026-03-02: kept 2 calls, 34 tokens and 0.00000002 USD, records 4 calls, 68 tokens and 0.00000004 USD",
+    );
+    expect(found.join("\n")).toMatch(/acct_b by hour .* on 2026-03-01/);
+    // Days before the last verification are compared by --full only.
+    expect((await problems(START + 3 * DAY_MS)).join()).not.toContain("2026-03-02");
+
+    await insertCalls(db, ["acct_a", "acct_b"], START + 2 * DAY_MS);
+    expect(await rebuildWrongRollups(db)).toBe(2);
+    expect(await problems()).toEqual([]);
+    await rollUpUsage(db);
+    expect(await problems()).toEqual([]);
+    const after = await sumUsage(db, "acct_a", {}, "label");
+    expect(after.map(({ group }) => group)).toEqual(before.map(({ group }) => group));
+    expect(await rebuildWrongRollups(db)).toBe(0);
+  });
+
+  test("of archived calls are kept", async () => {
+    const { db } = store;
+    const through = newId("req", START + HOUR_MS);
+    await db.write(async (tx) => {
+      await tx.run(
+        "insert into usage_archive (account_id, key_id, calls, cost_nano, charged_nano, last_at, through_id) values ('acct_b', 'acct_b.k', 2, 0, 0, 1, ?)",
+        [through],
+      );
+      await tx.run("delete from usage_record where account_id = 'acct_b' and created_at < ?", [
+        START + DAY_MS,
+      ]);
+    });
+    expect(await problems()).toEqual([]);
+    const calls =
+      "select sum(calls) as calls from usage_rollup where account_id = 'acct_b' and unit = 'day'";
+    const kept = await db.get(calls);
+    await db.write((tx) =>
+      tx.run("delete from usage_rollup where account_id = 'acct_b' and at >= ?", [
+        START + 3 * DAY_MS,
+      ]),
+    );
+    expect(await rebuildWrongRollups(db)).toBe(1);
+    expect(await db.get(calls)).toEqual(kept ?? {});
+  });
+});
+
+/** Two calls per account in one batch, one of them with a label. */
+async function insertCalls(db: Db, accountIds: readonly string[], at: number): Promise<void> {
+  const records = accountIds.flatMap((accountId) =>
+    [at + 1, at + 2].map((createdAt, index) =>
+      usageRecord({
+        id: newId("req", createdAt),
+        accountId,
+        keyId: `${accountId}.k`,
+        cost: 10n,
+        createdAt,
+        inputTokens: 10,
+        outputTokens: 7,
+        labels: index === 0 ? ["team=a"] : [],
+      }),
+    ),
+  );
+  await db.write((tx) => insertUsage(tx, records));
+}
