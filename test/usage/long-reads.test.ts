@@ -8,11 +8,13 @@ import { DAY_MS } from "../../src/base/time.ts";
 import { text } from "../../src/store/db.ts";
 import { createUser, makeOwner } from "../billing/console-user.ts";
 import { type OperatorHarness, signInOperator, startOperatorHarness } from "../operator/harness.ts";
+import { cpuUnitMs } from "../support/cpu-time.ts";
 import { registerAccount, type TestAccount } from "../support/gateway.ts";
 
 setDefaultTimeout(120_000);
 
-const HOLD_MAX_MS = 20;
+/** In units of `cpuUnitMs`, about 4 ms each: the same on a slow and on a busy machine. */
+const HOLD_MAX_UNITS = 6;
 const RECORDS = 30_000;
 const REPEATS = 4;
 const THREAD_TIME = `/proc/self/task/${process.pid}/schedstat`;
@@ -83,21 +85,21 @@ describe.skipIf(!existsSync(THREAD_TIME))("a read of a large workspace on SQLite
     ];
   };
 
-  test(`occupies the thread for at most ${HOLD_MAX_MS} ms at a time`, async () => {
+  test("occupies the thread for a short time at once, and lets other requests run in between", async () => {
     const tooLong: string[] = [];
     for (const { path, headers } of reads()) {
       // The shortest of several, because a first read also compiles.
       let shortest = Number.POSITIVE_INFINITY;
-      for (let repeat = 0; repeat < REPEATS && shortest > HOLD_MAX_MS; repeat++)
-        shortest = Math.min(
-          shortest,
-          await longestHold(async () => {
-            const response = await fetch(harness.gateway.url + path, { headers: headers() });
-            await response.arrayBuffer();
-            expect({ path, status: response.status }).toEqual({ path, status: 200 });
-          }),
-        );
-      if (shortest > HOLD_MAX_MS) tooLong.push(`${path}: ${shortest} ms`);
+      for (let repeat = 0; repeat < REPEATS && shortest > HOLD_MAX_UNITS; repeat++) {
+        const before = cpuUnitMs();
+        const longest = await longestHold(async () => {
+          const response = await fetch(harness.gateway.url + path, { headers: headers() });
+          await response.arrayBuffer();
+          expect({ path, status: response.status }).toEqual({ path, status: 200 });
+        });
+        shortest = Math.min(shortest, longest / Math.max(before, cpuUnitMs()));
+      }
+      if (shortest > HOLD_MAX_UNITS) tooLong.push(`${path}: ${shortest.toFixed(1)} units`);
     }
     expect(tooLong).toEqual([]);
   });
@@ -126,5 +128,5 @@ async function longestHold(work: () => Promise<void>): Promise<number> {
   await work();
   isRunning = false;
   longest = Math.max(longest, threadMs() - last);
-  return Math.round(longest);
+  return longest;
 }

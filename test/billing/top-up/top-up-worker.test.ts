@@ -195,8 +195,12 @@ describeEachStore((kind, open) => {
       harness.clock.now += MINUTE_MS + 1;
       const other = await createBillingHarness(store.db, stripe.env);
       other.clock.now = harness.clock.now;
+      stripe.calls.length = 0;
       await Promise.all([runJob(), other.runTopUps(), runJob()]);
       expect(charges()).toHaveLength(before + 1);
+      // Of several processes, the one that has the lease asks Stripe; the others would get the same charge again.
+      const asked = stripe.calls.filter((call) => call === "POST /v1/payment_intents");
+      expect(asked).toHaveLength(1);
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       expect((await settings(accountId)).failures).toBe(0);
     });

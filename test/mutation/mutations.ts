@@ -1,0 +1,510 @@
+// Small changes to lines that guard money, secrets and promises. Each must fail a test: `npm run mutate` tries them all, and
+// `mutations.test.ts` checks that each still matches the code.
+
+export interface Mutation {
+  /** What the changed code would do wrong. */
+  readonly name: string;
+  readonly file: string;
+  /** Occurs once in the file. */
+  readonly search: string;
+  readonly replacement: string;
+  /** Test files of which one must fail. */
+  readonly tests: readonly string[];
+}
+
+/** The changed text; undefined if the search text does not occur exactly once. */
+export function mutate(text: string, { search, replacement }: Mutation): string | undefined {
+  const at = text.indexOf(search);
+  if (at === -1 || text.includes(search, at + 1)) return undefined;
+  return text.slice(0, at) + replacement + text.slice(at + search.length);
+}
+
+/** Mutations of one file that the same tests guard. */
+function of(
+  file: string,
+  tests: readonly string[],
+  changes: readonly (readonly [name: string, search: string, replacement: string])[],
+): readonly Mutation[] {
+  return changes.map(([name, search, replacement]) => ({
+    name,
+    file,
+    search,
+    replacement,
+    tests: tests.map((test) => `test/${test}.test.ts`),
+  }));
+}
+
+const LEDGER: readonly Mutation[] = [
+  ...of(
+    "src/ledger/decide.ts",
+    ["ledger/ledger", "ledger/commit/hold-buffer"],
+    [
+      ["holds more than the balance", "if (needed > available)", "if (needed > available + 1n)"],
+      [
+        "ignores what other calls hold",
+        "wallet.promo + wallet.paid - wallet.held",
+        "wallet.promo + wallet.paid",
+      ],
+      [
+        "admits a revoked key",
+        "if (key.revokedAt !== null) return",
+        "if (key.revokedAt === 0) return",
+      ],
+      ["admits a key at its expiry", "key.expiresAt <= request.now", "key.expiresAt < request.now"],
+      [
+        "admits one call too many",
+        "keySpend.openCalls >= request.openCallsMax",
+        "keySpend.openCalls > request.openCallsMax",
+      ],
+      [
+        "exceeds the limit of a key",
+        "if (needed > keyRemaining)",
+        "if (needed > keyRemaining + 1n)",
+      ],
+      [
+        "charges paid credit before promotional credit",
+        "const promo = minNano(charged, wallet.promo);",
+        "const promo = charged - minNano(charged, wallet.paid);",
+      ],
+      [
+        "admits calls of a frozen account",
+        "if (wallet.owed !== undefined) return",
+        "if (wallet.owed === 0n) return",
+      ],
+      ["does not release the hold at a settlement", "    wallet.held -= hold.amount;\n", ""],
+      ["does not release the open call of a key", "    keySpend.openCalls -= 1;\n", ""],
+    ],
+  ),
+];
+
+const KEYS: readonly Mutation[] = [
+  ...of(
+    "src/http/key-policy.ts",
+    ["keys/key-policy"],
+    [
+      [
+        "lets a key with a token rate alone create keys",
+        "(requestsPerMinute ?? tokensPerMinute ?? concurrentCalls)",
+        "(requestsPerMinute ?? concurrentCalls)",
+      ],
+      [
+        "lets a key with a limit of concurrent calls alone create keys",
+        "(requestsPerMinute ?? tokensPerMinute ?? concurrentCalls)",
+        "(requestsPerMinute ?? tokensPerMinute)",
+      ],
+      [
+        "lets a key with a request rate alone create keys",
+        "(requestsPerMinute ?? tokensPerMinute ?? concurrentCalls)",
+        "(tokensPerMinute ?? concurrentCalls)",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/hold/hold.ts",
+    ["keys/key-policy"],
+    [
+      [
+        "a slow gateway rate is replaced by a key's faster one",
+        "limit.intervalMs >= intervalMs",
+        "limit.intervalMs < intervalMs",
+      ],
+      [
+        "a key's rate is ignored beside the gateway's",
+        "limit !== undefined && limit.intervalMs >= intervalMs",
+        "limit !== undefined",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/delegation.ts",
+    ["keys/delegation", "keys/restricted-keys"],
+    [
+      [
+        "a restricted key revokes other keys",
+        'if (access.granted.has("keys:manage") || target.id === id',
+        "if (access.granted.size > 0 || target.id === id",
+      ],
+      [
+        "a limited key creates one with a higher limit",
+        "if (limit === null || limit > remaining)",
+        "if (limit === null)",
+      ],
+      [
+        "a key's children outlive it",
+        "(expiresAt ?? Infinity) > key.expiresAt",
+        "(expiresAt ?? 0) > key.expiresAt",
+      ],
+      ["a key raises its own limit", "change.limit > key.limit", "change.limit < 0n"],
+      [
+        "a key extends its own expiry",
+        "key.expiresAt !== null && isLater",
+        "key.expiresAt === 0 && isLater",
+      ],
+      [
+        "a key adds scopes",
+        "if (missing === undefined) return;",
+        'if (missing !== "keys:write") return;',
+      ],
+    ],
+  ),
+];
+
+const SECRETS: readonly Mutation[] = [
+  ...of(
+    "src/idempotency/idempotency.ts",
+    ["idempotency/idempotency"],
+    [
+      [
+        "encrypts replies without the client's idempotency key",
+        "secret(`${part.reveal()}\\n${name(request)}`)",
+        "secret(part.reveal())",
+      ],
+    ],
+  ),
+  ...of(
+    "src/base/crypto/encryption.ts",
+    ["provider-keys/encryption", "responses/record-encryption"],
+    [
+      [
+        "does not check the associated data",
+        "  decipher.setAAD(Buffer.from(associatedData));",
+        '  decipher.setAAD(Buffer.from(""));',
+      ],
+    ],
+  ),
+  ...of(
+    "src/base/crypto/secret.ts",
+    ["base/crypto/secret"],
+    [
+      [
+        "a secret prints itself",
+        "const hide = (): string => HIDDEN;",
+        "const hide = (): string => value;",
+      ],
+      [
+        "texts of different lengths are equal",
+        "let difference = left.length ^ right.length;",
+        "let difference = 0;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/upstream/redact.ts",
+    ["inference/upstream/error-redaction"],
+    [
+      [
+        "errors quote the key that was sent",
+        'raw.length >= 8 ? text.replaceAll(raw, "[key]") : text',
+        "text",
+      ],
+    ],
+  ),
+  ...of(
+    "src/http/request-handler.ts",
+    ["http/logged-paths"],
+    [
+      [
+        "logs the path and its token",
+        "if (route !== undefined) return route.path;",
+        "if (route !== undefined) return path;",
+      ],
+      [
+        "logs a token of a path without a route",
+        "part.length > LOGGED_PART_MAX_LENGTH",
+        "part.length > 2_000",
+      ],
+    ],
+  ),
+  ...of(
+    "src/http/guards/session-guard.ts",
+    ["people/sessions"],
+    [
+      [
+        "accepts forms of other origins",
+        "if (!isSameOrigin(headers, baseUrl)) throw",
+        'if (baseUrl === "") throw',
+      ],
+      [
+        "accepts forms without the CSRF token",
+        "!timingSafeEqualText(token, sessionUser.csrf)",
+        'token === "wrong"',
+      ],
+    ],
+  ),
+  ...of(
+    "src/people/sign-in.ts",
+    ["people/sign-in"],
+    [
+      ["redirects to other sites after a sign-in", "url.origin !== base.origin ||", ""],
+      [
+        "accepts a sign-in after its time",
+        "pending === undefined || pending.until <= now",
+        "pending === undefined",
+      ],
+    ],
+  ),
+];
+
+const ROUTING: readonly Mutation[] = [
+  ...of(
+    "src/inference/upstream/attempt.ts",
+    ["inference/routing/shared-circuits"],
+    [
+      [
+        "failures of unfunded accounts open circuits for others",
+        "request.isPaying && !credential.byok",
+        "!credential.byok",
+      ],
+      [
+        "another account's error text is repeated",
+        "const message = isOfOtherAccount\n",
+        "const message = fault.status < 0\n",
+      ],
+      [
+        "failures to connect count for one account only",
+        "if (result.isConnectFailure === true)",
+        "if (result.isConnectFailure === false)",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/upstream/error-replies.ts",
+    ["inference/routing/shared-circuits"],
+    [
+      [
+        "the caller's error in a 200 counts as the provider's",
+        "[/^(invalid|bad_?request",
+        "[/^(bad_?request",
+      ],
+      ["the status within an error is ignored", "if (stated !== undefined) return stated;", ""],
+    ],
+  ),
+  ...of(
+    "src/inference/routing/circuit-breaker.ts",
+    ["inference/routing/circuit-breaker"],
+    [
+      [
+        "an unfunded account's success closes the circuit",
+        "if (caller.isShared) shared.delete(name);",
+        "shared.delete(name);",
+      ],
+      [
+        "an unfunded account takes the probe",
+        "if (!isShared && sharedCircuit !== undefined",
+        "if (isShared && sharedCircuit !== undefined",
+      ],
+      [
+        "one account opens the circuit for all",
+        "Math.min(failures, FAILURES_COUNTED_PER_ACCOUNT_MAX)",
+        "failures",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/settle.ts",
+    ["inference/routing/adaptive-routing"],
+    [
+      [
+        "unfunded accounts measure the throughput of providers",
+        "if (call.hold.isPaying) deps",
+        "deps",
+      ],
+    ],
+  ),
+];
+
+const CONNECTIONS: readonly Mutation[] = [
+  ...of(
+    "src/responses/websocket/websocket-connection.ts",
+    ["responses/websocket-floods"],
+    [
+      [
+        "a flood of rejected messages goes on",
+        "state.faults >= FAULTS_MAX && !state.isClosed",
+        "state.faults < 0",
+      ],
+      [
+        "an overflow of the queue goes on",
+        'return state.socket?.close(CLOSE.policy, "too many messages wait");',
+        "return;",
+      ],
+      [
+        "messages do not count in the rate of the key",
+        "    options.countMessage();\n    options.keepBytes",
+        "    options.keepBytes",
+      ],
+      ["pings are free", "  try {\n    options.countMessage();\n  } catch", "  try {\n  } catch"],
+      [
+        "what the client does not read is not counted",
+        "if (added > 0) options.keepBytes(added);",
+        "if (added > 0) return;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/base/network/public-address.ts",
+    ["webhooks/ssrf"],
+    [
+      ["a webhook reaches a Kubernetes service", "onion|svc|", "onion|"],
+      ["a webhook reaches a cloud's metadata server", '  ["169.254.0.0", 16],\n', ""],
+      ["a webhook reaches the private network", '  ["10.0.0.0", 8],\n', ""],
+      ["IPv4-mapped addresses pass", 'ipv6Global.check(address, "ipv6") && ', ""],
+    ],
+  ),
+  ...of(
+    "src/base/network/public-endpoint.ts",
+    ["webhooks/ssrf"],
+    [
+      [
+        "one public address among private ones is enough",
+        "!addresses.every(isAllowed)",
+        "!addresses.some(isAllowed)",
+      ],
+    ],
+  ),
+  ...of(
+    "src/mcp/tool-request.ts",
+    ["mcp/http"],
+    [["an id climbs to another path", 'value === "." || value === ".."', 'value === "."']],
+  ),
+  ...of(
+    "src/mcp/check-params.ts",
+    ["mcp/http"],
+    [["wrong parameters are an internal error", "code: INVALID_PARAMS", "code: -32_603"]],
+  ),
+  ...of(
+    "src/verified-agents/verified-agents.ts",
+    ["verified-agents/verified-agents"],
+    [
+      [
+        "the algorithm of a signature is ignored",
+        "algorithm !== undefined && algorithm !== ALGORITHM",
+        'algorithm === "none"',
+      ],
+      [
+        "an expired signature is accepted",
+        "if (expiresAt <= now) throw",
+        "if (expiresAt <= 0) throw",
+      ],
+    ],
+  ),
+  ...of(
+    "src/discovery/model-pages/cached-models-pages.ts",
+    ["discovery/model-pages"],
+    [["a network searches the models without limit", "if (waitMs > 0)", "if (waitMs < 0)"]],
+  ),
+];
+
+const BILLING: readonly Mutation[] = [
+  ...of(
+    "src/billing/x402/x402-messages.ts",
+    ["billing/x402/x402-payments"],
+    [
+      [
+        "a payment to another payee reaches the facilitator",
+        "!equalsIgnoreCase(authorization.to, requirements.payTo)",
+        'authorization.to === ""',
+      ],
+      [
+        "another payee in `accepted` reaches the facilitator",
+        "!equalsIgnoreCase(accepted.payTo, requirements.payTo)",
+        'accepted.payTo === ""',
+      ],
+      [
+        "a payment of another amount reaches the facilitator",
+        "BigInt(authorization.value) !== BigInt(requirements.amount)",
+        'authorization.value === ""',
+      ],
+      [
+        "another amount in `accepted` reaches the facilitator",
+        "accepted.amount !== requirements.amount ||",
+        "",
+      ],
+      [
+        "a payment in another token reaches the facilitator",
+        "if (!equalsIgnoreCase(accepted.asset, requirements.asset)) return",
+        'if (accepted.asset === "") return',
+      ],
+    ],
+  ),
+  ...of(
+    "src/billing/top-up/top-up-worker.ts",
+    ["billing/top-up/top-up-worker"],
+    [
+      [
+        "two processes charge the same top-up",
+        'set due_at = ? where id = ? and due_at = ?", [now + LEASE_MS, id, dueAt]',
+        'set due_at = ? where id = ?", [now + LEASE_MS, id]',
+      ],
+      [
+        "the monthly ceiling is exceeded",
+        "boughtCents + amountCents > ceilingCents",
+        "boughtCents > ceilingCents",
+      ],
+    ],
+  ),
+  ...of(
+    "src/webhooks/backoff.ts",
+    ["webhooks/backoff"],
+    [
+      [
+        "`retry-after` delays an event for a year",
+        "Math.min(retryAfterMs, RETRY_AFTER_MAX_MS)",
+        "retryAfterMs",
+      ],
+      ["`retry-after` is ignored", "Math.max(jittered, ", "Math.min(jittered, "],
+    ],
+  ),
+];
+
+const ACCOUNTS: readonly Mutation[] = [
+  ...of(
+    "src/account-data/erasure.ts",
+    ["account-data/closing"],
+    [
+      ["the network of the creator stays after the erasure", "created_from = '', ", ""],
+      [
+        "an account with money in flight is erased",
+        "if (await hasMoneyInFlight(db, accountId)) continue;",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/responses/storage/response-rows.ts",
+    ["responses/previous-response", "responses/stored-responses"],
+    [
+      [
+        "an expired predecessor reaches the model",
+        "where r.account_id = ? and r.expires_at > ? and chain.place < ?",
+        "where r.account_id = ? and ? > 0 and chain.place < ?",
+      ],
+      [
+        "a response continues one of another account",
+        "where r.account_id = ? and r.expires_at",
+        "where ? <> '' and r.expires_at",
+      ],
+    ],
+  ),
+  ...of(
+    "src/claims/claims.ts",
+    ["claims/claim-api", "claims/claim-attempt"],
+    [
+      [
+        "another person repeats a claim",
+        "attempt.claimedBy !== claimer.personId || attempt.claimedRole === null",
+        "attempt.claimedRole === null",
+      ],
+    ],
+  ),
+];
+
+export const MUTATIONS: readonly Mutation[] = [
+  ...LEDGER,
+  ...KEYS,
+  ...SECRETS,
+  ...ROUTING,
+  ...CONNECTIONS,
+  ...BILLING,
+  ...ACCOUNTS,
+];
