@@ -1,8 +1,24 @@
 import { describe, expect, test } from "bun:test";
+import { execFile } from "node:child_process";
+import { objectIn, parseObject, stringIn } from "../../src/base/json.ts";
 import { openApiPath } from "../../src/discovery/curl.ts";
 import { createRouter } from "../../src/http/router.ts";
+import type { Json } from "../inference/support/harness.ts";
+import { startGateway } from "../support/gateway.ts";
 import { parseBlocks, curlCommands, createSite } from "./harness.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
+
+/** What the command prints. */
+function runShell(command: string, env: Readonly<Record<string, string>>): Promise<string> {
+  return new Promise((resolve, reject) => {
+    execFile(
+      "bash",
+      ["-c", command],
+      { env: { PATH: process.env["PATH"], ...env } },
+      (error, out) => (error === null ? resolve(out) : reject(error)),
+    );
+  });
+}
 
 const site = createSite(sampleRoutes);
 const text = await site.text("/llms.txt");
@@ -44,6 +60,26 @@ describe("/llms.txt", () => {
     expect(commands).toHaveLength(3);
     for (const { method, url } of commands)
       expect(match(method, new URL(url).pathname).kind).toBe("route");
+  });
+
+  test("starts with commands that work one after the other, with the key of the first", async () => {
+    const gateway = await startGateway({});
+    const page = await (await fetch(`${gateway.url}/llms.txt`)).text();
+    const commands = curlCommands(page);
+    expect(commands.map(({ method }) => method)).toEqual(["POST", "POST", "GET"]);
+    let key = "";
+    const replies: Json[] = [];
+    for (const { text: command } of commands) {
+      const reply = parseObject(await runShell(command, { POSTERN_API_KEY: key }));
+      replies.push(reply ?? {});
+      key = stringIn(reply?.["api_key"]) ?? key;
+    }
+    await gateway.stop();
+    const [, completion, balance] = replies;
+    expect(completion).toMatchObject({ object: "chat.completion" });
+    // The key that the first command created made the call of the second.
+    const { prefix, spent_usd: spent } = objectIn(balance?.["key"]) ?? {};
+    expect([key !== "" && key.startsWith(String(prefix)), Number(spent) > 0]).toEqual([true, true]);
   });
 
   test("links only to existing pages", async () => {

@@ -235,7 +235,11 @@ const SECRETS: readonly Mutation[] = [
     "src/people/sign-in.ts",
     ["people/sign-in"],
     [
-      ["redirects to other sites after a sign-in", "url.origin !== base.origin ||", ""],
+      [
+        "redirects to other sites after a sign-in",
+        'url.origin !== base.origin || url.pathname.startsWith("//")',
+        'url.pathname === ""',
+      ],
       [
         "accepts a sign-in after its time",
         "pending === undefined || pending.until <= now",
@@ -286,7 +290,7 @@ const ROUTING: readonly Mutation[] = [
       [
         "an unfunded account's success closes the circuit",
         "if (caller.isShared) shared.delete(name);",
-        "shared.delete(name);",
+        'if (caller.isShared || name !== "") shared.delete(name);',
       ],
       [
         "an unfunded account takes the probe",

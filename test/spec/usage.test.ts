@@ -180,6 +180,22 @@ describe.each(STORE_KINDS)("usage records on %s", (store) => {
       }
       const reasoned = listAt((await usage("?model=sim/reason")).body, "data")[0];
       expect(Number(valueAt(reasoned, "usage.reasoning_tokens"))).toBeGreaterThan(0);
+      const caller = await registerAccount(gateway);
+      const content = "A long rule that the provider keeps in its cache. ".repeat(120);
+      const costs: number[] = [];
+      for (let repetition = 0; repetition < 2; repetition++) {
+        const reply = await chat(gateway, caller.key, { messages: [{ role: "user", content }] });
+        costs.push(Number(reply.headers.get("x-postern-cost-usd")));
+      }
+      const [cached, first] = listAt((await usage("", caller.key)).body, "data");
+      const tokensOf = (record: unknown, name: string): number =>
+        Number(valueAt(record, `usage.${name}`));
+      expect(tokensOf(first, "cache_read_tokens")).toBe(0);
+      expect(tokensOf(cached, "cache_read_tokens")).toBeGreaterThan(1_000);
+      // The cached tokens are a part of the input, which is as large as without a cache.
+      expect(tokensOf(cached, "input_tokens")).toBe(tokensOf(first, "input_tokens"));
+      expect(costs[1]).toBeLessThan(costs[0] ?? 0);
+      expect(Number(valueAt(cached, "cost_usd"))).toBe(costs[1] ?? 0);
     });
 
     test("has no record of calls rejected before the provider", async () => {

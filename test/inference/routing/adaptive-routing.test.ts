@@ -253,8 +253,8 @@ describe("sort", () => {
     await grantCredits(harness.gateway, account, USD);
     await measure(false);
     account = paying;
-    for (const { reply_ms: ms, uptime } of await endpointsOf("alpha/echo"))
-      expect([ms, uptime]).toEqual([null, null]);
+    for (const { reply_ms: ms, throughput, uptime } of await endpointsOf("alpha/echo"))
+      expect([ms, throughput, uptime]).toEqual([null, null, null]);
     const sorted = { provider: { sort: "latency" } };
     expect((await chat([{ role: "user", content: "u1" }], sorted)).provider).toBe("alpha");
   });
