@@ -1,5 +1,6 @@
 // The HTTP listener. The only file of this folder, besides response-stream.ts, that uses Bun's own API.
 
+import { createPipelineLimit } from "./guards/pipelining.ts";
 import type { Peer } from "./request-context.ts";
 import { MESSAGE_MAX_BYTES, SWITCHING_PROTOCOLS, type WebSocketHandlers } from "./web-socket.ts";
 
@@ -37,6 +38,7 @@ export function listen(
 ): Listener {
   const { idleSeconds = IDLE_SECONDS, isShared = false } = options;
   let isClosing = false;
+  const isPipelinedTooOften = createPipelineLimit();
   const server = Bun.serve<WebSocketHandlers>({
     hostname: options.host,
     port: options.port,
@@ -47,6 +49,8 @@ export function listen(
     // Off for a single process: a second one must fail to start.
     reusePort: isShared,
     fetch: async (request, server) => {
+      if (isPipelinedTooOften(() => connectionOf(server.requestIP(request))))
+        return new Response(null, { status: 429, headers: TOO_MANY_PIPELINED });
       let isIdleTimeoutDisabled = false;
       let webSocket: WebSocketHandlers | undefined;
       const response = await handle(request, {
@@ -99,6 +103,12 @@ export function listen(
       isClosing = true;
     },
   };
+}
+
+const TOO_MANY_PIPELINED = { connection: "close", "retry-after": "1" } as const;
+
+function connectionOf(peer: Bun.SocketAddress | null): string {
+  return `${peer?.address} ${peer?.port}`;
 }
 
 interface Handshake {

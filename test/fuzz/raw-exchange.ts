@@ -49,6 +49,12 @@ export function exchangeRaw(port: number, bytes: string): Promise<RawOutput> {
 const KNOWN_DIFFERENCES =
   /^[A-Z]+ [^\r\n]*[\x80-\xff]|content-length:[ \t]*(\d+)[ \t]*\r?\n(?:[^\r\n]+\r?\n)*?content-length:[ \t]*\1/m;
 
+/**
+ * A chunked body is complete with its last chunk (RFC 9112 §8). Bun runs the request then, and supports no trailers: any byte
+ * of one closes the connection, which aborts a call, so nothing after it is read as a request. Node waits for their end.
+ */
+const UNENDED_TRAILERS = /\n0+(?:;[^\r\n]*)?\r?\n(?!\r?\n)(?:[^\r\n]+\r?\n)*[^\r\n]*$/;
+
 /** Node stops parsing after an upgrade, and Bun ignores it. */
 const UPGRADE = /^upgrade:/m;
 
@@ -79,7 +85,9 @@ export async function startParserPair(): Promise<ParserPair> {
       const isKnown =
         UPGRADE.test(bytes) ||
         (nodeRead[at] === undefined &&
-          (KNOWN_DIFFERENCES.test(bytes) || isBodyUnread(bunRead, at)));
+          (KNOWN_DIFFERENCES.test(bytes) ||
+            isBodyUnread(bunRead, at) ||
+            (at === bunRead.length - 1 && UNENDED_TRAILERS.test(bytes))));
       return at === -1 || isKnown
         ? undefined
         : `Bun reads ${bunRead[at]} as request ${at + 1}, Node ${nodeRead[at] ?? "nothing"}`;
