@@ -387,6 +387,7 @@ function openCallOf(
     catalog: CATALOG,
     pricedAt: input.now,
     candidates: [{ candidate: CANDIDATE, estimate: { ...ESTIMATE, amount, minimum: undefined } }],
+    ceiling: undefined,
     attempts: [],
     untrack: () => {},
   };

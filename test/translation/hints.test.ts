@@ -179,6 +179,20 @@ describe("a strict caller", () => {
   });
 });
 
+test("the header of a client that cannot add fields drops what `postern.lossy` does", async () => {
+  const send = (lossy: string): Promise<Response> =>
+    fetch(`${harness.gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { ...harness.account.headers, "x-postern-lossy": lossy },
+      body: JSON.stringify({ ...minimalBody("chat", "messages", "hello"), n: 2 }),
+    });
+  const dropped = await send("true");
+  expect([dropped.status, dropped.headers.get("x-postern-dropped")]).toEqual([200, "n"]);
+  expect((await send("false")).status).toBe(400);
+  const invalid = (await (await send("yes")).json()) as { readonly error: Json };
+  expect(invalid.error["param"]).toBe("x-postern-lossy");
+});
+
 test("what changes the reply is still refused", async () => {
   for (const [api, wire, body, path] of [
     ["chat", "messages", { n: 2 }, "n"],

@@ -37,7 +37,7 @@ function toSendable(request: CanonicalRequest): CanonicalRequest {
 /** Whether the request is sent with `postern.lossy`. */
 function isAccepted(request: CanonicalRequest, losses: readonly Loss[]): boolean {
   try {
-    droppedPaths({ json: { postern: { lossy: true } } }, request, losses, "m");
+    droppedPaths(true, request, losses, "m");
     return true;
   } catch {
     return false;

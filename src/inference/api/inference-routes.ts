@@ -14,6 +14,7 @@ import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import type { QuoteDeps } from "../lifecycle/quote.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
 import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
+import { LOSSY_HEADER, MAX_COST_HEADER, ON_MAX_COST_HEADER } from "../request/call-options.ts";
 import type { Api } from "../request/parse-request.ts";
 import { CALL_ROUTE, callInputOf, type ModelInput } from "./call-route.ts";
 import {
@@ -83,6 +84,10 @@ const BILLED_ROUTE = {
   requestHeaders: {
     [LABELS_HEADER]:
       "Up to five labels such as `team=search, job=nightly`, to filter and group usage by.",
+    [MAX_COST_HEADER]:
+      "The most that the call may cost in US dollars, as `postern.max_cost_usd` in the body, for clients that cannot add body fields.",
+    [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",
+    [LOSSY_HEADER]: "`true`: drop what the provider cannot express, as `postern.lossy`.",
   },
 } as const;
 
@@ -91,6 +96,7 @@ const RESPONSE_HEADERS = {
     "Cost of the call in US dollars. A stream has it in its usage object instead.",
   "x-postern-max-tokens":
     "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
+  "x-postern-budget-cut": "`true` if `max_cost_usd` lowered the output limit.",
   "x-postern-dropped":
     "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). With the request header `x-postern-strict: true`, a request field that would be dropped gets a 400. A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See `/docs/translation`.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",

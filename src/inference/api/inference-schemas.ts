@@ -52,8 +52,29 @@ const ProviderPreferences = z
     example: { order: ["bedrock", "anthropic"], max_price: { prompt: 5 } },
   });
 
-/** The gateway's own routing fields, on all three APIs. */
+const CallOptions = z
+  .strictObject({
+    max_cost_usd: z
+      .union([z.number().min(0), z.string()])
+      .optional()
+      .meta({
+        description:
+          "The most that this call may cost, in US dollars. No candidate above it is tried, no hold and no charge is larger.",
+      }),
+    on_max_cost: z.enum(["shorten", "refuse"]).optional().meta({
+      description:
+        "If the call may cost more than `max_cost_usd`: lower the output limit until it fits (default), or refuse it with a 400 that says what would fit.",
+    }),
+    lossy: z.boolean().optional().meta({
+      description:
+        "`true`: drop what the provider's API cannot express, even if the reply changes.",
+    }),
+  })
+  .meta({ id: "CallOptions", example: { max_cost_usd: 0.05 } });
+
+/** The gateway's own fields, on all three APIs. */
 const routingFields = {
+  postern: CallOptions.optional().meta({ description: "The gateway's own options of this call." }),
   models: z.array(z.string()).min(1).optional().meta({
     description:
       "Models to try in this order, each if the one before fails. The model that replies is charged.",

@@ -10,6 +10,7 @@ import type { Tx } from "../../store/db.ts";
 import type { Outcome, ProviderAttempt, UsageRecord } from "../../usage/usage.ts";
 import type { UsageCharge } from "../metering/charge.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
+import type { CostCeiling } from "../request/call-options.ts";
 import type { ForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
@@ -82,6 +83,8 @@ export interface RoutedCall extends ParsedCall {
 /** A call while its candidates are tried; `hold.ts` sets its hold. */
 export interface OpenCall extends Omit<RoutedCall, "candidates"> {
   readonly candidates: PricedCandidates;
+  /** The most that the caller pays. */
+  readonly ceiling: CostCeiling | undefined;
   readonly attempts: ProviderAttempt[];
   /** Ends what `trackCall` began. */
   readonly untrack: () => void;
@@ -112,6 +115,7 @@ export interface Hold {
 
 /** A call that has its hold, and its request to one candidate. */
 export interface HeldCall extends Omit<RoutedCall, "candidates"> {
+  readonly ceiling: CostCeiling | undefined;
   readonly attempts: readonly ProviderAttempt[];
   readonly untrack: () => void;
   readonly candidate: Candidate;

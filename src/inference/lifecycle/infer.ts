@@ -5,6 +5,7 @@
 import { Fault } from "../../base/fault.ts";
 import { requireScope } from "../../http/guards/authenticate.ts";
 import type { AuthenticatedKey, Caller } from "../../http/route.ts";
+import { readCostCeiling, rejectUnknownOptions } from "../request/call-options.ts";
 import { isFallbackable } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import {
@@ -17,6 +18,7 @@ import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.t
 import type { CallInput, HeldCall, OpenCall, ParsedCall } from "./call.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
+import { withinCeiling } from "./hold/cost-ceiling.ts";
 import { withShortfall } from "./hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
@@ -83,13 +85,16 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
   const routing = routeCall(deps.route, parsed);
   const routed = routing instanceof Promise ? await routing : routing;
   const { request, statefulCall, catalog, pricedAt } = routed;
+  rejectUnknownOptions(request.json);
+  const ceiling = readCostCeiling(request.json, input.headers);
   const call: OpenCall = {
     input,
     request,
     statefulCall,
     catalog,
     pricedAt,
-    candidates: priceAllowed(routed),
+    candidates: withinCeiling(priceAllowed(routed), ceiling, request.choices),
+    ceiling,
     attempts: [],
     untrack: deps.trackCall(),
   };

@@ -2,6 +2,7 @@
 
 import { Fault } from "../../base/fault.ts";
 import { clampedOutputLimit } from "../metering/cost-estimate.ts";
+import { readLossy } from "../request/call-options.ts";
 import { withBeta } from "../request/forwarded-headers.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import type { ShutdownSignals } from "../streaming/relay-options.ts";
@@ -22,7 +23,7 @@ export interface PlanDeps {
 /** The fault says what the candidate's wire cannot express. */
 export function planCall(
   { pseudonymOf, sendsAnthropicUserId }: PlanDeps,
-  { input, request, statefulCall, catalog, pricedAt, attempts, untrack, files }: OpenCall,
+  { input, request, statefulCall, catalog, pricedAt, ceiling, attempts, untrack, files }: OpenCall,
   { candidate, estimate }: PricedCandidate,
   hold: Hold,
 ): HeldCall | Fault {
@@ -39,6 +40,7 @@ export function planCall(
       now: input.now,
       files: files?.files,
       isStrict: isStrict(sent.request.json, input.headers),
+      isLossy: readLossy(sent.request.json, input.headers),
       adjustments: {
         pseudonym: () => pseudonymOf(input.caller.accountId),
         sendsAnthropicUserId,
@@ -52,6 +54,7 @@ export function planCall(
       statefulCall,
       catalog,
       pricedAt,
+      ceiling,
       attempts,
       untrack,
       candidate,

@@ -4,7 +4,6 @@
 import type { Loss, CanonicalRequest } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** The request header with which a caller refuses every drop. */
 const STRICT_HEADER = "x-postern-strict";
@@ -31,13 +30,12 @@ export function rejectDropped(dropped: readonly string[], model: string): void {
 
 /** The paths of the dropped fields. Throws on a loss that must not be dropped. */
 export function droppedPaths(
-  parsed: Pick<ParsedRequest, "json">,
+  canDrop: boolean,
   request: CanonicalRequest,
   losses: readonly Loss[],
   model: string,
 ): readonly string[] {
   const rejected = losses.filter(isRejected);
-  const canDrop = allowsLoss(parsed.json);
   const [loss] = canDrop ? rejected.filter((one) => one.fatal === true) : rejected;
   if (loss !== undefined) throw lossFault(loss, model);
   const emptied = canDrop ? emptiedTurnLoss(request, rejected) : undefined;
@@ -80,15 +78,4 @@ function emptiedTurnLoss({ turns }: CanonicalRequest, losses: readonly Loss[]): 
   return emptied === undefined
     ? undefined
     : lossByPath.get(emptied.parts[0]?.path ?? emptied.path ?? "");
-}
-
-function allowsLoss(json: JsonObject): boolean {
-  const options = json["postern"];
-  if (options === undefined || options === null) return false;
-  if (!isObject(options))
-    throw invalid("postern", '`postern` must be an object, for example `{"lossy": true}`.');
-  const lossy = options["lossy"];
-  if (lossy !== undefined && typeof lossy !== "boolean")
-    throw invalid("postern.lossy", "`postern.lossy` must be true or false.");
-  return lossy === true;
 }

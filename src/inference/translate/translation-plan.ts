@@ -166,7 +166,7 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
   const inbound = INBOUND_WIRES[api];
   const origin = { provider: credential.provider.id, model: upstreamName };
   const dropped = [
-    ...droppedPaths(request, canonical, written.losses, model.id),
+    ...droppedPaths(input.isLossy, canonical, written.losses, model.id),
     ...droppedStore(request, credential),
   ];
   const readContext: ReplyReadContext = {

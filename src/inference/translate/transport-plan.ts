@@ -42,6 +42,8 @@ export interface PlanInput {
   readonly files?: FetchedFiles | undefined;
   /** The caller wants a 400 instead of a dropped field. */
   readonly isStrict: boolean;
+  /** Whether losses that change the reply are dropped, too. */
+  readonly isLossy: boolean;
 }
 
 // Vertex names Anthropic's models in the path; elsewhere the messages wire names the model in the body.

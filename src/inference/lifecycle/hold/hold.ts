@@ -11,6 +11,7 @@ import type { Ledger } from "../../../ledger/ledger.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
 import { mostExpensive, type PricedCandidate } from "../../routing/priced-candidates.ts";
 import type { CallInput, Hold, OpenCall, SettledCall } from "../call.ts";
+import { cappedAt } from "./cost-ceiling.ts";
 import { holdFault, closingFault, operatorFreezeFault } from "./hold-faults.ts";
 
 export interface HoldDeps extends FreezeDeps {
@@ -150,7 +151,7 @@ function heldOf(
 
 function holdRequestOf(
   deps: HoldDeps,
-  { input, hold }: OpenCall,
+  { input, hold, ceiling }: OpenCall,
   { amount, minimum }: CostEstimate,
 ): HoldRequest {
   const { accountId, keyId, policy, restrictions } = input.caller;
@@ -162,8 +163,8 @@ function holdRequestOf(
     id: input.requestId,
     accountId,
     keyId,
-    amount,
-    minimum,
+    amount: cappedAt(amount, ceiling),
+    minimum: minimum === undefined ? undefined : cappedAt(minimum, ceiling),
     now,
     expiresAt: now + deps.lifetimeMs,
     rateLimit: isFirst ? rateLimitOf(policy, deps.rateLimit) : undefined,

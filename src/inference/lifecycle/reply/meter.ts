@@ -8,6 +8,7 @@ import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../meteri
 import { estimateInputTokens } from "../../metering/input-estimate.ts";
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
+import { cappedAt } from "../hold/cost-ceiling.ts";
 
 /** A charge, and what the account pays of it: nothing if the provider bills the caller's own key. */
 export type BilledCharge = Pick<MeteredReply, "charge" | "cost">;
@@ -16,7 +17,7 @@ export const NOTHING_BILLED: BilledCharge = { charge: NO_CHARGE, cost: 0n };
 
 /** The usage of a whole reply, or of a stream so far. */
 export function chargeUsage(
-  { catalog, pricedAt, candidate, estimate, hold, input }: HeldCall,
+  { catalog, pricedAt, candidate, estimate, hold, input, ceiling }: HeldCall,
   usage: Usage | undefined,
   endedAt: number,
 ): BilledCharge {
@@ -30,7 +31,10 @@ export function chargeUsage(
     at: pricedAt,
     durationMs: endedAt - input.now,
   });
-  return { charge, cost: credential.byok ? 0n : charge.cost };
+  if (credential.byok) return { charge, cost: 0n };
+  // The caller's ceiling is a promise, whatever the provider bills.
+  const cost = cappedAt(charge.cost, ceiling);
+  return { charge: cost === charge.cost ? charge : { ...charge, cost }, cost };
 }
 
 export function chargeStream(

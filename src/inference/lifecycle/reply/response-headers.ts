@@ -11,7 +11,7 @@ const PATH_MAX_LENGTH = 500;
 
 /** `replyLosses`: paths of the reply that the caller's API cannot express. */
 export function responseHeaders(
-  { input, candidate, plan, outputMax }: HeldCall,
+  { input, candidate, plan, outputMax, ceiling }: HeldCall,
   providerHeaders: Readonly<Record<string, string>>,
   replyLosses: readonly string[] = [],
 ): Headers {
@@ -26,6 +26,7 @@ export function responseHeaders(
   if (plan.dropped.length + replyLosses.length > 0)
     headers.set("x-postern-dropped", joinPaths([...plan.dropped, ...replyLosses]));
   if (outputMax !== undefined) headers.set("x-postern-max-tokens", String(outputMax));
+  if (outputMax !== undefined && ceiling !== undefined) headers.set("x-postern-budget-cut", "true");
   return headers;
 }
 

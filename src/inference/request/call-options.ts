@@ -1,0 +1,79 @@
+// The gateway's own options of a model call: the body field `postern`, or headers for clients that cannot add body fields.
+
+import { invalid } from "../../base/fault.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
+import { type Nano, nanoFromUsd } from "../../base/money/money.ts";
+import { closestName } from "../../base/text/suggest.ts";
+
+/** The most that the caller pays for a call. */
+export interface CostCeiling {
+  readonly max: Nano;
+  /** Whether the output limit is lowered to fit; otherwise the call is refused. */
+  readonly canShorten: boolean;
+}
+
+export const MAX_COST_HEADER = "x-postern-max-cost-usd";
+export const ON_MAX_COST_HEADER = "x-postern-on-max-cost";
+export const LOSSY_HEADER = "x-postern-lossy";
+
+const OPTIONS = ["lossy", "max_cost_usd", "on_max_cost"] as const;
+const NO_OPTIONS: JsonObject = {};
+
+type RequestHeaders = Pick<Headers, "get">;
+
+/** Throws for an unknown option: one that is ignored silently could cost the caller money. */
+export function rejectUnknownOptions(json: JsonObject): void {
+  for (const name of Object.keys(optionsOf(json))) {
+    if (OPTIONS.some((known) => known === name)) continue;
+    const meant = closestName(name, [...OPTIONS]);
+    throw invalid(
+      `postern.${name}`,
+      `Unknown field \`postern.${name}\`. ${meant === undefined ? `\`postern\` accepts ${OPTIONS.join(", ")}.` : `Did you mean \`${meant}\`?`}`,
+    );
+  }
+}
+
+/** Whether fields that the provider cannot express may be dropped. */
+export function readLossy(json: JsonObject, headers: RequestHeaders): boolean {
+  const { lossy } = optionsOf(json);
+  if (lossy !== undefined && typeof lossy !== "boolean")
+    throw invalid("postern.lossy", "`postern.lossy` must be true or false.");
+  if (lossy !== undefined) return lossy;
+  const value = headers.get(LOSSY_HEADER)?.trim().toLowerCase() ?? "false";
+  if (value !== "true" && value !== "false")
+    throw invalid(LOSSY_HEADER, `The header \`${LOSSY_HEADER}\` must be true or false.`);
+  return value === "true";
+}
+
+/** The body field wins over the header. */
+export function readCostCeiling(
+  json: JsonObject,
+  headers: RequestHeaders,
+): CostCeiling | undefined {
+  const options = optionsOf(json);
+  const stated = options["max_cost_usd"] ?? undefined;
+  const usd = stated ?? headers.get(MAX_COST_HEADER) ?? undefined;
+  if (usd === undefined) return undefined;
+  const param = stated === undefined ? MAX_COST_HEADER : "postern.max_cost_usd";
+  const max = typeof usd === "number" || typeof usd === "string" ? nanoFromUsd(usd) : undefined;
+  if (max === undefined || max < 0n)
+    throw invalid(
+      param,
+      `\`${param}\` must be an amount in US dollars with at most nine decimals, such as 0.05.`,
+    );
+  return { max, canShorten: readAction(options["on_max_cost"], headers) === "shorten" };
+}
+
+function readAction(option: unknown, headers: RequestHeaders): "shorten" | "refuse" {
+  const value = option ?? headers.get(ON_MAX_COST_HEADER) ?? "shorten";
+  if (value === "shorten" || value === "refuse") return value;
+  const param = option === undefined ? ON_MAX_COST_HEADER : "postern.on_max_cost";
+  throw invalid(param, `\`${param}\` must be shorten or refuse.`);
+}
+
+function optionsOf({ postern }: JsonObject): JsonObject {
+  if (postern === undefined || postern === null) return NO_OPTIONS;
+  if (!isObject(postern))
+    throw invalid("postern", '`postern` must be an object, for example `{"lossy": true}`.');
+  return postern;
+}
