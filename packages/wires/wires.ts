@@ -17,6 +17,15 @@ export type {
   WireStreamWriter,
   WrittenRequest,
 } from "./src/canonical/wire-interfaces.ts";
+/** What APIs differ in beside their form: `API_TRAITS.messages.requiresOutputLimit`. */
+export { API_TRAITS, type ApiTraits } from "./src/api-traits.ts";
+/** The same for the APIs of providers: `WIRE_TRAITS.converse.framing`. */
+export {
+  TRANSLATION_PREFERENCE,
+  type TranslatedWire,
+  type UpstreamWireName,
+  WIRE_TRAITS,
+} from "./src/wire-traits.ts";
 /** What a wire throws for a request that it cannot read or write: `error.path`, `error.message`. */
 export { InvalidRequest } from "./src/invalid-request.ts";
 
@@ -83,7 +92,7 @@ export {
   readerWithClientCalls,
   withClientCalls,
 } from "./src/passes/openai-client-tools.ts";
-/** Anthropic's tools that the client runs, as functions: `clientToolsAsFunctions(request)`. */
+/** Anthropic's tools that the client runs, as functions: `clientToolsAsFunctions(request, "chat")`. */
 export {
   clientToolsAsFunctions,
   computerToolAsFunction,
@@ -96,9 +105,11 @@ export {
 } from "./src/passes/server-tool-forms.ts";
 export { chatSearch } from "./src/chat/chat-web-search.ts";
 export { isForeignContainer } from "./src/canonical/tools/canonical-code-execution.ts";
+/** Whether a part is a call of a tool that another provider ran: `isForeignCall(part, "messages")`. */
 export { isForeignCallBlock, isServerCallBlock } from "./src/messages/messages-server-calls.ts";
-export { isForeignRun, isServerCallItem } from "./src/responses/responses-server-calls.ts";
-/** The beta that a Messages request with MCP servers needs: `betaOf(body)`. */
+export { isForeignRun } from "./src/responses/responses-server-calls.ts";
+export { isForeignCall } from "./src/passes/foreign-calls.ts";
+/** The beta that a Messages request with MCP servers needs: `betaOf(body, "messages")`. */
 export { betaOf } from "./src/messages/messages-mcp.ts";
 /** Whether a request must be answered by a tool call: `requiresToolCall(request)`. */
 export { requiresToolCall } from "./src/tool-checks.ts";

@@ -31,6 +31,12 @@ export function isSet(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
+export function valueAt(object: JsonObject, path: readonly string[]): unknown {
+  let value: unknown = object;
+  for (const key of path) value = isObject(value) ? value[key] : undefined;
+  return value;
+}
+
 /** Undefined for text that is not JSON: one malformed line must not end a stream. */
 export function parseJson(text: string): unknown {
   try {

@@ -1,5 +1,6 @@
 // Shared parts of the model endpoints: limits, documented headers, and the input of a call.
 
+import { API_TRAITS } from "@postern/wires";
 import type { Caller, RouteInput } from "../../http/route.ts";
 import { LABELS_HEADER, parseLabels } from "../../usage/labels.ts";
 import type { CallInput } from "../lifecycle/call.ts";
@@ -43,7 +44,7 @@ export function callInputOf(
     requestId,
     now,
     headers,
-    forwardedHeaders: readForwardedHeaders(headers, api === "messages"),
+    forwardedHeaders: readForwardedHeaders(headers, API_TRAITS[api].forwardsHeaders),
     signal: request.signal,
     labels: parseLabels(headers.get(LABELS_HEADER)),
     idempotent,

@@ -1,6 +1,7 @@
 // POST /v1/messages/count_tokens: the provider's own count where it has one, otherwise an upper bound. Counting is free,
 // so nothing is held.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { limitsOf } from "../../models/catalog.ts";
 import { inputBound } from "../metering/input-bound.ts";
 import { withMembers } from "../request/json-edit.ts";
@@ -29,7 +30,8 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   const [candidate] = allowedCandidates(found, input.caller);
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
-  if (candidate.wires[0] !== "count_tokens") return upperBoundResponse(request, candidate);
+  if (WIRE_TRAITS[candidate.wires[0]].operation === undefined)
+    return upperBoundResponse(request, candidate);
   const destination = destinationOf(candidate.credential, "count_tokens");
   rejectStoredReferences(request.json, destination, "request");
   const attempt = {

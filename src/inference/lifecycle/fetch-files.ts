@@ -1,7 +1,7 @@
 // The stage between hold and plan: fetches the images and documents of a request for a provider that takes no URLs. The hold
 // does not depend on their content: it counts an image as the provider's largest, and a document as the whole context.
 
-import type { FetchedFile } from "@postern/wires";
+import { type FetchedFile, WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { SECOND_MS } from "../../base/time.ts";
 import type { RateLimiter } from "../../http/guards/rate-limiter.ts";
@@ -40,9 +40,10 @@ export function fetchFiles(
   { wires, credential }: Candidate,
   hold: Hold,
 ): Promise<Fault | undefined> | undefined {
-  if (deps === undefined || wires[0] !== "converse" || wires.length > 1) return undefined;
+  if (deps === undefined || !WIRE_TRAITS[wires[0]].needsFetchedFiles || wires.length > 1)
+    return undefined;
   if (call.files !== undefined || hold.amount === 0n) return undefined;
-  const destination = destinationOf(credential, "converse");
+  const destination = destinationOf(credential, wires[0]);
   const found = [...fileUrlsOf(call.request.json)];
   // A URL that no provider may get is refused later, with its field, when the request is written.
   const urls = found.filter(

@@ -1,7 +1,7 @@
 // The upper bound of a call's cost, over every price card that may apply: the request's input, what the provider's own
 // tools may read and charge, and the output limit.
 
-import { FEE_METERS, type FeeMeter, codexWebSearchHint } from "@postern/wires";
+import { FEE_METERS, type FeeMeter, codexWebSearchHint, API_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
 import type { Nano } from "../../base/money/money.ts";
@@ -95,7 +95,7 @@ export function estimateCost(
   const requestTokens = inputBound(request.text, request.json, {
     imageTokensMax: provider.imageTokensMax,
     contextTokens: limits.input,
-    texts: request.api === "embeddings" ? textsOf(request.json["input"]) : undefined,
+    texts: API_TRAITS[request.api].generates ? undefined : textsOf(request.json["input"]),
   });
   const quirk = quirkOf(model);
   const toolTokens = Math.max(request.toolTokens, quirk?.toolTokens ?? 0);

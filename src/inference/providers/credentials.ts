@@ -1,6 +1,7 @@
 // The gateway's accounts at the providers: which ones are configured, their base URLs and credentials. The operator's own
 // providers and the in-process simulator are added here.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { type Secret, secret } from "../../base/crypto/secret.ts";
 import type { OperatorProvider } from "../../models/models-file.ts";
 import type { Authorizer } from "./authorizer.ts";
@@ -136,7 +137,9 @@ function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps)
     envPrefix: "",
     baseUrl: declared.base_url,
     paths: Object.assign({}, ...declared.wires.map((wire) => paths[wire] ?? {})),
-    auth: declared.wires.every((wire) => wire === "messages") ? "x-api-key" : "bearer",
+    auth: declared.wires.every((wire) => WIRE_TRAITS[wire].keyHeader === "x-api-key")
+      ? "x-api-key"
+      : "bearer",
     stopsBillingOnAbort: declared.stops_billing_on_abort,
     imageTokensMax: 50_000,
   });

@@ -1,6 +1,7 @@
 // Parses the parts of a request that the gateway itself needs: the model, streaming, and what bounds the cost. All other
 // fields are for the provider.
 
+import { API_TRAITS, type ApiTraits } from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
 import {
   isObject,
@@ -53,6 +54,7 @@ export function parseRequest(
   text: string,
   purpose: "call" | "count" = "call",
 ): ParsedRequest {
+  const traits = API_TRAITS[api];
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
   const spans = memberSpans(text);
@@ -62,18 +64,22 @@ export function parseRequest(
   rejectAmbiguousMembers(text, spans, json);
   rejectTooMany(json);
   const { fees, toolTokens, advisors, containers } = toolBounds(json);
-  const gatewayFields = gatewayFieldsOf(api, json);
+  const gatewayFields = gatewayFieldsOf(traits, json);
   const model = readModel(json);
-  validateContent(api, json);
+  validateContent(traits, json);
   let outputMax: number | undefined;
   for (const field of purpose === "count" ? [] : OUTPUT_LIMIT_FIELDS[api]) {
     const limit = optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS);
     if (limit !== undefined) outputMax = Math.max(outputMax ?? limit, limit);
   }
-  if (api === "messages" && purpose === "call" && outputMax === undefined)
+  if (traits.requiresOutputLimit && purpose === "call" && outputMax === undefined)
     throw invalid("max_tokens", "`max_tokens` is required on POST /v1/messages.");
-  const choices = api === "chat" ? (optionalInteger(json["n"], "n", 1, MAX_CHOICES) ?? 1) : 1;
-  const isStream = api !== "embeddings" && optionalBoolean(json["stream"], "stream") === true;
+  const { choicesField } = traits;
+  const choices =
+    choicesField === undefined
+      ? 1
+      : (optionalInteger(json[choicesField], choicesField, 1, MAX_CHOICES) ?? 1);
+  const isStream = traits.generates && optionalBoolean(json["stream"], "stream") === true;
   const options = json["stream_options"];
   return {
     api,
@@ -88,7 +94,7 @@ export function parseRequest(
     model,
     stream: isStream,
     wantsUsage: isObject(options) && options["include_usage"] === true,
-    outputMax: api === "embeddings" ? 0 : outputMax,
+    outputMax: traits.generates ? outputMax : 0,
     choices,
     serviceTier: optionalString(json["service_tier"], "service_tier"),
     speed: optionalString(json["speed"], "speed"),
@@ -98,8 +104,8 @@ export function parseRequest(
 const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
 const NO_FIELDS: readonly string[] = [];
 
-function gatewayFieldsOf(api: Api, json: JsonObject): readonly string[] {
-  if (api === "embeddings") return NO_FIELDS;
+function gatewayFieldsOf({ generates }: ApiTraits, json: JsonObject): readonly string[] {
+  if (!generates) return NO_FIELDS;
   return GATEWAY_FIELDS.some((field) => json[field] !== undefined) ? GATEWAY_FIELDS : NO_FIELDS;
 }
 
@@ -129,8 +135,11 @@ function otherApiHint(json: JsonObject, field: keyof typeof APIS_OF_FIELDS): str
   return json[field] === undefined ? "" : ` \`${field}\` is a field of ${APIS_OF_FIELDS[field]}.`;
 }
 
-function validateContent(api: Api, json: JsonObject): void {
-  if (api === "chat" || api === "messages") {
+function validateContent(
+  { inputField, inputAlternative, backgroundField, generates }: ApiTraits,
+  json: JsonObject,
+): void {
+  if (inputField !== "input") {
     const messages = json["messages"];
     if (messages === undefined)
       throw invalid("messages", `\`messages\` is required.${otherApiHint(json, "input")}`);
@@ -145,11 +154,12 @@ function validateContent(api: Api, json: JsonObject): void {
     return;
   }
   const input = json["input"];
-  if (api === "embeddings" && (input === undefined || input === ""))
+  if (!generates && (input === undefined || input === ""))
     throw invalid("input", "`input` is required: a string or an array of strings.");
   if (input !== undefined && typeof input !== "string" && !Array.isArray(input))
     throw invalid("input", "`input` must be a string or an array.");
-  if (api === "responses" && input === undefined && json["prompt"] === undefined)
+  const alternative = inputAlternative === undefined ? undefined : json[inputAlternative];
+  if (generates && input === undefined && alternative === undefined)
     throw invalid("input", `\`input\` is required.${otherApiHint(json, "messages")}`);
-  if (api === "responses") optionalBoolean(json["background"], "background");
+  if (backgroundField !== undefined) optionalBoolean(json[backgroundField], backgroundField);
 }

@@ -1,6 +1,7 @@
 // The accounts on which a model can be called at its provider: the caller's own provider key first, then the gateway's
 // account. Which models and providers are considered is decided in routing.ts.
 
+import { TRANSLATION_PREFERENCE, WIRE_TRAITS } from "@postern/wires";
 import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { joinWithOr } from "../../base/text/format.ts";
@@ -204,14 +205,6 @@ function idsOf(providers: readonly UnconfiguredProvider[]): readonly string[] {
   return providers.map(({ id }) => id);
 }
 
-const TRANSLATION_PREFERENCE: readonly UpstreamWire[] = [
-  "messages",
-  "responses",
-  "gemini",
-  "converse",
-  "chat",
-];
-
 // The caller's own wire is passed through. Otherwise the request is translated, preferably to the provider's own API and not
 // to its imitation of another.
 function wiresFor(
@@ -220,15 +213,16 @@ function wiresFor(
   wire: RelayedWire,
 ): readonly [UpstreamWire, ...UpstreamWire[]] {
   const isOffered = (candidate: UpstreamWire): boolean => {
-    const modelWire = candidate === "count_tokens" ? "messages" : candidate;
+    const { operation, base } = WIRE_TRAITS[candidate];
+    const modelWire = operation === undefined ? candidate : base;
     return (
       model.wires.some((known) => known === modelWire) && provider.paths[candidate] !== undefined
     );
   };
   // An older model may support a feature only on chat, and web search only on responses.
-  const other = wire === "responses" ? "chat" : wire === "chat" ? "responses" : undefined;
+  const { sibling: other, isReplaceable } = WIRE_TRAITS[wire];
   if (isOffered(wire)) return other !== undefined && isOffered(other) ? [wire, other] : [wire];
-  const [first, ...rest] = wire === "embeddings" ? [] : TRANSLATION_PREFERENCE.filter(isOffered);
+  const [first, ...rest] = isReplaceable ? TRANSLATION_PREFERENCE.filter(isOffered) : [];
   if (first !== undefined) return [first, ...rest];
   const endpoints = model.wires
     .filter((known) => API_ENDPOINTS[known] !== undefined && isOffered(known))

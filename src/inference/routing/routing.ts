@@ -1,6 +1,7 @@
 // Finds the candidates for a call, in the order to try them. A model id goes to its own provider only. `models` and
 // `provider` in the request, or a model name without a provider, allow more.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Caller } from "../../http/route.ts";
 import {
@@ -81,10 +82,9 @@ export function findCandidates(
   deps: RoutingDeps,
 ): Candidates | Promise<Candidates> {
   const query = { wire, caller, catalog: deps.catalog.current() };
-  const preferences =
-    wire === "embeddings"
-      ? undefined
-      : readPreferences(request.json, (id) => isProvider(id, query.catalog));
+  const preferences = WIRE_TRAITS[wire].isReplaceable
+    ? readPreferences(request.json, (id) => isProvider(id, query.catalog))
+    : undefined;
   if (preferences === undefined) {
     const resolved = findModel(query.catalog, request.model) ?? localModel(request.model, deps);
     if (resolved !== undefined) return candidatesForModel(resolved, query, deps);

@@ -1,6 +1,7 @@
 // Which URLs of images and files may be sent on the gateway's own provider accounts. Providers read some URLs with the
 // permissions of the account: objects in cloud storage, and files at their own API.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { isPublicHostname } from "../../base/network/public-address.ts";
 import type { Credential } from "../providers/credentials.ts";
 import { PROVIDERS, type Provider, type UpstreamWire } from "../providers/providers.ts";
@@ -27,7 +28,7 @@ const GOOGLE_PROVIDERS: ReadonlySet<string> = new Set(["google", "vertex"]);
 export interface Destination {
   readonly provider: Provider;
   readonly baseUrl: string;
-  readonly wire: string;
+  readonly wire: UpstreamWire;
   /** Whether fields, types and tools that the gateway does not know may be sent. */
   readonly allowsUnknown: boolean;
 }
@@ -40,7 +41,7 @@ export function destinationOf(
   const { provider, baseUrl, byok } = credential;
   if (byok) return undefined;
   // Requests to these APIs are always translated, and their writers write known fields and functions only.
-  const isWritten = wire === "gemini" || wire === "converse";
+  const isWritten = WIRE_TRAITS[wire].isAlwaysWritten;
   return { provider, baseUrl, wire, allowsUnknown: isWritten || credential.allowsUnknown === true };
 }
 
@@ -78,7 +79,10 @@ export function isAllowedSource(
 
 function isBlockedHost(host: string, { provider, baseUrl, wire }: Destination): boolean {
   if (STORAGE_API_HOSTS.test(host) || PROVIDER_HOSTS.has(host)) return true;
-  if ((wire === "gemini" || GOOGLE_PROVIDERS.has(provider.id)) && GOOGLE_HOSTS.test(host))
+  if (
+    (WIRE_TRAITS[wire].readsGoogleStorage || GOOGLE_PROVIDERS.has(provider.id)) &&
+    GOOGLE_HOSTS.test(host)
+  )
     return true;
   const own = URL.parse(baseUrl);
   return host !== "" && own !== null && host === hostOf(own);

@@ -1,6 +1,6 @@
 // The plan for a call on the caller's own wire: the bytes pass through, except for the fields that the gateway writes.
 
-import { usageOf, OUTBOUND_WIRES } from "@postern/wires";
+import { usageOf, OUTBOUND_WIRES, API_TRAITS, WIRE_TRAITS } from "@postern/wires";
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
@@ -14,7 +14,7 @@ import { dropForeignHistory } from "./history/foreign-history.ts";
 import { droppedStore } from "./provider-store.ts";
 import { rejectedSampling } from "./rejected-sampling.ts";
 import { type AdaptedFields, type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
-import { addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
+import { isStreamingApi, addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
 import { adaptComputerTool } from "./tools/computer-tool.ts";
 import { adaptToolChoice } from "./tools/forced-tools.ts";
 import { relaxTools } from "./tools/relaxed-tools.ts";
@@ -50,7 +50,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
       };
     },
     createStreamTransform: () => {
-      if (api === "embeddings") throw new Error("embeddings are not streamed");
+      if (!isStreamingApi(api)) throw new Error(`${api} is not streamed`);
       return passthroughTransform(api, {
         wantsUsage,
         dropped: listed,
@@ -59,10 +59,14 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
           errorBody(
             errorFormat(api),
             publicError(
-              streamErrorFault(OUTBOUND_WIRES[api].readError(200, data), candidate.credential, {
-                isTranslated: false,
-                type: isObject(data) ? errorTypeOf(data) : undefined,
-              }),
+              streamErrorFault(
+                OUTBOUND_WIRES[WIRE_TRAITS[api].base].readError(200, data),
+                candidate.credential,
+                {
+                  isTranslated: false,
+                  type: isObject(data) ? errorTypeOf(data) : undefined,
+                },
+              ),
             ),
             requestId,
           ),
@@ -81,9 +85,10 @@ function adaptRequest({ request, candidate, adjustments }: PlanInput): {
   const { model } = candidate;
   const history = sanitizeHistory(request, candidate);
   const foreign = dropForeignHistory(request);
-  const omitted = api === "embeddings" ? [] : rejectedSampling(api, json, model);
-  const relaxed = api === "chat" ? relaxTools(json, model) : undefined;
-  const claude = api === "messages" ? adaptClaudeSettings(json, model) : undefined;
+  const { adapts } = API_TRAITS[api];
+  const omitted = isStreamingApi(api) ? rejectedSampling(api, json, model) : [];
+  const relaxed = adapts === "tools" ? relaxTools(json, model) : undefined;
+  const claude = adapts === "claude" ? adaptClaudeSettings(json, model) : undefined;
   const dropped = omitted.concat(
     history.dropped,
     foreign.dropped,

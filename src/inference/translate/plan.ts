@@ -1,16 +1,16 @@
 // Plans how a call reaches the provider's API and how its reply comes back: passed through on the caller's own wire,
 // translated between two wires.
 
-import { InvalidRequest } from "@postern/wires";
+import { InvalidRequest, API_TRAITS, WIRE_TRAITS } from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
-import { isObject, type JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject, valueAt } from "../../base/json.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { abilitiesOf, searchesOnlyOnResponses } from "./abilities.ts";
 import { rejectDropped } from "./losses.ts";
 import { passthroughPlan } from "./passthrough-plan.ts";
 import { rejectStoringFields } from "./provider-store.ts";
-import type { StreamingApi } from "./stream-transform.ts";
-import { hasCustomTools, supportsCustomTools } from "./tools/custom-tools.ts";
+import { isStreamingApi, type StreamingApi } from "./stream-transform.ts";
+import { hasCustomTools } from "./tools/custom-tools.ts";
 import { translationPlan } from "./translation-plan.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
 
@@ -28,7 +28,7 @@ function choosePlan(input: PlanInput): TransportPlan {
   const { credential, model, wires } = input.candidate;
   rejectStoringFields(json, credential);
   const isPassthrough =
-    api === "embeddings" || (wires[0] === api && !needsTranslation(api, json, model));
+    !isStreamingApi(api) || (wires[0] === api && !needsTranslation(api, json, model));
   const plan = isPassthrough ? passthroughPlan(input) : translationPlan(input, api);
   if (input.isStrict) rejectDropped(plan.dropped, model.id);
   return plan;
@@ -37,16 +37,13 @@ function choosePlan(input: PlanInput): TransportPlan {
 // A model without a JSON schema field, or without custom tools or search options, would reject them even on its own API.
 function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate["model"]): boolean {
   const abilities = abilitiesOf(model);
-  if (api === "chat" && hasCustomTools(json) && !supportsCustomTools(api, abilities)) return true;
-  if (api === "chat" && isObject(json["web_search_options"]) && searchesOnlyOnResponses(abilities))
-    return model.wires.includes("responses");
-  let value: unknown = json;
-  for (const key of SCHEMA_PATHS[api]) value = isObject(value) ? value[key] : undefined;
+  const { takesCustomTools, sibling } = WIRE_TRAITS[api];
+  const { hasOptionalCustomTools, searchField, schemaPath } = API_TRAITS[api];
+  if (hasOptionalCustomTools && hasCustomTools(json) && !takesCustomTools(abilities)) return true;
+  const search = searchField === undefined ? undefined : json[searchField];
+  // OpenAI's models search the web on their other API.
+  if (isObject(search) && sibling !== undefined && searchesOnlyOnResponses(abilities))
+    return model.wires.includes(sibling);
+  const value = valueAt(json, schemaPath);
   return isObject(value) && value["type"] === "json_schema" && abilities.jsonSchema === false;
 }
-
-const SCHEMA_PATHS: Readonly<Record<StreamingApi, readonly string[]>> = {
-  chat: ["response_format"],
-  responses: ["text", "format"],
-  messages: ["output_config", "format"],
-};

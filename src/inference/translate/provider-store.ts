@@ -1,6 +1,7 @@
 // Keeps providers from storing calls: on the gateway's account, where other callers could retrieve them, and on a caller's
 // own key unless its owner allows it.
 
+import { API_TRAITS } from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
 import { isSet, type JsonObject } from "../../base/json.ts";
 import type { Credential } from "../providers/credentials.ts";
@@ -12,9 +13,9 @@ export function setStore(
   { api, json: { store } }: ParsedRequest,
   { provider, allowStore }: Credential,
 ): void {
-  if (allowStore === true || store === false || api === "embeddings") return;
+  if (allowStore === true || store === false || !API_TRAITS[api].generates) return;
   // OpenAI stores responses by default, and completions only on request.
-  const isStored = store === true || (provider.supportsStore && api === "responses");
+  const isStored = store === true || (provider.supportsStore && API_TRAITS[api].storesReplies);
   if (isStored) changes["store"] = provider.supportsStore ? "false" : undefined;
 }
 
@@ -24,7 +25,7 @@ export function droppedStore(
   { byok, allowStore }: Credential,
 ): readonly string[] {
   // A response that the gateway itself stores is passed here without `store`.
-  const isStoredHere = api === "responses" && !byok;
+  const isStoredHere = API_TRAITS[api].storesReplies && !byok;
   return json["store"] === true && allowStore !== true && !isStoredHere ? ["store"] : [];
 }
 

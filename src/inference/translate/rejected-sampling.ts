@@ -1,15 +1,16 @@
 // Sampling parameters that a model rejects even on its own API, so that a call which changes only `model` is answered.
 
-import { EFFORTS, type Abilities, canSample } from "@postern/wires";
-import { isObject, isSet, type JsonObject } from "../../base/json.ts";
+import { EFFORTS, type Abilities, canSample, API_TRAITS } from "@postern/wires";
+import { isSet, type JsonObject, valueAt } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
 import { abilitiesOf } from "./abilities.ts";
+import type { StreamingApi } from "./stream-transform.ts";
 
 const NOTHING: readonly string[] = [];
 
 /** The names of the fields to leave out. The value 1 is every model's default and accepted. */
 export function rejectedSampling(
-  api: "chat" | "responses" | "messages",
+  api: StreamingApi,
   json: JsonObject,
   model: Model,
 ): readonly string[] {
@@ -27,20 +28,12 @@ export function rejectedSampling(
   ];
 }
 
-function takesSampling(
-  api: "chat" | "responses" | "messages",
-  json: JsonObject,
-  abilities: Abilities,
-): boolean {
-  if (api === "messages") return abilities.sampling !== false;
-  const { reasoning } = json;
-  const effort = api === "chat" ? json["reasoning_effort"] : effortIn(reasoning);
+function takesSampling(api: StreamingApi, json: JsonObject, abilities: Abilities): boolean {
+  const { effortPath } = API_TRAITS[api];
+  if (effortPath === undefined) return abilities.sampling !== false;
+  const effort = valueAt(json, effortPath);
   return canSample(
     abilities,
     EFFORTS.find((one) => one === effort),
   );
-}
-
-function effortIn(reasoning: unknown): unknown {
-  return isObject(reasoning) ? reasoning["effort"] : undefined;
 }

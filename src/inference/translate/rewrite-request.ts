@@ -1,6 +1,7 @@
 // Edits the caller's JSON text for passthrough, leaving everything else byte for byte: the upstream model name, the usage
 // option, an end-user pseudonym, `store`, an output limit that the balance lowered, and the gateway's own fields.
 
+import { API_TRAITS, WIRE_TRAITS } from "@postern/wires";
 import { isObject } from "../../base/json.ts";
 import { quoted, withMembers } from "../request/json-edit.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -41,27 +42,23 @@ export function rewriteRequest(
   adjustments: RequestAdjustments,
 ): string {
   const { provider, byok } = credential;
+  const traits = API_TRAITS[request.api];
   const changes: Record<string, string | undefined> = { ...adjustments.members };
   setModel(changes, request, upstreamName, provider.messagesVersion);
-  if (
-    request.api === "chat" &&
-    request.stream &&
-    provider.needsUsageOption &&
-    !request.wantsUsage
-  ) {
+  if (traits.hasUsageOption && request.stream && provider.needsUsageOption && !request.wantsUsage) {
     const options = request.json["stream_options"];
     changes["stream_options"] = JSON.stringify({
       ...(isObject(options) ? options : {}),
       include_usage: true,
     });
   }
-  if (request.api === "chat" && !provider.acceptsMaxCompletionTokens)
+  if (traits.outputLimitField === undefined && !provider.acceptsMaxCompletionTokens)
     useMaxTokensField(changes, request.json);
   for (const field of adjustments.omitted ?? []) changes[field] = undefined;
   for (const field of REPLACED_FIELDS)
     if (adjustments[field] !== undefined) changes[field] = adjustments[field];
   if (adjustments.outputMax !== undefined)
-    changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);
+    changes[traits.outputLimitField ?? provider.outputLimitField] = String(adjustments.outputMax);
   setStore(changes, request, credential);
   if (!byok && provider.endUserField !== null)
     setPseudonym(changes, request, provider.endUserField, adjustments);
@@ -76,7 +73,7 @@ function setModel(
   messagesVersion: string | undefined,
 ): void {
   for (const field of gatewayFields) changes[field] = undefined;
-  if (api === "messages" && messagesVersion !== undefined) {
+  if (WIRE_TRAITS[api].hasModelInPath && messagesVersion !== undefined) {
     changes["model"] = undefined;
     changes["anthropic_version"] = JSON.stringify(messagesVersion);
   } else if (json["model"] !== upstreamName) changes["model"] = quoted(upstreamName);
@@ -93,18 +90,13 @@ function useMaxTokensField(
   if (typeof limit === "number") changes["max_tokens"] = String(limit);
 }
 
-function maxTokensFieldOf(request: ParsedRequest, chatField: string): string {
-  if (request.api === "responses") return "max_output_tokens";
-  return request.api === "chat" ? chatField : "max_tokens";
-}
-
 function setPseudonym(
   changes: Record<string, string | undefined>,
   { api, json }: ParsedRequest,
   field: string,
   { pseudonym, sendsAnthropicUserId }: RequestAdjustments,
 ): void {
-  if (api === "embeddings") return;
+  if (!API_TRAITS[api].generates) return;
   if (field === "metadata.user_id") {
     if (!sendsAnthropicUserId) return;
     const metadata = isObject(json["metadata"]) ? json["metadata"] : {};

@@ -1,7 +1,7 @@
 // Transforms each stream event on its way to the caller. On the caller's own wire the bytes pass through, except that usage
 // which only the gateway requested is removed and the cost is added to usage that the caller sees.
 
-import { failedResponseError, responsesErrorFields, type SseEvent } from "@postern/wires";
+import { failedResponseError, API_TRAITS, INBOUND_WIRES, type SseEvent } from "@postern/wires";
 import { type JsonObject, numberIn, objectIn, parseObject } from "../../base/json.ts";
 import { memberSpans, skipWhitespace, withMembers } from "../request/json-edit.ts";
 
@@ -28,10 +28,12 @@ export interface StreamTransform {
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-const KEEP_ALIVE_COMMENT = encoder.encode(": keep-alive\n\n");
-const KEEP_ALIVE_PING = encoder.encode('event: ping\ndata: {"type":"ping"}\n\n');
 
-export type StreamingApi = "chat" | "responses" | "messages";
+export type StreamingApi = keyof typeof INBOUND_WIRES;
+
+export function isStreamingApi(api: string): api is StreamingApi {
+  return Object.hasOwn(INBOUND_WIRES, api);
+}
 
 /** The path of the usage object in the event that carries it. */
 const USAGE_PATHS: Readonly<Record<StreamingApi, readonly string[]>> = {
@@ -61,11 +63,12 @@ export function passthroughTransform(
   { wantsUsage, dropped, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
 ): StreamTransform {
   const path = USAGE_PATHS[api];
+  const { hasUsageOption } = API_TRAITS[api];
   let hasErrorEvent = false;
   return {
     transformEvent: rawBytes,
     transformUsageEvent: (event, costUsd) => {
-      if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
+      if (hasUsageOption && !wantsUsage && isUsageOnly(event)) return undefined;
       const cost = costUsd();
       return cost === undefined ? event.raw : addExtrasToEvent(event, path, { cost, dropped });
     },
@@ -193,7 +196,7 @@ function isUsageOnly(event: SseEvent): boolean {
 }
 
 export function keepAliveBytes(api: StreamingApi): Uint8Array {
-  return api === "messages" ? KEEP_ALIVE_PING : KEEP_ALIVE_COMMENT;
+  return API_TRAITS[api].keepAlive;
 }
 
 export function errorEvent(
@@ -201,20 +204,7 @@ export function errorEvent(
   body: JsonObject,
   sequenceNumber: number,
 ): Uint8Array {
-  switch (api) {
-    case "chat":
-      return encoder.encode(`data: ${JSON.stringify(body)}\n\n`);
-    case "messages":
-      return encoder.encode(`event: error\ndata: ${JSON.stringify(body)}\n\n`);
-    case "responses": {
-      const data = {
-        type: "error",
-        sequence_number: sequenceNumber,
-        ...responsesErrorFields(objectIn(body["error"]) ?? {}),
-      };
-      return encoder.encode(`event: error\ndata: ${JSON.stringify(data)}\n\n`);
-    }
-  }
+  return encoder.encode(API_TRAITS[api].errorFrame(body, sequenceNumber));
 }
 
 function failedEvent(data: JsonObject): Uint8Array {

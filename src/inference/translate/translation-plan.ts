@@ -21,6 +21,9 @@ import {
   readerWithClientCalls,
   type SentClientTools,
   withClientCalls,
+  API_TRAITS,
+  WIRE_TRAITS,
+  type TranslatedWire,
 } from "@postern/wires";
 import { errorFormat, errorObject, publicError } from "../../base/error-body.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
@@ -40,7 +43,6 @@ import {
   customToolNames,
   customToolsAsFunctions,
   readerWithCustomCalls,
-  supportsCustomTools,
   withCustomCalls,
 } from "./tools/custom-tools.ts";
 import { askForTools } from "./tools/forced-tools.ts";
@@ -73,11 +75,12 @@ function chooseTranslation(
   request: CanonicalRequest,
   candidate: Candidate,
 ): WrittenTranslation {
-  const translations = candidate.wires.flatMap((wire) =>
-    wire === "embeddings" || wire === "count_tokens"
+  const translations = candidate.wires.flatMap((wire) => {
+    const { translated } = WIRE_TRAITS[wire];
+    return translated === undefined
       ? []
-      : [writeTranslation({ caller: api, provider: wire }, request, candidate)],
-  );
+      : [writeTranslation({ caller: api, provider: translated }, request, candidate)];
+  });
   const chosen =
     translations.find(({ written }) => !written.losses.some(isLossOfRequest)) ??
     translations.find(({ written }) => !written.losses.some(isRejected)) ??
@@ -109,8 +112,6 @@ function canonicalRequestFor(
   };
 }
 
-type TranslatedWire = keyof typeof OUTBOUND_WIRES;
-
 interface WrittenTranslation {
   readonly wire: TranslatedWire;
   readonly outbound: OutboundWire;
@@ -138,10 +139,10 @@ function writeTranslation(
   const losses: Loss[] = [];
   const readable = withoutCompactions(request, wire, losses);
   const server = translateServerTools(readable, direction, target, losses);
-  const own = wire === "messages" ? server.request : clientToolsAsFunctions(server.request);
+  const own = clientToolsAsFunctions(server.request, wire);
   const client = openAiToolsAsFunctions(own, wire, losses);
   const loaded = askForTools(withAllToolsLoaded(client.request, wire, losses), abilities, losses);
-  const takesCustomTools = supportsCustomTools(wire, abilities);
+  const takesCustomTools = WIRE_TRAITS[wire].takesCustomTools(abilities);
   const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
   const written = outbound.writeRequest(sent, target);
   const allLosses = losses.length === 0 ? written.losses : [...losses, ...written.losses];
@@ -184,7 +185,7 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
     wire,
     path: written.path ?? requestPath(wire, input),
     body: requestBody(wire, candidate, written),
-    beta: wire === "messages" ? betaOf(written.body) : undefined,
+    beta: betaOf(written.body, wire),
     dropped,
     readUsage: (json) => usageOf(wire, json, origin.provider),
     writeReply: ({ json }, _usage, costUsd) =>
@@ -198,7 +199,7 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
       translationTransform(api, {
         reader: adaptReader(outbound.createStreamReader(readContext), translation, requestId),
         writer: inbound.createStreamWriter(writeContext),
-        showsUsage: api !== "chat" || canonical.includeUsage === true,
+        showsUsage: !API_TRAITS[api].hasUsageOption || canonical.includeUsage === true,
         dropped,
         toErrorObject: (error) =>
           errorObject(
@@ -240,6 +241,7 @@ function requestBody(
   { body }: WrittenRequest,
 ): string {
   const { messagesVersion } = credential.provider;
-  if (wire !== "messages" || messagesVersion === undefined) return JSON.stringify(body);
+  if (!WIRE_TRAITS[wire].hasModelInPath || messagesVersion === undefined)
+    return JSON.stringify(body);
   return JSON.stringify({ ...body, model: undefined, anthropic_version: messagesVersion });
 }

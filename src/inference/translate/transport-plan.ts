@@ -1,6 +1,6 @@
 // How a call reaches the provider's API, and how its reply comes back.
 
-import type { Usage, FetchedFiles } from "@postern/wires";
+import { type Usage, type FetchedFiles, WIRE_TRAITS } from "@postern/wires";
 import type { JsonObject } from "../../base/json.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -51,7 +51,8 @@ export function requestPath(
   wire: UpstreamWire,
   { request, candidate: { credential, upstreamName } }: PlanInput,
 ): string | undefined {
-  if (wire !== "messages" || credential.provider.messagesVersion === undefined) return undefined;
+  if (!WIRE_TRAITS[wire].hasModelInPath || credential.provider.messagesVersion === undefined)
+    return undefined;
   const name = encodeURIComponent(upstreamName).replaceAll("%40", "@");
   return `/${name}:${request.stream ? "streamRawPredict" : "rawPredict"}`;
 }

@@ -2,6 +2,7 @@
 // by then, so an attempt can be repeated. Errors in the caller's request are not retried.
 
 import { type Abort, type AbortSignalLike, createAbort, type Send } from "@postern/http-client";
+import { WIRE_TRAITS } from "@postern/wires";
 import { runWhen, startDeadline } from "../../base/async/deadline.ts";
 import { Fault } from "../../base/fault.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
@@ -138,7 +139,8 @@ function recordFailedAttempt(
 
 // A provider limits token counts apart from calls, and counting is free, so it has a circuit of its own.
 function circuitFor({ credential, upstreamName }: Candidate, wire: UpstreamWire): string {
-  const model = wire === "count_tokens" ? `${upstreamName} count_tokens` : upstreamName;
+  const { operation } = WIRE_TRAITS[wire];
+  const model = operation === undefined ? upstreamName : `${upstreamName} ${operation}`;
   return circuitName(credential.provider.id, credential.label, model);
 }
 

@@ -2,7 +2,7 @@
 // wrote them, without secrets, because clients recover by their text. An error of the gateway's own account, such as a rejected key, is
 // not reported as the caller's.
 
-import { type CanonicalError, OUTBOUND_WIRES } from "@postern/wires";
+import { type CanonicalError, OUTBOUND_WIRES, WIRE_TRAITS } from "@postern/wires";
 import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../../base/fault.ts";
 import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
 import type { Credential } from "../providers/credentials.ts";
@@ -149,11 +149,7 @@ const CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded";
 
 // The status alone is ambiguous: some providers reject a key with 400, and an exhausted quota with 429.
 function canonicalErrorOf({ wire, status, text }: ProviderFailure): CanonicalError {
-  const outbound =
-    wire === "embeddings"
-      ? OUTBOUND_WIRES.chat
-      : OUTBOUND_WIRES[wire === "count_tokens" ? "messages" : wire];
-  return outbound.readError(status, parseJson(text) ?? text);
+  return OUTBOUND_WIRES[WIRE_TRAITS[wire].base].readError(status, parseJson(text) ?? text);
 }
 
 function accountFault(

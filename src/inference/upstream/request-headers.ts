@@ -1,5 +1,6 @@
 // The headers of a request to a provider: its credential, and those of the caller that are forwarded.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { memoize } from "../../base/memoize.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
@@ -10,7 +11,6 @@ import {
 } from "../request/forwarded-headers.ts";
 
 /** Anthropic requires a version; this one is sent if the caller sent none. */
-const ANTHROPIC_VERSION = "2023-06-01";
 
 export function requestHeaders(
   credential: Credential,
@@ -43,20 +43,18 @@ function buildHeaders(
   { provider, apiKey }: Credential,
   wire: UpstreamWire,
 ): Record<string, string> {
+  const { headers: wireHeaders, ...traits } = WIRE_TRAITS[wire];
+  const keyHeader = provider.cloudAuth === undefined ? traits.keyHeader : traits.cloudKeyHeader;
   const headers: Record<string, string> = {
     "content-type": "application/json",
     "user-agent": "postern",
     "accept-encoding": "identity",
     ...provider.headers,
+    ...wireHeaders,
   };
-  const isMessages = wire === "messages" || wire === "count_tokens";
-  if (isMessages) headers["anthropic-version"] = ANTHROPIC_VERSION;
   if (apiKey === undefined) return headers;
   // A provider of several wires takes the key on each as that API's own clients send it.
-  if (isMessages && provider.auth === "bearer" && provider.cloudAuth === undefined)
-    headers["x-api-key"] = apiKey.reveal();
-  else if (wire === "gemini" && provider.auth === "bearer")
-    headers["x-goog-api-key"] = apiKey.reveal();
+  if (keyHeader !== undefined && provider.auth === "bearer") headers[keyHeader] = apiKey.reveal();
   else if (provider.auth === "bearer") headers["authorization"] = `Bearer ${apiKey.reveal()}`;
   else headers[provider.auth] = apiKey.reveal();
   return headers;

@@ -257,7 +257,7 @@ describe("documented fields", () => {
       const destination = {
         provider,
         baseUrl: provider.baseUrl,
-        wire: "chat",
+        wire: "chat" as const,
         allowsUnknown: false,
       };
       expect(() => rejectStoredReferences(request, destination, "request")).not.toThrow();

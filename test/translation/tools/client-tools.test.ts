@@ -135,11 +135,14 @@ describe("tools that the client runs", () => {
 
   test("have the schema of their version", () => {
     const propertiesOf = (tool: Json): Json => {
-      const { tools = [] } = clientToolsAsFunctions({
-        model: "m",
-        turns: [],
-        tools: [{ type: "native", wire: "messages", name: "x", value: tool }],
-      });
+      const { tools = [] } = clientToolsAsFunctions(
+        {
+          model: "m",
+          turns: [],
+          tools: [{ type: "native", wire: "messages", name: "x", value: tool }],
+        },
+        "chat",
+      );
       const [written] = tools;
       if (written?.type !== "function") throw new Error("not a function");
       return { ...(written.parameters?.["properties"] as Json) };

@@ -2,6 +2,7 @@
 // function, and calls and results have the same form.
 // Source: platform.claude.com/docs/en/agents-and-tools/tool-use, read on 2026-11-23.
 
+import type { WireName } from "../canonical/canonical-parts.ts";
 import type {
   CanonicalRequest,
   FunctionTool,
@@ -89,8 +90,12 @@ const CLIENT_TOOLS: readonly ClientTool[] = [
   },
 ];
 
-/** The request with functions in place of these tools. */
-export function clientToolsAsFunctions(request: CanonicalRequest): CanonicalRequest {
+/** The request with functions in place of these tools, for a wire that does not have them. */
+export function clientToolsAsFunctions(
+  request: CanonicalRequest,
+  wire: WireName,
+): CanonicalRequest {
+  if (wire === "messages") return request;
   if (request.tools?.some((tool) => definitionOf(tool) !== undefined) !== true) return request;
   return {
     ...request,

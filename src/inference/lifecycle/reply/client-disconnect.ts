@@ -2,7 +2,13 @@
 // reading for the provider's usage. docs/site/providers.md has the facts per provider.
 
 import type { AbortSignalLike } from "@postern/http-client";
-import { isReplyComplete, type StreamMeter, usageSoFar } from "@postern/wires";
+import {
+  isReplyComplete,
+  type StreamMeter,
+  usageSoFar,
+  WIRE_TRAITS,
+  type UpstreamWireName,
+} from "@postern/wires";
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import { hasInputTokens } from "../../metering/charge.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
@@ -71,8 +77,8 @@ function isInputKnown({ candidate, request }: OngoingCall, meter: StreamMeter): 
 }
 
 // A translated request may ask for reasoning by any of several fields, so only Anthropic's own is read.
-function isReasoningOff({ api, json }: ParsedRequest, wire: string): boolean {
-  if (api !== "messages" || wire !== "messages") return false;
+function isReasoningOff({ api, json }: ParsedRequest, wire: UpstreamWireName): boolean {
+  if (api !== wire || !WIRE_TRAITS[wire].reasonsOnRequest) return false;
   const { thinking } = json;
   return thinking === undefined || (isObject(thinking) && thinking["type"] === "disabled");
 }

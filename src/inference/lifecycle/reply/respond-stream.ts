@@ -7,6 +7,7 @@ import {
   createStreamMeter,
   usageSoFar,
   createAwsFrameParser,
+  WIRE_TRAITS,
 } from "@postern/wires";
 import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts";
 import { Fault } from "../../../base/fault.ts";
@@ -44,20 +45,21 @@ export function respondStream(
   reply: UpstreamReply & { readonly kind: "stream" },
 ): Response {
   const { input, request, candidate, plan } = call;
-  const { wire } = plan;
-  if (wire === "embeddings" || wire === "count_tokens") throw new Error(`${wire} is not streamed`);
+  const { wire: sentWire } = plan;
+  const { translated: wire, framing, lacksTerminalEvent } = WIRE_TRAITS[sentWire];
+  if (wire === undefined) throw new Error(`${sentWire} is not streamed`);
   const { provider } = candidate.credential;
   const meter = createStreamMeter(wire, provider.id, request.choices);
   const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply);
   const pipeline = createEventPipeline({
-    parser: wire === "converse" ? createAwsFrameParser() : createCuttingParser(),
+    parser: framing === "aws" ? createAwsFrameParser() : createCuttingParser(),
     meter,
     transform: plan.createStreamTransform(),
     parsesAllEvents: plan.isTranslated,
     endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
-    lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
+    lacksTerminalEvent: provider.endsStreamByClosing || lacksTerminalEvent,
     costUsd: () => {
       const usage = usageSoFar(meter);
       if (usage === undefined) return undefined;

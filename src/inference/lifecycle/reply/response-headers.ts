@@ -1,5 +1,6 @@
 // The headers of a model call's response: the gateway's own, and those of the provider that are of use to the caller.
 
+import { API_TRAITS } from "@postern/wires";
 import { memoize } from "../../../base/memoize.ts";
 import { CORS_HEADERS } from "../../../http/response.ts";
 import type { HeldCall } from "../call.ts";
@@ -20,8 +21,8 @@ export function responseHeaders(
   // Copying `Headers` costs a fifth of creating them from an object.
   const headers = new Headers(headersOfModel(credential.provider.id)(model.id));
   headers.set("x-request-id", input.requestId);
-  // Anthropic's SDKs read the id from this header.
-  if (input.api === "messages") headers.set("request-id", input.requestId);
+  const { requestIdHeader } = API_TRAITS[input.api];
+  if (requestIdHeader !== undefined) headers.set(requestIdHeader, input.requestId);
   for (const name in providerHeaders) headers.set(name, providerHeaders[name] ?? "");
   if (plan.dropped.length + replyLosses.length > 0)
     headers.set("x-postern-dropped", joinPaths([...plan.dropped, ...replyLosses]));

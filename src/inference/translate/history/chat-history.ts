@@ -1,6 +1,7 @@
 // Removes fields from a chat's earlier assistant messages that other providers or this gateway added. Some providers reject
 // a request that contains them, which would tie a conversation to one model.
 
+import { API_TRAITS } from "@postern/wires";
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 import type { Candidate } from "../../routing/candidates.ts";
@@ -23,7 +24,7 @@ export function sanitizeHistory(
   { api, text, json: { messages } }: ParsedRequest,
   { credential: { provider }, model }: Pick<Candidate, "credential" | "model">,
 ): SanitizedHistory {
-  if (api !== "chat" || !Array.isArray(messages)) return UNCHANGED;
+  if (!API_TRAITS[api].hasProviderFields || !Array.isArray(messages)) return UNCHANGED;
   const rejectedFields = rejectedFieldsIn(text, provider.rejectedHistoryFields);
   const dropsThinking =
     text.includes(`"${THINKING}"`) && abilitiesOf(model).reasoningField !== "content";

@@ -1,7 +1,13 @@
 // Removes reasoning and tool calls of other providers from a body that is passed on unchanged. This gateway sealed the
 // signatures and wrote the calls, so the provider would reject them, which would tie a conversation to one model.
 
-import { isEncodedBlob, isForeignCallBlock, isServerCallBlock, isForeignRun } from "@postern/wires";
+import {
+  isEncodedBlob,
+  isForeignCallBlock,
+  isServerCallBlock,
+  isForeignRun,
+  API_TRAITS,
+} from "@postern/wires";
 import { isObject, type JsonObject } from "../../../base/json.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 
@@ -17,9 +23,10 @@ const UNCHANGED: KeptHistory = { dropped: [] };
 const TRACES = /"pst1\.|"signature":\s*""|"(?:srvtoolu|mcptoolu|cntr)_pst_|"encrypted_index":\s*""/;
 
 export function dropForeignHistory({ api, text, json }: ParsedRequest): KeptHistory {
-  if ((api !== "messages" && api !== "responses") || !TRACES.test(text)) return UNCHANGED;
+  const { foreignParts } = API_TRAITS[api];
+  if (foreignParts === undefined || !TRACES.test(text)) return UNCHANGED;
   const dropped: string[] = [];
-  if (api === "responses") {
+  if (foreignParts === "items") {
     const { input } = json;
     if (!Array.isArray(input)) return UNCHANGED;
     const kept = keepOwn(input, "input", dropped);

@@ -11,15 +11,9 @@ import {
   type CustomTool,
   type Tool,
   type Turn,
-  type Abilities,
   type WireStreamReader,
 } from "@postern/wires";
 import { isObject, type JsonObject, parseObject } from "../../../base/json.ts";
-import type { UpstreamWire } from "../../providers/providers.ts";
-
-export function supportsCustomTools(wire: UpstreamWire, { openaiFields }: Abilities): boolean {
-  return wire === "responses" || (wire === "chat" && openaiFields !== false);
-}
 
 export function hasCustomTools({ tools }: JsonObject): boolean {
   return (

@@ -2,11 +2,12 @@
 // the reply.
 
 import {
+  API_TRAITS,
+  isForeignCall,
   type CanonicalEvent,
   addHintLoss,
   addLoss,
   type Loss,
-  type NativePart,
   type Part,
   type WireName,
   type CanonicalReply,
@@ -15,15 +16,12 @@ import {
   type Target,
   type WireStreamReader,
   chatSearch,
-  isForeignCallBlock,
-  isServerCallBlock,
-  isForeignRun,
-  isServerCallItem,
   SERVER_TOOLS,
   type ToolDirection,
   type TranslatePart,
 } from "@postern/wires";
 import { searchesOnlyOnResponses } from "../abilities.ts";
+import { isStreamingApi, type StreamingApi } from "../stream-transform.ts";
 
 export interface ServerToolTranslation {
   readonly request: CanonicalRequest;
@@ -40,7 +38,7 @@ export function translateServerTools(
   const { caller, provider } = direction;
   let request = withoutForeignCalls(original, provider, losses);
   if (caller === provider) {
-    rejectSearchOnChat(request, caller, target, losses);
+    if (isStreamingApi(caller)) rejectSearchField(request, caller, target, losses);
     return { request, createPartTranslation: undefined };
   }
   // All are read before one is written, because writing drops fields of the caller's API.
@@ -71,13 +69,13 @@ function callIdsOf(replyId: string): () => string {
   return () => `${base}_${count++}`;
 }
 
-function rejectSearchOnChat(
+function rejectSearchField(
   request: CanonicalRequest,
-  wire: WireName,
+  caller: StreamingApi,
   { abilities = {} }: Target,
   losses: Loss[],
 ): void {
-  if (wire !== "chat" || !searchesOnlyOnResponses(abilities)) return;
+  if (API_TRAITS[caller].searchField === undefined || !searchesOnlyOnResponses(abilities)) return;
   const search = chatSearch.read?.(request)?.tool;
   if (search !== undefined)
     addLoss(losses, search.path, "This model searches only on the Responses API.");
@@ -104,12 +102,6 @@ function withoutForeignCalls(
       : [{ ...turn, parts }];
   });
   return { ...request, turns };
-}
-
-function isForeignCall({ wire: own, value }: NativePart, wire: WireName): boolean {
-  if (own === "responses") return own === wire ? isForeignRun(value) : isServerCallItem(value);
-  if (own !== "messages") return false;
-  return own === wire ? isForeignCallBlock(value) : isServerCallBlock(value);
 }
 
 export function withTranslatedCalls(

@@ -1,0 +1,114 @@
+// What the APIs that callers use differ in, beside the form of requests and replies. Code outside this package asks for a trait
+// and does not compare the name of an API.
+
+import { responsesErrorFields } from "./error-object.ts";
+import { type JsonObject, objectIn } from "./json-fields.ts";
+
+export type ApiName = "chat" | "responses" | "messages" | "embeddings";
+
+export interface ApiTraits {
+  /** The field with the conversation or the text. */
+  readonly inputField: "messages" | "input";
+  /** A field that can stand in place of the input. */
+  readonly inputAlternative?: "prompt";
+  /** False for embeddings, which have no output, no stream and no routing. */
+  readonly generates: boolean;
+  /** The output limit is required. */
+  readonly requiresOutputLimit: boolean;
+  /** The name of the output limit. Absent: that of the provider. */
+  readonly outputLimitField?: "max_output_tokens" | "max_tokens";
+  /** The number of choices in a reply. */
+  readonly choicesField?: "n";
+  readonly backgroundField?: "background";
+  /** A provider stores a reply unless the request says `store: false`. */
+  readonly storesReplies: boolean;
+  /** A stream has usage only if `stream_options` asks for it. */
+  readonly hasUsageOption: boolean;
+  /** The path of the reasoning effort, if the effort decides whether a model takes sampling parameters. */
+  readonly effortPath?: readonly string[];
+  /** The field that turns on a web search. */
+  readonly searchField?: "web_search_options";
+  /** It has custom tools, but not every provider of it takes them. */
+  readonly hasOptionalCustomTools: boolean;
+  /** The path of the output schema. */
+  readonly schemaPath: readonly string[];
+  /** Where the parts of a conversation are that only one provider can read. */
+  readonly foreignParts?: "items" | "contents";
+  /** Providers reject each other's fields in a history. */
+  readonly hasProviderFields: boolean;
+  /** Callers' tools take settings that only some providers have. */
+  readonly adapts: "tools" | "claude" | "nothing";
+  /** Header in which clients look for the request id, beside `x-request-id`. */
+  readonly requestIdHeader?: string;
+  /** Callers' `anthropic-*` headers reach the provider. */
+  readonly forwardsHeaders: boolean;
+  /** Bytes that keep a silent stream open. */
+  readonly keepAlive: Uint8Array;
+  /** An error event; `body` is the body of an error response. */
+  readonly errorFrame: (body: JsonObject, sequenceNumber: number) => string;
+}
+
+const encoder = new TextEncoder();
+const COMMENT = encoder.encode(": keep-alive\n\n");
+
+const EMBEDDINGS: Omit<ApiTraits, "outputLimitField"> = {
+  inputField: "input",
+  generates: false,
+  requiresOutputLimit: false,
+  storesReplies: false,
+  hasUsageOption: false,
+  hasOptionalCustomTools: false,
+  schemaPath: [],
+  hasProviderFields: false,
+  adapts: "nothing",
+  forwardsHeaders: false,
+  keepAlive: COMMENT,
+  errorFrame: (body) => `data: ${JSON.stringify(body)}\n\n`,
+};
+
+export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
+  embeddings: { ...EMBEDDINGS, outputLimitField: "max_tokens" },
+  chat: {
+    ...EMBEDDINGS,
+    inputField: "messages",
+    generates: true,
+    choicesField: "n",
+    hasUsageOption: true,
+    effortPath: ["reasoning_effort"],
+    searchField: "web_search_options",
+    hasOptionalCustomTools: true,
+    schemaPath: ["response_format"],
+    hasProviderFields: true,
+    adapts: "tools",
+  },
+  responses: {
+    ...EMBEDDINGS,
+    inputAlternative: "prompt",
+    generates: true,
+    outputLimitField: "max_output_tokens",
+    backgroundField: "background",
+    storesReplies: true,
+    effortPath: ["reasoning", "effort"],
+    schemaPath: ["text", "format"],
+    foreignParts: "items",
+    errorFrame: (body, sequenceNumber) => {
+      const fields = responsesErrorFields(objectIn(body["error"]) ?? {});
+      const data = { type: "error", sequence_number: sequenceNumber, ...fields };
+      return `event: error\ndata: ${JSON.stringify(data)}\n\n`;
+    },
+  },
+  messages: {
+    ...EMBEDDINGS,
+    inputField: "messages",
+    generates: true,
+    requiresOutputLimit: true,
+    outputLimitField: "max_tokens",
+    schemaPath: ["output_config", "format"],
+    foreignParts: "contents",
+    adapts: "claude",
+    requestIdHeader: "request-id",
+    forwardsHeaders: true,
+    keepAlive: encoder.encode('event: ping\ndata: {"type":"ping"}\n\n'),
+    errorFrame: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
+  },
+};

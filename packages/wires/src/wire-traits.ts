@@ -1,0 +1,108 @@
+// What the APIs of providers differ in, beside the form of requests and replies. Code outside this package asks for a trait and
+// does not compare the name of a wire.
+
+import type { OUTBOUND_WIRES } from "./all-wires.ts";
+import type { ApiName } from "./api-traits.ts";
+import type { Abilities } from "./canonical/wire-interfaces.ts";
+
+export type UpstreamWireName = ApiName | "count_tokens" | "gemini" | "converse";
+export type TranslatedWire = keyof typeof OUTBOUND_WIRES;
+
+export interface WireTraits {
+  /** The wire that its models and errors belong to. */
+  readonly base: TranslatedWire;
+  /** The wire that requests are translated to, and whose streams are metered. Absent: it has neither. */
+  readonly translated?: TranslatedWire;
+  /** A provider limits it apart from calls of the same model. */
+  readonly operation?: string;
+  /** Requests to it are only written by translation and never passed through. */
+  readonly isAlwaysWritten: boolean;
+  readonly framing: "sse" | "aws";
+  /** A stream ends without a terminal event. */
+  readonly lacksTerminalEvent: boolean;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The header in which the clients of this API send a key. Absent: `authorization`. */
+  readonly keyHeader?: "x-api-key" | "x-goog-api-key";
+  /** The same at a provider whose account signs requests otherwise. */
+  readonly cloudKeyHeader?: "x-goog-api-key";
+  /** Another API can serve the request in its place. */
+  readonly isReplaceable: boolean;
+  /** The other API of the same provider, for what a model supports on one of them only. */
+  readonly sibling?: "chat" | "responses";
+  /** The path can name the model, with the version of the API in the body. */
+  readonly hasModelInPath: boolean;
+  /** It takes no URL of a file, so files are fetched for it. */
+  readonly needsFetchedFiles: boolean;
+  /** URLs of Google's storage are read with the account that calls it. */
+  readonly readsGoogleStorage: boolean;
+  readonly takesCustomTools: (abilities: Abilities) => boolean;
+  /** Reasoning is on only if the request turns it on. */
+  readonly reasonsOnRequest: boolean;
+}
+
+const DEFAULTS: Omit<WireTraits, "base"> = {
+  isAlwaysWritten: false,
+  framing: "sse",
+  lacksTerminalEvent: false,
+  headers: {},
+  isReplaceable: true,
+  hasModelInPath: false,
+  needsFetchedFiles: false,
+  readsGoogleStorage: false,
+  takesCustomTools: () => false,
+  reasonsOnRequest: false,
+};
+
+const MESSAGES: WireTraits = {
+  ...DEFAULTS,
+  base: "messages",
+  headers: { "anthropic-version": "2023-06-01" },
+  keyHeader: "x-api-key",
+};
+
+export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
+  chat: {
+    ...DEFAULTS,
+    base: "chat",
+    translated: "chat",
+    sibling: "responses",
+    takesCustomTools: ({ openaiFields }) => openaiFields !== false,
+  },
+  responses: {
+    ...DEFAULTS,
+    base: "responses",
+    translated: "responses",
+    sibling: "chat",
+    takesCustomTools: () => true,
+  },
+  messages: { ...MESSAGES, translated: "messages", hasModelInPath: true, reasonsOnRequest: true },
+  count_tokens: { ...MESSAGES, operation: "count_tokens" },
+  embeddings: { ...DEFAULTS, base: "chat", isReplaceable: false },
+  gemini: {
+    ...DEFAULTS,
+    base: "gemini",
+    translated: "gemini",
+    isAlwaysWritten: true,
+    lacksTerminalEvent: true,
+    keyHeader: "x-goog-api-key",
+    cloudKeyHeader: "x-goog-api-key",
+    readsGoogleStorage: true,
+  },
+  converse: {
+    ...DEFAULTS,
+    base: "converse",
+    translated: "converse",
+    isAlwaysWritten: true,
+    framing: "aws",
+    needsFetchedFiles: true,
+  },
+};
+
+/** From the provider's own APIs to those that others imitate. */
+export const TRANSLATION_PREFERENCE: readonly TranslatedWire[] = [
+  "messages",
+  "responses",
+  "gemini",
+  "converse",
+  "chat",
+];
