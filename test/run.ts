@@ -14,7 +14,8 @@ import { SKIP_PREFIX } from "./support/skip.ts";
 const ROOT = path.dirname(import.meta.dir);
 /** More than the cores that most machines have: many tests wait for timers and other processes. */
 const SHARDS = 6;
-const TEST_TIMEOUT_MS = 120_000;
+/** As in bin/bun.js: only a test that hangs takes this long. */
+const TEST_TIMEOUT_MS = 240_000;
 const BATCH_TIMEOUT_MS = 800_000;
 /** Of test code. Files share a process, because loading and compiling the server takes most of the time of a short file. */
 const BATCH_BYTES = 160_000;
@@ -53,6 +54,7 @@ const LONG_FILES: readonly string[] = [
 ].map((name) => `test/${name}.test.ts`);
 /** Time for the pipes to close after a batch exits: a leaked child process can hold them open. */
 const PIPE_CLOSE_MS = 2_000;
+const SLOWEST_SHOWN = 20;
 /** Bounds the whole run, so that CI always gets a result. */
 const RUN_TIMEOUT_MS = 30 * 60_000;
 
@@ -88,6 +90,7 @@ interface BatchResult {
 const total: TestCounts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 const skips: string[] = [];
+const fileTimes: (readonly [file: string, seconds: number])[] = [];
 const startedAt = performance.now();
 const filters = process.argv.slice(2);
 const runningBatches = new Map<string, ChildProcess>();
@@ -103,6 +106,7 @@ await Promise.all([runBatches(createBatches(), postgres?.url), runChecks()]);
 postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
 if (skips.length > 0) console.log(`\nSkipped tests:\n${skips.toSorted().join("\n")}`);
+console.log(`\nSlowest files:\n${slowestFiles()}`);
 console.log(`\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s in total`);
 if (total.failed > 0)
   console.log(`POSTERN_TEST_SEED=${TEST_SEED} repeats the random choices of this run.`);
@@ -183,6 +187,7 @@ function report({ name, files, seconds, output }: BatchResult): void {
   for (const { file, seconds: fileSeconds, skipReasons, ...counts } of files) {
     const { passed, failed, skipped } = counts;
     addCounts(counts);
+    fileTimes.push([file, fileSeconds]);
     if (skipped > 0) skips.push(`  ${file} (${skipped}): ${skipReasons.join("; ")}`);
     const summary = `${passed} passed${failed === 0 ? "" : `, ${failed} failed`}${skipped === 0 ? "" : `, ${skipped} skipped`}`;
     console.log(
@@ -196,6 +201,14 @@ function report({ name, files, seconds, output }: BatchResult): void {
   else
     for (const line of output.split("\n"))
       if (!ROUTINE_OUTPUT.test(line)) console.log(`        ${line}`);
+}
+
+function slowestFiles(): string {
+  return fileTimes
+    .toSorted(([, left], [, right]) => right - left)
+    .slice(0, SLOWEST_SHOWN)
+    .map(([file, seconds]) => `${seconds.toFixed(1).padStart(7)} s  ${file}`)
+    .join("\n");
 }
 
 function addCounts(counts: TestCounts): void {

@@ -1,6 +1,6 @@
 // Closing an account: what is refused, how it is reopened, what is erased in the end, and that the money stays the same.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { GRACE_MS } from "../../src/account-data/closing.ts";
 import { ERASURES, eraseClosedAccounts, KEPT_TABLES } from "../../src/account-data/erasure.ts";
 import { readPage, readTables, type Table } from "../../src/store/move/store-tables.ts";
@@ -16,8 +16,6 @@ import {
 } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { openStore, STORE_KINDS } from "../support/stores/stores.ts";
-
-setDefaultTimeout(120_000);
 
 const CALL = {
   model: "sim/echo",

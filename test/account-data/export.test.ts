@@ -1,6 +1,6 @@
 // The export of an account through the API: complete, without secrets, and only the caller's own records.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createExports } from "../../src/account-data/export-stream.ts";
 import { exportLines } from "../../src/account-data/export.ts";
 import { newId } from "../../src/base/id.ts";
@@ -18,8 +18,6 @@ import {
 } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
-
-setDefaultTimeout(120_000);
 
 const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
 const MANY_CALLS = 1_500;

@@ -1,6 +1,6 @@
 // An invitation is bound to one email address; only ASCII case is ignored.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   respondToInvitation,
   listInvitationsForEmail,
@@ -10,7 +10,6 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = 1_800_000_000_000;
 

@@ -29,6 +29,9 @@ const RECORDS: ReadonlySet<string> = new Set([
   "idempotent.call",
   "signatureHeaders",
 ]);
+/** A limit of elapsed or CPU time, which a busy machine exceeds. */
+const TIME_LIMIT =
+  /expect\(.*(performance\.now|nanoseconds|cpuUsage)\(.*\.toBeLess|\belapsed\w*\)\.toBeLess/;
 /** Conditions are awaited with `eventually`. */
 const FIXED_WAIT = /\b(?:Bun\.sleep|setTimeout)\(/;
 
@@ -77,6 +80,11 @@ describe("code", () => {
       ),
     );
     expect(waits).toEqual([]);
+  });
+
+  test("no test has a time limit: algorithms are tested with expectLinearCpuTime", () => {
+    const tests = testFiles(/\.test\.tsx?$/);
+    expect(matchingLines(tests, (line) => TIME_LIMIT.test(line))).toEqual([]);
   });
 
   test("no file but the entry of a package re-exports what another file exports", () => {

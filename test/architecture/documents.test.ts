@@ -16,7 +16,7 @@ describe("documents", () => {
   test("the generated parts are what the program says (npm run docs writes them)", async () => {
     for (const { file, current, expected } of generatedDocs(await defaultRoutes()))
       expect(`${file}\n${current}`).toBe(`${file}\n${expected}`);
-  }, 120_000);
+  });
 
   test(`the README has at most ${README_LINES_MAX} lines`, () => {
     expect(readText("README.md").split("\n").length).toBeLessThanOrEqual(README_LINES_MAX);

@@ -18,7 +18,6 @@ import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 import { type ConsoleHistory, createConsoleHistory } from "./console-history.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
-const START_TIMEOUT_MS = 60_000;
 const DESKTOP: DisplayMode = { screen: "desktop", scheme: "light" };
 
 let fixture: ConsoleFixture;
@@ -29,7 +28,7 @@ beforeAll(async () => {
   [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
   await makeDeveloper(fixture.gateway, fixture.otherAccount.id, fixture.owner);
   history = await createConsoleHistory(fixture);
-}, START_TIMEOUT_MS);
+});
 afterAll(async () => {
   await browser.close();
   await fixture.gateway.stop();
@@ -170,7 +169,6 @@ describe("filters", () => {
       expect(await page.getByLabel("Provider", { exact: true }).isVisible()).toBe(true);
       await close();
     },
-    START_TIMEOUT_MS,
   );
 });
 
@@ -256,25 +254,20 @@ describe("the playground", () => {
       expect(problems.filter((problem) => !/^failed: .*\/v1\//.test(problem))).toEqual([]);
       await close();
     },
-    START_TIMEOUT_MS,
   );
 
-  test(
-    "says what is wrong with a request",
-    async () => {
-      const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
-      await page.getByLabel("Model", { exact: true }).fill("no/such-model");
-      await page.getByRole("button", { name: "Run" }).click();
-      await page
-        .getByText(/No model has the id/)
-        .first()
-        .waitFor();
-      await page.getByText("Image and tools").click();
-      await page.getByLabel("Tools").fill("not JSON");
-      await page.getByRole("button", { name: "Run" }).click();
-      await page.getByText(/JSON/).nth(1).waitFor();
-      await close();
-    },
-    START_TIMEOUT_MS,
-  );
+  test("says what is wrong with a request", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
+    await page.getByLabel("Model", { exact: true }).fill("no/such-model");
+    await page.getByRole("button", { name: "Run" }).click();
+    await page
+      .getByText(/No model has the id/)
+      .first()
+      .waitFor();
+    await page.getByText("Image and tools").click();
+    await page.getByLabel("Tools").fill("not JSON");
+    await page.getByRole("button", { name: "Run" }).click();
+    await page.getByText(/JSON/).nth(1).waitFor();
+    await close();
+  });
 });

@@ -1,13 +1,12 @@
 // What a new user does, in a real browser and with the keyboard alone.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Browser, Locator, Page } from "playwright-core";
 import { createUser, type TestUser } from "../billing/console-user.ts";
 import { launchBrowser, openWindow } from "../support/browser/chromium.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 
-setDefaultTimeout(120_000);
 const TABS_MAX = 120;
 
 let gateway: Gateway;

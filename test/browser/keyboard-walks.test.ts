@@ -6,7 +6,6 @@ import { type ConsoleFixture, createConsoleFixture } from "../console/console-fi
 import { type BrowserWindow, launchBrowser, openWindow } from "../support/browser/chromium.ts";
 import { createConsoleHistory } from "./console-history.ts";
 
-const TIMEOUT_MS = 60_000;
 /** More stops than any page has before its content ends. */
 const TAB_STOPS_MAX = 120;
 
@@ -16,7 +15,7 @@ let browser: Browser;
 beforeAll(async () => {
   [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
   await createConsoleHistory(fixture);
-}, TIMEOUT_MS);
+});
 afterAll(async () => {
   await browser.close();
   await fixture.gateway.stop();
@@ -49,48 +48,40 @@ async function tabTo(page: Page, name: RegExp): Promise<void> {
   throw new Error(`no tab stop is named ${name.source}: ${passed.join(" | ")}`);
 }
 
-test(
-  "the cause of a failed call is found in the logs by keyboard alone",
-  async () => {
-    const { page, close, problems } = await openConsole("");
-    await tabTo(page, /^a Logs$/);
-    await page.keyboard.press("Enter");
-    await page.waitForURL(/\/logs$/);
-    await tabTo(page, /^a 90d$/);
-    await page.keyboard.press("Enter");
-    await page.waitForURL(/range=90d/);
-    await tabTo(page, /^a Failed$/);
-    await page.keyboard.press("Enter");
-    await page.waitForURL(/outcome=failed/);
-    await tabTo(page, /^a \d\d:\d\d:\d\d$/);
-    await page.keyboard.press("Enter");
-    await page.waitForURL(/\/logs\/req_/);
-    const notice = page.getByRole("main").getByRole("status").first();
-    expect(await notice.textContent()).toContain("failed with status 502. Retry later.");
-    expect(problems).toEqual([]);
-    await close();
-  },
-  TIMEOUT_MS,
-);
+test("the cause of a failed call is found in the logs by keyboard alone", async () => {
+  const { page, close, problems } = await openConsole("");
+  await tabTo(page, /^a Logs$/);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/logs$/);
+  await tabTo(page, /^a 90d$/);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/range=90d/);
+  await tabTo(page, /^a Failed$/);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/outcome=failed/);
+  await tabTo(page, /^a \d\d:\d\d:\d\d$/);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/logs\/req_/);
+  const notice = page.getByRole("main").getByRole("status").first();
+  expect(await notice.textContent()).toContain("failed with status 502. Retry later.");
+  expect(problems).toEqual([]);
+  await close();
+});
 
-test(
-  "a model is tried in the playground by keyboard alone",
-  async () => {
-    const { page, close } = await openConsole("/playground");
-    await tabTo(page, /^textarea Message$/);
-    await page.keyboard.press("Control+a");
-    await page.keyboard.type("Typed without a mouse.");
-    await tabTo(page, /^button Run$/);
-    await page.keyboard.press("Enter");
-    await page
-      .locator("[data-figure=cost]")
-      .getByText(/^\$0\.0/)
-      .waitFor();
-    expect(await page.locator("[data-reply]").textContent()).toContain("Typed without a mouse.");
-    await tabTo(page, /^summary View code$/);
-    await page.keyboard.press("Enter");
-    await tabTo(page, /^select Language/);
-    await close();
-  },
-  TIMEOUT_MS,
-);
+test("a model is tried in the playground by keyboard alone", async () => {
+  const { page, close } = await openConsole("/playground");
+  await tabTo(page, /^textarea Message$/);
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("Typed without a mouse.");
+  await tabTo(page, /^button Run$/);
+  await page.keyboard.press("Enter");
+  await page
+    .locator("[data-figure=cost]")
+    .getByText(/^\$0\.0/)
+    .waitFor();
+  expect(await page.locator("[data-reply]").textContent()).toContain("Typed without a mouse.");
+  await tabTo(page, /^summary View code$/);
+  await page.keyboard.press("Enter");
+  await tabTo(page, /^select Language/);
+  await close();
+});

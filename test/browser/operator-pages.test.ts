@@ -34,7 +34,6 @@ import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 import { type TestAccount, registerAccount } from "../support/gateway.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
-const START_TIMEOUT_MS = 60_000;
 
 let harness: OperatorHarness;
 let session: OperatorSession;
@@ -46,7 +45,7 @@ beforeAll(async () => {
   [harness, browser] = await Promise.all([startOperatorHarness("sqlite"), launchBrowser()]);
   session = await signInOperator(harness);
   await createHistory();
-}, START_TIMEOUT_MS);
+});
 afterAll(async () => {
   await browser.close();
   await harness.gateway.stop();

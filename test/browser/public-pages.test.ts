@@ -16,7 +16,6 @@ import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
-const START_TIMEOUT_MS = 60_000;
 /** Enough to get past the header and into the content. */
 const TAB_STOPS = 12;
 const PAGES = [
@@ -33,7 +32,7 @@ let gateway: Gateway;
 let browser: Browser;
 beforeAll(async () => {
   [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
-}, START_TIMEOUT_MS);
+});
 afterAll(async () => {
   await browser.close();
   await gateway.stop();

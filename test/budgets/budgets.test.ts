@@ -1,6 +1,6 @@
 // /v1/account/budgets over HTTP, on both stores, with a fake clock.
 
-import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { claimWorkspace } from "../../src/accounts/members.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import {
@@ -33,7 +33,6 @@ import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOON = Date.UTC(2026, 10, 29, 12);
 const MIDNIGHT = "2026-11-30T00:00:00.000Z";

@@ -1,7 +1,7 @@
 // The Budgets page: in a browser without JavaScript, and with requests that no browser sends.
 // With POSTERN_TEST_PICTURES set to a folder, a screenshot of each state is saved there.
 
-import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
@@ -25,7 +25,6 @@ import {
 } from "../support/gateway.ts";
 
 const SCREENSHOT_FOLDER = process.env["POSTERN_TEST_PICTURES"];
-setDefaultTimeout(120_000);
 
 interface SignedInPerson {
   readonly personId: string;

@@ -77,7 +77,7 @@ describeEachStore((kind, open) => {
         }),
         { numRuns: kind === "sqlite" ? 150 : 60 },
       );
-    }, 120_000);
+    });
 
     test("hold for concurrent steps", async () => {
       await fc.assert(
@@ -93,7 +93,7 @@ describeEachStore((kind, open) => {
         ),
         { numRuns: kind === "sqlite" ? 80 : 50 },
       );
-    }, 120_000);
+    });
 
     test("two concurrent claims of one human grant one bonus", async () => {
       for (let round = 0; round < 10; round++) {

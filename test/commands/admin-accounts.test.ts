@@ -1,6 +1,6 @@
 // The `postern admin` commands for accounts, while a gateway runs.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
@@ -13,8 +13,6 @@ import {
   stopPostern,
   stopAll,
 } from "./run-postern.ts";
-
-setDefaultTimeout(120_000);
 
 describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => {
   const place = createTempFolder();

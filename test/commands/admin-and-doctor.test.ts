@@ -84,7 +84,7 @@ describe("postern admin grant", () => {
     expect(await runAdmin("grant", "acct_none", "5", "--reason", "x")).toMatchObject({
       code: 1,
       stderr:
-        "postern admin grant: The account does not exist. postern admin list lists the accounts.\n",
+        "postern admin grant: The account acct_none does not exist. postern admin list lists the accounts.\n",
     });
     for (const amount of ["0", "five", "1e3", "0.0000000001"])
       expect((await runAdmin("grant", account.id, amount, "--reason", "x")).code).toBe(2);

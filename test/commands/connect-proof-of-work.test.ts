@@ -25,4 +25,4 @@ test("connect solves the proof of work of a gateway and creates an account", asy
     await gateway.stop();
     rmSync(home, { recursive: true, force: true });
   }
-}, 120_000);
+});

@@ -1,15 +1,6 @@
 // `postern connect` and `postern status` against a real gateway, in a home folder of their own.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -30,8 +21,6 @@ import { type Gateway, startGateway } from "../support/gateway.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { skipUnless } from "../support/skip.ts";
 import type { ExitResult } from "./run-postern.ts";
-
-setDefaultTimeout(120_000);
 
 let gateway: Gateway;
 beforeAll(async () => {
@@ -237,8 +226,6 @@ const REAL_CLIENTS = [
   ["opencode", "opencode-ai", ["opencode", "run", "-m", "postern/sim/echo", "Say hello."]],
 ] as const;
 
-const CLIENT_TIMEOUT_MS = 120_000;
-
 describe("real clients", () => {
   for (const [client, npmPackage, command] of REAL_CLIENTS) {
     const isInstalled = spawnSync(client, ["--version"], { stdio: "ignore" }).error === undefined;
@@ -261,7 +248,6 @@ describe("real clients", () => {
         const usage = await call(gateway, "GET /v1/usage", { key: savedKey() });
         expect(valueAt(usage.body, "data.0.outcome")).toBe("completed");
       },
-      CLIENT_TIMEOUT_MS,
     );
   }
 });

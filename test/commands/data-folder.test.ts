@@ -47,5 +47,5 @@ describe("the files of the data folder", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("a file of the store was removed or replaced while it was in use");
     place.remove();
-  }, 120_000);
+  });
 });

@@ -1,6 +1,6 @@
 // `postern doctor` in a data folder that it may not write, such as one of another user, and on a full disk.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { chmodSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,8 +9,6 @@ import { checkFreeSpace } from "../../src/commands/doctor/check-store.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { skipUnless } from "../support/skip.ts";
-
-setDefaultTimeout(120_000);
 
 const MAIN = path.resolve(import.meta.dir, "../../src/main.ts");
 const isRoot = process.getuid?.() === 0;

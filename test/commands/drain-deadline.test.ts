@@ -40,7 +40,7 @@ describe("the end of the drain", () => {
     expect(kept.error.message).toStartWith("The gateway stopped while");
     await stopPostern(again);
     tempFolder.remove();
-  }, 30_000);
+  });
 
   test("answers a call with 503, without a charge, and ends a stream with an error", async () => {
     const tempFolder = createTempFolder();
@@ -81,7 +81,7 @@ describe("the end of the drain", () => {
     const shown = (await runPostern(["admin", "show", account], tempFolder.settings)).stdout;
     expect(shown).toContain("held       $0.00");
     tempFolder.remove();
-  }, 30_000);
+  });
 
   test("serves requests for the shutdown delay while /readyz already answers 503", async () => {
     const tempFolder = createTempFolder();
@@ -99,7 +99,7 @@ describe("the end of the drain", () => {
     expect(account).toStartWith("acct_");
     expect((await running.exited).code).toBe(0);
     tempFolder.remove();
-  }, 30_000);
+  });
 
   test("charges a stream for relayed tokens, even if the provider keeps billing after an abort", async () => {
     const tempFolder = createTempFolder();
@@ -128,7 +128,7 @@ describe("the end of the drain", () => {
     await chunks?.cancel().catch(() => {});
     await stopPostern(simulator);
     tempFolder.remove();
-  }, 30_000);
+  });
 });
 
 /** A provider that does not stop billing when the client aborts. */

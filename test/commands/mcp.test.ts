@@ -1,15 +1,6 @@
 // `postern mcp` with the official clients of both revisions, which start it as a command.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +16,6 @@ import { PROGRAM } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 
 // Each client starts a process.
-setDefaultTimeout(120_000);
 
 let gateway: Gateway;
 beforeAll(async () => {

@@ -1,14 +1,6 @@
 // Moves a store between SQLite and PostgreSQL, also after a crash in the middle, and proves that rows and money are the same.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { existsSync, rmSync } from "node:fs";
 import path from "node:path";
@@ -30,8 +22,6 @@ import {
   type TestStore,
 } from "../support/stores/stores.ts";
 import { startPostern, stopAll, stopPostern } from "./run-postern.ts";
-
-setDefaultTimeout(120_000);
 
 /** Above what a float represents exactly. */
 const LARGE = 2n ** 60n + 1n;

@@ -70,7 +70,7 @@ test("stops the workers one after another, the last one with SIGTERM", async () 
   events.length = 0;
   expect(await supervisor.stop()).toBe(true);
   expect(events).toEqual(["SIGHUP 1", "exit 1", "SIGHUP 2", "exit 2", "SIGTERM 3", "exit 3"]);
-}, 60_000);
+});
 
 test("replaces the next worker only when the new one is ready", async () => {
   const { supervisor, events } = startSupervisor(() => HEALTHY);
@@ -84,7 +84,7 @@ test("replaces the next worker only when the new one is ready", async () => {
     `ready ${n}`,
   ]);
   expect(events).toEqual(replaced);
-}, 60_000);
+});
 
 test("restarts after the start if it is told during the start", async () => {
   const { supervisor, events } = startSupervisor(() => HEALTHY);
@@ -93,7 +93,7 @@ test("restarts after the start if it is told during the start", async () => {
   expect(await started).toBe(true);
   await restarted;
   expect(events.filter((event) => event.startsWith("ready"))).toHaveLength(WORKERS * 2);
-}, 60_000);
+});
 
 test("restarts once more if it is told during a restart", async () => {
   const { supervisor, events } = startSupervisor(() => HEALTHY);
@@ -104,7 +104,7 @@ test("restarts once more if it is told during a restart", async () => {
   restarts.push(supervisor.restart(), supervisor.restart());
   await Promise.all(restarts);
   expect(events.filter((event) => event.startsWith("ready"))).toHaveLength(WORKERS * 2);
-}, 60_000);
+});
 
 test("stops a restart at a worker that does not start, and keeps the others", async () => {
   const { supervisor, events } = startSupervisor((start) => (start <= WORKERS ? HEALTHY : FAILING));
@@ -112,7 +112,7 @@ test("stops a restart at a worker that does not start, and keeps the others", as
   events.length = 0;
   await supervisor.restart();
   expect(events.filter((event) => event.startsWith("SIGHUP"))).toEqual(["SIGHUP 1"]);
-}, 60_000);
+});
 
 test("restarts a worker that keeps dying after longer and longer pauses", async () => {
   const { supervisor, lines } = startSupervisor((start, worker) =>
@@ -124,11 +124,11 @@ test("restarts a worker that keeps dying after longer and longer pauses", async 
     lines.filter(({ event }) => event === "worker died").map((line) => line.restart_in_ms);
   await eventually(() => pauses().length === 3);
   expect(pauses()).toEqual([500, 1_000, 2_000]);
-}, 60_000);
+});
 
 test("does not start if a worker does not, and stops the others", async () => {
   const { supervisor, events } = startSupervisor((_, worker) => (worker === 2 ? FAILING : HEALTHY));
   expect(await supervisor.start()).toBe(false);
   expect(events).toContain("exit 1");
   expect(events).toContain("exit 3");
-}, 60_000);
+});

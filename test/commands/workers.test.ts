@@ -50,7 +50,7 @@ describe("postern serve --workers", () => {
     expect((await runPostern(["admin", "verify-ledger"], settings)).stdout).toMatch(
       /0 open holds.* 61 usage records/,
     );
-  }, 120_000);
+  });
 
   test("replaces the workers on SIGHUP without a failed call", async () => {
     const running = await startWorkers();
@@ -72,7 +72,7 @@ describe("postern serve --workers", () => {
     expect(pidsOf(running)).toHaveLength(WORKERS * 2);
     expect(first.some(isRunning)).toBe(false);
     expect((await stopPostern(running)).code).toBe(0);
-  }, 120_000);
+  });
 
   test("announces the end of a connection in a response before a replaced worker closes it", async () => {
     const running = await startWorkers();
@@ -85,13 +85,13 @@ describe("postern serve --workers", () => {
     expect(results.some(({ announced }) => announced > 0)).toBe(true);
     expect(results.map(({ lost }) => lost)).toEqual(Array<number>(CALLERS).fill(0));
     expect((await stopPostern(running)).code).toBe(0);
-  }, 120_000);
+  });
 
   test("drains the workers when the supervisor is killed", async () => {
     const running = await startWorkers();
     running.process.kill("SIGKILL");
     await eventually(() => !pidsOf(running).some(isRunning));
-  }, 120_000);
+  });
 
   test("refuses SQLite, a wrong number and a port in use, and says why", async () => {
     const onSqlite = await runInProcess(["serve", "--workers", "2"], tempFolder.settings);
@@ -120,7 +120,7 @@ describe("postern serve --workers", () => {
     });
     await taken.stop(true);
     expect([code, stderr]).toEqual([1, expect.stringContaining("POSTERN_WORKER_PORT")]);
-  }, 120_000);
+  });
 });
 
 async function startWorkers(): Promise<RunningProcess> {

@@ -1,6 +1,6 @@
 // Every form of the console keeps what was typed, and says beside the field what is wrong.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type TestUser, createUser, makeDeveloper, visitPage } from "../billing/console-user.ts";
 import {
   startWorkspaceHarness,
@@ -8,7 +8,6 @@ import {
   type WorkspaceHarness,
 } from "./workspace-harness.ts";
 
-setDefaultTimeout(120_000);
 let harness: WorkspaceHarness;
 let workspace: Workspace;
 let keyId: string;

@@ -1,6 +1,6 @@
 // Forms of the console: what they keep, what they reject, and how long names are laid out.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { textOf, visitPage } from "../billing/console-user.ts";
 import { eventually } from "../support/eventually.ts";
@@ -11,7 +11,6 @@ import {
   type WorkspaceHarness,
 } from "./workspace-harness.ts";
 
-setDefaultTimeout(120_000);
 let harness: WorkspaceHarness;
 beforeAll(async () => {
   harness = await startWorkspaceHarness();

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { addDeveloper } from "../../src/accounts/members.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import {
@@ -11,7 +11,6 @@ import {
 import { launchBrowser } from "../support/browser/chromium.ts";
 import { startWorkspaceHarness, type WorkspaceHarness } from "./workspace-harness.ts";
 
-setDefaultTimeout(120_000);
 let harness: WorkspaceHarness;
 beforeAll(async () => {
   harness = await startWorkspaceHarness();

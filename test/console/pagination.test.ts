@@ -1,6 +1,6 @@
 // Pages of the console with more rows than they show at once.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { freezeAccount } from "../../src/operator/accounts/account-actions.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
@@ -11,7 +11,6 @@ import {
   type WorkspaceHarness,
 } from "./workspace-harness.ts";
 
-setDefaultTimeout(120_000);
 let harness: WorkspaceHarness;
 beforeAll(async () => {
   harness = await startWorkspaceHarness();

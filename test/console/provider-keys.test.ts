@@ -1,6 +1,6 @@
 // The provider keys page. The provider is the simulator, which accepts one key.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import {
   type TestUser,
@@ -20,8 +20,6 @@ import {
   startGateway,
 } from "../support/gateway.ts";
 import { describeEachStore, type StoreKind } from "../support/stores/stores.ts";
-
-setDefaultTimeout(120_000);
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const GOOD_KEY = "sk-canary-0123456789abcdefghijklmnop-9fQz";

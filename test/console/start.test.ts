@@ -1,11 +1,10 @@
 // People start without an agent: they create a workspace in the console, name it and use its first key.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createUser, makeDeveloper, textOf, visitPage } from "../billing/console-user.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
-setDefaultTimeout(120_000);
 const RAW_KEY = /pst-rt-[0-9A-Za-z]{49}/;
 const WORKSPACES_MAX = 20;
 

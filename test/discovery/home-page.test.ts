@@ -1,6 +1,6 @@
 // The code on the home page runs against a real gateway.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { execFile } from "node:child_process";
 import { rmSync } from "node:fs";
 import { promisify } from "node:util";
@@ -11,7 +11,6 @@ import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 
-setDefaultTimeout(120_000);
 const execute = promisify(execFile);
 
 let gateway: Gateway;

@@ -1,14 +1,6 @@
 // Emails arrive at a real SMTP server: each once, at the right people, without secrets.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { emitBalanceEvents } from "../../src/events/producers.ts";
 import {
   createUser,
@@ -27,8 +19,6 @@ import {
 } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { type ReceivedEmail, type SmtpReceiver, startSmtpReceiver } from "./smtp-receiver.ts";
-
-setDefaultTimeout(120_000);
 
 for (const store of STORE_KINDS)
   describe(`emails on ${store}`, () => {

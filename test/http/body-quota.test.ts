@@ -86,7 +86,7 @@ describe("large bodies", () => {
     // A 400 for invalid JSON shows that the whole body was read.
     for (const account of [one, two, three])
       expect(await responseTo(await sendPart(account, BODY_BYTES))).toContain("HTTP/1.1 400");
-  }, 120_000);
+  });
 
   test("do not count while only their length is announced", async () => {
     const [one] = accounts;
@@ -97,7 +97,7 @@ describe("large bodies", () => {
       expect((await connection.until(/100 Continue/)).isClosed).toBe(false);
     expect(await responseTo(await sendPart(one, BODY_BYTES))).toContain("HTTP/1.1 400");
     for (const connection of announced) connection.socket.destroy();
-  }, 120_000);
+  });
 });
 
 const SMALL_BYTES = 900_000;
@@ -155,7 +155,7 @@ describe("bodies below 1 MiB", () => {
     await expectBodyRead(two);
     await close(stalled);
     await expectBodyRead(one);
-  }, 120_000);
+  });
 
   test("are refused above the limit of the account, whatever its keys are", async () => {
     const [one, two] = accounts;
@@ -175,7 +175,7 @@ describe("bodies below 1 MiB", () => {
     expect(refused).toContain("The request bodies in flight of this account");
     await expectBodyRead(two);
     await close(stalled);
-  }, 120_000);
+  });
 
   test("without a key are refused above the limit of their network, while a key is served", async () => {
     const count = Math.floor((4 * MIB) / TINY_BYTES);
@@ -188,5 +188,5 @@ describe("bodies below 1 MiB", () => {
       expect(await responseTo(await stall(path, undefined, TINY_BYTES))).toContain("HTTP/1.1 429");
     await expectBodyRead(accounts[0]);
     await close(stalled);
-  }, 120_000);
+  });
 });

@@ -115,7 +115,6 @@ test.skipIf(process.platform !== "linux").each([
     attack.stop();
     await gateway.stop();
   },
-  60_000,
 );
 
 /** Opens connections that send the text, and a new one for each that the gateway closes. */

@@ -1,9 +1,7 @@
 // Paths may contain secrets, such as the token of an invoice or of an invitation: the log has the route.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { startGateway } from "../support/gateway.ts";
-
-setDefaultTimeout(120_000);
 
 const TOKEN = "01kah5t3mq7d2c9w4e6r8t0yax.Jq3mS0v8Xc2bT5nYw7Rk1Lz4Pd6Hf9Ga0Ue2Io5Vs8M";
 

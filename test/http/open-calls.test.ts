@@ -1,13 +1,11 @@
 // The limit of concurrent calls of a key, before the body of a request is read.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { connect } from "node:net";
 import { startGatedSimulator } from "../inference/support/gated-simulator.ts";
 import { bodyOf, postCall } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
-
-setDefaultTimeout(120_000);
 
 test("a key at its limit gets a 429 before it has sent its body, and others are served", async () => {
   const gate = startGatedSimulator();

@@ -1,11 +1,9 @@
 // Pipelined requests: the runtime hands over all that have arrived on a connection before it looks at another connection.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createPipelineLimit } from "../../src/http/guards/pipelining.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { openRawConnection } from "./raw-client.ts";
-
-setDefaultTimeout(60_000);
 
 describe("a connection with thousands of pipelined requests", () => {
   let gateway: Gateway;

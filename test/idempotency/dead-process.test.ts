@@ -1,6 +1,6 @@
 // The idempotency key of a call whose process is killed between the claim of the key and the hold.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { SECOND_MS } from "../../src/base/time.ts";
 import { runningKeys } from "../../src/idempotency/idempotency.ts";
 import { createSweeper } from "../../src/ledger/sweep.ts";
@@ -15,7 +15,6 @@ import {
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const SECRET = "dead".repeat(10);
 

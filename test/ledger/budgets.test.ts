@@ -1,6 +1,6 @@
 // The rules of budgets one by one, on both stores; histories/ tests their interleavings.
 
-import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MAX_NANO } from "../../src/base/money/money.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/budget-rules.ts";
@@ -19,7 +19,6 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 /** Noon of the second to last day of a month. */
 const NOW = Date.UTC(2026, 10, 29, 12);

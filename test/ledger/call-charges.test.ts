@@ -1,6 +1,6 @@
 // The transfers of calls, which are columns of usage records, beside those of older versions, which are rows.
 
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -18,7 +18,6 @@ import { describeEachStore, openStore, type TestStore } from "../support/stores/
 import { ALL_TRANSFERS, openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 

@@ -1,6 +1,6 @@
 // Verification from a checkpoint: it finds what a verification of everything finds, except in calls that it no longer reads.
 
-import { beforeEach, expect, setDefaultTimeout, test, afterEach } from "bun:test";
+import { beforeEach, expect, test, afterEach } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import { keepCallTransfers } from "../../src/ledger/call-charges.ts";
@@ -12,7 +12,6 @@ import { describeEachStore, openStore, type TestStore } from "../support/stores/
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 

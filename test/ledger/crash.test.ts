@@ -1,6 +1,6 @@
 // Kills a process repeatedly while it charges calls.
 
-import { describe, expect, test, setDefaultTimeout } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import path from "node:path";
 import { toNano } from "../../src/base/money/money.ts";
 import { deposit, startEpoch } from "../../src/ledger/ledger.ts";
@@ -15,7 +15,6 @@ import { describeEachStore } from "../support/stores/stores.ts";
 import { ALL_TRANSFERS, openAccount, promoDeposit } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
 const KILLS = 20;
@@ -78,7 +77,7 @@ describeEachStore((kind, open) => {
         `${kind}: ${seen.size} settlements seen, ${checked.usageRecords} recorded, ${orphans} holds released, ${((performance.now() - started) / 1_000).toFixed(1)} s`,
       );
       await close();
-    }, 120_000);
+    });
   });
 });
 

@@ -1,6 +1,6 @@
 // A call that costs more than the account's credits leaves a debt: it blocks further calls, and new credits pay it first.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { bufferHolds } from "../../src/ledger/commit/hold-buffer.ts";
 import type { HoldOutcome, SettleOutcome } from "../../src/ledger/decide.ts";
 import { findFreeze } from "../../src/ledger/freezes.ts";
@@ -14,7 +14,6 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
 import { MAX_NANO } from "../../src/base/money/money.ts";
 import { createLedger, deposit, getWallet, grant, startEpoch } from "../../src/ledger/ledger.ts";
@@ -10,7 +10,6 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 let accounts = 0;

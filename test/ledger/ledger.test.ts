@@ -1,6 +1,6 @@
 // The rules of the ledger one by one, on both stores; histories/ tests their interleavings.
 
-import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MAX_NANO } from "../../src/base/money/money.ts";
 import { MINUTE_MS } from "../../src/base/time.ts";
 import { getKey } from "../../src/keys/keys.ts";
@@ -17,7 +17,6 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 let accounts = 0;

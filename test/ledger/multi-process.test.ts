@@ -1,6 +1,6 @@
 // Several processes that share only a PostgreSQL.
 
-import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import { deposit, getWallet, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
@@ -12,7 +12,6 @@ import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
 const PROCESSES = 3;

@@ -1,15 +1,7 @@
 // Readiness for a distributed PostgreSQL, part three: a transaction of money changes rows of one account, and a batch of calls of
 // several accounts is nothing but the transactions of each.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { applyBatch, type LedgerOperation } from "../../src/ledger/commit/batch.ts";
 import type { HoldOutcome, SettleOutcome } from "../../src/ledger/decide.ts";
@@ -33,7 +25,6 @@ import { describeEachStore, openStore, type TestStore } from "../support/stores/
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const ACCOUNTS = ["a", "b", "c"];

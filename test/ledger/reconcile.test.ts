@@ -1,6 +1,6 @@
 // The store loses settlements of a running process: a standby that was behind is promoted, or a write fails for good.
 
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createLedger, deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../../src/ledger/reconcile.ts";
@@ -10,8 +10,6 @@ import type { UsageRecord } from "../../src/usage/usage.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
-
-setDefaultTimeout(120_000);
 
 const LIFETIME_MS = 45 * 60_000;
 const NOTHING: HoldReconciliation = { settledAgain: 0, released: 0 };

@@ -1,7 +1,7 @@
 // Serialization failures (SQLSTATE 40001), which a distributed PostgreSQL reports often: at any statement and at the commit.
 // Triggers in a real PostgreSQL raise them for a share of the transactions.
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
 import { deposit, getWallet, type Ledger } from "../../src/ledger/ledger.ts";
 import { type Db, isLocked, isUnavailable } from "../../src/store/db.ts";
@@ -10,8 +10,6 @@ import { verifyLedger } from "../../src/verification/verify.ts";
 import { eventually } from "../support/eventually.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
-
-setDefaultTimeout(120_000);
 
 const ACCOUNTS = ["s1", "s2", "s3"];
 /** The rows that every call changes. */

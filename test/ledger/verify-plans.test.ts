@@ -1,14 +1,13 @@
 // SQLite joins row by row, so a check whose join finds no index takes a time that grows with the square of the accounts. On
 // PostgreSQL, so does one that reads all checkpoints for each range of accounts.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { integer, text } from "../../src/store/db.ts";
 import { countDifferences, restrictCheck } from "../../src/verification/check-tables.ts";
 import { CHECKS } from "../../src/verification/ledger-checks.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test on PostgreSQL starts the server, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const CHECKS_AFTER_CHECKPOINT = CHECKS.filter(
   ({ isGlobal, isFullOnly }) => isGlobal !== true && isFullOnly !== true,

@@ -1,14 +1,6 @@
 // Corrupts the ledger in every way that a check covers; each corruption must be reported.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  test,
-  setDefaultTimeout,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
@@ -16,7 +8,6 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { LEDGER_TABLES, openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const TABLES = ["account", ...LEDGER_TABLES, "usage_pending"];
 const TRANSFER =

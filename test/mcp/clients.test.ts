@@ -1,6 +1,6 @@
 // Official clients, unmodified: the TypeScript SDK of both revisions, and the MCP inspector's command line.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,8 +21,6 @@ import {
 import { rejectionMessage } from "../support/rejection.ts";
 import { ROOT } from "../support/source/source-files.ts";
 import { MODERN } from "./raw-mcp.ts";
-
-setDefaultTimeout(120_000);
 
 interface TestClient {
   readonly listTools: () => Promise<{ tools: { name: string }[] }>;

@@ -1,6 +1,6 @@
 // Machine Payments over MCP: the JSON-RPC errors of its MCP transport, and the official client unmodified.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { Challenge, Credential } from "mppx";
@@ -25,8 +25,6 @@ import {
 import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { postLegacy, postModern } from "./raw-mcp.ts";
-
-setDefaultTimeout(120_000);
 
 const CREDENTIAL = "org.paymentauth/credential";
 const RECEIPT = "org.paymentauth/receipt";

@@ -1,13 +1,11 @@
 // The official Python SDK, unmodified. Skipped where Python does not have it.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import { type Json, listAt, textAt, valueAt } from "../spec/api-client.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { skipUnless } from "../support/skip.ts";
 import { ROOT } from "../support/source/source-files.ts";
-
-setDefaultTimeout(120_000);
 
 /** A Python that has the package `mcp`, such as that of a virtual environment. */
 const PYTHON = process.env["POSTERN_TEST_PYTHON"] ?? "python3";

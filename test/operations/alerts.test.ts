@@ -1,6 +1,6 @@
 // Alerts for the operator: when they are sent, repeated and resolved, and what the webhook and the command send.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { secret } from "../../src/base/crypto/secret.ts";
@@ -13,7 +13,6 @@ import { runInProcess } from "../support/run-command.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 import { openStore } from "../support/stores/stores.ts";
 
-setDefaultTimeout(120_000);
 const SIGNING = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 const START = Date.UTC(2026, 10, 23);
 

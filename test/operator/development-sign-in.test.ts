@@ -13,7 +13,6 @@ import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { OPERATOR_EMAIL } from "./harness.ts";
 
-const START_TIMEOUT_MS = 60_000;
 const folder = createTempFolder();
 let gateway: RunningProcess;
 
@@ -25,7 +24,7 @@ beforeAll(async () => {
     POSTERN_IDENTITY_PORT: "0",
     POSTERN_OPERATORS: OPERATOR_EMAIL,
   });
-}, START_TIMEOUT_MS);
+});
 afterAll(async () => {
   await stopPostern(gateway);
   stopAll();

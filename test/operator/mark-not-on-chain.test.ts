@@ -1,6 +1,6 @@
 // Marking an unclear x402 payment as not on chain, at the command line and on the payments page.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { beginPayment } from "../../src/billing/billing-deps.ts";
 import { creditsFor } from "../../src/billing/invoices/cents.ts";
 import { findInvoice } from "../../src/billing/invoices/invoices.ts";
@@ -37,7 +37,6 @@ import {
 } from "./harness.ts";
 
 // The first of these tests starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 /** After this time, every signature of these tests has expired. */
 const EXPIRED_MS = 600_000;

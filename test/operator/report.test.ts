@@ -1,6 +1,6 @@
 // Compares the report with plain sums over all transfers and usage records after random histories.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { usdText } from "../../src/base/money/money.ts";
 import { DAY_MS } from "../../src/base/time.ts";
@@ -28,8 +28,6 @@ import { createBillingHarness, type BillingHarness } from "../billing/harness.ts
 import { ALL_TRANSFERS, usageRecord } from "../ledger/fixtures.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../support/random.ts";
 import { openStore, type StoreKind, type TestStore } from "../support/stores/stores.ts";
-
-setDefaultTimeout(120_000);
 
 const KINDS: readonly StoreKind[] = ["sqlite", "postgres"];
 const ACCOUNTS = 30;

@@ -1,12 +1,10 @@
 // Authorization codes at the token endpoint of the development identity provider: a code is redeemed once, by its client, with
 // the redirect URI and the verifier of its request (RFC 6749 §4.1.3, RFC 7636 §4.6).
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
 import { createHttpBrowser } from "../support/browser/http-browser.ts";
-
-setDefaultTimeout(120_000);
 
 const VERIFIER = "v".repeat(43);
 const CHALLENGE = createHash("sha256").update(VERIFIER).digest("base64url");

@@ -1,14 +1,12 @@
 // Redirects to another site. Every URI that the gateway redirects to, or that another service redirects to, comes from its
 // settings. One that differs in any way is refused, and nothing is written.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
 import type { Db } from "../../src/store/db.ts";
 import { type FakeStripe, startFakeStripe } from "../support/fakes/stripe.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { CLIENT, type FakeIssuer, startFakeIssuer } from "./fake-oidc-issuer.ts";
-
-setDefaultTimeout(120_000);
 
 const FOREIGN = "https://evil.example";
 /** A proxy or a caller may send any of these. */

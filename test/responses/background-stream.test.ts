@@ -1,6 +1,6 @@
 // Background responses that are streamed: the events, their numbers, resuming, and what ends a stream.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { errorOf, expectSettledLedger, type Json } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Gateway, startGateway, type TestAccount } from "../support/gateway.ts";
@@ -20,7 +20,6 @@ import {
 } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const SLOW_INPUT = "[[sim: tokens=400 chunks=400 pace=20]] slowly";
 

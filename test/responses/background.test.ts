@@ -1,6 +1,6 @@
 // Background responses: creation, polling, cancellation, failures and crashes.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createTempFolder, startPostern, stopAll } from "../commands/run-postern.ts";
 import {
   errorOf,
@@ -34,7 +34,6 @@ import {
 } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 /** Begins, and does not end before it is canceled: nothing depends on how fast the machine is. */
 const SLOW_INPUT = "[[sim: tokens=400 chunks=400 hang=20]] slowly";

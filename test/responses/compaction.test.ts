@@ -1,6 +1,6 @@
 // POST /v1/responses/compact: a sealed summary for every wire, which the next turn of any model accepts.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   errorOf,
   expectSettledLedger,
@@ -20,7 +20,6 @@ import {
 } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const TOOL = { type: "function", name: "shell", parameters: { type: "object", properties: {} } };
 

@@ -1,6 +1,6 @@
 // Stored responses with the official clients.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, stepCountIs, tool } from "ai";
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
@@ -11,7 +11,6 @@ import { STORE_KINDS } from "../support/stores/stores.ts";
 import { MODELS, openGateway, fundedAccount } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 for (const store of STORE_KINDS) {
   describe(`the openai package on ${store}`, () => {

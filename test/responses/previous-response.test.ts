@@ -1,6 +1,6 @@
 // Conversations that continue by `previous_response_id`, with every provider and wire, streamed or not.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   errorOf,
   expectSettledLedger,
@@ -23,7 +23,6 @@ import {
 } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const WEATHER_TOOL = {
   type: "function",

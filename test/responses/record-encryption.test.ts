@@ -1,6 +1,6 @@
 // The encryption of stored responses: one data key for many records, and records with a data key of their own.
 
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { encrypt } from "../../src/base/crypto/encryption.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { reencryptResponses } from "../../src/responses/storage/reencrypt-responses.ts";
@@ -15,7 +15,6 @@ import { findResponse, insertResponses } from "../../src/responses/storage/respo
 import { describeEachStore } from "../support/stores/stores.ts";
 
 // The first test of a store starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const MASTER = secret("a master secret of the tests");
 const BINDING = { id: "resp_1", accountId: "acct_1" };

@@ -1,6 +1,6 @@
 // Which responses are stored: the operator's and the account's setting, through the API and the console.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { claimWorkspace } from "../../src/accounts/members.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { recordPerson } from "../../src/people/people.ts";
@@ -11,7 +11,6 @@ import { STORE_KINDS } from "../support/stores/stores.ts";
 import { call, createResponse, fundedAccount, getResponse, openGateway } from "./harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const PATH = "/v1/account/response_storage";
 

@@ -1,14 +1,12 @@
 // Messages that cost a client little and the gateway much: the connection is closed, and others are served meanwhile.
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { expectSettledLedger, simStats } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { call, fundedAccount, openGateway } from "./harness.ts";
 import { openSocket } from "./websocket-client.ts";
-
-setDefaultTimeout(120_000);
 
 const MODEL = "sim/echo";
 const FLOOD_BYTES = 7_000_000;

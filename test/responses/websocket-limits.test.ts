@@ -1,14 +1,12 @@
 // How many WebSockets an account and a network have, and the memory that they keep between responses.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connectionsFor } from "../../src/responses/websocket/web-sockets.ts";
 import type { Json } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { call, fundedAccount, openGateway } from "./harness.ts";
 import { handshake, openSocket, type TestSocket } from "./websocket-client.ts";
-
-setDefaultTimeout(120_000);
 
 const MIB = 1_048_576;
 const GIB = 1_024 * MIB;

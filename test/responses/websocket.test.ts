@@ -1,6 +1,6 @@
 // The WebSocket on /v1/responses: the calls of POST /v1/responses, with the connection's last response kept in memory.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import {
   countOpenHolds,
@@ -17,7 +17,6 @@ import { call, fundedAccount, openGateway } from "./harness.ts";
 import { handshake, openSocket } from "./websocket-client.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const MODEL = "sim/echo";
 

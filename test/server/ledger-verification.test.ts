@@ -1,6 +1,6 @@
 // The verification of the ledger at an interval: when it is due, which process runs it, and what it reports.
 
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
 import { commandRunner } from "../../src/commands/workers/worker-process.ts";
@@ -13,8 +13,6 @@ import { verifyFromCheckpoint } from "../../src/verification/verify.ts";
 import { eventually } from "../support/eventually.ts";
 import { MAIN } from "../support/program.ts";
 import { describeEachStore, openStore } from "../support/stores/stores.ts";
-
-setDefaultTimeout(120_000);
 
 const START = Date.UTC(2027, 0, 10);
 const HOUR_MS = 3_600_000;

@@ -1,6 +1,6 @@
 // Migrations beside other processes: on SQLite the lock of the data folder tells, on PostgreSQL the heartbeats.
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { endEpoch, heartbeat, startEpoch } from "../../src/ledger/ledger.ts";
@@ -16,7 +16,6 @@ import { dropPostgres, migratedPostgres } from "../support/stores/postgres.ts";
 import { openStore, type StoreLocation, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const SQL = "alter table email_opt_out add column note text;";
 const LATER = [...MIGRATIONS, { name: "0002-note", sqlite: SQL, postgres: SQL }];

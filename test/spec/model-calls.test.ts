@@ -240,5 +240,5 @@ describe("a gateway without provider keys", () => {
     client.disconnect();
     await expectSettledLedger(gateway.server.db);
     await gateway.stop();
-  }, 120_000);
+  });
 });

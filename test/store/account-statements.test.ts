@@ -1,7 +1,7 @@
 // Readiness for a distributed PostgreSQL, part two: a statement on rows that grow with calls names the account, so that the
 // engine finds the node of the rows, or is listed here with the reason. Also finds joins that no primary key serves.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { releaseHolds } from "../../src/ledger/sweep.ts";
 import { text } from "../../src/store/db.ts";
@@ -11,7 +11,6 @@ import { filesUnder } from "../support/source/source-files.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const TABLES =
   "wallet|spender|hold|swept_hold|transfer|usage_record|usage_rollup|usage_archive|ledger_checkpoint";

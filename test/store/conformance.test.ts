@@ -1,14 +1,6 @@
 // The behavior that every module relies on, on both stores.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  test,
-  setDefaultTimeout,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import {
   bytesOrNull,
   type Column,
@@ -21,7 +13,6 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const COLUMNS: readonly Column[] = ["id:text", "body:text", "n:bigint"];
 const LARGEST = 2n ** 63n - 1n;

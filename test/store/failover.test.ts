@@ -1,6 +1,6 @@
 // Two PostgreSQL servers, a primary and its standby, under the load of two gateways: what is acknowledged survives.
 
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, expect, test } from "bun:test";
 import { createLedger, deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler } from "../../src/ledger/reconcile.ts";
@@ -22,8 +22,6 @@ import {
   STANDBY,
   startPostgresCluster,
 } from "../support/stores/postgres-cluster.ts";
-
-setDefaultTimeout(120_000);
 
 const CALLERS = 10;
 const CALLS_BETWEEN_FAULTS = 80;

@@ -1,4 +1,4 @@
-import { describe, expect, test, setDefaultTimeout } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { type Row, text } from "../../src/store/db.ts";
@@ -8,7 +8,6 @@ import { startScript } from "../support/script-process.ts";
 import { newStoreLocation, openStoreAt, openStore, STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const STORE_PROCESS = path.join(import.meta.dirname, "store-process.ts");
 

@@ -70,4 +70,4 @@ test("a PostgreSQL error includes the server's message and the setting, but not 
     expect(message).toStartWith("PostgreSQL at 127.0.0.1:");
     expect(message).not.toContain(new URL(url).password);
   }
-}, 120_000);
+});

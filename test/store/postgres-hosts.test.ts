@@ -1,6 +1,6 @@
 // DATABASE_URL with several hosts, connection poolers, and what a commit survives.
 
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { type Db, isUnavailable } from "../../src/store/db.ts";
 import { findDurabilityRisks } from "../../src/store/durability.ts";
@@ -12,7 +12,6 @@ import { testPostgres } from "../support/stores/postgres.ts";
 import { startTransactionPooler } from "../support/transaction-pooler.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 async function withDb<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
   const db = openPostgres(url);

@@ -1,14 +1,6 @@
 // Failures that only a database server can cause, provoked for real.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  test,
-  setDefaultTimeout,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import {
   type Db,
   setShortLockTimeout,
@@ -26,7 +18,6 @@ import { dropPostgres, testPostgres } from "../support/stores/postgres.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const KEYS = Array.from({ length: 50 }, (_, index) => `k${String(index).padStart(2, "0")}`);
 
@@ -192,7 +183,7 @@ describe("the store on PostgreSQL", () => {
     expect(await total()).toBe(21);
     await proxied.close();
     proxy.stop();
-  }, 120_000);
+  });
 
   test("a connection that is lost during a change of the schema fails it, and nothing else", async () => {
     const proxy = await startFaultyProxy(await testPostgres());

@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import { describe, expect, test, setDefaultTimeout } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { Worker } from "node:worker_threads";
@@ -12,7 +12,6 @@ import { scratchFolder } from "../support/scratch-folder.ts";
 import { startScript } from "../support/script-process.ts";
 
 // Starts other processes, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const STORE_PROCESS = path.join(import.meta.dirname, "store-process.ts");
 /** How long a write waits for the lock. */
@@ -214,7 +213,7 @@ describe("a write lock of another connection", () => {
     await write();
     await db.close();
     rmSync(folder, { recursive: true });
-  }, 120_000);
+  });
 });
 
 describe("the write-ahead log", () => {

@@ -52,7 +52,7 @@ describe("docs/site/translation.md", () => {
     const written = current.slice(current.indexOf(WRITTEN_SECTION));
     if (process.env["POSTERN_WRITE_DOCS"] === "1") writeFileSync(FILE, `${text}\n${written}`);
     expect(current).toBe(`${text}\n${written}`);
-  }, 120_000);
+  });
 });
 
 interface FeatureRequest {

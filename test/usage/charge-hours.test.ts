@@ -1,6 +1,6 @@
 // Compares the hourly sums of charges with the transfers, with random batches, while the roll-up job runs.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import { sumByHour } from "../../src/ledger/call-charges.ts";
@@ -19,8 +19,6 @@ import {
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../support/random.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";
-
-setDefaultTimeout(120_000);
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 const BATCHES = 60;

@@ -1,7 +1,7 @@
 // SQLite answers on the thread that serves all requests. Large reads of one workspace and of the operator are done in slices, so
 // that other requests run in between.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, openSync, readSync } from "node:fs";
 import { fillStore } from "../../bench/growth-records.ts";
 import { DAY_MS } from "../../src/base/time.ts";
@@ -10,8 +10,6 @@ import { createUser, makeOwner } from "../billing/console-user.ts";
 import { type OperatorHarness, signInOperator, startOperatorHarness } from "../operator/harness.ts";
 import { cpuUnitMs } from "../support/cpu-time.ts";
 import { registerAccount, type TestAccount } from "../support/gateway.ts";
-
-setDefaultTimeout(120_000);
 
 /** In units of `cpuUnitMs`, about 4 ms each: the same on a slow and on a busy machine. */
 const HOLD_MAX_UNITS = 6;

@@ -1,6 +1,6 @@
 // Compares the usage roll-ups with the records, and rebuilds those of accounts that differ.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import type { Db } from "../../src/store/db.ts";
@@ -14,8 +14,6 @@ import {
 } from "../../src/verification/verify-rollups.ts";
 import { openAccount, usageRecord } from "../ledger/fixtures.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";
-
-setDefaultTimeout(120_000);
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 const DAYS = 4;

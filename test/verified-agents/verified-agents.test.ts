@@ -1,6 +1,6 @@
 // Web Bot Auth on account creation, with the package `web-bot-auth` as signer and a key directory on loopback.
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { signatureHeaders } from "web-bot-auth";
 import { signerFromJWK } from "web-bot-auth/crypto";
 import { readConfig } from "../../src/config/config.ts";
@@ -8,7 +8,6 @@ import { type Gateway, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 interface Created {
   readonly balance?: { readonly usd: number };

@@ -1,7 +1,7 @@
 // The billing page in a real browser without JavaScript: an owner buys credits, saves a method, enables auto top-up and
 // reads why it stopped. If POSTERN_TEST_PICTURES names a folder, screenshots are saved there.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { launchBrowser } from "../../support/browser/chromium.ts";
@@ -17,7 +17,6 @@ import { type TestUser, createUser, makeOwner } from "../console-user.ts";
 import { api } from "../fixtures.ts";
 
 // The first start of a browser unpacks it.
-setDefaultTimeout(120_000);
 
 const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
 const SCREENS = [

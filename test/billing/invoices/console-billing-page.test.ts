@@ -1,6 +1,6 @@
 // The console's billing page for owners and developers.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { transferOwnership } from "../../../src/accounts/members.ts";
 import { findMethod, listMethods } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { findAutoTopUp } from "../../../src/billing/top-up/top-up-rows.ts";
@@ -31,7 +31,6 @@ import {
 } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 for (const store of ["sqlite", "postgres"] as const)
   describe(`the billing page on ${store}`, () => {

@@ -1,6 +1,6 @@
 // Invoice endpoints on both stores.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   type TestAccount,
   type Gateway,
@@ -23,7 +23,6 @@ import {
 } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const CREATE = ["POST", "/v1/billing/invoice"] as const;
 const HALF_DOLLAR = { POSTERN_INVOICE_MIN_USD: "0.50" };

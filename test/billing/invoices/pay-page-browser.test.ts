@@ -11,7 +11,6 @@ import { type Gateway, registerAccount, startGateway } from "../../support/gatew
 import { buyCredits, readInvoice } from "../fixtures.ts";
 
 const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
-const START_TIMEOUT_MS = 60_000;
 
 let browser: Browser;
 let gateway: Gateway;
@@ -37,7 +36,7 @@ beforeAll(async () => {
     if (message.type() === "error" && !/status of (4|5)\d\d/.test(message.text()))
       failures.push(message.text());
   });
-}, START_TIMEOUT_MS);
+});
 afterAll(async () => {
   await browser?.close();
   await gateway.stop();
@@ -51,38 +50,34 @@ async function checkPage(name: string): Promise<void> {
   expect(await findPageIssues(page)).toEqual([]);
 }
 
-test(
-  "shows a failed payment, takes a payment and prints the receipt",
-  async () => {
-    const account = await registerAccount(gateway);
-    const invoice = await buyCredits(gateway, account, "33.33");
-    await page.goto(invoice.pay_url);
-    await checkPage("pay-open");
-    await page.click("text=Simulate a failed payment");
-    await page.locator("[role=alert]", { hasText: "Nothing was charged" }).waitFor();
-    await checkPage("pay-failed");
-    await page.click("button:has-text('Pay $35.00')");
-    await page.getByRole("heading", { name: "Invoice paid", level: 1, exact: true }).waitFor();
-    await checkPage("pay-paid");
-    await page.click("text=Receipt");
-    await page.locator("main", { hasText: "Example Gateways Ltd" }).waitFor();
-    await checkPage("receipt");
-    // Print is dark on white even with a dark color scheme.
-    await page.emulateMedia({ media: "print", colorScheme: "dark" });
-    const brightness = await page
-      .locator("h1, td, dt")
-      .evaluateAll((elements) =>
-        elements.map((element) =>
-          Math.max(...(getComputedStyle(element).color.match(/\d+/g) ?? []).map(Number)),
-        ),
-      );
-    expect(Math.max(...brightness)).toBeLessThan(110);
-    await page.emulateMedia({ media: null, colorScheme: null });
-    expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
-    expect(failures).toEqual([]);
-  },
-  START_TIMEOUT_MS,
-);
+test("shows a failed payment, takes a payment and prints the receipt", async () => {
+  const account = await registerAccount(gateway);
+  const invoice = await buyCredits(gateway, account, "33.33");
+  await page.goto(invoice.pay_url);
+  await checkPage("pay-open");
+  await page.click("text=Simulate a failed payment");
+  await page.locator("[role=alert]", { hasText: "Nothing was charged" }).waitFor();
+  await checkPage("pay-failed");
+  await page.click("button:has-text('Pay $35.00')");
+  await page.getByRole("heading", { name: "Invoice paid", level: 1, exact: true }).waitFor();
+  await checkPage("pay-paid");
+  await page.click("text=Receipt");
+  await page.locator("main", { hasText: "Example Gateways Ltd" }).waitFor();
+  await checkPage("receipt");
+  // Print is dark on white even with a dark color scheme.
+  await page.emulateMedia({ media: "print", colorScheme: "dark" });
+  const brightness = await page
+    .locator("h1, td, dt")
+    .evaluateAll((elements) =>
+      elements.map((element) =>
+        Math.max(...(getComputedStyle(element).color.match(/\d+/g) ?? []).map(Number)),
+      ),
+    );
+  expect(Math.max(...brightness)).toBeLessThan(110);
+  await page.emulateMedia({ media: null, colorScheme: null });
+  expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
+  expect(failures).toEqual([]);
+});
 
 test("the content security policy allows the form to lead to the processor", async () => {
   const withStripe = await startGateway({ env: stripe.env });

@@ -1,6 +1,6 @@
 // The invoice page and the receipt, in every state and with every processor.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   buyCredits,
@@ -11,8 +11,6 @@ import {
   ledgerBalanceOf,
   readWallet,
 } from "../fixtures.ts";
-
-setDefaultTimeout(120_000);
 
 const OPERATOR = {
   POSTERN_OPERATOR_NAME: "Example Gateways Ltd",

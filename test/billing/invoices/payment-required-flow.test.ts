@@ -1,6 +1,6 @@
 // A client that knows only what the 402 says: it creates the invoice, pays it and retries the call.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   type TestAccount,
   type Gateway,
@@ -11,7 +11,6 @@ import { STORE_KINDS } from "../../support/stores/stores.ts";
 import { expectLedgerValid } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 interface Step {
   readonly method: string;

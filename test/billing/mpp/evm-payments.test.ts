@@ -1,14 +1,6 @@
 // Machine Payments with the method `evm`: the official client, and credentials that are refused.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import {
   startFacilitator,
   type TestFacilitator,
@@ -36,7 +28,6 @@ import { alterCredential, challengesIn, createEvmClient, receiptIn } from "./cli
 import { CALL, type ErrorBody } from "./paid-call.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 /** What $1.00 buys: 952,380 credits. */
 const TOP_UP_NANO = 952_380_000n;

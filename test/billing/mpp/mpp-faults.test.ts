@@ -1,15 +1,7 @@
 // Faults between a credential and its credits: crashes at every write, lost replies, tokens that never reached Stripe. In
 // every case a charged payment is credited once, an uncharged one is not, and the agent is not asked to pay twice.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
 import { cancelOpenCheckout } from "../../../src/billing/billing-deps.ts";
@@ -48,7 +40,6 @@ import { createX402Deps, fundedWallet } from "../x402/wallet.ts";
 import { createEvmClient, createStripeClient, type MppClient } from "./client.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 /** What $1.00 buys. */
 const TOP_UP = { credits: creditsFor(100) };

@@ -1,14 +1,6 @@
 // Machine Payments with the method `stripe`: the official client with shared payment tokens, and the fake Stripe.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   type Gateway,
@@ -31,7 +23,6 @@ import { alterCredential, challengesIn, createStripeClient, receiptIn } from "./
 import { CALL, type ErrorBody } from "./paid-call.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const PAID_CENTS = 100;
 

@@ -1,16 +1,7 @@
 // Faults between a signed Tempo transaction and its credits: crashes at every write, lost requests and replies, a network
 // that stands still. A transaction that the network included is credited once; one that it did not include never is.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
 import { creditsFor } from "../../../src/billing/invoices/cents.ts";
@@ -34,8 +25,6 @@ import { openStore, STORE_KINDS, type TestStore } from "../../support/stores/sto
 import { expectLedgerValid, ledgerBalanceOf, NANO_PER_CENT, readWallet } from "../fixtures.ts";
 import { type BillingHarness, createBillingHarness, failAtWrite } from "../harness.ts";
 import { createTempoClient } from "./client.ts";
-
-setDefaultTimeout(120_000);
 
 const PAID_NANO = 952_380_000n;
 const FUNDS = 200n;

@@ -1,14 +1,6 @@
 // The method `tempo` of Machine Payments over HTTP, with the official client unmodified and a node of the network.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { prepareTransactionRequest } from "viem/actions";
 import { tempoModerato } from "viem/chains";
 import { Actions } from "viem/tempo";
@@ -37,8 +29,6 @@ import {
 } from "../fixtures.ts";
 import { alterCredential, challengesIn, createTempoClient, receiptIn } from "./client.ts";
 import { CALL, type ErrorBody } from "./paid-call.ts";
-
-setDefaultTimeout(120_000);
 
 /** What $1.00 buys: 952,380 credits. */
 const TOP_UP_NANO = 952_380_000n;

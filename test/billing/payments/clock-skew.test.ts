@@ -1,6 +1,6 @@
 // Times written by a clock that ran ahead and was set back.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
 import { beginPayment, tryReconcileInvoice } from "../../../src/billing/billing-deps.ts";
 import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
@@ -18,7 +18,6 @@ import {
 } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const YEAR_MS = 365 * DAY_MS;
 

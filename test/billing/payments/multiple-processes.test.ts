@@ -1,6 +1,6 @@
 // Two processes on one store with Stripe and the operator's command line: each payment is credited once.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import {
   createTempFolder,
@@ -32,7 +32,6 @@ import {
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 describe("two gateways on one PostgreSQL", () => {
   let stripe: FakeStripe;

@@ -1,14 +1,6 @@
 // Payment facts: every order gives the same ledger, and facts that do not match are set aside.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { array, assert, integer, nat, property, record } from "fast-check";
 import { MAX_NANO } from "../../../src/base/money/money.ts";
 import {
@@ -35,7 +27,6 @@ import {
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 let nextRef = 0;
 

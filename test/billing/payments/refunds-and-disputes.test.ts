@@ -1,14 +1,6 @@
 // Refunds, failed refunds and disputes: what they do to balance, invoice status, debts and balance events.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../../src/base/time.ts";
 import { beginPayment } from "../../../src/billing/billing-deps.ts";
 import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
@@ -26,7 +18,6 @@ import {
 } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 describeEachStore((kind, open) => {
   describe(`refunds and disputes on ${kind}`, () => {

@@ -1,21 +1,12 @@
 // Corrupts rows of payments; `verify-ledger` must report each corruption.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const TABLES = [
   "transfer",

@@ -1,7 +1,7 @@
 // Write-offs and reversals: a dispute that is won after its debt was written off must not credit the account twice. Also
 // checked with random histories of purchases, spending, refunds, disputes, write-offs and reversals.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
 import type { FactKind } from "../../../src/billing/payments/payment-processor.ts";
 import {
@@ -23,7 +23,6 @@ import {
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const HISTORIES = { sqlite: 300, postgres: 40 } as const;
 

@@ -1,7 +1,7 @@
 // Random histories of purchases, auto top-ups, refunds and disputes at Stripe, with webhooks that are late, repeated, out
 // of order, forged or lost. In the end the ledger must equal Stripe's balance to the cent.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   cancelOpenCheckout,
   beginPayment,
@@ -24,7 +24,6 @@ import {
 } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const IS_FULL = process.env["POSTERN_FULL"] === "1";
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [

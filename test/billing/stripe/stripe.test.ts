@@ -1,14 +1,6 @@
 // Payments with Stripe: the official package talks over HTTP to the fake Stripe.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   type TestAccount,
@@ -33,7 +25,6 @@ import {
 } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   let stripe: FakeStripe;

@@ -1,6 +1,6 @@
 // /v1/billing/auto-top-up: a key can read, lower and disable auto top-up, but not enable or raise it.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { eventually } from "../../support/eventually.ts";
 import {
   type TestAccount,
@@ -12,7 +12,6 @@ import { type TestUser, createUser, makeOwner, visitPage } from "../console-user
 import { api } from "../fixtures.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const PATH = "/v1/billing/auto-top-up";
 

@@ -1,6 +1,6 @@
 // Forms that an owner or member submits while tnewOwner role is being removed have no effect.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { transferOwnership } from "../../../src/accounts/members.ts";
 import { findMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { findAutoTopUp } from "../../../src/billing/top-up/top-up-rows.ts";
@@ -23,7 +23,6 @@ import {
 } from "../console-user.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const RULES = { do: "allow", threshold_usd: "1", amount_usd: "10", monthly_ceiling_usd: "100" };
 

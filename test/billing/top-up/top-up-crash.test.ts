@@ -1,6 +1,6 @@
 // A process is killed while it charges a saved method. Another process finds the charge, and there is no second one.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { listTopUps } from "../../../src/billing/top-up/top-up-rows.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
@@ -26,7 +26,6 @@ import {
 import { enableTopUp, createBillingHarness, saveMethod, type BillingHarness } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(90_000);
 
 const WAIT = { timeoutMs: 30_000 };
 const CHARGE = "POST /v1/payment_intents";

@@ -1,15 +1,7 @@
 // Automatic top-ups: limits, failures and recovery. Every top-up is charged once after crashes, lost replies and repeated
 // webhooks.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { windowEnd } from "../../../src/base/money/spend-window.ts";
 import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
 import { cancelOpenCheckout, beginPayment } from "../../../src/billing/billing-deps.ts";
@@ -44,7 +36,6 @@ import {
 } from "../harness.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 describeEachStore((kind, open) => {
   describe(`automatic top-ups on ${kind}`, () => {

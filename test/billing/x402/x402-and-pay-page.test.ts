@@ -1,6 +1,6 @@
 // An invoice cannot be paid with x402 and on a checkout page at the same time, whichever comes first.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { beginPayment, type BillingDeps } from "../../../src/billing/billing-deps.ts";
 import { getInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { paymentRequirementsFor } from "../../../src/billing/x402/x402-messages.ts";
@@ -25,7 +25,6 @@ import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { challengeIn, createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 /** After this time all signatures of these tests have expired. */
 const AFTER_EXPIRY_MS = 600_000;

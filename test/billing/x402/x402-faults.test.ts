@@ -1,7 +1,7 @@
 // Faults between an agent's signature and its credits: of the facilitator, of the node, and crashes. In every case a
 // settled payment is credited once, an unsettled one is not, and the agent is not asked to pay twice.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import { secret } from "../../../src/base/crypto/secret.ts";
 import { Fault } from "../../../src/base/fault.ts";
@@ -58,7 +58,6 @@ import {
 } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 /** What $1.00 buys. */
 const TOP_UP = { credits: creditsFor(100) };

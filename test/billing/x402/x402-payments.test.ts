@@ -1,14 +1,6 @@
 // x402 payments with the official client and by hand, rejected payments, the settings, and `postern doctor`.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
@@ -55,7 +47,6 @@ import {
 } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const MODEL = "openai/gpt-5";
 /** Costs up to $0.60: more than the starting credit, less than one payment buys. */

@@ -1,7 +1,7 @@
 // Random histories of x402 payments with a faulty facilitator and node and crashing processes. In the end the ledger must
 // equal what the operator received on the chain, to the cent.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { creditsFor, nanoOfCredits } from "../../../src/billing/invoices/cents.ts";
 import { type Payable, totalCentsOf } from "../../../src/billing/payments/payment-protocol.ts";
 import {
@@ -23,7 +23,6 @@ import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const IS_FULL = process.env["POSTERN_FULL"] === "1";
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [

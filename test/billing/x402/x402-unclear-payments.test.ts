@@ -1,6 +1,6 @@
 // `postern admin payments`: unclear x402 payments, and what the operator does about them.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { creditsFor } from "../../../src/billing/invoices/cents.ts";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
 import {
@@ -18,7 +18,6 @@ import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
 // The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 /** After this time all signatures of these tests have expired. */
 const AFTER_EXPIRY_MS = 600_000;

@@ -1,6 +1,6 @@
 // URLs of nodes and facilitators can contain an API key, so no error or log contains them.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { secret } from "../../../src/base/crypto/secret.ts";
 import { describeError } from "../../../src/base/log.ts";
 import { createChainClient } from "../../../src/billing/x402/chain-client.ts";
@@ -8,8 +8,6 @@ import { createFacilitatorClient } from "../../../src/billing/x402/facilitator-c
 import { checkX402 } from "../../../src/commands/doctor/check-agent-payments.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import { createPayment } from "./wallet.ts";
-
-setDefaultTimeout(120_000);
 
 const KEY = "an-api-key-in-the-url";
 

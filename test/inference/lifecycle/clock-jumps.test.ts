@@ -1,12 +1,11 @@
 // The system clock is set forward while a stream runs, such as after a machine was suspended.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { ALL_TRANSFERS } from "../../ledger/fixtures.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { describeEachStore } from "../../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 describeEachStore((kind) => {
   test(`a jump of two hours forward cuts no open stream, which is charged, on ${kind}`, async () => {

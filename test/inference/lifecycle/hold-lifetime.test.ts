@@ -109,7 +109,7 @@ describe.each(STORE_KINDS)("the hold of a call with a slow request body, on %s",
     await expectSettledLedger(gateway.server.db);
     const late = await gateway.server.db.all("select id from swept_hold");
     expect(late).toEqual([]);
-  }, 120_000);
+  });
 
   test("is counted from its own start, not from the arrival of the request", async () => {
     now = START;

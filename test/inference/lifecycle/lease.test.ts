@@ -1,6 +1,6 @@
 // A gateway that was suspended for longer than its lease, on PostgreSQL: others may have spent what its calls held.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { HeldCall } from "../../../src/inference/lifecycle/call.ts";
 import { confirmHold } from "../../../src/inference/lifecycle/hold/confirm-hold.ts";
 import { createLease } from "../../../src/ledger/lease.ts";
@@ -13,7 +13,6 @@ import { type GatedSimulator, startGatedSimulator } from "../support/gated-simul
 import { bodyOf, countOpenHolds, postCall, usageRecordsOf } from "../support/harness.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const SUSPENDED_MS = 40_000;
 

@@ -119,7 +119,7 @@ describe("three gateways on one PostgreSQL", () => {
       await Promise.all(all.map((one) => one.stop()));
       await db.close();
       await gate.stop();
-    }, 120_000);
+    });
   }
 });
 
@@ -143,7 +143,7 @@ for (const kind of STORE_KINDS)
     await restarted.stop();
     await gate.stop();
     if (location.kind === "sqlite") rmSync(location.address, { recursive: true, force: true });
-  }, 120_000);
+  });
 
 interface CompletedCall {
   readonly id: string;
@@ -239,7 +239,7 @@ for (const kind of STORE_KINDS) {
     await db.close();
     await upstream.stop(true);
     if (location.kind === "sqlite") rmSync(location.address, { recursive: true, force: true });
-  }, 240_000);
+  });
 }
 
 /** A call of a random kind; undefined if its client did not see it complete. */

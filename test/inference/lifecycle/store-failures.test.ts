@@ -51,6 +51,6 @@ for (const store of STORE_KINDS) {
       expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(0);
       await expectSettledLedger(gateway.server.db);
       await gateway.stop();
-    }, 120_000);
+    });
   });
 }

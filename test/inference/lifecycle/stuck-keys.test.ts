@@ -1,6 +1,6 @@
 // Idempotency keys of model calls after a failure of the store and after the end of a process.
 
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { secret } from "../../../src/base/crypto/secret.ts";
 import {
   createIdempotency,
@@ -24,7 +24,6 @@ import { eventually } from "../../support/eventually.ts";
 import { describeEachStore, openStore } from "../../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const now = Date.now();
 const idempotency = createIdempotency(secret("the master secret of this test"));

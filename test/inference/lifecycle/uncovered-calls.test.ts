@@ -1,7 +1,7 @@
 // Calls whose hold was swept, and whose credits were spent, before their settlement: the caller is refused, and nothing is
 // kept for a repetition.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { adjust } from "../../../src/ledger/payments/adjustments.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import { sweepAsDead } from "../../ledger/fixtures.ts";
@@ -27,7 +27,6 @@ import {
 } from "../support/harness.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const REFUSAL = "suspended during the call";
 

@@ -1,15 +1,7 @@
 // What a provider bills beyond the hold of a call: it ignores the output limit, or its tools read more than was held. The
 // account is charged what it has and owes the rest, on both stores and all APIs.
 
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import {
   type Gateway,
@@ -31,7 +23,6 @@ import {
 import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const MODEL = "openrouter/openai/gpt-4o-mini";
 const HELLO = [{ role: "user", content: "Hello." }];

@@ -90,7 +90,6 @@ test.skipIf(skipWithoutRecordings("input estimates"))(
       `» ${samples.length} recorded requests: estimate ÷ count is ${at(0.5).toFixed(2)} at the median, ${at(0.9).toFixed(2)} at the 90th percentile (above 500 tokens)`,
     );
   },
-  30_000,
 );
 
 describe("text", () => {

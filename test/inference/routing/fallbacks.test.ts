@@ -41,7 +41,7 @@ for (const store of STORE_KINDS)
 
     beforeAll(async () => {
       harness = await startRoutingHarness({ store });
-    }, 120_000);
+    });
     afterAll(() => harness.stop());
     beforeEach(async () => {
       await harness.resetProviders();

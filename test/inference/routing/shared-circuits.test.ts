@@ -253,4 +253,4 @@ test("no sequence of calls of unfunded accounts changes what another account's c
     }),
     { numRuns: 6 },
   );
-}, 120_000);
+});

@@ -150,7 +150,7 @@ describe("a reference to stored content", () => {
           }
       expect(survivors).toEqual([]);
       expect(fetched.filter((url) => url.includes(SECRET))).toEqual([]);
-    }, 120_000);
+    });
 });
 
 const PRIVATE_URLS = [

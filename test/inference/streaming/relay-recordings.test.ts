@@ -141,7 +141,7 @@ describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded re
     );
     expect(wrong.slice(0, 20)).toEqual([]);
     expect(total).toBeGreaterThan(500);
-  }, 240_000);
+  });
 });
 
 /** Files that do not contain a complete reply of a provider, and why. */

@@ -131,7 +131,7 @@ describe.skipIf(skipWithoutRecordings("recorded errors"))("recorded errors of pr
     const count = await passOnErrors(lines);
     console.log(`» ${count} recorded errors passed on`);
     expect(count).toBeGreaterThan(100);
-  }, 120_000);
+  });
 });
 
 /** Corrupts a random reply as often, and returns the outcomes of the calls. */
@@ -186,7 +186,7 @@ const CORRUPTED_WIRES = ["chat", "responses", "messages"] as const;
 test("corrupted sample replies end, are never charged beyond the hold, and leave nothing held", async () => {
   const outcomes = await corruptReplies(CORRUPTED_WIRES.flatMap(sampleRecordings), 60);
   expect(outcomes.size).toBeGreaterThan(1);
-}, 120_000);
+});
 
 describe.skipIf(skipWithoutRecordings("corrupted replies"))("corrupted replies", () => {
   test("end, are never charged beyond the hold, and leave nothing held", async () => {
@@ -197,7 +197,7 @@ describe.skipIf(skipWithoutRecordings("corrupted replies"))("corrupted replies",
     console.log(
       `» ${MUTATIONS} corrupted replies: ${JSON.stringify(Object.fromEntries(outcomes))}`,
     );
-  }, 120_000);
+  });
 });
 
 function corrupt(bytes: Uint8Array, random: () => number): Uint8Array {

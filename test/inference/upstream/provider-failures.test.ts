@@ -231,7 +231,7 @@ describe("a provider's `retry-after`", () => {
       expect((await chat()).status).toBe(200);
       works = false;
     }
-  }, 120_000);
+  });
 
   test("that is missing does not delay a retry", async () => {
     await start((_, count) => (count === 1 ? { status: 429, body: "{}" } : { body: OK }));
@@ -425,7 +425,7 @@ describe("a reply", () => {
     expect(response.status).toBe(502);
     // The allocator keeps freed memory for a while: less than the whole body is all that can be required.
     expect((process.memoryUsage.rss() - before) / 1_048_576).toBeLessThan(400);
-  }, 120_000);
+  });
 
   test("of one endless event is aborted with an error event", async () => {
     await start(
@@ -439,7 +439,7 @@ describe("a reply", () => {
     const text = await (await chat({ stream: true })).text();
     expect(text.length).toBeLessThan(1_000_000);
     expect(text).toContain("sent an invalid response");
-  }, 120_000);
+  });
 
   test("that is not UTF-8, JSON or an object is a failure without a charge", async () => {
     const bodies = [
@@ -635,5 +635,5 @@ describe("a chunked reply", () => {
     expect(await untilStable(() => sent)).toBeLessThan(BUFFERED_BYTES_MAX);
     client.disconnect();
     await stop();
-  }, 120_000);
+  });
 });

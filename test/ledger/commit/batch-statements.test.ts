@@ -1,6 +1,6 @@
 // The statements of a batch: one for each table and kind of access, whatever the number of its calls and accounts.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { deposit, type Ledger } from "../../../src/ledger/ledger.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
@@ -10,7 +10,6 @@ import { openStore, type TestStore } from "../../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const ACCOUNTS = Array.from({ length: 20 }, (_, index) => `a${index}`);

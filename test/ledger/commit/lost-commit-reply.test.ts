@@ -1,6 +1,6 @@
 // Connections lost at the commit, when the client cannot know whether it was applied.
 
-import { describe, expect, test, setDefaultTimeout } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { HOUR_MS } from "../../../src/base/time.ts";
 import { deposit, getWallet } from "../../../src/ledger/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
@@ -10,7 +10,6 @@ import { describeEachStore, type TestStore } from "../../support/stores/stores.t
 import { openAccount, startLedger, promoDeposit, usageRecord } from "../fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 
@@ -74,7 +73,7 @@ describeEachStore(
           expect(await getWallet(db, "a")).toEqual({ promo: 700n, paid: 0n, held: 0n });
           expect((await verifyLedger(db)).problems).toEqual([]);
           await stop();
-        }, 120_000);
+        });
       }
 
       test("releases a hold whose caller got an error when the store is back", async () => {
@@ -92,7 +91,7 @@ describeEachStore(
         expect(await getWallet(db, "a")).toEqual({ promo: 1_000n, paid: 0n, held: 0n });
         expect((await verifyLedger(db)).problems).toEqual([]);
         await stop();
-      }, 120_000);
+      });
     });
   },
   ["postgres"],

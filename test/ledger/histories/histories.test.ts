@@ -1,7 +1,7 @@
 // Random interleavings of everything that can happen to an account, checked against a reference model: on both stores,
 // and on SQLite with the hold buffer.
 
-import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { bufferHolds } from "../../../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../../../src/store/db.ts";
@@ -11,7 +11,6 @@ import { runHistories } from "./run-histories.ts";
 import { emptyStatistics } from "./run-statistics.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const HISTORIES_PER_RUN = 20;
 /** The number of histories. */
@@ -20,7 +19,6 @@ const SQLITE = Number(
 );
 /** Fixed histories in which every counted kind of event happens, whatever the seed of the test run. */
 const VARIED_PLANS = fc.sample(runPlans(HISTORIES_PER_RUN), { seed: 1, numRuns: 4 });
-const TIMEOUT_MS = 120_000;
 
 interface StoreVariant {
   readonly name: string;
@@ -57,31 +55,27 @@ describeEachStore(
       });
       afterAll(() => store.close());
 
-      test(
-        "no interleaving or crash overspends a balance, loses a charge or charges twice",
-        async () => {
-          const counts = emptyStatistics();
-          const started = performance.now();
-          let run = 0;
-          const property = fc.asyncProperty(runPlans(HISTORIES_PER_RUN), async (plan) => {
-            run += 1;
-            await runHistories(db, plan, `w${run}`, counts);
-          });
-          await fc.assert(property, {
-            numRuns: Math.ceil(histories / HISTORIES_PER_RUN),
-            examples: VARIED_PLANS.map((plan) => [plan]),
-            endOnFailure: process.env["POSTERN_SHRINK"] === undefined,
-          });
-          const seconds = ((performance.now() - started) / 1_000).toFixed(1);
-          console.log(`${name}, ${seconds} s: ${JSON.stringify(counts)}`);
-          expect(counts.histories).toBeGreaterThanOrEqual(Math.floor(histories));
-          const { heldSync, ...others } = counts;
-          expect(heldSync > 0).toBe("writeBatch" in db);
-          for (const [name, count] of Object.entries(others))
-            expect([name, count > 0]).toEqual([name, true]);
-        },
-        TIMEOUT_MS,
-      );
+      test("no interleaving or crash overspends a balance, loses a charge or charges twice", async () => {
+        const counts = emptyStatistics();
+        const started = performance.now();
+        let run = 0;
+        const property = fc.asyncProperty(runPlans(HISTORIES_PER_RUN), async (plan) => {
+          run += 1;
+          await runHistories(db, plan, `w${run}`, counts);
+        });
+        await fc.assert(property, {
+          numRuns: Math.ceil(histories / HISTORIES_PER_RUN),
+          examples: VARIED_PLANS.map((plan) => [plan]),
+          endOnFailure: process.env["POSTERN_SHRINK"] === undefined,
+        });
+        const seconds = ((performance.now() - started) / 1_000).toFixed(1);
+        console.log(`${name}, ${seconds} s: ${JSON.stringify(counts)}`);
+        expect(counts.histories).toBeGreaterThanOrEqual(Math.floor(histories));
+        const { heldSync, ...others } = counts;
+        expect(heldSync > 0).toBe("writeBatch" in db);
+        for (const [name, count] of Object.entries(others))
+          expect([name, count > 0]).toEqual([name, true]);
+      });
     });
   }),
 );

@@ -283,7 +283,7 @@ test("a sample reply costs the same over all three APIs", async () => {
   const cases = WIRES.flatMap(sampleRecordings).flatMap((recording) => caseOf(recording) ?? []);
   expect(cases).toHaveLength(10);
   expect(await costDifferences(cases)).toEqual([]);
-}, 120_000);
+});
 
 test.skipIf(skipWithoutRecordings("costs through translation"))(
   "a recorded reply costs the same over all three APIs (requires ../shared/recordings)",
@@ -292,7 +292,6 @@ test.skipIf(skipWithoutRecordings("costs through translation"))(
     expect((await costDifferences(cases)).slice(0, 10)).toEqual([]);
     expect(cases.length).toBeGreaterThan(150);
   },
-  120_000,
 );
 
 test("the stated cost of a server tool is charged over every API, streamed or not", async () => {
@@ -331,7 +330,7 @@ test("the stated cost of a server tool is charged over every API, streamed or no
       ]),
     );
   }
-}, 120_000);
+});
 
 test.skipIf(skipWithoutRecordedCosts())(
   "a reply costs what its provider stated, over every API (requires ../shared)",
@@ -370,5 +369,4 @@ test.skipIf(skipWithoutRecordedCosts())(
     expect(problems.slice(0, 10)).toEqual([]);
     expect(equal / cases.length).toBeGreaterThan(0.95);
   },
-  120_000,
 );

@@ -71,7 +71,7 @@ describe.skipIf(skipWithoutRecordings("recordings through translation"))(
       const problems = await replay(sample, "recorded replies");
       expect(problems.slice(0, 25)).toEqual([]);
       expect(sample.length).toBeGreaterThan(1_200 / SAMPLE_EVERY);
-    }, 280_000);
+    });
   },
 );
 

@@ -483,7 +483,7 @@ describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traf
         ].join("\n  "),
       );
       expect(count).toBeGreaterThan(50);
-    }, 120_000);
+    });
   }
 });
 
