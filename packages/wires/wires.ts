@@ -137,7 +137,11 @@ export { failedResponseError, responsesErrorFields } from "./src/error-object.ts
 // ---- Usage.
 
 /** The usage of a whole reply: `usageOf("messages", reply, "anthropic")`. */
-export { createStreamMeter, usageOf } from "./src/usage/provider-usage.ts";
+export { createStreamMeter, isStreamedWire, usageOf } from "./src/usage/provider-usage.ts";
+/** What a whole reply contains: `meterWholeReply("messages", "anthropic", reply)`. */
+export { meterWholeReply } from "./src/usage/whole-reply.ts";
+/** The text that a stream has relayed: `decodeRelayedText(meter.text)`. */
+export { decodeRelayedText } from "./src/usage/relayed-text.ts";
 /** Meters a stream without parsing every event: `scanEvent(createStreamMeter("chat", "openai"), event)`. */
 export {
   type StreamMeter,
@@ -147,6 +151,7 @@ export {
   readEvent,
   scanEvent,
   usageSoFar,
+  isEmptyReply,
 } from "./src/usage/stream-meter.ts";
 /** The last usage within the end of a reply that was cut: `lastUsageIn(text)`. */
 export { lastUsageIn } from "./src/usage/usage-in-tail.ts";

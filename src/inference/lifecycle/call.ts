@@ -131,6 +131,8 @@ export interface MeteredReply {
   /** What the account pays: nothing if the caller's provider key was used. */
   readonly cost: Nano;
   readonly outcome: Outcome;
+  /** The provider reported no usage for a complete reply. */
+  readonly isUsageMissing?: boolean;
   /** Counts towards the limit of calls that a key may abandon. */
   readonly countsAsAbandoned?: boolean;
   readonly status: number;

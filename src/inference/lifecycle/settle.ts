@@ -45,7 +45,7 @@ export async function settleFailed(
   failed: FailedCandidate,
 ): Promise<void> {
   const { fault, isClientGone } = failed;
-  const billed = chargeFailed(call, failed, deps.now());
+  const billed = await chargeFailed(call, failed, deps.now());
   const countsAsAbandoned = isClientGone || billed.cost > 0n;
   const outcome = failedOutcome(failed);
   await settle(deps, call, { ...billed, outcome, status: fault.status, countsAsAbandoned });
@@ -58,11 +58,11 @@ function failedOutcome({ fault, isClientGone, isShutDown, tail }: FailedCandidat
   return fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
 }
 
-function chargeFailed(
+async function chargeFailed(
   call: HeldCall,
   { isClientGone, wasSent, tail, isGivenUp }: FailedCandidate,
   now: number,
-): BilledCharge {
+): Promise<BilledCharge> {
   if (tail !== undefined) return chargeTail(call, tail, now);
   if (isClientGone && wasSent) return chargeAbandoned(call, undefined, now);
   // Through a tool that the provider calls, such as an MCP server of the caller, a model's output reaches the caller.
@@ -93,6 +93,12 @@ export async function settle(
       request_id,
       model,
       missing_prices: missingPrices,
+    });
+  if (metered.isUsageMissing === true)
+    log.warn("provider reported no usage, so the call was charged by a count of its tokens", {
+      request_id,
+      model,
+      provider: usage.provider,
     });
   const idempotent = input.idempotent && { call: input.idempotent, reply: metered.stored };
   try {

@@ -1,6 +1,6 @@
 // Prices the usage of a call. The cost that the provider states decides, otherwise the usage that it reports. If the caller
-// disconnects before it arrives, the relayed output is counted instead; if the provider fails without reporting usage,
-// nothing is charged.
+// disconnects before it arrives, the tokens of the relayed output are counted instead; if the provider fails without
+// reporting usage, nothing is charged.
 
 import { FEE_METERS, type Usage } from "@postern/wires";
 import { minNano, type Nano, usdTextOfPico } from "../../base/money/money.ts";
@@ -10,7 +10,6 @@ import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
 import { ceilOf, multiply } from "../../models/ratio.ts";
 import type { PricedLine } from "../../usage/usage.ts";
 import type { CostEstimate } from "./cost-estimate.ts";
-import { BYTES_PER_TOKEN } from "./input-bound.ts";
 import { billedFees } from "./tool-terms.ts";
 
 /** More tool uses than this in one call are implausible. `audio_second` is exempt: it counts seconds, not uses. */
@@ -118,7 +117,8 @@ function statedCost(
 export interface PartialUsage {
   /** What the provider reported so far. */
   readonly reported: Usage | undefined;
-  readonly outputBytes: number;
+  /** Counted from what was relayed, with reasoning. */
+  readonly outputTokens: number;
   readonly outputAudioBytes: number;
   /** Charged tool uses that the stream has shown. */
   readonly fees: Usage["fees"];
@@ -128,23 +128,20 @@ export interface PartialUsage {
 /** Audio output is streamed as 16-bit PCM of 24 kHz in base64, and counts 20 tokens a second at OpenAI. */
 const AUDIO_OUTPUT_BYTES_PER_TOKEN = 3_200;
 
-/**
- * The reported usage, completed by what was relayed and, where the provider has not reported its input, by the estimate
- * of the input.
- */
-export function estimatedUsage(partial: PartialUsage, inputTokens: () => number): Usage {
-  const { outputBytes, outputAudioBytes, model } = partial;
+/** The reported usage, completed by what was relayed and, where the provider has not reported its input, by its count. */
+export function estimatedUsage(partial: PartialUsage, input: Usage["tokens"]): Usage {
+  const { outputTokens, outputAudioBytes, model } = partial;
   // A cost stated before the end does not include the rest.
   const { statedCostUsd: _partialCost, ...reported } = partial.reported ?? NO_USAGE;
   const { tokens } = reported;
-  const counted = Math.ceil(outputBytes / BYTES_PER_TOKEN) - (tokens.reasoning ?? 0);
+  const counted = Math.max(0, outputTokens - (tokens.reasoning ?? 0));
   const audio = Math.ceil(outputAudioBytes / AUDIO_OUTPUT_BYTES_PER_TOKEN);
   return {
     ...(model === undefined ? {} : { model }),
     ...reported,
     tokens: {
       ...tokens,
-      ...(hasInputTokens(reported) ? {} : { input: inputTokens() }),
+      ...(hasInputTokens(reported) ? {} : input),
       output: Math.max(tokens.output ?? 0, counted),
       ...(audio === 0 ? {} : { output_audio: Math.max(tokens.output_audio ?? 0, audio) }),
     },

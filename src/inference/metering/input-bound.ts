@@ -58,16 +58,6 @@ export function audioSecondsBound(json: JsonObject, contextTokens: number): numb
 /** Average bytes of output text per token. Used only for calls that ended before the provider reported usage. */
 export const BYTES_PER_TOKEN = 4;
 
-/** Whether the request has media whose tokens neither its bytes nor its kind tell: documents, audio, video. */
-export function hasUnknownMedia(json: JsonObject): boolean {
-  let isUnknown = false;
-  countMedia(json, (kind) => {
-    isUnknown ||= kind !== "image";
-    return 0;
-  });
-  return isUnknown;
-}
-
 /** The encoded media of a request, which do not count as text. */
 export function inlineMediaOf(json: JsonObject): ReadonlySet<string> {
   const values = new Set<string>();

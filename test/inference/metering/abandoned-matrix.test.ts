@@ -13,7 +13,11 @@ import {
   startGateway,
   type TestAccount,
 } from "../../support/gateway.ts";
-import { ABANDONED_KINDS, abandonedPart } from "../../support/source/abandoned-calls-table.ts";
+import {
+  ABANDONED_KINDS,
+  abandonedPart,
+  nameAt,
+} from "../../support/source/abandoned-calls-table.ts";
 import { STORE_KINDS, type StoreKind } from "../../support/stores/stores.ts";
 import {
   abandonedRequest,
@@ -52,7 +56,7 @@ const TARGETS: readonly Target[] = PROVIDERS.flatMap(({ id, paths }) =>
     .filter((wire) => wire !== "embeddings" && wire !== "count_tokens")
     .map((wire) => ({ id, wire, api: STREAMED_APIS.find((api) => api === wire) ?? "chat" })),
 );
-const modelOf = ({ id, wire }: Target): string => `${id}/on-${wire}`;
+const modelOf = ({ id, wire }: Target): string => `${id}/${nameAt(id)}-on-${wire}`;
 
 /** By marker: resolves when the provider has the request. */
 const arrivals = new Map<string, () => void>();
@@ -77,7 +81,7 @@ function startProviders(): typeof upstream {
       // As at the providers that report usage without being asked.
       const added = request.url.endsWith("/chat/completions")
         ? { stream_options: { include_usage: true } }
-        : { model: "on-messages" };
+        : { model: "model-on-messages" };
       const body = JSON.stringify({ ...(JSON.parse(text) as Json), ...added });
       const url = request.url.replace(/\/projects\/.*RawPredict$/, "/messages");
       return simulator.fetch(
@@ -269,7 +273,7 @@ for (const store of STORE_KINDS)
         const marker = `case-${++cases}`;
         const arrived = new Promise<void>((resolve) => arrivals.set(marker, resolve));
         const body = {
-          model: "openai/on-chat",
+          model: "openai/gpt-4.1-on-chat",
           max_tokens: 1_000,
           messages: [{ role: "user", content: `${marker} ${text}` }],
         };

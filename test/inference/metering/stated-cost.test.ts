@@ -85,12 +85,34 @@ describe("a stated cost", () => {
   test("before the end of a stream is not the cost of the call", () => {
     const partial = {
       reported: { ...usage, statedCostUsd: 0.00001 },
-      outputBytes: 0,
+      outputTokens: 0,
       outputAudioBytes: 0,
       fees: {},
       model: undefined,
     };
-    expect(estimatedUsage(partial, () => 0).statedCostUsd).toBeUndefined();
+    expect(estimatedUsage(partial, {}).statedCostUsd).toBeUndefined();
+  });
+
+  test("of a broken stream counts reasoning once, and keeps what the provider has reported", () => {
+    const partial = (reported: Usage["tokens"], outputTokens: number) =>
+      estimatedUsage(
+        {
+          reported: { tokens: reported, fees: {} },
+          outputTokens,
+          outputAudioBytes: 0,
+          fees: {},
+          model: undefined,
+        },
+        { input: 7 },
+      ).tokens;
+    // The relayed text includes the reasoning.
+    expect(partial({ input: 5, output: 10, reasoning: 60 }, 100)).toEqual({
+      input: 5,
+      output: 40,
+      reasoning: 60,
+    });
+    expect(partial({ input: 5, output: 90, reasoning: 60 }, 100).output).toBe(90);
+    expect(partial({ reasoning: 60 }, 20)).toEqual({ input: 7, output: 0, reasoning: 60 });
   });
 
   test("includes what a key stored at OpenRouter paid to another provider", () => {

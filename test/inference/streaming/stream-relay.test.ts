@@ -3,7 +3,13 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { createAbort, createBodyStream, endBodyStream, pushChunk } from "@postern/http-client";
-import { createSseParser, createStreamMeter, usageSoFar } from "@postern/wires";
+import {
+  createAwsFrameParser,
+  createSseParser,
+  createStreamMeter,
+  type SseParser,
+  usageSoFar,
+} from "@postern/wires";
 import { type Listener, listen } from "../../../src/http/listen.ts";
 import { streamResponse } from "../../../src/http/response-stream.ts";
 import { createEventPipeline } from "../../../src/inference/streaming/event-pipeline.ts";
@@ -25,6 +31,7 @@ interface RelayOptions {
   readonly readsAll?: boolean;
   readonly recorded?: string[];
   readonly usageWaitMs?: number;
+  readonly parser?: SseParser;
   /** Awaited by the settlement. */
   readonly settlement?: () => Promise<void>;
 }
@@ -64,7 +71,7 @@ function openRelay(options: RelayOptions = {}) {
   const relay = relayStream(deps, {
     body: upstreamBody,
     pipeline: createEventPipeline({
-      parser: createSseParser(),
+      parser: options.parser ?? createSseParser(),
       meter,
       parsesAllEvents,
       transform: passthroughTransform("chat", {
@@ -335,6 +342,18 @@ describe("a client that disconnects", () => {
       expect(relay.meter.isUsageFinal).toBe(true);
       expect(relay.calls.at(-1)).toBe("cancel");
     }
+  });
+
+  test("stops reading the rest once it is malformed", async () => {
+    const relay = openRelay({ usageWaitMs: 120_000, first: "", parser: createAwsFrameParser() });
+    const client = await connectClient(relay);
+    await client.until(/keep-alive/);
+    await client.disconnect();
+    expect(relay.settled).toEqual([]);
+    relay.push("these are no frames of AWS, which begin with their length and a checksum");
+    await eventually(() => relay.settled.length > 0);
+    expect(relay.settled).toEqual(["client_aborted"]);
+    expect(relay.calls.at(-1)).toBe("cancel");
   });
 
   test("stops reading the rest at a limit of time or bytes, or at a forced shutdown", async () => {

@@ -25,7 +25,7 @@ const PDF_URL = `data:application/pdf;base64,${PDF_BASE64}`;
 const base64 = (type: string, data: string): Json => ({ type: "base64", media_type: type, data });
 
 export const CONTENT_KINDS = {
-  text: { text: "word ".repeat(1_400), inputTokens: 1_500 },
+  text: { text: "word ".repeat(1_400), inputTokens: 1_400 },
   image: {
     parts: {
       chat: { type: "image_url", image_url: { url: PNG_URL } },
@@ -51,7 +51,7 @@ export const CONTENT_KINDS = {
     },
     inputTokens: 3_000,
   },
-  functions: { tools: 30, inputTokens: 1_500 },
+  functions: { tools: 30, inputTokens: 900 },
 } as const satisfies Readonly<Record<string, ContentKind>>;
 
 export const STREAM_TEXTS: Readonly<Record<StreamedApi, StreamTexts>> = {

@@ -40,6 +40,11 @@ export const ABANDONED_KINDS: Readonly<Record<string, AbandonedKind>> = {
   "not streamed": { content: "hi", fields: { stream: false } },
 };
 
+/** The name of a model that does not reason. OpenAI's tokenizer is known by it. */
+export function nameAt(providerId: string): string {
+  return providerId === "openai" || providerId === "azure" ? "gpt-4.1" : "model";
+}
+
 /** Whether the caller pays the provider's usage of the whole reply. Otherwise it pays its input and what was sent so far. */
 function isReadToItsEnd(providerId: string, kind: string, wire: string): boolean {
   const { content, fields = {}, supported = [] } = ABANDONED_KINDS[kind] ?? { content: "" };
@@ -49,8 +54,11 @@ function isReadToItsEnd(providerId: string, kind: string, wire: string): boolean
   // Safe because these are the members that the decision reads.
   const call = {
     request,
-    candidate: { credential: { provider, byok: false }, model: { supported } },
-    plan: { wire: "chat" },
+    candidate: {
+      credential: { provider, byok: false },
+      model: { id: `${providerId}/${nameAt(providerId)}`, supported },
+    },
+    plan: { wire: "chat", body: request.text },
     estimate: { bounds: { fees: request.fees } },
   } as unknown as OngoingCall;
   const meter = createStreamMeter("chat", providerId);

@@ -21,7 +21,7 @@ import {
   setModel,
   addAudio,
   addText,
-  utf8Bytes,
+  addToolCall,
   type StreamMeter,
   type UsageReader,
   type StreamState,
@@ -110,7 +110,8 @@ export function usageOfChat(body: unknown, provider: string): Usage | undefined 
 
 const SCAN_PLAN: ScanPlan = {
   textSlots: { content: 0, arguments: 0, refusal: 0, reasoning_content: 1, reasoning: 2, text: 3 },
-  parseKeys: ["usage", "error", "finish_reason", "annotations", "audio"],
+  // A tool call begins with the name of its tool.
+  parseKeys: ["usage", "error", "finish_reason", "annotations", "audio", "name"],
   parseTypes: [],
 };
 
@@ -199,24 +200,28 @@ function addDelta(state: StreamState, delta: unknown): void {
   addAudio(state, ownMember(audio, "data"));
   addText(state, ownMember(audio, "transcript"));
   addReasoningBytes(state, delta);
-  for (const call of arrayIn(ownMember(delta, "tool_calls")))
-    addText(state, ownMember(ownMember(call, "function"), "arguments"));
+  for (const call of arrayIn(ownMember(delta, "tool_calls"))) {
+    const called = ownMember(call, "function");
+    addToolCall(state, ownMember(called, "name"));
+    addText(state, ownMember(called, "arguments"));
+  }
 }
 
 // The same reasoning text may be sent under several names.
 function addReasoningBytes(state: StreamState, delta: unknown): void {
   const details = arrayIn(ownMember(delta, "reasoning_details")).map((detail) =>
-    textLength(ownMember(detail, "text")),
+    textOf(ownMember(detail, "text")),
   );
-  state.outputBytes += Math.max(
-    textLength(ownMember(delta, "reasoning_content")),
-    textLength(ownMember(delta, "reasoning")),
-    details.reduce((sum, bytes) => sum + bytes, 0),
-  );
+  const [longest = ""] = [
+    textOf(ownMember(delta, "reasoning_content")),
+    textOf(ownMember(delta, "reasoning")),
+    details.join(""),
+  ].sort((left, right) => right.length - left.length);
+  addText(state, longest);
 }
 
-function textLength(value: unknown): number {
-  return typeof value === "string" ? utf8Bytes(value) : 0;
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
 }
 
 function usageObject(body: unknown): JsonObject | undefined {

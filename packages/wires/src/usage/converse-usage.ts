@@ -13,13 +13,7 @@ import {
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
-import {
-  createUsageMeter,
-  addText,
-  utf8Bytes,
-  type StreamMeter,
-  type StreamState,
-} from "./stream-meter.ts";
+import { createUsageMeter, addText, type StreamMeter, type StreamState } from "./stream-meter.ts";
 import type { Usage } from "./usage-meters.ts";
 
 const COUNT_PATHS: readonly Path[] = [["inputTokens"], ["outputTokens"], ["totalTokens"]];
@@ -88,8 +82,7 @@ function eventOf(name: string, data: JsonObject): [string, unknown] {
 function addDelta(state: StreamState, delta: unknown): void {
   addText(state, ownMember(delta, "text"));
   addText(state, valueAt(delta, ["reasoningContent", "text"]));
-  const input = valueAt(delta, ["toolUse", "input"]);
-  if (typeof input === "string") state.outputBytes += utf8Bytes(input);
+  addText(state, valueAt(delta, ["toolUse", "input"]));
 }
 
 function oneHourCacheTokens(notes: ReadNotes, details: unknown): number {

@@ -40,8 +40,22 @@ export function createEventScanner(plan: ScanPlan): EventScanner {
   return { scan: scanFor(plan), event: undefined, slot: 0, textStart: 0, tailBytes: 0 };
 }
 
-/** True if the event must be parsed; otherwise its text bytes were added to `slots`. */
+/** Where the texts of the last scanned event are, by their slot. Module-level, so that no array is allocated per event. */
+export const textSpans: { count: number; readonly values: number[] } = { count: 0, values: [] };
+const SPAN_NUMBERS = 3;
+
+function addSpan(slot: number, start: number, end: number): void {
+  const { values, count } = textSpans;
+  const at = count * SPAN_NUMBERS;
+  values[at] = slot;
+  values[at + 1] = start;
+  values[at + 2] = end;
+  textSpans.count = count + 1;
+}
+
+/** True if the event must be parsed; otherwise its text bytes were added to `slots`, and its texts to `textSpans`. */
 export function needsParse(scanner: EventScanner, bytes: Uint8Array, slots: number[]): boolean {
+  textSpans.count = 0;
   if (matchesTemplate(scanner, bytes, slots)) return false;
   const mustParse = scanner.scan(bytes, slots, scanner);
   // The scan may have recorded a text before it found what must be parsed.
@@ -114,6 +128,7 @@ function createScan(plan: ScanPlan): Scan {
       at = valueEnd + 1;
       if (slot !== TYPE_KEY) {
         addText(slots, slot, unescapedBytes(bytes, start, valueEnd));
+        addSpan(slot, start, valueEnd);
         template.event = ++texts === 1 ? bytes : undefined;
         template.slot = slot;
         template.textStart = start;
@@ -124,7 +139,10 @@ function createScan(plan: ScanPlan): Scan {
       if (mustParse === undefined) continue;
       // The count of an ignored event is discarded, so it cannot be a template.
       template.event = undefined;
-      if (!mustParse) slots.fill(0);
+      if (!mustParse) {
+        slots.fill(0);
+        textSpans.count = 0;
+      }
       return mustParse;
     }
     return false;
@@ -155,6 +173,7 @@ function matchesTemplate(template: Template, bytes: Uint8Array, slots: number[])
   for (let at = textEnd; at < bytes.length; at++) if (bytes[at] !== event[at + shift]) return false;
   if (closingQuote(bytes, textStart) !== textEnd) return false;
   addText(slots, slot, unescapedBytes(bytes, textStart, textEnd));
+  addSpan(slot, textStart, textEnd);
   return true;
 }
 

@@ -23,7 +23,6 @@ import {
   type StreamMeter,
   type StreamState,
   usageSoFar,
-  utf8Bytes,
 } from "./stream-meter.ts";
 import { splitInput, splitOutput } from "./token-breakdown.ts";
 import type { TokenMeter, Usage } from "./usage-meters.ts";
@@ -128,8 +127,7 @@ function updateEnds(ends: CandidateEnds, data: JsonObject): void {
 function addPart(state: StreamState, part: unknown): void {
   addText(state, ownMember(part, "text"));
   const call = ownMember(part, "functionCall");
-  if (call !== undefined)
-    state.outputBytes += utf8Bytes(JSON.stringify(ownMember(call, "args") ?? {}));
+  if (call !== undefined) addText(state, JSON.stringify(ownMember(call, "args") ?? {}));
   addText(state, valueAt(part, ["executableCode", "code"]));
 }
 

@@ -30,6 +30,10 @@ const STREAM_METERS = {
 export type MeteredWire = keyof typeof REPLY_READERS;
 export type StreamedWire = keyof typeof STREAM_METERS;
 
+export function isStreamedWire(wire: string): wire is StreamedWire {
+  return Object.hasOwn(STREAM_METERS, wire);
+}
+
 const decoder = new TextDecoder();
 
 /** The usage reported by a complete reply, given as bytes, text or parsed JSON; undefined if it has none or is not JSON. */

@@ -22,6 +22,7 @@ import {
   setModel,
   addAudio,
   addText,
+  addToolCall,
   type StreamMeter,
   type StreamState,
 } from "./stream-meter.ts";
@@ -61,6 +62,7 @@ const SCAN_PLAN: ScanPlan = {
     ...TERMINAL_EVENTS,
     ...AUDIO_EVENTS,
     "response.created",
+    "response.output_item.added",
     "response.output_item.done",
     "error",
   ],
@@ -93,12 +95,15 @@ function readResponsesEvent(
   detectError(state, name, data);
   if (AUDIO_EVENTS.includes(type)) addAudio(state, data["delta"]);
   else addText(state, data["delta"]);
+  if (type === "response.output_item.added") addToolCall(state, ownMember(data["item"], "name"));
   if (type === "response.output_item.done") {
     addItemFee(items, data["item"]);
     Object.assign(state.fees, items.fees);
   }
   if (!TERMINAL_EVENTS.includes(type)) return false;
   state.finished = true;
+  // The status of a response is its finish reason.
+  state.hasStopReason = typeof ownMember(response, "status") === "string";
   if (type === "response.failed") state.failed = true;
   // Some providers omit the output from the terminal event: then the items seen in the stream count.
   const output = arrayIn(ownMember(response, "output"));

@@ -5,10 +5,12 @@ import { objectIn, type JsonObject, parseJson } from "../json-fields.ts";
 import {
   createEventScanner,
   needsParse,
+  textSpans,
   type EventScanner,
   type ScanPlan,
 } from "./event-scanner.ts";
 import { ownMember, readName } from "./read-numbers.ts";
+import { createRelayedText, keepRawText, keepText, type RelayedText } from "./relayed-text.ts";
 import { lastUsageIn } from "./usage-in-tail.ts";
 import type { FeeMeter, Usage } from "./usage-meters.ts";
 
@@ -35,6 +37,10 @@ export interface StreamState {
   failed: boolean;
   /** UTF-8 bytes of text, reasoning and tool arguments received so far. */
   outputBytes: number;
+  /** The same, for a count of its tokens. */
+  readonly text: RelayedText;
+  /** Tool calls that have begun. Each has more tokens than its name and arguments. */
+  toolCalls: number;
   /** Bytes of audio output received so far, in base64. */
   outputAudioBytes: number;
   model: string | undefined;
@@ -70,6 +76,8 @@ export function createUsageMeter(reader: UsageReader): StreamMeter {
     finished: false,
     failed: false,
     outputBytes: 0,
+    text: createRelayedText(),
+    toolCalls: 0,
     outputAudioBytes: 0,
     model: undefined,
     fees: {},
@@ -113,7 +121,26 @@ export function scanEvent(meter: StreamMeter, event: SseEvent): EventKind {
   slots[0] = slots[1] = slots[2] = slots[3] = 0;
   if (needsParse(scanner, event.raw, slots)) return meterEvent(meter, event);
   meter.outputBytes += reader.combineSlots === undefined ? sum(slots) : reader.combineSlots(slots);
+  keepSpans(meter.text, event.raw);
   return "plain";
+}
+
+// Texts outside of the first slot repeat each other: only the longest is kept.
+function keepSpans(text: RelayedText, raw: Uint8Array): void {
+  const { count, values } = textSpans;
+  const longest = count < 2 ? 0 : longestSlot();
+  for (let at = 0; at < count * 3; at += 3) {
+    const slot = values[at] ?? 0;
+    if (count < 2 || slot === 0 || slot === longest)
+      keepRawText(text, raw, values[at + 1] ?? 0, values[at + 2] ?? 0);
+  }
+}
+
+function longestSlot(): number {
+  let longest = 1;
+  for (let slot = 2; slot < slots.length; slot++)
+    if ((slots[slot] ?? 0) > (slots[longest] ?? 0)) longest = slot;
+  return longest;
 }
 
 /** Reads an event whose JSON other code needs as well: it is parsed once and kept on the event. */
@@ -135,6 +162,17 @@ export function readCutEvent(meter: StreamMeter, { raw }: SseEvent): EventKind {
     : readEvent(meter, "", usageEvent(usage, meter.model));
 }
 
+/** Whether a reply has neither output, nor a tool call, nor a reason why it ended. */
+export function isEmptyReply(meter: StreamMeter): boolean {
+  return (
+    meter.outputBytes === 0 &&
+    meter.outputAudioBytes === 0 &&
+    meter.toolCalls === 0 &&
+    !meter.hasStopReason &&
+    Object.keys(meter.fees).length === 0
+  );
+}
+
 export function usageSoFar(meter: StreamMeter): Usage | undefined {
   return meter.reader.usage === undefined ? meter.usage : meter.reader.usage(meter);
 }
@@ -153,7 +191,16 @@ export function setModel(state: StreamState, value: unknown): void {
 }
 
 export function addText(state: StreamState, value: unknown): void {
-  if (typeof value === "string") state.outputBytes += utf8Bytes(value);
+  if (typeof value !== "string" || value === "") return;
+  state.outputBytes += utf8Bytes(value);
+  keepText(state.text, value);
+}
+
+/** A tool call begins, with the name of its tool. */
+export function addToolCall(state: StreamState, name: unknown): void {
+  if (typeof name !== "string" || name === "") return;
+  state.toolCalls += 1;
+  keepText(state.text, name);
 }
 
 /** Detects an error event by its name, its type, or an `error` that is not null. */
@@ -167,7 +214,7 @@ export function addAudio(state: StreamState, value: unknown): void {
   if (typeof value === "string") state.outputAudioBytes += value.length;
 }
 
-export function utf8Bytes(text: string): number {
+function utf8Bytes(text: string): number {
   let bytes = 0;
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);

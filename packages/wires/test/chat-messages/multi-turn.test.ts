@@ -77,6 +77,16 @@ describe("a Chat Completions caller with Claude", () => {
     expect([getAt(body, "thinking", "type"), losses]).toEqual(["enabled", []]);
   });
 
+  test("joins all texts of the reasoning, without empty ones", () => {
+    const texts = ["First.", "", "Then."];
+    const content = texts.map((text) => ({ type: "thinking", thinking: text, signature: "s" }));
+    const written = chatWire.writeReply(
+      messagesWire.readReply({ ...reply, content }, readContext("messages")),
+      writeContext(),
+    ).body;
+    expect(getAt(written, "choices", 0, "message", "reasoning_content")).toBe("First.\n\nThen.");
+  });
+
   test("drops and lists the thinking if the model changed", () => {
     const written = chatWire.writeReply(
       messagesWire.readReply(reply, readContext("messages")),

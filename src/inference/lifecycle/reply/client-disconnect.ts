@@ -2,17 +2,12 @@
 // reading for the provider's usage. docs/site/providers.md has the facts per provider.
 
 import type { AbortSignalLike } from "@postern/http-client";
-import {
-  isReplyComplete,
-  type StreamMeter,
-  usageSoFar,
-  WIRE_TRAITS,
-  type UpstreamWireName,
-} from "@postern/wires";
-import { isObject, type JsonObject } from "../../../base/json.ts";
+import { isReplyComplete, type UpstreamWireName, usageSoFar, WIRE_TRAITS } from "@postern/wires";
+import { isObject, type JsonObject, parseObject } from "../../../base/json.ts";
 import { hasInputTokens } from "../../metering/charge.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
-import { hasUnknownMedia } from "../../metering/input-bound.ts";
+import { isInputCountable, isOpenAiWire } from "../../metering/tokens/count-input.ts";
+import { encodingOf } from "../../metering/tokens/tokenizer.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 import type { EventPipeline } from "../../streaming/event-pipeline.ts";
 import type { Drain, ShutdownSignals } from "../../streaming/relay-options.ts";
@@ -25,12 +20,13 @@ const USAGE_WAIT_MAX_MS = 30_000;
 
 /**
  * Whether closing the connection stops the provider's billing, and the gateway can tell what was used until then without
- * the provider's usage. No provider stops a reply that is not streamed.
+ * the provider's usage: it has the tokenizer of the model. No provider stops a reply that is not streamed.
  */
 function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean {
   const { credential, model } = candidate;
   if (credential.byok) return true;
   if (!credential.provider.stopsBillingOnAbort || !request.stream) return false;
+  if (encodingOf(model.id) === undefined || request.choices > 1) return false;
   const mayReason = model.supported.includes("reasoning") && !isReasoningOff(request, plan.wire);
   return !mayReason && !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
 }
@@ -46,7 +42,7 @@ export function cancelCheckOf(
   return () => {
     if (forced.aborted) return true;
     if (!caller.aborted) return drained.aborted;
-    isCancelable ??= canHangUp(call) && !hasUnknownMedia(call.request.json);
+    isCancelable ??= canHangUp(call) && isInputCounted(call);
     return isCancelable;
   };
 }
@@ -61,7 +57,8 @@ export function drainOf(
   drainMs: number,
 ): Drain {
   const isBillOpen = !call.candidate.credential.byok && !canHangUp(call);
-  const isKnown = (): boolean => !isBillOpen && isInputKnown(call, meter);
+  const isCounted = !isBillOpen && isInputCounted(call);
+  const isKnown = (): boolean => isCounted || (!isBillOpen && hasInputTokens(usageSoFar(meter)));
   if (meter.finished) return { waitMs: 0, isBillOpen, isKnown };
   if (!isKnown()) return { waitMs: drainMs, isBillOpen, isKnown };
   // An event that is too long is the one that repeats the whole reply, and its end has the usage.
@@ -70,10 +67,11 @@ export function drainOf(
   return { waitMs, isBillOpen, isKnown: () => false };
 }
 
-function isInputKnown({ candidate, request }: OngoingCall, meter: StreamMeter): boolean {
-  return (
-    candidate.credential.byok || hasInputTokens(usageSoFar(meter)) || !hasUnknownMedia(request.json)
-  );
+/** Whether the gateway can count the input as the provider does. */
+function isInputCounted({ candidate, plan }: OngoingCall): boolean {
+  if (candidate.credential.byok) return true;
+  const body = isOpenAiWire(plan.wire) ? parseObject(plan.body) : undefined;
+  return body !== undefined && isInputCountable(body);
 }
 
 // A translated request may ask for reasoning by any of several fields, so only Anthropic's own is read.

@@ -1,14 +1,22 @@
-// Prices a call. The provider's usage decides. If the client left before it arrived, the input is estimated and the relayed
-// output is counted; if the provider failed without reporting usage, the call costs nothing.
+// Prices a call. The provider's usage decides. If the client left before it arrived, or the provider does not report it, the
+// tokens are counted; if the provider failed without reporting usage, the call costs nothing.
 
-import { type Usage, type StreamMeter, usageSoFar, lastUsageIn } from "@postern/wires";
+import {
+  isEmptyReply,
+  isStreamedWire,
+  lastUsageIn,
+  meterWholeReply,
+  type StreamMeter,
+  type Usage,
+  usageSoFar,
+} from "@postern/wires";
+import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
-import { limitsOf } from "../../../models/catalog.ts";
 import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../metering/charge.ts";
-import { estimateInputTokens } from "../../metering/input-estimate.ts";
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 import { cappedAt } from "../hold/cost-ceiling.ts";
+import { countTokens } from "./count-relayed.ts";
 
 /** A charge, and what the account pays of it: nothing if the provider bills the caller's own key. */
 export type BilledCharge = Pick<MeteredReply, "charge" | "cost">;
@@ -37,27 +45,64 @@ export function chargeUsage(
   return { charge: cost === charge.cost ? charge : { ...charge, cost }, cost };
 }
 
+/** The charge of a whole reply, and the usage that the provider reports for it. */
+export interface ChargedReply extends BilledCharge {
+  readonly usage: Usage | undefined;
+  readonly isEmpty: boolean;
+}
+
+export function chargeWholeReply(
+  call: HeldCall,
+  json: JsonObject,
+  endedAt: number,
+): ChargedReply | Promise<ChargedReply> {
+  const { plan, candidate } = call;
+  const usage = plan.readUsage(json);
+  if (usage !== undefined && !isEmptyUsage(usage))
+    return { ...chargeUsage(call, usage, endedAt), usage, isEmpty: false };
+  // Without usage, or without output in it, the reply itself is read.
+  const { wire } = plan;
+  const meter = isStreamedWire(wire)
+    ? meterWholeReply(wire, candidate.credential.provider.id, json)
+    : undefined;
+  if (meter !== undefined && isEmptyReply(meter))
+    return { ...NOTHING_BILLED, usage, isEmpty: true };
+  if (usage !== undefined) return { ...chargeUsage(call, usage, endedAt), usage, isEmpty: false };
+  return chargeAbandoned(call, meter, endedAt).then((billed) => ({
+    ...billed,
+    usage,
+    isEmpty: false,
+  }));
+}
+
 export function chargeStream(
   call: HeldCall,
   meter: StreamMeter,
   { isWhole, isAbandoned, isGivenUp }: StreamSettlement,
   endedAt: number,
-): BilledCharge {
+): BilledCharge | Promise<BilledCharge> {
   const usage = usageSoFar(meter);
   const isFinal = usage !== undefined && meter.isUsageFinal;
+  if (isWhole && isNothing(meter, usage)) return NOTHING_BILLED;
   if (isFinal && (isWhole || isAbandoned || !isEmptyUsage(usage)))
     return chargeUsage(call, usage, endedAt);
   if (isGivenUp) return chargeHold(call, meter, endedAt);
-  return isAbandoned ? chargeAbandoned(call, meter, endedAt) : NOTHING_BILLED;
+  // A complete reply whose provider reports no usage is counted, too.
+  return isAbandoned || isWhole ? chargeAbandoned(call, meter, endedAt) : NOTHING_BILLED;
+}
+
+/** A complete reply without any content, not even hidden, is the provider's failure. */
+export function isNothing(meter: StreamMeter, usage: Usage | undefined): boolean {
+  return isEmptyReply(meter) && (usage === undefined || isEmptyUsage(usage));
 }
 
 /** What was not read of the reply may have cost as much as the hold covers. */
-export function chargeHold(
+export async function chargeHold(
   call: HeldCall,
   meter: StreamMeter | undefined,
   endedAt: number,
-): BilledCharge {
-  const { charge } = chargeAbandoned(call, meter, endedAt);
+): Promise<BilledCharge> {
+  const { charge } = await chargeAbandoned(call, meter, endedAt);
   if (call.candidate.credential.byok) return { charge, cost: 0n };
   const { amount } = call.hold;
   const lines = [{ meter: "hold", count: 1, usd: usdText(amount) }];
@@ -65,7 +110,11 @@ export function chargeHold(
 }
 
 /** `tail`: the end of a whole reply that is too long to be read, where its usage is. */
-export function chargeTail(call: HeldCall, tail: string, endedAt: number): BilledCharge {
+export async function chargeTail(
+  call: HeldCall,
+  tail: string,
+  endedAt: number,
+): Promise<BilledCharge> {
   const usage = lastUsageIn(tail);
   const read = usage && call.plan.readUsage({ usage, usageMetadata: usage });
   return read === undefined
@@ -77,23 +126,22 @@ export function chargeTail(call: HeldCall, tail: string, endedAt: number): Bille
  * The client left, or the gateway stopped, before the final usage. The provider has the request, so at least its input is
  * charged. `meter` is undefined if no event has arrived.
  */
-export function chargeAbandoned(
+export async function chargeAbandoned(
   call: HeldCall,
   meter: StreamMeter | undefined,
   endedAt: number,
-): BilledCharge {
-  const { request, candidate, hold } = call;
-  const { model, credential } = candidate;
+): Promise<BilledCharge> {
+  const { candidate, hold } = call;
+  const { credential } = candidate;
+  const { input, output } = await countTokens(call, meter);
   const partial = {
     reported: meter && usageSoFar(meter),
-    outputBytes: meter?.outputBytes ?? 0,
+    outputTokens: output,
     outputAudioBytes: meter?.outputAudioBytes ?? 0,
     fees: meter?.fees ?? {},
     model: meter?.model,
   };
-  const inputTokens = (): number =>
-    estimateInputTokens(request.json, { model: model.id, contextTokens: limitsOf(model).input });
-  const { charge, cost } = chargeUsage(call, estimatedUsage(partial, inputTokens), endedAt);
+  const { charge, cost } = chargeUsage(call, estimatedUsage(partial, input), endedAt);
   const paid = cost > hold.amount ? hold.amount : cost;
   return {
     charge: { ...charge, exact: false, cost: credential.byok ? charge.cost : paid },

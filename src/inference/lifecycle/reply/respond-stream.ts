@@ -29,7 +29,7 @@ import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle, type SettleDeps } from "../settle.ts";
 import { drainOf } from "./client-disconnect.ts";
 import { createReplyRecorder } from "./idempotent-reply.ts";
-import { chargeStream, chargeUsage } from "./meter.ts";
+import { chargeStream, chargeUsage, isNothing } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
 
 export interface RespondStreamDeps {
@@ -63,6 +63,7 @@ export function respondStream(
     costUsd: () => {
       const usage = usageSoFar(meter);
       if (usage === undefined) return undefined;
+      if (isNothing(meter, usage)) return usdText(0n);
       const { cost } = chargeUsage(call, usage, deps.now());
       return usdText(cost);
     },
@@ -75,12 +76,22 @@ export function respondStream(
     confirmHold: () => confirmHold(deps.lease, call),
     settle: (settlement) => {
       const { outcome, isWhole, isAbandoned } = settlement;
-      const billed = chargeStream(call, meter, settlement, deps.now());
+      const isUsageMissing = isWhole && !meter.isUsageFinal;
+      const isEmpty = isWhole && isNothing(meter, usageSoFar(meter));
       const stored = isWhole ? recorder?.reply(headers) : undefined;
-      const metered = { ...billed, outcome, status: 200, stored, firstTokenMs };
-      // The end of the process is not the caller's doing.
-      const countsAsAbandoned = isAbandoned && outcome !== "shut_down";
-      return settle(deps.settle, call, { ...metered, countsAsAbandoned });
+      const metered = {
+        outcome: isEmpty ? ("empty_reply" as const) : outcome,
+        status: 200,
+        stored,
+        firstTokenMs,
+        isUsageMissing,
+        // The end of the process is not the caller's doing.
+        countsAsAbandoned: isAbandoned && outcome !== "shut_down",
+      };
+      const billed = chargeStream(call, meter, settlement, deps.now());
+      return billed instanceof Promise
+        ? billed.then((charged) => settle(deps.settle, call, { ...charged, ...metered }))
+        : settle(deps.settle, call, { ...billed, ...metered });
     },
     errorBody: (failure) => streamErrorBody(call, failure),
     record: recorder?.record,

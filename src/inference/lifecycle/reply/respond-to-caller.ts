@@ -8,7 +8,7 @@ import type { HeldCall, MeteredReply } from "../call.ts";
 import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle } from "../settle.ts";
 import { toStoredReply } from "./idempotent-reply.ts";
-import { chargeUsage, NOTHING_BILLED } from "./meter.ts";
+import { type ChargedReply, chargeWholeReply, NOTHING_BILLED } from "./meter.ts";
 import { respondStream, type RespondStreamDeps } from "./respond-stream.ts";
 import { responseHeaders } from "./response-headers.ts";
 
@@ -37,7 +37,9 @@ async function respondWhole(
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "whole" },
 ): Promise<Response> {
-  const { metered, text, headers } = meterWholeReply(call, reply, deps.now());
+  const charging = chargeWholeReply(call, reply.json, deps.now());
+  const charged = charging instanceof Promise ? await charging : charging;
+  const { metered, text, headers } = meterWholeReply(call, reply, charged);
   // Checked before and after: the settlement of a swept hold charges only what is left.
   const isHeld = confirmHold(deps.lease, call);
   if (isHeld !== true && !(await isHeld)) {
@@ -61,11 +63,9 @@ interface WholeReply {
 function meterWholeReply(
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "whole" },
-  now: number,
+  { charge, cost, usage, isEmpty }: ChargedReply,
 ): WholeReply {
   const { input, plan } = call;
-  const usage = plan.readUsage(reply.json);
-  const { charge, cost } = chargeUsage(call, usage, now);
   const costUsd = usdText(cost);
   const { text, dropped } = plan.writeReply(reply, usage, costUsd);
   const headers = responseHeaders(call, reply.headers, dropped);
@@ -74,7 +74,8 @@ function meterWholeReply(
   const metered: MeteredReply = {
     charge,
     cost,
-    outcome: input.signal.aborted ? "client_aborted" : "completed",
+    outcome: isEmpty ? "empty_reply" : input.signal.aborted ? "client_aborted" : "completed",
+    isUsageMissing: usage === undefined,
     status: 200,
     refuseUncovered: true,
     stored: input.idempotent === undefined ? undefined : toStoredReply(headers, text),

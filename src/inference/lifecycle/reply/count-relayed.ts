@@ -1,0 +1,66 @@
+// The tokens of a call that ends without the provider's usage: its input, and the output that was relayed.
+
+import { decodeRelayedText, type StreamMeter, type Usage, usageSoFar } from "@postern/wires";
+import { parseObject } from "../../../base/json.ts";
+import { limitsOf } from "../../../models/catalog.ts";
+import { hasInputTokens } from "../../metering/charge.ts";
+import { BYTES_PER_TOKEN } from "../../metering/input-bound.ts";
+import { estimateInputTokens } from "../../metering/input-estimate.ts";
+import { countInput, isInputCountable, isOpenAiWire } from "../../metering/tokens/count-input.ts";
+import { type Encoding, encodingOf, loadTokenizer } from "../../metering/tokens/tokenizer.ts";
+import type { HeldCall } from "../call.ts";
+
+export interface CountedTokens {
+  readonly input: Usage["tokens"];
+  readonly output: number;
+}
+
+/** `meter` is undefined if no event has arrived. */
+export async function countTokens(
+  call: HeldCall,
+  meter: StreamMeter | undefined,
+): Promise<CountedTokens> {
+  const { model, credential } = call.candidate;
+  // Nothing depends on the count of a call that costs nothing here.
+  if (credential.byok) return roughTokens(call, meter);
+  // For a family whose tokenizer has no package: most have about as many tokens or more.
+  const encoding = encodingOf(model.id) ?? "o200k_base";
+  const isInputReported = hasInputTokens(meter && usageSoFar(meter));
+  return {
+    input: isInputReported ? {} : { input: await countCallInput(call, encoding) },
+    output: meter === undefined ? 0 : await countOutput(meter, encoding),
+  };
+}
+
+function roughTokens(
+  { request, candidate }: HeldCall,
+  meter: StreamMeter | undefined,
+): CountedTokens {
+  const { id, limits } = { id: candidate.model.id, limits: limitsOf(candidate.model) };
+  const input = estimateInputTokens(request.json, { model: id, contextTokens: limits.input });
+  return { input: { input }, output: Math.ceil((meter?.outputBytes ?? 0) / BYTES_PER_TOKEN) };
+}
+
+async function countCallInput(call: HeldCall, encoding: Encoding): Promise<number> {
+  const { request, candidate, plan } = call;
+  const { model } = candidate;
+  const body = isOpenAiWire(plan.wire) ? parseObject(plan.body) : undefined;
+  if (body !== undefined && isInputCountable(body)) return countInput(body, encoding);
+  return estimateInputTokens(request.json, {
+    model: model.id,
+    contextTokens: limitsOf(model).input,
+  });
+}
+
+async function countOutput({ text, toolCalls }: StreamMeter, encoding: Encoding): Promise<number> {
+  if (text.length === 0) return 0;
+  const count = await loadTokenizer(encoding);
+  const tokens = await count(decodeRelayedText(text));
+  const share = (text.length + text.omitted) / text.length;
+  return Math.floor(tokens * share) + toolCallTokens(toolCalls);
+}
+
+/** The least that recorded calls of OpenAI's models have beside the names and arguments. */
+function toolCallTokens(calls: number): number {
+  return calls < 2 ? 7 * calls : 8 + 8 * calls;
+}

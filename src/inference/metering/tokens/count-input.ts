@@ -1,0 +1,133 @@
+// Counts the input tokens of a request to OpenAI as its API reports them: a message has three tokens more than its role and
+// text, and functions are rendered as TypeScript. Checked against recorded calls by test/inference/metering/token-counts.test.ts.
+
+import { isObject, type JsonObject } from "../../../base/json.ts";
+import { type CountTokens, type Encoding, loadTokenizer } from "./tokenizer.ts";
+
+const REPLY_TOKENS = 3;
+const MESSAGE_TOKENS = 3;
+const NAME_TOKENS = 1;
+const TOOL_CALL_TOKENS = 3;
+/** The highest excess of the package's formula over the tools of a recorded request. */
+const FUNCTIONS_EXCESS_TOKENS = 8;
+
+interface InputText {
+  /** Each is tokenized on its own. */
+  readonly texts: string[];
+  tokens: number;
+  /** False if the request has content whose count is not known without the provider. */
+  isKnown: boolean;
+}
+
+/** The wires whose bodies are read here. */
+export function isOpenAiWire(wire: string): boolean {
+  return OPENAI_WIRES.has(wire);
+}
+
+const OPENAI_WIRES: ReadonlySet<string> = new Set(["chat", "responses"]);
+
+/** Whether all of the input is text and functions, which are counted to within a few tokens. */
+export function isInputCountable(body: JsonObject): boolean {
+  return inputText(body).isKnown;
+}
+
+export async function countInput(body: JsonObject, encoding: Encoding): Promise<number> {
+  const { texts, tokens } = inputText(body);
+  const count = await loadTokenizer(encoding);
+  let total = tokens;
+  for (const text of texts) total += await count(text);
+  return total + (await functionTokens(body["tools"], count));
+}
+
+function inputText(body: JsonObject): InputText {
+  const input: InputText = { texts: [], tokens: REPLY_TOKENS, isKnown: true };
+  const { messages, input: items, instructions, tools } = body;
+  input.isKnown = !UNCOUNTED_FIELDS.some((field) => isObject(body[field]) || isText(body[field]));
+  if (typeof instructions === "string")
+    addMessage(input, { role: "system", content: instructions });
+  if (typeof items === "string") addMessage(input, { role: "user", content: items });
+  else for (const item of listOf(items)) addItem(input, item);
+  for (const message of listOf(messages)) addItem(input, message);
+  if (listOf(tools).some((tool) => functionOf(tool) === undefined)) input.isKnown = false;
+  const { text } = body;
+  if (isObject(text) && isObject(text["format"]) && text["format"]["type"] !== "text")
+    input.isKnown = false;
+  return input;
+}
+
+/** Schemas of the output, stored prompts, and what the provider adds. */
+const UNCOUNTED_FIELDS = [
+  "response_format",
+  "prompt",
+  "conversation",
+  "previous_response_id",
+  "functions",
+  "web_search_options",
+  "prediction",
+] as const;
+
+function addItem(input: InputText, item: unknown): void {
+  if (!isObject(item)) input.isKnown = false;
+  else if (item["type"] === undefined || item["type"] === "message") addMessage(input, item);
+  else if (item["type"] === "function_call") addCall(input, item);
+  else if (item["type"] === "function_call_output" && isText(item["output"]))
+    addMessage(input, { role: "tool", content: item["output"] });
+  else input.isKnown = false;
+}
+
+function addMessage(input: InputText, { role, name, content, tool_calls }: JsonObject): void {
+  input.tokens += MESSAGE_TOKENS;
+  input.texts.push(isText(role) ? role : "user");
+  if (isText(name)) {
+    input.texts.push(name);
+    input.tokens += NAME_TOKENS;
+  }
+  if (isText(content)) input.texts.push(content);
+  else
+    for (const part of listOf(content)) {
+      if (isObject(part) && isText(part["text"])) input.texts.push(part["text"]);
+      else input.isKnown = false;
+    }
+  for (const call of listOf(tool_calls)) {
+    const called = isObject(call) ? call["function"] : undefined;
+    if (isObject(called)) addCall(input, called);
+    else input.isKnown = false;
+  }
+}
+
+function addCall(input: InputText, { name, arguments: args }: JsonObject): void {
+  input.tokens += TOOL_CALL_TOKENS;
+  if (isText(name)) input.texts.push(name);
+  if (isText(args)) input.texts.push(args);
+}
+
+/** The package's text of the functions is counted piece by piece, as every text. */
+async function functionTokens(tools: unknown, count: CountTokens): Promise<number> {
+  const functions = listOf(tools).flatMap((tool) => functionOf(tool) ?? []);
+  if (functions.length === 0) return 0;
+  const { formatFunctionDefinitions, FUNCTION_DEFINITION_TOKEN_OVERHEAD } =
+    await import("gpt-tokenizer/functionCalling");
+  // Safe because the function reads only these members, and any of their schemas.
+  const text = formatFunctionDefinitions(
+    functions as Parameters<typeof formatFunctionDefinitions>[0],
+  );
+  return Math.max(
+    0,
+    (await count(text)) + FUNCTION_DEFINITION_TOKEN_OVERHEAD - FUNCTIONS_EXCESS_TOKENS,
+  );
+}
+
+/** Chat Completions nests the function, Responses does not. */
+function functionOf(tool: unknown): JsonObject | undefined {
+  if (!isObject(tool) || tool["type"] !== "function") return undefined;
+  const nested = tool["function"];
+  return isObject(nested) ? nested : tool;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
