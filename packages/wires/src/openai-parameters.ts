@@ -4,7 +4,7 @@ import {
   fieldPath,
   type Loss,
 } from "./canonical/canonical-losses.ts";
-import type { CanonicalRequest, Effort, RequestField } from "./canonical/canonical-request.ts";
+import type { CanonicalRequest, Effort } from "./canonical/canonical-request.ts";
 import { budgetToEffort, clampEffort } from "./canonical/reasoning-blobs.ts";
 import type { Abilities, Target } from "./canonical/wire-interfaces.ts";
 // Request parameters that Chat Completions and Responses have in the same form.
@@ -16,24 +16,6 @@ export function readMetadata(value: unknown): Readonly<Record<string, string>> |
   const metadata: Record<string, string> = {};
   for (const key in object) metadata[key] = mustBeString(object[key], `metadata.${key}`);
   return metadata;
-}
-
-/** Fields that only OpenAI accepts, by name; a loss at other providers unless they are false. */
-export function writeOpenaiFields(
-  names: readonly (readonly [RequestField, string])[],
-  request: CanonicalRequest,
-  { abilities }: Target,
-  losses: Loss[],
-): JsonObject {
-  const fields: Record<string, unknown> = {};
-  for (const [field, name] of names) {
-    const value = request[field];
-    if (value === undefined) continue;
-    if (abilities?.openaiFields !== false) fields[name] = value;
-    else if (value !== false)
-      addFieldLoss(losses, request, field, "This provider does not support this parameter.");
-  }
-  return fields;
 }
 
 export function writeCacheKey(

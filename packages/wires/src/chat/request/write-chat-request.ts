@@ -5,28 +5,18 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../canonical/canonical-losses.ts";
-import type { CanonicalRequest, Effort, RequestField } from "../../canonical/canonical-request.ts";
+import type { CanonicalRequest, Effort } from "../../canonical/canonical-request.ts";
 import { REASONING_DIALECT_FIELDS } from "../../canonical/native-hints.ts";
 import type { Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
 import type { JsonObject } from "../../json-fields.ts";
-import {
-  writeCacheKey,
-  writeEffort,
-  writeOpenaiFields,
-  writeRandomness,
-} from "../../openai-parameters.ts";
+import { writeCacheKey, writeEffort, writeRandomness } from "../../openai-parameters.ts";
+import { writeScalars } from "../../scalar-fields.ts";
 import { firstStops } from "../../stop-sequences.ts";
+import { CHAT_FIELDS } from "./chat-fields.ts";
 import { writeResponseFormat } from "./write-chat-response-format.ts";
 import { writeTools } from "./write-chat-tools.ts";
 import { writeTurns } from "./write-chat-turns.ts";
 
-const OPENAI_ONLY_FIELDS: readonly (readonly [RequestField, string])[] = [
-  ["metadata", "metadata"],
-  ["store", "store"],
-  ["verbosity", "verbosity"],
-  ["safetyIdentifier", "safety_identifier"],
-  ["cacheRetention", "prompt_cache_retention"],
-];
 const STOPS_MAX = 4;
 
 export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
@@ -46,10 +36,8 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     ...writeTools(request, target, output.emulation, losses),
     response_format: output.format,
     reasoning_effort: hasDialectReasoning(request) ? undefined : effort,
-    ...writeOpenaiFields(OPENAI_ONLY_FIELDS, request, target, losses),
-    service_tier: request.serviceTier,
+    ...writeScalars(CHAT_FIELDS, request, target, losses),
     prompt_cache_key: writeCacheKey(request, target, losses),
-    user: request.user,
     ...takeNativeFields(request.native, "chat", "", losses),
   };
   addReasoningLosses(request, losses);
@@ -69,14 +57,7 @@ function writeSampling(
   return {
     ...writeRandomness(request, target, effort, losses),
     top_k: openai ? undefined : topK,
-    seed: request.seed,
-    frequency_penalty: request.frequencyPenalty,
-    presence_penalty: request.presencePenalty,
-    logit_bias: request.logitBias,
-    logprobs: request.logprobs,
-    top_logprobs: request.topLogprobs,
     stop: openai ? firstStops(request, STOPS_MAX, losses) : request.stop,
-    n: request.n,
   };
 }
 

@@ -15,44 +15,26 @@ import {
   optionalArray,
   optionalBoolean,
   optionalInteger,
-  optionalNumber,
   optionalObject,
   optionalOneOf,
   optionalString,
   unknownFields,
 } from "../../json-fields.ts";
-import { readMetadata } from "../../openai-parameters.ts";
+import { readScalars, scalarNames } from "../../scalar-fields.ts";
 import { readTurns } from "./read-responses-input-items.ts";
 import { readAllTools } from "./read-responses-loaded-tools.ts";
 import { readToolChoice } from "./read-responses-tools.ts";
-
-const TOKENS_MAX = 100_000_000;
+import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS, TOKENS_MAX } from "./responses-fields.ts";
 
 const FIELD_NAMES: FieldNames = {
+  ...scalarNames(RESPONSES_FIELDS),
   turns: "input",
   toolChoice: "tool_choice",
-  parallelToolCalls: "parallel_tool_calls",
   output: "text.format",
   verbosity: "text.verbosity",
-  maxOutputTokens: "max_output_tokens",
-  topP: "top_p",
-  frequencyPenalty: "frequency_penalty",
-  presencePenalty: "presence_penalty",
   logprobs: "include",
-  topLogprobs: "top_logprobs",
-  serviceTier: "service_tier",
-  safetyIdentifier: "safety_identifier",
-  cacheKey: "prompt_cache_key",
-  cacheRetention: "prompt_cache_retention",
 };
 
-const KNOWN_FIELDS: ReadonlySet<string> = new Set(
-  (
-    "model input instructions stream stream_options tools tool_choice parallel_tool_calls text reasoning max_output_tokens " +
-    "temperature top_p frequency_penalty presence_penalty top_logprobs include truncation service_tier user safety_identifier " +
-    "metadata store background prompt_cache_key prompt_cache_retention"
-  ).split(" "),
-);
 const REASONING_FIELDS: ReadonlySet<string> = new Set(
   "effort summary generate_summary max_tokens enabled".split(" "),
 );
@@ -76,24 +58,11 @@ export function readRequest(input: unknown): CanonicalRequest {
     stream: optionalBoolean(body["stream"], "stream"),
     tools,
     toolChoice: readToolChoice(body["tool_choice"], tools ?? []),
-    parallelToolCalls: optionalBoolean(body["parallel_tool_calls"], "parallel_tool_calls"),
     output: readFormat(text?.["format"]),
     verbosity: optionalOneOf(text?.["verbosity"], "text.verbosity", ["low", "medium", "high"]),
     reasoning: readReasoning(body["reasoning"]),
-    maxOutputTokens: optionalInteger(body["max_output_tokens"], "max_output_tokens", 1, TOKENS_MAX),
-    temperature: optionalNumber(body["temperature"], "temperature", 0, 2),
-    topP: optionalNumber(body["top_p"], "top_p", 0, 1),
-    frequencyPenalty: optionalNumber(body["frequency_penalty"], "frequency_penalty", -2, 2),
-    presencePenalty: optionalNumber(body["presence_penalty"], "presence_penalty", -2, 2),
+    ...readScalars(RESPONSES_FIELDS, body),
     logprobs: include.includes(INCLUDE_LOGPROBS) || undefined,
-    topLogprobs: optionalInteger(body["top_logprobs"], "top_logprobs", 0, 20),
-    serviceTier: optionalString(body["service_tier"], "service_tier"),
-    user: optionalString(body["user"], "user"),
-    safetyIdentifier: optionalString(body["safety_identifier"], "safety_identifier"),
-    metadata: readMetadata(body["metadata"]),
-    store: optionalBoolean(body["store"], "store"),
-    cacheKey: optionalString(body["prompt_cache_key"], "prompt_cache_key"),
-    cacheRetention: optionalString(body["prompt_cache_retention"], "prompt_cache_retention"),
     native: readNative(body, text, include),
     names: FIELD_NAMES,
   });
@@ -118,7 +87,7 @@ function readNative(
   text: JsonObject | undefined,
   include: readonly string[],
 ): CanonicalRequest["native"] {
-  const fields: Record<string, unknown> = { ...unknownFields(body, KNOWN_FIELDS) };
+  const fields: Record<string, unknown> = { ...unknownFields(body, KNOWN_RESPONSES_FIELDS) };
   const others = include.filter(
     (one) => one !== INCLUDE_ENCRYPTED_REASONING && one !== INCLUDE_LOGPROBS,
   );

@@ -3,14 +3,11 @@ import type { CanonicalRequest, Effort, RequestField } from "../../canonical/can
 import { strictFlag } from "../../canonical/structured-output.ts";
 import type { Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
 import { isObject, type JsonObject } from "../../json-fields.ts";
-import {
-  writeCacheKey,
-  writeEffort,
-  writeOpenaiFields,
-  writeRandomness,
-} from "../../openai-parameters.ts";
+import { writeCacheKey, writeEffort, writeRandomness } from "../../openai-parameters.ts";
+import { writeScalars } from "../../scalar-fields.ts";
 import { writeTools } from "../items/write-responses-tools.ts";
 import { INCLUDE_ENCRYPTED_REASONING, INCLUDE_LOGPROBS } from "./read-responses-request.ts";
+import { RESPONSES_FIELDS } from "./responses-fields.ts";
 import { writeItems } from "./write-responses-input-items.ts";
 
 const OUTPUT_TOKENS_MIN = 16;
@@ -20,12 +17,6 @@ const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, string])[] = [
   ["seed", "`seed`"],
   ["logitBias", "logit bias"],
   ["stop", "stop sequences"],
-];
-
-const OPENAI_ONLY_FIELDS: readonly (readonly [RequestField, string])[] = [
-  ["metadata", "metadata"],
-  ["safetyIdentifier", "safety_identifier"],
-  ["cacheRetention", "prompt_cache_retention"],
 ];
 
 // Callers share the gateway's account, so no state that the provider stores for the account is used.
@@ -52,10 +43,8 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     text: mergeObjects(writeText(request, target, losses), text),
     reasoning: mergeObjects(writeReasoning(request, target, effort), reasoning),
     include: writeInclude(request, target, replaysReasoning, include),
-    ...writeOpenaiFields(OPENAI_ONLY_FIELDS, request, target, losses),
-    service_tier: request.serviceTier,
+    ...writeScalars(RESPONSES_FIELDS, request, target, losses),
     prompt_cache_key: writeCacheKey(request, target, losses),
-    user: request.user,
     store: request.store === true,
     ...extra,
   };
@@ -113,7 +102,6 @@ function writeSampling(
   return {
     ...writeRandomness(request, target, effort, losses),
     ...penalties,
-    top_logprobs: request.topLogprobs,
   };
 }
 
