@@ -200,6 +200,30 @@ describe.each([...STORE_KINDS])("closing an account on %s", (store) => {
       expect(neighbor.text).toContain(kind);
   });
 
+  test("waits for money in flight, and erases the network of the account's creator", async () => {
+    const { db } = gateway.server;
+    const account = await registerAccount(gateway);
+    expect((await call(account, "DELETE /v1/account")).status).toBe(200);
+    await db.write(async (tx) => {
+      await tx.run("update account set created_from = ? where id = ?", [
+        "203.0.113.0/24",
+        account.id,
+      ]);
+      await tx.run(
+        `insert into hold (id, account_id, key_id, amount, process, epoch, created_at, expires_at)
+         select 'req_of_a_call', account_id, id, 0, 'gone', 1, 0, 0 from api_key where account_id = ?`,
+        [account.id],
+      );
+    });
+    const later = Date.now() + GRACE_MS + 60_000;
+    expect(await eraseClosedAccounts(db, later)).not.toContain(account.id);
+    const networks = () => db.get("select created_from from account where id = ?", [account.id]);
+    expect(await networks()).toMatchObject({ created_from: "203.0.113.0/24" });
+    await db.write((tx) => tx.run("delete from hold where id = 'req_of_a_call'", []));
+    expect(await eraseClosedAccounts(db, later)).toContain(account.id);
+    expect(await networks()).toMatchObject({ created_from: "" });
+  });
+
   test("does not reopen after the grace period", async () => {
     const account = await registerAccount(gateway);
     await call(account, "DELETE /v1/account");

@@ -476,6 +476,10 @@ describe("deciding", () => {
     const twin = await signedIn(harness, { email, subject: "another subject" });
     const seen = await twin.visit(linkOf(start));
     expect([seen.status, titleOf(seen)]).toEqual([409, "Already claimed"]);
+    // Also if the twin repeats the form of the person who claimed, with a token of its own session.
+    const repeated = await twin.post("/claim", { ...fields(), csrf: twin.session.csrf });
+    expect([repeated.status, titleOf(repeated)]).toEqual([409, "Already claimed"]);
+    expect(repeated.text).not.toContain(agent.accountId);
   });
 
   test("shows a page for expired, superseded and otherwise claimed links", async () => {

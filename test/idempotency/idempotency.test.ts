@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { decrypt, deriveKey } from "../../src/base/crypto/encryption.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
+import { text } from "../../src/store/db.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -296,6 +298,17 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
       expect(stored.includes(btoa(raw).slice(4, 40))).toBe(false);
     }
     expect(stored.includes(key)).toBe(false);
+  });
+
+  test("a stored response cannot be decrypted with the master secret alone", async () => {
+    await createKey(newKey());
+    const row = await gateway.server.db.get(
+      "select id, sealed from idempotent_answer where status = 201 order by created_at desc limit 1",
+    );
+    const [id, sealed] = [text(row ?? {}, "id"), text(row ?? {}, "sealed")];
+    // The client's idempotency key is the other part, and the store does not have it.
+    const masterOnly = deriveKey(secret(MASTER), "idempotent-answer/v1");
+    expect(() => decrypt(masterOnly, id, sealed)).toThrow();
   });
 
   test("a stored response is encrypted", async () => {

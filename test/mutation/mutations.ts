@@ -80,7 +80,7 @@ const LEDGER: readonly Mutation[] = [
 const KEYS: readonly Mutation[] = [
   ...of(
     "src/http/key-policy.ts",
-    ["keys/key-policy"],
+    ["keys/restricted-keys"],
     [
       [
         "lets a key with a token rate alone create keys",
@@ -476,7 +476,7 @@ const ACCOUNTS: readonly Mutation[] = [
   ),
   ...of(
     "src/responses/storage/response-rows.ts",
-    ["responses/previous-response", "responses/stored-responses"],
+    ["responses/previous-response"],
     [
       [
         "an expired predecessor reaches the model",
@@ -492,7 +492,7 @@ const ACCOUNTS: readonly Mutation[] = [
   ),
   ...of(
     "src/claims/claims.ts",
-    ["claims/claim-api", "claims/claim-attempt"],
+    ["claims/claim-page"],
     [
       [
         "another person repeats a claim",

@@ -283,6 +283,34 @@ for (const store of STORE_KINDS) {
       expect((await providerRequestBody(gateway))["include"]).toBeUndefined();
     });
 
+    test.each(["expires_at = 1", "account_id = 'acct_other'"])(
+      "continues no conversation whose beginning has %s",
+      async (change) => {
+        const { db } = gateway.server;
+        const first = await createResponse(gateway, account, {
+          model: MODELS.responses,
+          input: "the oldest turn",
+        });
+        const second = await createResponse(gateway, account, {
+          model: MODELS.responses,
+          input: "the second turn",
+          previous_response_id: first["id"],
+        });
+        await db.write((tx) =>
+          tx.run(`update stored_response set ${change} where id = ?`, [String(first["id"])]),
+        );
+        const refused = await call(gateway, account, "POST /v1/responses", {
+          body: {
+            model: MODELS.responses,
+            input: "the third turn",
+            previous_response_id: second["id"],
+          },
+        });
+        expect(refused.status).toBe(404);
+        expect(errorOf(refused.json)).toMatchObject({ code: "previous_response_not_found" });
+      },
+    );
+
     test("does not repeat instructions of earlier turns", async () => {
       const first = await createResponse(gateway, account, {
         model: "sim/echo",
