@@ -169,6 +169,15 @@ describeEachStore((kind, open) => {
       expect(await TRIGGER.poll(fixture)).toBe("claimed");
     });
 
+    test("a confirmation repeated by another subject with the same address is refused", async () => {
+      const fixture = await createFixture(store);
+      expect(await confirm(fixture, fixture.named)).toBe("claimed owner");
+      const { email } = fixture.named;
+      const twin = await person(fixture.harness, email, `another subject of ${email}`);
+      expect(await confirm(fixture, twin)).toBe("refused claimed");
+      expect(await confirm(fixture, fixture.named)).toBe("claimed owner");
+    });
+
     test("expires at the exact millisecond", async () => {
       const fixture = await createFixture(store);
       fixture.at += CLAIM_TTL_MS;
@@ -300,9 +309,9 @@ async function createFixture(store: TestStore): Promise<ClaimFixture> {
   return { ...bare, attempt: await start(bare, bare.named.email) };
 }
 
-async function person(harness: Harness, email: string): Promise<Claimer> {
-  const { id, issuer, subject } = await harness.db.write((tx) =>
-    recordPerson(tx, { issuer: ISSUER, subject: email, email, name: null }, T0),
+async function person(harness: Harness, email: string, subject = email): Promise<Claimer> {
+  const { id, issuer } = await harness.db.write((tx) =>
+    recordPerson(tx, { issuer: ISSUER, subject, email, name: null }, T0),
   );
   return { personId: id, issuer, subject, email };
 }

@@ -213,3 +213,30 @@ describe.each(STORE_KINDS)("the policy of a key on %s", (store) => {
     ]);
   });
 });
+
+describe.each(STORE_KINDS)("a key's rate beside the gateway's on %s", (store) => {
+  test.each([
+    ["a slower key", 6, [200, 429]],
+    ["a faster key", 6_000, [...Array.from({ length: 10 }, () => 200), 429]],
+  ])("the lower one applies: %s", async (_which, perMinute, expected) => {
+    const now = Date.now();
+    const env = { POSTERN_REQUESTS_PER_MINUTE: "60" };
+    const gateway = await startGateway({ store, env, now: () => now });
+    const account = await registerAccount(gateway);
+    const created = await call(gateway, "POST /v1/keys", {
+      key: account.key,
+      body: { requests_per_minute: perMinute },
+    });
+    const statuses: number[] = [];
+    // The clock stands still, so the burst does not refill: ten seconds' worth of calls, as the gateway's own.
+    for (const _call of expected) {
+      const { status } = await call(gateway, "POST /v1/chat/completions", {
+        key: textAt(created.body, "api_key"),
+        body: { model: "sim/echo", max_tokens: 8, messages: [{ role: "user", content: "hi" }] },
+      });
+      statuses.push(status);
+    }
+    await gateway.stop();
+    expect(statuses).toEqual(expected);
+  });
+});

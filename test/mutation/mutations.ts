@@ -30,7 +30,7 @@ function of(
     file,
     search,
     replacement,
-    tests: tests.map((test) => `test/${test}.test.ts`),
+    tests: tests.map((test) => `${test.startsWith("packages/") ? "" : "test/"}${test}.test.ts`),
   }));
 }
 
@@ -73,6 +73,82 @@ const LEDGER: readonly Mutation[] = [
       ],
       ["does not release the hold at a settlement", "    wallet.held -= hold.amount;\n", ""],
       ["does not release the open call of a key", "    keySpend.openCalls -= 1;\n", ""],
+    ],
+  ),
+];
+
+const SETTLEMENTS: readonly Mutation[] = [
+  ...of(
+    "src/ledger/commit/batch.ts",
+    ["ledger/commit/lost-commit-reply", "ledger/ledger"],
+    [
+      [
+        "a repeated settlement takes paid credit for an overrun",
+        "request.cost - charge.promo - charge.paid",
+        "request.cost - charge.promo",
+      ],
+      [
+        "a settlement of another account's hold is accepted",
+        "if (wallet === undefined || keySpend === undefined || !hasSameOwner(existing, request))",
+        "if (wallet === undefined || keySpend === undefined)",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/reconcile.ts",
+    ["ledger/reconcile"],
+    [
+      [
+        "a call whose reply was sent is not charged after a lost hold",
+        "{ ...request, refuseUncovered: false }",
+        "request",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/sweep.ts",
+    ["ledger/liveness"],
+    [
+      [
+        "sweeps the holds of a process that came back",
+        '        integer(row, "seen_at") === seenAt,',
+        "        true,",
+      ],
+      [
+        "sweeps the holds of a live process",
+        "process.epoch > hold.epoch",
+        "process.epoch >= hold.epoch",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/metering/cost-estimate.ts",
+    ["inference/lifecycle/holds-and-charges"],
+    [
+      [
+        "the smallest hold ignores the number of choices",
+        "MIN_OUTPUT_TOKENS * request.choices",
+        "MIN_OUTPUT_TOKENS",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/abandoned-calls.ts",
+    ["inference/metering/abandoned-calls"],
+    [["abandoned calls are not limited", "if (waitMs === 0) return;", "if (waitMs >= 0) return;"]],
+  ),
+  ...of(
+    "packages/wires/src/chat/reply/write-chat-reply.ts",
+    [
+      "packages/wires/test/chat-messages/chat-to-messages",
+      "packages/wires/test/chat-messages/round-trip",
+    ],
+    [
+      [
+        "later reasoning texts are lost",
+        'reasoningTexts.join("\\n\\n")',
+        'reasoningTexts[0] ?? ""',
+      ],
     ],
   ),
 ];
@@ -367,6 +443,17 @@ const CONNECTIONS: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/http/guards/pipelining.ts",
+    ["http/pipelining"],
+    [
+      [
+        "a connection pipelines without limit",
+        "return count > PER_CONNECTION_MAX;",
+        "return count < 0;",
+      ],
+    ],
+  ),
+  ...of(
     "src/mcp/tool-request.ts",
     ["mcp/http"],
     [["an id climbs to another path", 'value === "." || value === ".."', 'value === "."']],
@@ -492,7 +579,7 @@ const ACCOUNTS: readonly Mutation[] = [
   ),
   ...of(
     "src/claims/claims.ts",
-    ["claims/claim-page"],
+    ["claims/claim-attempt"],
     [
       [
         "another person repeats a claim",
@@ -505,6 +592,7 @@ const ACCOUNTS: readonly Mutation[] = [
 
 export const MUTATIONS: readonly Mutation[] = [
   ...LEDGER,
+  ...SETTLEMENTS,
   ...KEYS,
   ...SECRETS,
   ...ROUTING,

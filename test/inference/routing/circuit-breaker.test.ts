@@ -75,6 +75,17 @@ test("failures of two paying accounts open the circuit for all, and one probe is
   expect(waitMs(breaker, paying("acct_one"), NOW + OPEN_MS)).toBe(0);
 });
 
+test("a success of an unfunded account does not close what paying accounts opened, or make them begin anew", () => {
+  const breaker = createCircuitBreaker();
+  fail(breaker, paying("acct_one"), { times: 3 });
+  fail(breaker, paying("acct_other"));
+  breaker.recordSuccess(CIRCUIT, unfunded("acct_free"));
+  fail(breaker, paying("acct_other"));
+  expect(waitMs(breaker, paying("acct_third"), NOW + 1)).toBeGreaterThan(0);
+  breaker.recordSuccess(CIRCUIT, unfunded("acct_free"));
+  expect(waitMs(breaker, paying("acct_third"), NOW + 1)).toBeGreaterThan(0);
+});
+
 test("one account's failures never block others, even after a failure of another account", () => {
   const breaker = createCircuitBreaker();
   fail(breaker, paying("acct_one"), { times: 20 });
