@@ -165,6 +165,32 @@ describeEachStore(
         expect(await getWallet(db, id)).toEqual({ promo: 100n, paid: 0n, held: 0n });
       });
 
+      test("a key expires at its time, not after it", async () => {
+        const id = await account(100n);
+        await db.write((tx) =>
+          tx.run("update api_key set expires_at = ? where id = ?", [NOW + 1, `${id}.k`]),
+        );
+        expect(await ledger.hold(hold(id, "before", 1n))).toMatchObject({ status: "held" });
+        const late = { now: NOW + 1 };
+        expect(await ledger.hold(hold(id, "late", 1n, late))).toEqual({
+          status: "key_rejected",
+          reason: "expired",
+        });
+      });
+
+      test("a repeated settlement owes nothing, whichever credit has paid the first one", async () => {
+        for (const [promo, paid] of [
+          [100n, 0n],
+          [0n, 100n],
+          [30n, 70n],
+        ] as const) {
+          const id = await account(promo, paid);
+          await ledger.hold(hold(id, "h", 60n));
+          expect(await ledger.settle(settle(id, "h", 60n))).toMatchObject({ charged: 60n });
+          expect(await ledger.settle(settle(id, "h", 60n))).toEqual({ status: "already" });
+        }
+      });
+
       test("a minimum above the amount holds only the amount", async () => {
         const id = await account(100n);
         expect(await ledger.hold(hold(id, "h", 60n, { minimum: 500n }))).toEqual({

@@ -37,7 +37,7 @@ function of(
 const LEDGER: readonly Mutation[] = [
   ...of(
     "src/ledger/decide.ts",
-    ["ledger/ledger", "ledger/commit/hold-buffer"],
+    ["ledger/ledger", "ledger/commit/hold-buffer", "ledger/debts"],
     [
       ["holds more than the balance", "if (needed > available)", "if (needed > available + 1n)"],
       [
@@ -95,25 +95,9 @@ const SETTLEMENTS: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/ledger/reconcile.ts",
-    ["ledger/reconcile"],
-    [
-      [
-        "a call whose reply was sent is not charged after a lost hold",
-        "{ ...request, refuseUncovered: false }",
-        "request",
-      ],
-    ],
-  ),
-  ...of(
     "src/ledger/sweep.ts",
     ["ledger/liveness"],
     [
-      [
-        "sweeps the holds of a process that came back",
-        '        integer(row, "seen_at") === seenAt,',
-        "        true,",
-      ],
       [
         "sweeps the holds of a live process",
         "process.epoch > hold.epoch",
@@ -123,7 +107,7 @@ const SETTLEMENTS: readonly Mutation[] = [
   ),
   ...of(
     "src/inference/metering/cost-estimate.ts",
-    ["inference/lifecycle/holds-and-charges"],
+    ["inference/metering/smallest-hold"],
     [
       [
         "the smallest hold ignores the number of choices",

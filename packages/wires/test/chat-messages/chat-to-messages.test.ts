@@ -346,6 +346,24 @@ describe("chat → messages", () => {
     ).toEqual(["messages[1]"]);
   });
 
+  test("has all of the reasoning texts of a reply, and no empty ones", () => {
+    const reply: CanonicalReply = {
+      choices: [
+        {
+          parts: [
+            { type: "reasoning", text: "first" },
+            { type: "reasoning", text: "" },
+            { type: "reasoning", text: "second" },
+            { type: "text", text: "so" },
+          ],
+          finish: { reason: "stop" },
+        },
+      ],
+    };
+    const written = getAt(chatWire.writeReply(reply, writeContext()).body, "choices", 0, "message");
+    expect(written).toMatchObject({ content: "so", reasoning_content: "first\n\nsecond" });
+  });
+
   test("maps legacy functions to tools, and their call to function_call", () => {
     const functions = [{ name: "weather", parameters: { type: "object" } }];
     const { body } = toMessages({
