@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { lockWorkspace } from "../accounts/members.ts";
 import { Fault } from "../base/fault.ts";
+import type { InvoiceLinks } from "../billing/invoices/invoice-record.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { timestamp } from "../http/schemas.ts";
@@ -14,7 +15,7 @@ import { EXPORTED_TYPES } from "./export.ts";
 export interface AccountDataDeps {
   readonly db: Reader;
   readonly startExport: StartExport;
-  readonly payUrl: (invoiceId: string) => string;
+  readonly billing: InvoiceLinks;
 }
 
 export function accountDataRoutes(deps: AccountDataDeps): readonly Route[] {
@@ -25,7 +26,7 @@ const EXPORT_EXAMPLE = `{"type":"key","data":{"id":"key_01kah5t3mq7d2c9w4e6r8t0y
 {"type":"end","data":{"records":1}}
 `;
 
-function exportRoute({ db, startExport, payUrl }: AccountDataDeps): Route {
+function exportRoute({ db, startExport, billing }: AccountDataDeps): Route {
   return keyRoute({
     method: "GET",
     path: "/v1/account/export",
@@ -44,7 +45,7 @@ function exportRoute({ db, startExport, payUrl }: AccountDataDeps): Route {
       },
     },
     faults: [],
-    run: ({ caller, now }) => startExport({ db, accountId: caller.accountId, now, payUrl }),
+    run: ({ caller, now }) => startExport({ db, accountId: caller.accountId, now, billing }),
   });
 }
 

@@ -16,12 +16,12 @@ import {
   admitVerifiedAgent,
   type CreationLimits,
 } from "../accounts/creation-limits.ts";
-import { fundingSteps } from "../accounts/funding-steps.ts";
 import { ROLES } from "../accounts/members.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "../accounts/proof-of-work.ts";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
 import type { NextStep } from "../base/fault.ts";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money/money.ts";
+import { fundingSteps } from "../base/purchase-steps.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/budget-record.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";
@@ -132,7 +132,10 @@ function createRoute(deps: AccountRouteDeps): Route {
                 description:
                   "Only if the balance is 0, because today's starting credit is used up: how to fund the account.",
                 examples: [
-                  fundingSteps({ acceptsX402: false, acceptsMpp: false, isSignInDisabled: false }),
+                  fundingSteps(
+                    { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
+                    { isSignInDisabled: false },
+                  ),
                 ],
               }),
           })

@@ -8,7 +8,7 @@ import { toAuditEntryRecord } from "../audit/audit-record.ts";
 import { listAuditEntries } from "../audit/audit.ts";
 import { usdText } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
-import { toInvoiceRecord } from "../billing/invoices/invoice-record.ts";
+import { type InvoiceLinks, toInvoiceRecord } from "../billing/invoices/invoice-record.ts";
 import { listInvoices } from "../billing/invoices/invoices.ts";
 import { toBudgetsRecord } from "../budgets/budget-record.ts";
 import { toEventRecord } from "../events/event-record.ts";
@@ -32,7 +32,7 @@ export interface ExportContext {
   readonly db: Reader;
   readonly accountId: string;
   readonly now: number;
-  readonly payUrl: (invoiceId: string) => string;
+  readonly billing: InvoiceLinks;
   /** For tests. */
   readonly monotonicNow?: () => number;
 }
@@ -75,9 +75,9 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     toSection(await listProviderKeys(db, accountId, page), toProviderKeyRecord),
   webhook: async ({ db, accountId }, page) =>
     toSection(await listWebhooks(db, accountId, page), toWebhookRecord),
-  invoice: async ({ db, accountId, payUrl }, page) =>
+  invoice: async ({ db, accountId, billing }, page) =>
     toSection(await listInvoices(db, accountId, page), (invoice) =>
-      toInvoiceRecord(invoice, payUrl(invoice.id)),
+      toInvoiceRecord(invoice, billing),
     ),
   transfer: async ({ db, accountId }, page) => {
     const { transfers, next } = await listTransfers(db, accountId, page);

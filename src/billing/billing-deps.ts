@@ -1,6 +1,7 @@
 // The dependencies of billing, and what its routes share: reconcile an invoice, begin a payment, cancel a checkout.
 
 import { Fault } from "../base/fault.ts";
+import type { PaymentOptions } from "../base/purchase-steps.ts";
 import { getInvoice, type AmountLimits, findInvoice, type Invoice } from "./invoices/invoices.ts";
 import type { PayLinks } from "./invoices/pay-link.ts";
 import {
@@ -32,6 +33,9 @@ export interface BillingDeps extends PaymentDeps {
   readonly processor: PaymentProcessor;
   readonly links: PayLinks;
   readonly limits: AmountLimits;
+  readonly baseUrl: string;
+  readonly paymentOptions: PaymentOptions;
+  readonly isSignInDisabled: boolean;
   readonly operator: OperatorDetails;
   /** The billing page of a workspace in the console. */
   readonly billingPageUrl: (accountId: string) => string;

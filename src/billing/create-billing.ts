@@ -3,6 +3,7 @@
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
+import type { PaymentOptions } from "../base/purchase-steps.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { collectDebt, listDebtors } from "../ledger/payments/payments.ts";
 import { type DueTable, clampDueTimes } from "../store/clamp-due.ts";
@@ -34,6 +35,8 @@ export interface BillingOptions {
   readonly now: () => number;
   readonly baseUrl: string;
   readonly development: boolean;
+  readonly paymentOptions: PaymentOptions;
+  readonly isSignInDisabled: boolean;
   readonly settings: {
     readonly stripe?: StripeSettings | undefined;
     readonly bankDetails: string | undefined;
@@ -61,6 +64,9 @@ export async function createBilling(options: BillingOptions): Promise<Billing> {
     operator,
     links: createPayLinks(options.master, baseUrl),
     limits: { minCents, maxCents },
+    baseUrl,
+    paymentOptions: options.paymentOptions,
+    isSignInDisabled: options.isSignInDisabled,
     billingPageUrl: (accountId) => `${baseUrl}/console/${accountId}/billing`,
     onInvoicePaid: handleInvoicePaid,
     onBalanceThresholds: handleBalanceThresholds,

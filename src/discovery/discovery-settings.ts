@@ -19,6 +19,8 @@ export interface DiscoverySettings {
   readonly exampleEmbeddingModel: string;
   /** Whether the example model is a simulated one. */
   readonly isSimulated?: boolean;
+  /** Whether a person can pay for credits on a page; absent: true. */
+  readonly hasPaymentPage?: boolean;
   /** If no human can sign in, the documents leave out claims. */
   readonly isSignInDisabled?: boolean;
   /** Zero means unlimited, for this and the next two. */

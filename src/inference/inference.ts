@@ -2,6 +2,7 @@
 
 import { createAbort, type Send } from "@postern/http-client";
 import type { Log } from "../base/log.ts";
+import type { PaymentOptions } from "../base/purchase-steps.ts";
 import { createRateLimiter } from "../http/guards/rate-limiter.ts";
 import type { Lease } from "../ledger/lease.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -50,6 +51,7 @@ export interface InferenceDeps {
   readonly sendsAnthropicUserId: boolean;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly isSignInDisabled: boolean;
+  readonly paymentOptions: PaymentOptions;
   readonly freezeOf?: HoldDeps["freezeOf"];
   readonly findKey: InferDeps["findKey"];
   readonly findProviderKey: FindProviderKey;
@@ -158,7 +160,8 @@ function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): Rel
 }
 
 function holdDepsOf(deps: InferenceDeps): HoldDeps {
-  const { ledger, lease, now, limits, isClaimed, isSignInDisabled, freezeOf } = deps;
+  const { ledger, lease, now, limits, isClaimed, isSignInDisabled, paymentOptions, freezeOf } =
+    deps;
   return {
     ledger,
     lease,
@@ -168,6 +171,7 @@ function holdDepsOf(deps: InferenceDeps): HoldDeps {
     openCallsMax: limits.openCallsPerKey || undefined,
     isClaimed,
     isSignInDisabled,
+    paymentOptions,
     freezeOf,
   };
 }

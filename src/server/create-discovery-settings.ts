@@ -3,11 +3,13 @@
 import { STARTING_CREDIT } from "../accounts/accounts.ts";
 import { ADDRESS_SHARE } from "../accounts/creation-limits.ts";
 import { creditsOf } from "../base/money/money.ts";
+import type { PaymentOptions } from "../base/purchase-steps.ts";
 import { CLAIM_BONUS } from "../claims/claim-bonus.ts";
 import type { Config } from "../config/config.ts";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 
 const FEE_PERCENT = 5;
+const CENTS_PER_USD = 100;
 
 /** The bundled simulator answers in development as long as no provider and no models file is set. */
 export function usesSimulator(config: Config): boolean {
@@ -51,6 +53,18 @@ export function discoverySettings(
     verifiedAgents: config.verifiedAgents.map(({ url }) => url),
     grants: grantSettings(config),
     paymentMethods: paymentMethods(config),
+    hasPaymentPage: paymentOptions(config).hasPage,
+  };
+}
+
+/** How credits can be bought on this gateway. */
+export function paymentOptions(config: Config): PaymentOptions {
+  const { stripe, bankDetails, minCents } = config.billing;
+  return {
+    hasPage: stripe !== undefined || config.development || bankDetails !== undefined,
+    acceptsX402: config.x402 !== undefined,
+    acceptsMpp: paymentMethods(config).some(({ method }) => method !== "x402"),
+    minUsd: Math.ceil(minCents / CENTS_PER_USD),
   };
 }
 

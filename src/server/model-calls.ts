@@ -20,7 +20,7 @@ import { createProviderKeys, type ProviderKeys } from "../provider-keys/provider
 import { createResponses, type Responses } from "../responses/responses.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { Core } from "./core.ts";
-import { usesSimulator } from "./create-discovery-settings.ts";
+import { paymentOptions, usesSimulator } from "./create-discovery-settings.ts";
 import type { ServerOptions } from "./server-options.ts";
 
 const PSEUDONYM_CACHE_MAX = 10_000;
@@ -87,6 +87,7 @@ export function createModelCalls(
     sendsAnthropicUserId: config.sendsAnthropicUserId,
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     isSignInDisabled,
+    paymentOptions: paymentOptions(config),
     freezeOf: (accountId) => findFreeze(db, accountId),
     findKey: (keyId, at) => findLiveKey(db, keyId, at),
     findProviderKey: (caller, providerId) => providerKeys.findNewestKey(caller, providerId, now()),

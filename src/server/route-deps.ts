@@ -1,10 +1,10 @@
 // The dependencies of each module's routes, one object per module.
 
 import { createExports } from "../account-data/export-stream.ts";
-import { fundingSteps } from "../accounts/funding-steps.ts";
 import { listAllMembers } from "../accounts/members.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
+import { fundingSteps } from "../base/purchase-steps.ts";
 import { handleMemberChange } from "../billing/event-handlers.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
@@ -27,7 +27,12 @@ import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
 import type { Db } from "../store/db.ts";
 import { createVerifyAgent } from "../verified-agents/verified-agents.ts";
-import { discoverySettings, exampleModelOf, paymentMethods } from "./create-discovery-settings.ts";
+import {
+  discoverySettings,
+  exampleModelOf,
+  paymentMethods,
+  paymentOptions,
+} from "./create-discovery-settings.ts";
 import { createMeasuredModels } from "./measured-models.ts";
 import type { RouteDeps } from "./route-table.ts";
 import type { ServerOptions } from "./server-options.ts";
@@ -54,7 +59,7 @@ export function createRouteDeps(
   const { providerKeys, responses } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
-  const accountData = { db, startExport: createExports(log), payUrl: billing.links.urlFor };
+  const accountData = { db, startExport: createExports(log), billing };
   return {
     db,
     accounts: accountRouteDeps(config, services),
@@ -211,11 +216,11 @@ function readApiKeyOrNothing(headers: Headers): string | undefined {
 }
 
 function accountRouteDeps(
-  { limits, development, verifiedAgents, baseUrl }: Config,
-  { core: { db, keys, master }, agentPayments, isSignInDisabled, operatorAlerts }: Services,
+  config: Config,
+  { core: { db, keys, master }, isSignInDisabled, operatorAlerts }: Services,
 ): RouteDeps["accounts"] {
+  const { limits, development, verifiedAgents, baseUrl } = config;
   const { proofOfWorkBits } = limits;
-  const { x402, mpp } = agentPayments;
   return {
     db,
     keys,
@@ -231,11 +236,7 @@ function accountRouteDeps(
       allowLoopback: development,
       resolve: resolveHost,
     }),
-    fundingSteps: fundingSteps({
-      acceptsX402: x402 !== undefined,
-      acceptsMpp: mpp !== undefined,
-      isSignInDisabled,
-    }),
+    fundingSteps: fundingSteps(paymentOptions(config), { isSignInDisabled }),
     onGrantBudgetReached: operatorAlerts.onGrantBudgetReached,
     openWallet,
     getWallet,

@@ -20,6 +20,7 @@ import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
 import { type Core, openCore } from "./core.ts";
 import { type AgentPayments, createAgentPayments } from "./create-agent-payments.ts";
+import { paymentOptions } from "./create-discovery-settings.ts";
 import { createLedgerVerification, type LedgerVerification } from "./ledger-verification.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
 import { createOperatorAlerts, type OperatorAlerts } from "./operator-alerts.ts";
@@ -87,6 +88,8 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     now,
     baseUrl,
     development,
+    paymentOptions: paymentOptions(config),
+    isSignInDisabled,
   });
   const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
   const ledgerVerification = createVerification(config, options, db);

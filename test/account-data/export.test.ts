@@ -19,6 +19,12 @@ import {
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
+const BILLING = {
+  links: { urlFor: (id: string) => id, verifyToken: () => undefined },
+  baseUrl: "https://gateway.example",
+  paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
+};
+
 const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
 const MANY_CALLS = 1_500;
 const NANO_PER_USD = 1e9;
@@ -160,7 +166,7 @@ describe.each([...STORE_KINDS])("GET /v1/account/export on %s", (store) => {
       } satisfies Reader,
       accountId: bob.id,
       now: Date.now(),
-      payUrl: (id: string) => id,
+      billing: BILLING,
       monotonicNow: () => busyMs,
     };
     let longestMs = 0;
@@ -188,7 +194,7 @@ describe.each([...STORE_KINDS])("GET /v1/account/export on %s", (store) => {
     const { db } = gateway.server;
     const log = createLog({ level: "error", isPretty: false, now: Date.now, write: () => {} });
     const start = createExports(log);
-    const context = { db, accountId: bob.id, now: Date.now(), payUrl: (id: string) => id };
+    const context = { db, accountId: bob.id, now: Date.now(), billing: BILLING };
     const first = start(context);
     expect(() => start(context)).toThrow("an export of the account is running");
     await start({ ...context, accountId: alice.id }).text();

@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { NETWORK_SHARES } from "../../src/accounts/creation-limits.ts";
-import { fundingSteps } from "../../src/accounts/funding-steps.ts";
+import { fundingSteps } from "../../src/base/purchase-steps.ts";
 import { DAY_MS, HOUR_MS, SECOND_MS } from "../../src/base/time.ts";
 import {
   type ApiResponse,
@@ -36,7 +36,10 @@ test("no network gets the whole budget, and a wider one never less than a narrow
 
 test("a new account without credit gets a next step for each way to fund it", () => {
   const urls = (acceptsX402: boolean, isSignInDisabled: boolean): readonly string[] =>
-    fundingSteps({ acceptsX402, acceptsMpp: false, isSignInDisabled }).map(({ url }) => url);
+    fundingSteps(
+      { hasPage: true, acceptsX402, acceptsMpp: false, minUsd: 1 },
+      { isSignInDisabled },
+    ).map(({ url }) => url);
   const [invoice, x402, claim] = [
     "/v1/billing/invoice",
     "/v1/billing/invoice/{id}/x402",

@@ -15,6 +15,7 @@ export interface InvoiceBody {
   readonly total_usd: number;
   readonly credits: number;
   readonly pay_url: string;
+  readonly payment_methods: readonly { readonly type: string; readonly url: string }[];
   readonly created_at: string;
   readonly paid_at: string | null;
 }

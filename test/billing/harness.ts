@@ -14,6 +14,7 @@ import { parseRules, enableAutoTopUp } from "../../src/billing/top-up/auto-top-u
 import { beginMethodSetup, reconcileMethods } from "../../src/billing/top-up/payment-methods.ts";
 import { readConfig } from "../../src/config/config.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
+import { paymentOptions } from "../../src/server/create-discovery-settings.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { openAccount, startLedger, usageRecord } from "../ledger/fixtures.ts";
@@ -60,6 +61,8 @@ export async function createBillingHarness(
     now: () => clock.now,
     baseUrl,
     development,
+    paymentOptions: paymentOptions(read.config),
+    isSignInDisabled: false,
     settings: read.config.billing,
   });
   const billing = service.deps;

@@ -357,6 +357,7 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
       openCallsMax: undefined,
       isClaimed: async () => false,
       isSignInDisabled: false,
+      paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
     },
     settle: settleDeps,
     // Safe: the other fields are only read for streams.

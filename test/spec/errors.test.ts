@@ -136,8 +136,9 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
       expect((await call(gatewayWithoutSignIn, "GET /v1/account", { key })).status).toBe(200);
       // The claim is not documented either.
       const unfunded = await chat(gatewayWithoutSignIn, key, { max_tokens: 16_000, n: 8 });
+      // It has no payment method either.
       expect(listAt(unfunded.body, "error.next").map((step) => textAt(step, "url"))).toEqual([
-        "/v1/billing/invoice",
+        "/v1/account",
       ]);
       const manifest = await (await fetch(`${gatewayWithoutSignIn.url}/auth.md`)).text();
       expect(manifest).toContain("/v1/accounts");

@@ -2,6 +2,8 @@
 
 import { z } from "zod";
 import type { AuditSource } from "../../audit/audit.ts";
+import { CLAIM_STEP, Fault } from "../../base/fault.ts";
+import { canBuy } from "../../base/purchase-steps.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import {
   type ResponseDoc,
@@ -22,7 +24,12 @@ import type { PaymentProtocol } from "../payments/payment-protocol.ts";
 import { autoTopUpRoutes } from "../top-up/top-up-routes.ts";
 import { paymentRequiredForInvoice, type X402Deps } from "../x402/x402-payments.ts";
 import { creditsOfCents } from "./cents.ts";
-import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "./invoice-record.ts";
+import {
+  CLOSED_INVOICE_EXAMPLE,
+  INVOICE_EXAMPLE,
+  InvoiceRecord,
+  toInvoiceRecord,
+} from "./invoice-record.ts";
 import {
   createInvoice,
   getInvoice,
@@ -77,7 +84,7 @@ const NewInvoiceBody = z
   })
   .meta({ id: "NewInvoiceRequest" });
 
-function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined): Route {
+function createRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
   return keyWriteRoute({
     ...DOC,
     method: "POST",
@@ -86,7 +93,7 @@ function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined)
     scope: "billing:write",
     summary: "Create an invoice to buy credits",
     description:
-      "One US dollar buys 1,000,000 credits. A platform fee of 5% is added, and the total is rounded half up to whole cents; where it applies, tax is added. This call charges nothing: a person pays at `pay_url`, and the credits are added when the invoice is `paid`. Send an `Idempotency-Key`, so that a retry does not create a second invoice.",
+      "One US dollar buys 1,000,000 credits. A platform fee of 5% is added, and the total is rounded half up to whole cents; where it applies, tax is added. This call charges nothing: `payment_methods` lists how it can be paid on this gateway, and the credits are added when the invoice is `paid`. On a gateway without a payment method no invoice is created: the `409` says what is possible instead. Send an `Idempotency-Key`, so that a retry does not create a second invoice.",
     body: NewInvoiceBody,
     requestExample: { amount_usd: 10 },
     responses: {
@@ -99,17 +106,36 @@ function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined)
     },
     faults: ["conflict"],
     run: async (tx, { caller, body, clientIp, now }) => {
-      const credits = creditsOfCents(parseAmount(body.amount_usd, limits));
+      if (!canBuy(billing.paymentOptions)) throw noPaymentMethod(billing);
+      const credits = creditsOfCents(parseAmount(body.amount_usd, billing.limits));
       const source = auditSourceOf(caller, clientIp);
       const { accountId } = caller;
       const invoice = await createInvoice(tx, { accountId, credits, source, now });
       const headers = x402Headers(x402, invoice);
-      return { status: 201, body: toInvoiceRecord(invoice, links.urlFor(invoice.id)), headers };
+      return { status: 201, body: toInvoiceRecord(invoice, billing), headers };
     },
   });
 }
 
-function listRoute({ db, links }: BillingDeps): Route {
+/** An invoice without a way to pay it is not created. */
+function noPaymentMethod({ isSignInDisabled, operator }: BillingDeps): Fault {
+  const contact = operator.contact === undefined ? "" : ` (${operator.contact})`;
+  return new Fault("conflict", "this gateway has no payment method", {
+    message: `This gateway has no payment method, so no invoice was created. Its operator${contact} can give you credit, and you can use your own provider key.`,
+    next: [
+      ...(isSignInDisabled ? [] : [CLAIM_STEP]),
+      {
+        method: "GET",
+        url: "/v1/provider-keys",
+        why: "List your own provider keys: calls with them cost no credits.",
+      },
+      { method: "GET", url: "/v1/account", why: "Read the balance that is left." },
+    ],
+  });
+}
+
+function listRoute(billing: BillingDeps): Route {
+  const { db } = billing;
   return keyRoute({
     ...DOC,
     method: "GET",
@@ -133,7 +159,7 @@ function listRoute({ db, links }: BillingDeps): Route {
     faults: [],
     run: async ({ caller, query }) => {
       const page = await listInvoices(db, caller.accountId, query, query.status);
-      const data = page.data.map((invoice) => toInvoiceRecord(invoice, links.urlFor(invoice.id)));
+      const data = page.data.map((invoice) => toInvoiceRecord(invoice, billing));
       return { status: 200, body: { ...page, data } };
     },
   });
@@ -154,7 +180,7 @@ function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
       200: {
         description: "The invoice.",
         schema: InvoiceRecord,
-        example: { ...INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
+        example: { ...CLOSED_INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
         ...x402HeadersDoc(x402),
       },
     },
@@ -165,7 +191,7 @@ function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
       const headers = x402Headers(x402, invoice);
       return {
         status: 200,
-        body: toInvoiceRecord(invoice, billing.links.urlFor(invoice.id)),
+        body: toInvoiceRecord(invoice, billing),
         headers,
       };
     },
@@ -203,7 +229,7 @@ function voidRoute(billing: BillingDeps): Route {
       200: {
         description: "The void invoice.",
         schema: InvoiceRecord,
-        example: { ...INVOICE_EXAMPLE, status: "void" },
+        example: { ...CLOSED_INVOICE_EXAMPLE, status: "void" },
       },
     },
     faults: ["not_found", "conflict", "overloaded"],
@@ -213,7 +239,7 @@ function voidRoute(billing: BillingDeps): Route {
       const source = auditSourceOf(caller, clientIp);
       const { accountId } = caller;
       const invoice = await voidInvoice(tx, { id: params.id, accountId, source, now });
-      return { status: 200, body: toInvoiceRecord(invoice, billing.links.urlFor(invoice.id)) };
+      return { status: 200, body: toInvoiceRecord(invoice, billing) };
     },
   });
 }

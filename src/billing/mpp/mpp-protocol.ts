@@ -2,6 +2,7 @@
 // `Authorization: Payment` credentials, the interface of its methods, and the endpoint that pays an invoice.
 
 import { encodeJson } from "../../base/canonical-json.ts";
+import { MPP_PATH } from "../../base/purchase-steps.ts";
 import { isPaymentCredential } from "../../http/request/api-key-header.ts";
 import type { Route } from "../../http/route.ts";
 import type { BillingDeps } from "../billing-deps.ts";
@@ -93,8 +94,6 @@ function refused(reason: string): ProtocolResult {
 function expiryError(challenge: PaymentChallenge, now: number): string | undefined {
   return expiresAt(challenge) > now ? undefined : "the challenge has expired";
 }
-
-const MPP_PATH = "/v1/billing/invoice/{id}/mpp";
 
 export interface MppRouteDeps {
   readonly billing: BillingDeps;

@@ -5,7 +5,12 @@ import { Fault } from "../../base/fault.ts";
 import { keyRoute, type Route } from "../../http/route.ts";
 import { type BillingDeps, tryReconcileInvoice } from "../billing-deps.ts";
 import { formatCents, formatCredits } from "../invoices/cents.ts";
-import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "../invoices/invoice-record.ts";
+import {
+  CLOSED_INVOICE_EXAMPLE,
+  INVOICE_EXAMPLE,
+  InvoiceRecord,
+  toInvoiceRecord,
+} from "../invoices/invoice-record.ts";
 import { getInvoice, type Invoice } from "../invoices/invoices.ts";
 import {
   type PaymentProtocol,
@@ -48,7 +53,7 @@ export function payInvoiceRoute(
       200: {
         description: "The paid invoice. Its credits are in the balance.",
         schema: InvoiceRecord,
-        example: { ...INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
+        example: { ...CLOSED_INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
         headers: responseHeaders,
       },
     },
@@ -80,8 +85,8 @@ function describePurchase(invoice: Invoice): string {
   return `${formatCredits(invoice.credits)} of credits for ${formatCents(total)} including the fee.`;
 }
 
-function invoiceResponse({ links }: BillingDeps, invoice: Invoice, headers: ResponseHeaders = {}) {
-  return { status: 200, body: toInvoiceRecord(invoice, links.urlFor(invoice.id)), headers };
+function invoiceResponse(billing: BillingDeps, invoice: Invoice, headers: ResponseHeaders = {}) {
+  return { status: 200, body: toInvoiceRecord(invoice, billing), headers };
 }
 
 interface InvoiceChallenge {

@@ -2,6 +2,7 @@
 // The payment is stored before it is settled; after a crash any process can resume it.
 
 import { Fault } from "../../base/fault.ts";
+import { X402_PATH } from "../../base/purchase-steps.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { formatCents, formatCredits } from "../invoices/cents.ts";
 import type { Invoice } from "../invoices/invoices.ts";
@@ -34,8 +35,6 @@ import {
 import { findX402Payment, toX402Payment, x402Row, type X402Payment } from "./x402-payment-rows.ts";
 
 const PROCESSOR = "x402";
-/** The endpoint that pays an invoice. */
-export const X402_PATH = "/v1/billing/invoice/{id}/x402";
 const LATE_RETRY_MS = 10 * MINUTE_MS;
 /** A payment may still appear on the chain this long after its signature has expired. */
 const EXPIRY_GRACE_MS = 120_000;

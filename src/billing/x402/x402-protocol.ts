@@ -1,6 +1,7 @@
 // x402 as one of the protocols in which an agent pays: its service, its headers, and the endpoint that pays an invoice.
 
 import type { Secret } from "../../base/crypto/secret.ts";
+import { X402_PATH } from "../../base/purchase-steps.ts";
 import type { Route } from "../../http/route.ts";
 import type { BillingDeps } from "../billing-deps.ts";
 import { payInvoiceRoute } from "../payments/pay-invoice-route.ts";
@@ -13,7 +14,7 @@ import {
   paymentRequirementsFor,
   paymentResponseHeader,
 } from "./x402-messages.ts";
-import { type X402Deps, X402_PATH, acceptPayment, pollX402 } from "./x402-payments.ts";
+import { type X402Deps, acceptPayment, pollX402 } from "./x402-payments.ts";
 
 export interface X402Options extends PaymentTerms {
   readonly facilitatorUrl: string;

@@ -132,8 +132,8 @@ function exportRoute(deps: SettingsPageDeps): Route {
     run: async ({ caller, params, now }) => {
       const { account: accountId } = params;
       await requireAccess(deps, accountId, caller.personId, "workspace.export");
-      const { db, startExport, payUrl } = deps.accountData;
-      return startExport({ db, accountId, now, payUrl });
+      const { db, startExport, billing } = deps.accountData;
+      return startExport({ db, accountId, now, billing });
     },
   });
 }

@@ -2,7 +2,7 @@
 // exact bytes that are served.
 
 import { createHash } from "node:crypto";
-import { creditsText, PRODUCT_NAME } from "../discovery-settings.ts";
+import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "../discovery-settings.ts";
 import { type DocContext, joinParagraphs } from "../doc-context.ts";
 import { CLAIM_TOKEN_ROUTE, REGISTER_ROUTE, START_CLAIM_ROUTE } from "../route-keys.ts";
 import { MCP_PATH } from "./mcp-card.ts";
@@ -40,7 +40,7 @@ export function skillMd(context: DocContext): string {
     ...step(
       isMounted("POST /v1/billing/invoice"),
       "Pay",
-      "Create an invoice and give its `pay_url` to a human. If a `402` response has a `PAYMENT-REQUIRED` header, an agent with a wallet can pay without a human.",
+      payText(settings),
       curl("POST /v1/billing/invoice"),
     ),
     ...step(
@@ -80,4 +80,15 @@ export function skillsIndex(context: DocContext): unknown {
       },
     ],
   };
+}
+
+function payText({ paymentMethods = [], hasPaymentPage = true }: DiscoverySettings): string {
+  const page = hasPaymentPage
+    ? "Ask your human: create an invoice and give them its `pay_url`."
+    : "";
+  const own =
+    paymentMethods.length > 0
+      ? "With a wallet you can pay a `402` or an invoice yourself, if your human lets you: see `payment_methods` of the invoice."
+      : "";
+  return page + own === "" ? "This gateway sells no credits." : `${page} ${own}`.trim();
 }

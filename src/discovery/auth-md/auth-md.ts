@@ -1,5 +1,6 @@
 // /auth.md: the page from which an agent learns to use the gateway. A section appears only if its routes are mounted.
 
+import type { DiscoverySettings } from "../discovery-settings.ts";
 import { creditsText, PRODUCT_NAME } from "../discovery-settings.ts";
 import { type DocContext, joinParagraphs, markdownTable } from "../doc-context.ts";
 import { START_CLAIM_ROUTE } from "../route-keys.ts";
@@ -42,6 +43,14 @@ export function authMd(context: DocContext): string {
   return `${joinParagraphs([introduction(context), ...sections.map(({ title, text }) => `## ${title}\n\n${text}`)])}\n`;
 }
 
+/** What is possible on this gateway. */
+function whoPays({ paymentMethods = [], hasPaymentPage = true }: DiscoverySettings): string {
+  if (paymentMethods.length > 0) return "None of these steps needs a browser or a human.";
+  return hasPaymentPage
+    ? "Only paying needs a human: you ask yours. The other steps need neither a browser nor a human."
+    : "None of these steps needs a browser or a human. This gateway sells no credits.";
+}
+
 function introduction(context: DocContext): string {
   const { settings } = context;
   const claimable = context.isMounted(START_CLAIM_ROUTE)
@@ -49,7 +58,7 @@ function introduction(context: DocContext): string {
     : "";
   return joinParagraphs([
     `# auth.md: how agents sign up for ${PRODUCT_NAME}`,
-    `This page is for AI agents. It explains how to create an account at ${settings.baseUrl}, store its API key, call a language model and pay for it. None of these steps needs a browser or a human.${claimable}`,
+    `This page is for AI agents. It explains how to create an account at ${settings.baseUrl}, store its API key, call a language model and pay for it. ${whoPays(settings)}${claimable}`,
     markdownTable(
       ["What", "Value"],
       [

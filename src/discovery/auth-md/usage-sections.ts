@@ -84,12 +84,19 @@ export function balanceSection(context: DocContext): Section | undefined {
 
 export function buyCreditsSection(context: DocContext): Section | undefined {
   if (!context.isMounted("POST /v1/billing/invoice")) return undefined;
-  const { feePercent } = context.settings;
+  const { feePercent, paymentMethods = [], hasPaymentPage = true } = context.settings;
+  if (!hasPaymentPage && paymentMethods.length === 0)
+    return {
+      title: "Buy credits",
+      text: "This gateway has no payment method, so credits cannot be bought here. Calls with your own provider key cost no credits.",
+    };
   const fee = (10 * feePercent) / 100;
   return {
     title: "Buy credits",
     text: joinParagraphs([
-      "Ask your human first: it is their money. Then create an invoice and give them its `pay_url`.",
+      "Ask your human first: it is their money. Then create an invoice. Its `payment_methods` are what is possible on this gateway.",
+      hasPaymentPage ? "Give your human its `pay_url`: a person pays at the page." : "",
+      paymentMethods.length > 0 ? "You can pay at the other URLs yourself." : "",
       context.curl("POST /v1/billing/invoice"),
       context.responseExample("POST /v1/billing/invoice"),
       `A purchase adds a platform fee of ${feePercent}%: $10.00 of credits costs $${(10 + fee).toFixed(2)} before tax. The credits are available as soon as the invoice is paid.`,

@@ -104,6 +104,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
       total_usd: 10.5,
       credits: 10_000_000,
       pay_url: expect.stringMatching(/\/pay\/[0-9a-z]{26}\.[\w-]{43}$/),
+      payment_methods: [expect.objectContaining({ type: "page", url: response.body.pay_url })],
       created_at: expect.any(String),
       paid_at: null,
     });
@@ -229,7 +230,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
         `/v1/billing/invoice/${invoice.id}/void`,
       ]);
       expectStatus("voidInvoice", 200, response);
-      expect(response.body).toEqual({ ...invoice, status: "void" });
+      expect(response.body).toEqual({ ...invoice, status: "void", payment_methods: [] });
     }
     const { body: log } = await api<{ data: unknown[] }>(gateway, payer, [
       "GET",

@@ -187,7 +187,10 @@ describe("the hold of a call", () => {
       expect(steps[0]).toMatchObject({
         method: "POST",
         url: "/v1/billing/invoice",
-        body: { amount_usd: 10 },
+        // The smallest purchase that covers the call, in whole dollars.
+        body: {
+          amount_usd: Math.ceil((Number(error["required_credits"]) - 50_000) / 1_000_000),
+        },
       });
       expect(steps[1]).toMatchObject({ method: "POST", url: "/agent/identity/claim" });
       const again = await postCall(gateway, account, api, {

@@ -80,6 +80,7 @@ function createHarness(
     sendsAnthropicUserId: false,
     isClaimed: async () => false,
     isSignInDisabled: false,
+    paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
     findKey: async () => undefined,
     findProviderKey,
   });

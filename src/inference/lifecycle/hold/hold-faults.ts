@@ -9,14 +9,13 @@ import {
   maxNano,
   usdText,
 } from "../../../base/money/money.ts";
+import { canBuy, type PaymentOptions, purchaseStep } from "../../../base/purchase-steps.ts";
 import { formatUsd } from "../../../base/text/format.ts";
 import type { BudgetState } from "../../../ledger/budget-rules.ts";
 import type { HoldOutcome } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
 import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
-
-const MIN_SUGGESTED_PURCHASE_USD = 10n;
 
 interface HoldFaultContext {
   readonly request: ParsedRequest;
@@ -26,6 +25,7 @@ interface HoldFaultContext {
   readonly isClaimed: boolean;
   /** If true, no human can claim the account. */
   readonly isSignInDisabled: boolean;
+  readonly paymentOptions: PaymentOptions;
   readonly now: number;
 }
 
@@ -127,25 +127,17 @@ function budgetFault(
 }
 
 /** New credits pay the debt first, so what is required includes it. */
-function debtFault(
-  owed: Nano,
-  estimate: CostEstimate,
-  { isClaimed, isSignInDisabled }: Pick<HoldFaultContext, "isClaimed" | "isSignInDisabled">,
-): Fault {
+function debtFault(owed: Nano, estimate: CostEstimate, context: FundingContext): Fault {
   const required = owed + (estimate.minimum ?? estimate.amount);
-  const buy = purchaseStep(
-    required,
-    "Pay the debt and the call. A human can pay at the `pay_url` of the response.",
-  );
   return new Fault("insufficient_credits", "the account has a debt", {
-    message: `This workspace owes ${formatUsdCeil(owed)}: a call cost more than its credits, or a bank reversed a payment. Calls that cost credits are blocked until that debt is paid. Credits that you buy with POST /v1/billing/invoice pay it first.`,
+    message: `This workspace owes ${formatUsdCeil(owed)}: a call cost more than its credits, or a bank reversed a payment. Calls that cost credits are blocked until that debt is paid. New credits pay it first.`,
     fields: {
       owed_usd: usdText(owed),
       required_credits: ceilCredits(required),
       available_credits: 0,
       affordable_max_tokens: 0,
     },
-    next: isClaimed || isSignInDisabled ? [buy] : [buy, CLAIM_STEP],
+    next: fundingStepsFor(context, required, "Pay the debt and the call"),
   });
 }
 
@@ -170,38 +162,36 @@ export function closingFault({ since }: Freeze & { readonly by: "closing" }): Fa
   });
 }
 
-/** A purchase that covers what is missing. */
-function purchaseStep(missing: Nano, why: string): NextStep {
-  const dollars = (missing + NANO_PER_USD - 1n) / NANO_PER_USD;
-  const amount = dollars > MIN_SUGGESTED_PURCHASE_USD ? dollars : MIN_SUGGESTED_PURCHASE_USD;
-  return {
-    method: "POST",
-    url: "/v1/billing/invoice",
-    body: { amount_usd: Number(amount) },
-    why,
-  };
+type FundingContext = Pick<HoldFaultContext, "isClaimed" | "isSignInDisabled" | "paymentOptions">;
+
+/** The smallest purchase that covers what is missing, and the claim, which adds credit. */
+function fundingStepsFor(
+  { isClaimed, isSignInDisabled, paymentOptions }: FundingContext,
+  missing: Nano,
+  buys: string,
+): readonly NextStep[] {
+  const usd = Number((missing + NANO_PER_USD - 1n) / NANO_PER_USD);
+  const buy = purchaseStep(paymentOptions, { usd, buys });
+  return isClaimed || isSignInDisabled ? [buy] : [buy, CLAIM_STEP];
 }
 
 function insufficientCreditsFault(
   available: Nano,
   estimate: CostEstimate,
-  {
-    request,
-    isClaimed,
-    isSignInDisabled,
-  }: Pick<HoldFaultContext, "request" | "isClaimed" | "isSignInDisabled">,
+  context: FundingContext & Pick<HoldFaultContext, "request">,
 ): Fault {
   const required = estimate.minimum ?? estimate.amount;
-  const affordable = Math.floor(affordableTokens(estimate, available) / request.choices);
-  const buy = purchaseStep(
-    required - available,
-    "Buy credits. A human can pay at the `pay_url` of the response.",
-  );
+  const affordable = Math.floor(affordableTokens(estimate, available) / context.request.choices);
   const sentence = `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(maxNano(available, 0n))} is available.`;
+  const limit = affordable > 0 ? `Limit the output to at most ${affordable} tokens` : undefined;
+  const buy = canBuy(context.paymentOptions)
+    ? "buy credits with POST /v1/billing/invoice"
+    : undefined;
+  const choices = [limit, buy].filter((choice) => choice !== undefined).join(", or ");
   const advice =
-    affordable > 0
-      ? ` Limit the output to at most ${affordable} tokens, or buy credits with POST /v1/billing/invoice.`
-      : " Buy credits with POST /v1/billing/invoice.";
+    choices === ""
+      ? " This gateway sells no credits."
+      : ` ${choices.charAt(0).toUpperCase()}${choices.slice(1)}.`;
   return new Fault("insufficient_credits", "hold does not fit", {
     message: sentence + advice,
     fields: {
@@ -209,7 +199,7 @@ function insufficientCreditsFault(
       available_credits: Math.max(0, creditsOf(available)),
       affordable_max_tokens: affordable,
     },
-    next: isClaimed || isSignInDisabled ? [buy] : [buy, CLAIM_STEP],
+    next: fundingStepsFor(context, required - available, "Buy credits"),
   });
 }
 

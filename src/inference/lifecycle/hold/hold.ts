@@ -2,6 +2,7 @@
 // provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
 
 import { Fault } from "../../../base/fault.ts";
+import type { PaymentOptions } from "../../../base/purchase-steps.ts";
 import { MINUTE_MS } from "../../../base/time.ts";
 import type { KeyPolicy } from "../../../http/key-policy.ts";
 import type { HoldOutcome, HoldRequest, KeyRateLimit } from "../../../ledger/decide.ts";
@@ -23,6 +24,7 @@ export interface HoldDeps extends FreezeDeps {
   readonly openCallsMax: number | undefined;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly isSignInDisabled: boolean;
+  readonly paymentOptions: PaymentOptions;
 }
 
 export interface FreezeDeps {
@@ -134,11 +136,12 @@ async function placeHold(
   // Only before anything is sent can the call begin again.
   if (outcome.status === "key_changed" && isFirst) call.isKeyChanged = true;
   if (outcome.status === "frozen") await rejectIfFrozen(deps, caller.accountId);
-  const { isSignInDisabled } = deps;
+  const { isSignInDisabled, paymentOptions } = deps;
   const isClaimed =
     OWNER_FIXABLE_OUTCOMES.has(outcome.status) && (await deps.isClaimed(caller.accountId));
   const { now } = holdRequest;
-  throw holdFault(outcome, estimate, { request, ...caller, isClaimed, isSignInDisabled, now });
+  const context = { request, ...caller, isClaimed, isSignInDisabled, paymentOptions, now };
+  throw holdFault(outcome, estimate, context);
 }
 
 function heldOf(
