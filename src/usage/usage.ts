@@ -116,7 +116,7 @@ export const USAGE_COLUMNS: readonly Column[] = [
   "charged_at:bigint",
 ];
 
-export async function findUsage(
+async function findUsage(
   reader: Reader,
   accountId: string,
   id: string,

@@ -3,6 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { IMPORT_LAW, READ_LAW } from "../support/source/import-law.ts";
 import { filesUnder, moduleOf } from "../support/source/source-files.ts";
+import { readSchema } from "../support/source/storage-schema.ts";
 import {
   accessByTable,
   ERASURE_FILE,
@@ -24,6 +25,10 @@ const TABLE_NAMES_AS_DATA = [
   "src/verification/check-tables.ts",
   "src/verification/verify.ts",
 ];
+
+/** Names that say the same in every table. */
+const EXPLAINS_ITSELF =
+  /^(?:id|at|(?:account|key|person|invoice|payment|method|event|webhook|response|actor)_id|\w+_at|\w+_tokens|\w+_nano|\w+_ms|\w+_cents|(?:latency|first_token)_\d+|name|email|status|state|type|model|provider|api|currency|processor|network|browser|tries|calls|errors|completed|failures|byok|url|description|action|challenge|number|bytes|address|category|process|deltas|last4|\w+_reason|\w+_spent|\w+_start)$/;
 
 describe("tables", () => {
   const writers = accessByTable(
@@ -74,6 +79,19 @@ describe("tables", () => {
     const variable = /\b(?:from|join|into|update) \$\{(?:\w*\.)?(?:table|name|TABLE)\b/;
     const files = source.filter(({ text }) => variable.test(text)).map(({ path }) => path);
     expect(files).toEqual(TABLE_NAMES_AS_DATA);
+  });
+
+  test("every table and column that does not explain itself has a comment in the schema file", () => {
+    const tables = readSchema();
+    expect([...tables.map(({ name }) => name), "migration"].toSorted()).toEqual(
+      schemaTables().toSorted(),
+    );
+    const bare = tables.flatMap(({ name, columns }) =>
+      columns
+        .filter(([column, , meaning]) => meaning === "" && !EXPLAINS_ITSELF.test(column))
+        .map(([column]) => `${name}.${column}`),
+    );
+    expect(bare).toEqual([]);
   });
 
   test("finds reads and writes in the text of a file", () => {

@@ -8,7 +8,6 @@ import { openStore, type TestStore } from "../support/stores/stores.ts";
 /** Tables that belong to an account and have another key. `account_id` is a column of each, so rows can be moved. */
 const OTHER_KEYS: Readonly<Record<string, string>> = {
   api_key: "looked up by the hash of a key or by its id, before the account is known",
-  usage_pending: "a queue in order of arrival, emptied by a job for all accounts",
   event: "written once; its id is part of the payload that receivers see",
   webhook: "looked up by the worker for all accounts",
   webhook_delivery: "a queue of the worker for all accounts, in the order of due times",
@@ -46,6 +45,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   session: "of a person",
   solved_challenge: "of an account that is about to be created",
   stored_stream: "belongs to a stored response",
+  usage_pending: "a queue in order of arrival, emptied by a job for all accounts",
 };
 
 let store: TestStore;

@@ -194,23 +194,6 @@ describeEachStore((kind, open) => {
       expect(sums.find(({ group }) => group === OTHER_LABELS)?.calls).toBe(50);
       expect((await totalUsage(store.db, "acct_l")).calls).toBe(count);
     });
-
-    test("count the records of a migrated store", async () => {
-      const old = [
-        record(START, { accountId: "acct_m" }),
-        record(START + 5, { accountId: "acct_m" }),
-      ];
-      await store.db.write(async (tx) => {
-        await insertUsage(tx, old);
-        await tx.run("delete from usage_pending");
-        await tx.run(
-          "insert into usage_pending (id, account_id) select id, account_id from usage_record where account_id = 'acct_m'",
-        );
-      });
-      expect((await totalUsage(store.db, "acct_m")).calls).toBe(2);
-      await rollUpUsage(store.db);
-      expect((await totalUsage(store.db, "acct_m")).calls).toBe(2);
-    });
   });
 });
 

@@ -294,8 +294,7 @@ create table usage_record (
 
 create table usage_pending (
   id text primary key,
-  account_id text,
-  deltas text,
+  deltas text not null,
   failures text,
   charges text
 );

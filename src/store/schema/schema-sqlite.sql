@@ -5,58 +5,67 @@
 
 -- accounts
 
+-- A workspace: created by an agent or in the console.
 create table account (
   id text primary key,
-  email text,
+  email text, -- contact address, if the agent gave one
   created_at bigint not null,
-  created_from text not null,
-  claimed_at bigint,
-  name text,
-  created_by text,
-  erased_at bigint,
-  verified_agent text
+  created_from text not null, -- network of the creator
+  claimed_at bigint, -- when a person claimed it; null while unclaimed
+  name text, -- name of the workspace
+  created_by text, -- person who created it in the console; null for an agent
+  erased_at bigint, -- when the personal data of the closed account was erased
+  verified_agent text -- origin of the listed operator whose agent signed the creation
 ) without rowid;
 
 create index account_by_creator on account (created_by);
 
 create index account_by_verified_agent on account (verified_agent, id) where verified_agent is not null;
 
+-- Counts new accounts per network and hour.
+-- Deleted: after 2 days
 create table account_creation (
-  prefix text not null,
-  hour bigint not null,
-  created bigint not null,
-  granted bigint not null,
+  prefix text not null, -- network
+  hour bigint not null, -- start of the hour
+  created bigint not null, -- number of accounts
+  granted bigint not null, -- starting credit granted, in nano-dollars
   primary key (prefix, hour)
 ) without rowid;
 
+-- Proof-of-work challenges that were used, so that none is used twice.
+-- Deleted: when they expire, after 10 minutes
 create table solved_challenge (
   challenge text not null primary key,
   expires_at bigint not null
 );
 
+-- The members of a claimed account.
+-- Deleted: when the member is removed
 create table membership (
   account_id text not null,
   person_id text not null,
-  role text not null,
-  owner_of text unique,
+  role text not null, -- `owner`, `admin`, `developer`, `billing` or `viewer`
+  owner_of text unique, -- the account for its owner, else null: an account has one owner
   added_at bigint not null,
-  via text not null,
-  allowance_nano bigint,
-  allowance_window text,
-  via_key_id text,
+  via text not null, -- what added the member, such as an invitation or a claim attempt
+  allowance_nano bigint, -- what the keys of a developer may spend together
+  allowance_window text, -- how often the allowance resets; null for never
+  via_key_id text, -- key whose claim link the member used
   primary key (account_id, person_id)
 ) without rowid;
 
 create index membership_by_person on membership (person_id, account_id);
 
+-- Open invitations to a workspace.
+-- Deleted: when accepted, withdrawn or replaced
 create table invitation (
   id text primary key,
   account_id text not null,
-  email text not null,
-  invited_by text not null,
+  email text not null, -- invited address
+  invited_by text not null, -- person
   created_at bigint not null,
   expires_at bigint not null,
-  role text not null default 'developer',
+  role text not null default 'developer', -- role of the new member
   unique (account_id, email)
 ) without rowid;
 
@@ -64,25 +73,26 @@ create index invitation_by_email on invitation (email, id);
 
 -- keys
 
+-- API keys. The raw key is not stored.
 create table api_key (
   id text primary key,
   account_id text not null,
-  hash text not null unique,
+  hash text not null unique, -- fingerprint of the raw key
   name text,
-  prefix text not null,
-  last4 text not null,
+  prefix text not null, -- first characters of the raw key
+  last4 text not null, -- last characters of the raw key
   created_at bigint not null,
   last_used_at bigint,
   expires_at bigint,
   revoked_at bigint,
-  limit_nano bigint,
-  limit_window text,
-  scopes text,
-  created_by text,
-  policy text,
-  alert_percents text,
-  secret_id text,
-  expiry_event_for bigint
+  limit_nano bigint, -- spending limit; null for none
+  limit_window text, -- how often the limit resets; null for never
+  scopes text, -- names, separated by spaces; null for all
+  created_by text, -- key or person that created it
+  policy text, -- JSON: allowed models, providers, price and rates
+  alert_percents text, -- shares of the limit that emit an event
+  secret_id text, -- master secret of the fingerprint
+  expiry_event_for bigint -- expiry for which `key.expiring` was emitted
 ) without rowid;
 
 create index api_key_by_account on api_key (account_id, id);
@@ -91,26 +101,29 @@ create index api_key_by_expiry on api_key (expires_at);
 
 -- people
 
+-- People who have signed in.
 create table person (
   id text primary key,
-  issuer text not null,
-  subject text not null,
+  issuer text not null, -- identity provider
+  subject text not null, -- id at the identity provider
   email text not null,
   name text,
   created_at bigint not null,
-  signed_in_at bigint not null,
-  time_zone text,
+  signed_in_at bigint not null, -- last sign-in
+  time_zone text, -- time zone for pages; null for UTC
   unique (issuer, subject)
 ) without rowid;
 
 create index person_by_email on person (email);
 
+-- Sign-in sessions of people.
+-- Deleted: 7 days after they end
 create table session (
   id text primary key,
-  hash text not null unique,
+  hash text not null unique, -- fingerprint of the cookie
   person_id text not null,
   created_at bigint not null,
-  seen_at bigint not null,
+  seen_at bigint not null, -- last request
   expires_at bigint not null,
   ended_at bigint,
   network text not null,
@@ -121,223 +134,246 @@ create index session_by_person on session (person_id, id);
 
 -- claims
 
+-- Claims that an agent started: a link and a code for a person.
 create table claim_attempt (
   id text primary key,
   account_id text not null,
-  ordinal bigint not null,
-  key_id text not null,
-  email text not null,
-  email_folded text not null,
-  token_hash text not null unique,
-  code_hash text not null,
-  network text not null,
-  invitation bigint not null,
+  ordinal bigint not null, -- number of the attempt within the account
+  key_id text not null, -- key that started it
+  email text not null, -- address of the person
+  email_folded text not null, -- address in its comparable form
+  token_hash text not null unique, -- fingerprint of the token in the link
+  code_hash text not null, -- fingerprint of the code
+  network text not null, -- network that started it
+  invitation bigint not null, -- 1 if it adds a member to a claimed account
   created_at bigint not null,
   expires_at bigint not null,
-  wrong_codes bigint not null,
-  interval_ms bigint not null,
-  polled_at bigint,
-  superseded_at bigint,
+  wrong_codes bigint not null, -- number of wrong codes
+  interval_ms bigint not null, -- least time between two polls
+  polled_at bigint, -- last poll
+  superseded_at bigint, -- when a later attempt replaced it
   declined_at bigint,
   claimed_at bigint,
-  claimed_by text,
-  claimed_role text,
-  bonus bigint not null
+  claimed_by text, -- person
+  claimed_role text, -- role that the person got
+  bonus bigint not null -- credit granted, in nano-dollars
 ) without rowid;
 
 create index claim_attempt_by_account on claim_attempt (account_id, ordinal);
 
 create index claim_attempt_by_email on claim_attempt (email_folded, id);
 
+-- Counts claims per network, address and key.
+-- Deleted: after a day
 create table claim_count (
-  scope text not null,
-  slot bigint not null,
-  counted bigint not null,
+  scope text not null, -- what is counted, such as a network or an address
+  slot bigint not null, -- start of the time slot
+  counted bigint not null, -- number
   primary key (scope, slot)
 ) without rowid;
 
+-- Which person has had the claim bonus.
+-- Deleted: when the bonus is taken back
 create table human_grant (
   id text primary key,
-  issuer text not null,
-  subject text not null,
-  mailbox text not null unique,
+  issuer text not null, -- identity provider
+  subject text not null, -- id at the identity provider
+  mailbox text not null unique, -- keyed hash of the mailbox
   account_id text not null,
-  amount bigint not null,
+  amount bigint not null, -- nano-dollars
   granted_at bigint not null,
   unique (issuer, subject)
 ) without rowid;
 
 -- ledger
 
+-- The balance of an account. Changed only together with a transfer.
 create table wallet (
   account_id text primary key,
-  promo bigint not null check (promo >= 0),
-  paid bigint not null check (paid >= 0),
-  held bigint not null check (held >= 0),
-  low_at bigint not null default 1000000000,
-  owed bigint not null default 0,
-  top_up_at bigint not null default 0,
-  day_budget bigint,
-  month_budget bigint,
-  day_start bigint,
-  day_spent bigint,
-  month_start bigint,
-  month_spent bigint,
-  frozen_at bigint,
+  promo bigint not null check (promo >= 0), -- promotional credit, in nano-dollars
+  paid bigint not null check (paid >= 0), -- paid credit, in nano-dollars
+  held bigint not null check (held >= 0), -- sum of the holds, in nano-dollars
+  low_at bigint not null default 1000000000, -- balance below which `balance.low` is emitted
+  owed bigint not null default 0, -- debt after returned payments, in nano-dollars
+  top_up_at bigint not null default 0, -- balance below which auto top-up buys; 0 for never
+  day_budget bigint, -- budget per UTC day; null for none
+  month_budget bigint, -- budget per UTC month; null for none
+  day_start bigint, -- start of the counted day
+  day_spent bigint, -- spent on that day
+  month_start bigint, -- start of the counted month
+  month_spent bigint, -- spent in that month
+  frozen_at bigint, -- when an operator froze the account
   frozen_reason text,
-  written_off bigint not null default 0,
-  closing_at bigint
+  written_off bigint not null default 0, -- debt that was written off, in nano-dollars
+  closing_at bigint -- when the account was closed
 ) without rowid;
 
 create index wallet_by_closing on wallet (closing_at) where closing_at is not null;
 
+-- The spend of an API key, by which its limits are enforced.
 create table spender (
   key_id text not null,
   account_id text not null,
-  held bigint not null check (held >= 0),
-  open_calls bigint not null check (open_calls >= 0),
-  paced_until bigint not null,
-  total_spent bigint not null,
-  day_start bigint not null,
+  held bigint not null check (held >= 0), -- sum of the holds of the key, in nano-dollars
+  open_calls bigint not null check (open_calls >= 0), -- number of holds of the key
+  paced_until bigint not null, -- theoretical arrival time of the next request (GCRA)
+  total_spent bigint not null, -- nano-dollars
+  day_start bigint not null, -- start of the counted day
   day_spent bigint not null,
-  week_start bigint not null,
+  week_start bigint not null, -- start of the counted week
   week_spent bigint not null,
-  month_start bigint not null,
+  month_start bigint not null, -- start of the counted month
   month_spent bigint not null,
   primary key (key_id, account_id)
 ) without rowid;
 
 create index spender_by_account on spender (account_id);
 
+-- Upper bounds of the cost of running calls.
+-- Deleted: when the call is settled or released
 create table hold (
-  id text not null,
+  id text not null, -- id of the call
   account_id text not null,
   key_id text not null,
-  amount bigint not null check (amount >= 0),
-  process text not null,
-  epoch bigint not null,
+  amount bigint not null check (amount >= 0), -- nano-dollars
+  process text not null, -- process that runs the call
+  epoch bigint not null, -- run of that process
   created_at bigint not null,
-  expires_at bigint not null,
+  expires_at bigint not null, -- when the hold is released at the latest
   primary key (id, account_id)
 ) without rowid;
 
+-- Holds of dead processes that were released: a late settlement still charges, once.
+-- Deleted: after 7 days
 create table swept_hold (
-  id text not null,
+  id text not null, -- id of the call
   account_id text not null,
   key_id text not null,
-  amount bigint not null,
+  amount bigint not null, -- nano-dollars
   swept_at bigint not null,
-  reason text not null,
+  reason text not null, -- why it was released
   primary key (id, account_id)
 ) without rowid;
 
+-- Movements of money that are not columns of a usage record. Never changed or deleted.
 create table transfer (
-  account_id text not null,
-  id text not null,
-  from_account text not null,
-  to_account text not null,
-  amount bigint not null check (amount > 0),
-  kind text not null,
-  ref text not null,
+  account_id text not null, -- account whose wallet is concerned
+  id text not null, -- unique, so a repeated transfer is found
+  from_account text not null, -- ledger account
+  to_account text not null, -- ledger account
+  amount bigint not null check (amount > 0), -- nano-dollars, positive
+  kind text not null, -- such as `grant`, `purchase` or `usage`
+  ref text not null, -- what it belongs to, such as a payment or a call
   at bigint not null,
-  memo text,
+  memo text, -- an operator's reason
   primary key (account_id, id)
 );
 
+-- Sums of verified calls, so that the next verification reads only later ones.
+-- Deleted: when a newer checkpoint of the key exists
 create table ledger_checkpoint (
   account_id text not null,
-  key_id text not null,
-  through_id text not null,
+  key_id text not null, -- empty for archived calls
+  through_id text not null, -- calls before this id are summed
   promo_nano bigint not null,
   paid_nano bigint not null,
   overrun_nano bigint not null,
   primary key (account_id, key_id, through_id)
 ) without rowid;
 
+-- Processes of the gateway with their heartbeats.
 create table process (
-  name text primary key,
-  epoch bigint not null,
+  name text primary key, -- `POSTERN_PROCESS_NAME`
+  epoch bigint not null, -- number of the start under this name
   started_at bigint not null,
-  seen_at bigint not null,
-  stopped_at bigint
+  seen_at bigint not null, -- heartbeat, every 5 seconds
+  stopped_at bigint -- when it ended its work; null while it runs, and after a kill
 ) without rowid;
 
 -- usage
 
+-- One row per call, with what it was charged.
+-- Deleted: after `POSTERN_USAGE_RETENTION_DAYS`, into files; kept without that setting
 create table usage_record (
   account_id text not null,
-  id text not null,
+  id text not null, -- id of the call
   key_id text not null,
   created_at bigint not null,
-  day text not null,
+  day text not null, -- UTC date
   model text not null,
   provider text not null,
-  api text not null,
-  stream bigint not null,
-  outcome text not null,
-  status bigint not null,
+  api text not null, -- `chat`, `responses`, `messages` or another API
+  stream bigint not null, -- 1 for a stream
+  outcome text not null, -- `completed`, `client_aborted` or the kind of failure
+  status bigint not null, -- HTTP status of the reply
   input_tokens bigint not null,
   cache_read_tokens bigint not null,
   cache_write_tokens bigint not null,
   output_tokens bigint not null,
   reasoning_tokens bigint not null,
-  cost_nano bigint not null,
-  byok bigint not null,
-  exact bigint not null,
+  cost_nano bigint not null, -- cost of the call
+  byok bigint not null, -- 1 on a caller's own provider key
+  exact bigint not null, -- 0 if usage was estimated
   latency_ms bigint not null,
   first_token_ms bigint,
-  detail text not null,
-  labels text,
-  promo_nano bigint,
-  paid_nano bigint,
-  overrun_nano bigint,
-  charged_at bigint,
+  detail text not null, -- JSON: price, attempts, request id and more
+  labels text, -- labels of the caller
+  promo_nano bigint, -- charged to promotional credit
+  paid_nano bigint, -- charged to paid credit
+  overrun_nano bigint, -- cost beyond the balance
+  charged_at bigint, -- when it was charged; null without a charge
   primary key (id, account_id)
 );
 
+-- SQLite only: ranges of usage records that are indexed by account.
+-- Deleted: with the records of the segment
 create table usage_segment (
   number bigint not null,
-  last_id text not null,
+  last_id text not null, -- last id of the segment
   primary key (last_id)
 ) without rowid;
 
+-- SQLite only: the index of usage records by account, in segments.
+-- Deleted: with its record
 create table usage_by_account (
-  segment bigint not null,
+  segment bigint not null, -- number of the segment
   account_id text not null,
-  id text not null,
+  id text not null, -- id of the call
   primary key (segment, account_id, id)
 ) without rowid;
 
+-- A queue of what batches of calls add to the roll-ups.
+-- Deleted: within seconds, by the roll-up job
 create table usage_pending (
-  id text primary key,
-  account_id text,
-  deltas text,
-  failures text,
-  charges text
+  id text primary key, -- id of the first call of the batch
+  deltas text not null, -- JSON: what to add to the roll-ups
+  failures text, -- JSON: failures of providers
+  charges text -- JSON: what to add to the charges by hour
 ) without rowid;
 
+-- Sums of usage by hour and by UTC day.
 create table usage_rollup (
   account_id text not null,
-  unit text not null,
-  at bigint not null,
-  label text not null,
+  unit text not null, -- `hour` or `day`
+  at bigint not null, -- start of the hour or day
+  label text not null, -- empty in the rows of all calls; each label has further rows
   key_id text not null,
   model text not null,
   provider text not null,
   api text not null,
-  byok bigint not null,
+  byok bigint not null, -- 1 on callers' own provider keys
   calls bigint not null,
   errors bigint not null,
-  aborted bigint not null,
-  estimated bigint not null,
+  aborted bigint not null, -- calls whose client left
+  estimated bigint not null, -- calls without exact usage
   input_tokens bigint not null,
   cache_read_tokens bigint not null,
   cache_write_tokens bigint not null,
   output_tokens bigint not null,
   reasoning_tokens bigint not null,
   cost_nano bigint not null,
-  list_nano bigint not null,
-  latency_ms bigint not null,
+  list_nano bigint not null, -- list price of calls on callers' own keys
+  latency_ms bigint not null, -- sum
   latency_0 bigint not null,
   latency_1 bigint not null,
   latency_2 bigint not null,
@@ -371,8 +407,10 @@ create table usage_rollup (
   primary key (account_id, unit, at, label, key_id, model, provider, api, byok)
 ) without rowid;
 
+-- Sums over all accounts by hour, provider and model, for the health of providers.
+-- Deleted: after 31 days
 create table provider_hour (
-  at bigint not null,
+  at bigint not null, -- start of the hour
   provider text not null,
   model text not null,
   calls bigint not null,
@@ -412,37 +450,41 @@ create table provider_hour (
   primary key (at, provider, model)
 ) without rowid;
 
+-- What calls of all accounts were charged, by hour.
 create table charge_hour (
-  at bigint primary key,
+  at bigint primary key, -- start of the hour
   promo_nano bigint not null,
   paid_nano bigint not null,
   overrun_nano bigint not null
 ) without rowid;
 
+-- Sums of archived usage records, which prove the transfers that stay.
 create table usage_archive (
   account_id text not null,
   key_id text not null,
   calls bigint not null,
   cost_nano bigint not null,
   charged_nano bigint not null,
-  last_at bigint not null,
-  through_id text not null,
+  last_at bigint not null, -- time of the last charge
+  through_id text not null, -- records up to this id were archived
   primary key (account_id, key_id)
 ) without rowid;
 
 -- idempotency
 
+-- Requests with an `Idempotency-Key` and their replies, encrypted.
+-- Deleted: after 24 hours
 create table idempotent_answer (
-  id text primary key,
-  fingerprint text not null,
-  state text not null,
-  hold_id text,
-  status bigint,
+  id text primary key, -- hash of the caller and the key
+  fingerprint text not null, -- hash of the request
+  state text not null, -- `running` or `done`
+  hold_id text, -- hold of the call, if it is one
+  status bigint, -- HTTP status of the reply
   created_at bigint not null,
   expires_at bigint not null,
-  sealed text,
-  process text,
-  epoch bigint
+  sealed text, -- encrypted reply
+  process text, -- process that runs the call
+  epoch bigint -- run of that process
 );
 
 create index idempotent_answer_by_expiry on idempotent_answer (expires_at);
@@ -451,22 +493,23 @@ create index idempotent_answer_running on idempotent_answer (process) where stat
 
 -- provider-keys
 
+-- Callers' own keys at providers, encrypted.
 create table provider_key (
   id text primary key,
   account_id text not null,
   provider text not null,
   name text,
   last4 text not null,
-  status text not null,
-  sealed text,
-  data_key text,
-  kek_version bigint not null,
+  status text not null, -- `active`, `unchecked` or `deleted`
+  sealed text, -- encrypted key
+  data_key text, -- wrapped data key
+  kek_version bigint not null, -- version of the wrapping key
   created_at bigint not null,
   last_used_at bigint,
   deleted_at bigint,
-  key_id text,
-  api_key_ids text,
-  allow_store bigint not null default 0
+  key_id text, -- API key that added it; null for a person
+  api_key_ids text, -- API keys that may use it; null for all
+  allow_store bigint not null default 0 -- 1 if the provider may store calls
 ) without rowid;
 
 create index provider_key_by_account on provider_key (account_id, id);
@@ -475,28 +518,31 @@ create index provider_key_by_provider on provider_key (account_id, provider, id)
 
 -- responses
 
+-- What an account itself lets the gateway store of its responses.
 create table response_storage (
   account_id text primary key,
-  mode text not null,
-  retention_days bigint not null
+  mode text not null, -- `by_default`, `on_request` or `never`
+  retention_days bigint not null -- days until a stored response is deleted
 ) without rowid;
 
+-- Responses of `/v1/responses`, encrypted.
+-- Deleted: when they expire, or beyond the limits of an account, the oldest first
 create table stored_response (
   id text primary key,
   account_id text not null,
-  previous_id text,
-  status text not null,
-  background bigint not null,
-  hold_id text not null,
-  origin text,
+  previous_id text, -- response that it continues
+  status text not null, -- `in_progress`, `completed` or another state of the API
+  background bigint not null, -- 1 for a background response
+  hold_id text not null, -- hold of its call
+  origin text, -- provider, provider account and model of its reasoning
   bytes bigint not null,
-  data_key text not null,
-  kek_version bigint not null,
+  data_key text not null, -- wrapped data key
+  kek_version bigint not null, -- version of the wrapping key
   created_at bigint not null,
   expires_at bigint not null,
-  sealed_record bytea,
-  sealed_input text not null,
-  sealed_response text not null
+  sealed_record bytea, -- encrypted input and response, as bytes
+  sealed_input text not null, -- encrypted input while it runs
+  sealed_response text not null -- encrypted response while it runs
 );
 
 create index stored_response_by_age on stored_response (account_id, created_at, bytes);
@@ -505,31 +551,36 @@ create index stored_response_by_expiry on stored_response (expires_at);
 
 create index stored_response_in_progress on stored_response (created_at) where status = 'in_progress';
 
+-- Which stored response has an item, for references by id.
+-- Deleted: with its response
 create table stored_item (
   account_id text not null,
-  id text not null,
+  id text not null, -- id of the item
   response_id text not null,
   primary key (account_id, id)
 ) without rowid;
 
 create index stored_item_by_response on stored_item (response_id);
 
+-- The events of a background stream, encrypted.
+-- Deleted: with its response
 create table stored_stream (
   response_id text not null,
-  part bigint not null,
-  last_sequence bigint not null,
-  sealed_events text not null,
+  part bigint not null, -- number of the part
+  last_sequence bigint not null, -- sequence number of its last event
+  sealed_events text not null, -- encrypted events
   primary key (response_id, part)
 ) without rowid;
 
 -- billing
 
+-- Purchases of credit.
 create table invoice (
   id text primary key,
   account_id text not null,
-  status text not null,
-  credits bigint not null check (credits > 0),
-  total_cents bigint not null check (total_cents * 10000 >= credits),
+  status text not null, -- `open`, `paid` or `void`
+  credits bigint not null check (credits > 0), -- credits to buy
+  total_cents bigint not null check (total_cents * 10000 >= credits), -- price with fee, without tax
   tax_cents bigint not null check (tax_cents >= 0),
   created_at bigint not null,
   paid_at bigint,
@@ -540,31 +591,33 @@ create index invoice_by_account on invoice (account_id, id);
 
 create index invoice_by_status on invoice (account_id, status);
 
+-- Checkout pages of a payment processor for an invoice.
 create table checkout (
   id text primary key,
   invoice_id text not null,
-  processor text not null,
-  ref text not null,
+  processor text not null, -- `stripe` or another processor
+  ref text not null, -- id at the processor
   state text not null,
   created_at bigint not null,
-  looked_at bigint not null,
-  due_at bigint
+  looked_at bigint not null, -- last time the processor was asked
+  due_at bigint -- when it is asked again; null for never
 ) without rowid;
 
 create index checkout_by_due on checkout (due_at);
 
 create index checkout_by_invoice on checkout (invoice_id, id);
 
+-- What was paid for an invoice, refunded and disputed.
 create table payment (
-  id text primary key,
+  id text primary key, -- id at the processor
   invoice_id text not null,
   account_id text not null,
   processor text not null,
   state text not null,
-  reason text,
+  reason text, -- why it is not credited
   currency text not null,
-  amount_cents bigint not null,
-  credits bigint not null,
+  amount_cents bigint not null, -- paid in total
+  credits bigint not null, -- credits of the payment
   tax_cents bigint not null,
   refunded_cents bigint not null,
   disputed_cents bigint not null,
@@ -573,37 +626,39 @@ create table payment (
 
 create index payment_by_invoice on payment (invoice_id, id);
 
+-- What a payment processor reported. Each fact is applied once.
 create table payment_fact (
   id text primary key,
   processor text not null,
-  ref text not null,
-  kind text not null,
+  ref text not null, -- id at the processor
+  kind text not null, -- `paid`, `refunded`, `disputed` and others
   payment_id text not null,
   invoice_id text not null,
   amount_cents bigint not null,
   tax_cents bigint not null,
   currency text not null,
-  at bigint not null,
-  heard_at bigint not null,
-  state text not null,
-  reason text
+  at bigint not null, -- time at the processor
+  heard_at bigint not null, -- when it arrived
+  state text not null, -- `applied`, `waiting` or `aside`
+  reason text -- why it was not applied
 ) without rowid;
 
 create index payment_fact_by_payment on payment_fact (payment_id, state);
 
+-- Saved payment methods for auto top-up.
 create table payment_method (
   id text primary key,
   account_id text not null,
   processor text not null,
   state text not null,
-  customer text,
-  ref text,
-  label text,
-  page_ref text,
-  saved_by text not null,
+  customer text, -- customer at the processor
+  ref text, -- method at the processor
+  label text, -- such as brand and last digits
+  page_ref text, -- page at the processor where it is saved
+  saved_by text not null, -- person
   created_at bigint not null,
-  looked_at bigint not null,
-  due_at bigint
+  looked_at bigint not null, -- last time the processor was asked
+  due_at bigint -- when it is asked again
 ) without rowid;
 
 create index payment_method_by_account on payment_method (account_id, id);
@@ -612,23 +667,25 @@ create index payment_method_by_due on payment_method (due_at);
 
 create index payment_method_by_page on payment_method (page_ref);
 
+-- Settings and state of auto top-up.
 create table auto_top_up (
   account_id text primary key,
   status text not null,
-  threshold_cents bigint not null check (threshold_cents > 0),
-  amount_cents bigint not null check (amount_cents > 0),
-  ceiling_cents bigint not null check (ceiling_cents >= amount_cents),
-  failures bigint not null,
+  threshold_cents bigint not null check (threshold_cents > 0), -- balance below which it buys
+  amount_cents bigint not null check (amount_cents > 0), -- what it buys
+  ceiling_cents bigint not null check (ceiling_cents >= amount_cents), -- most per month
+  failures bigint not null, -- failures in a row
   stopped_reason text,
   stopped_at bigint,
-  ceiling_told bigint not null,
-  due_at bigint
+  ceiling_told bigint not null, -- month for which `top_up.ceiling_reached` was emitted
+  due_at bigint -- when it is tried again
 ) without rowid;
 
 create index auto_top_up_by_due on auto_top_up (due_at);
 
 create index auto_top_up_by_status on auto_top_up (status, account_id);
 
+-- Automatic purchases.
 create table top_up (
   id text primary key,
   account_id text not null,
@@ -637,11 +694,11 @@ create table top_up (
   amount_cents bigint not null check (amount_cents > 0),
   fee_cents bigint not null check (fee_cents >= 0),
   state text not null,
-  open_for text unique,
-  ref text,
-  reason text,
+  open_for text unique, -- the account while it is open: one at a time
+  ref text, -- payment at the processor
+  reason text, -- why it failed
   created_at bigint not null,
-  due_at bigint,
+  due_at bigint, -- when it is tried again
   ended_at bigint
 ) without rowid;
 
@@ -651,21 +708,22 @@ create index top_up_by_due on top_up (due_at);
 
 create index top_up_by_invoice on top_up (invoice_id, id);
 
+-- Payments by agents: x402, shared payment tokens and Tempo.
 create table agent_payment (
   id text primary key,
   account_id text not null,
   invoice_id text not null,
-  made_invoice bigint not null,
-  signed text not null,
-  payer text not null,
+  made_invoice bigint not null, -- 1 if the payment created the invoice
+  signed text not null, -- JSON: what the agent signed
+  payer text not null, -- wallet address or token
   total_cents bigint not null,
   state text not null,
-  reason text,
-  tx_hash text,
+  reason text, -- why it failed or is unclear
+  tx_hash text, -- transaction on the chain
   expires_at bigint not null,
   created_at bigint not null,
-  due_at bigint,
-  method text not null default 'x402'
+  due_at bigint, -- when it is looked at again
+  method text not null default 'x402' -- `x402`, `stripe` or `tempo`
 ) without rowid;
 
 create index agent_payment_by_due on agent_payment (due_at);
@@ -678,16 +736,17 @@ create index agent_payment_by_unclear on agent_payment (created_at) where state 
 
 -- audit
 
+-- The audit log.
 create table audit (
   id text primary key,
-  account_id text,
+  account_id text, -- null for entries of operators
   at bigint not null,
-  actor_type text not null,
+  actor_type text not null, -- `key`, `person`, `operator` or `system`
   actor_id text not null,
   action text not null,
-  target text,
-  detail text not null,
-  network text
+  target text, -- id of what was changed
+  detail text not null, -- JSON
+  network text -- network of the actor
 ) without rowid;
 
 create index audit_by_account on audit (account_id, id);
@@ -696,28 +755,32 @@ create index audit_by_actor on audit (actor_id, id);
 
 -- events
 
+-- Events of accounts, the source of webhooks and emails.
+-- Deleted: after 30 days
 create table event (
   id text primary key,
   account_id text not null,
   type text not null,
   created_at bigint not null,
-  data text not null
+  data text not null -- JSON: the payload
 ) without rowid;
 
 create index event_by_account on event (account_id, id);
 
 create index event_by_age on event (created_at);
 
+-- Events to send to webhook endpoints, with their attempts.
+-- Deleted: after 30 days
 create table webhook_delivery (
   id text primary key,
   webhook_id text not null,
   account_id text not null,
   event_id text not null,
-  status text not null,
+  status text not null, -- `pending`, `delivered`, `failed` or `cancelled`
   tries bigint not null,
-  due_at bigint not null,
-  lease text,
-  attempts text not null,
+  due_at bigint not null, -- when it is sent next
+  lease text, -- worker that sends it
+  attempts text not null, -- JSON: the last attempts
   created_at bigint not null,
   ended_at bigint
 ) without rowid;
@@ -728,18 +791,20 @@ create index webhook_delivery_by_due on webhook_delivery (status, due_at);
 
 create index webhook_delivery_by_webhook on webhook_delivery (webhook_id, id);
 
+-- Emails to send.
+-- Deleted: after 7 days
 create table email (
   id text primary key,
   account_id text not null,
   type text not null,
   address text not null,
   person_id text,
-  data text not null,
+  data text not null, -- JSON: what the text needs
   status text not null,
   tries bigint not null,
-  due_at bigint not null,
-  lease text,
-  error text,
+  due_at bigint not null, -- when it is sent next
+  lease text, -- worker that sends it
+  error text, -- last error
   created_at bigint not null,
   ended_at bigint
 ) without rowid;
@@ -750,6 +815,8 @@ create index email_by_age on email (created_at);
 
 create index email_by_due on email (status, due_at);
 
+-- Which emails a person does not want.
+-- Deleted: when the person opts in again
 create table email_opt_out (
   person_id text not null,
   category text not null,
@@ -758,18 +825,19 @@ create table email_opt_out (
 
 -- webhooks
 
+-- Webhook endpoints.
 create table webhook (
   id text primary key,
   account_id text not null,
   url text not null,
-  events text not null,
+  events text not null, -- event types, separated by spaces
   description text,
-  status text not null,
+  status text not null, -- `active`, `disabled` or `deleted`
   disabled_reason text,
-  sealed text,
-  former_sealed text,
-  former_until bigint not null,
-  failing_since bigint,
+  sealed text, -- encrypted signing secret
+  former_sealed text, -- secret before the rotation
+  former_until bigint not null, -- until when the former secret signs too
+  failing_since bigint, -- first failure in a row
   created_at bigint not null
 ) without rowid;
 
@@ -777,26 +845,31 @@ create index webhook_by_account on webhook (account_id, id);
 
 -- operator
 
+-- Sign-in sessions of operators.
+-- Deleted: 30 days after they expire
 create table operator_session (
   id text primary key,
-  hash text not null unique,
-  email text not null,
+  hash text not null unique, -- fingerprint of the cookie
+  email text not null, -- the operator
   created_at bigint not null,
-  seen_at bigint not null,
+  seen_at bigint not null, -- last request
   expires_at bigint not null,
   ended_at bigint,
   network text not null,
   browser text not null
 ) without rowid;
 
+-- The open circuit breakers of each process.
 create table open_circuits (
   process text primary key,
-  circuits text not null
+  circuits text not null -- JSON: provider, account and model of each
 ) without rowid;
 
 -- server
 
+-- A check value of each master secret that the store was used with.
+-- Deleted: of old secrets, when a rotation is complete
 create table secret_check (
-  id text primary key,
+  id text primary key, -- check value
   first_used_at bigint not null
 ) without rowid;

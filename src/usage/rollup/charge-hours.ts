@@ -44,7 +44,7 @@ export function encodeCharges(charges: readonly ChargesAt[]): string | null {
   return JSON.stringify(encoded);
 }
 
-/** Of a row of usage_pending. Rows of a migrated store have none: the migration has counted their transfers. */
+/** Of a row of usage_pending. */
 export function pendingCharges(row: Row): readonly ChargesAt[] {
   const charges = textOrNull(row, "charges");
   if (charges === null) return [];

@@ -2,8 +2,7 @@
 
 import { type Reader, type Row, text, textOrNull } from "../../store/db.ts";
 import type { FailureCount } from "../provider-failures.ts";
-import { findUsage } from "../usage.ts";
-import { decodeDeltas, type RollupDelta, rollupDeltas } from "./rollup-delta.ts";
+import { decodeDeltas, type RollupDelta } from "./rollup-delta.ts";
 
 const ROWS_PER_STATEMENT = 200;
 
@@ -12,15 +11,15 @@ export async function* readPending(
   reader: Reader,
   accountId?: string,
 ): AsyncGenerator<readonly RollupDelta[]> {
-  const ofAccount = accountId === undefined ? "" : "and (account_id = ? or deltas like ?)";
-  const params = accountId === undefined ? [] : [accountId, `%"${accountId}"%`];
+  const ofAccount = accountId === undefined ? "" : "and deltas like ?";
+  const params = accountId === undefined ? [] : [`%"${accountId}"%`];
   for (let after = ""; ;) {
     const rows = await reader.all(
       `select * from usage_pending where id > ? ${ofAccount} order by id limit ?`,
       [after, ...params, ROWS_PER_STATEMENT],
     );
     for (const row of rows)
-      yield (await pendingDeltas(reader, row)).filter(
+      yield pendingDeltas(row).filter(
         ({ key }) => accountId === undefined || key.accountId === accountId,
       );
     const last = rows.at(-1);
@@ -44,10 +43,6 @@ export function pendingFailures(row: Row): readonly FailureCount[] {
   return failures === null ? [] : (JSON.parse(failures) as readonly FailureCount[]);
 }
 
-/** A row of a migrated store names its record and has no deltas. */
-export async function pendingDeltas(reader: Reader, row: Row): Promise<readonly RollupDelta[]> {
-  const deltas = textOrNull(row, "deltas");
-  if (deltas !== null) return decodeDeltas(deltas);
-  const record = await findUsage(reader, text(row, "account_id"), text(row, "id"));
-  return rollupDeltas(record === undefined ? [] : [record]);
+export function pendingDeltas(row: Row): readonly RollupDelta[] {
+  return decodeDeltas(text(row, "deltas"));
 }

@@ -48,7 +48,7 @@ async function rollUpSome(tx: Tx): Promise<{ readonly found: number; readonly do
   const taken: string[] = [];
   for (const row of rows) {
     if (deltas.length >= DELTAS_PER_TRANSACTION) break;
-    deltas.push(...(await pendingDeltas(tx, row)));
+    deltas.push(...pendingDeltas(row));
     failures.push(...pendingFailures(row));
     charges.push(...pendingCharges(row));
     taken.push(text(row, "id"));

@@ -21,6 +21,7 @@ import { createServer } from "../../../src/server/server.ts";
 import { ABANDONED_KINDS, abandonedCallRows } from "./abandoned-calls-table.ts";
 import { IMPORT_LAW } from "./import-law.ts";
 import { readText, ROOT } from "./source-files.ts";
+import { storageSchema } from "./storage-schema.ts";
 
 /** The routes that a gateway mounts when no setting is set. */
 export async function defaultRoutes(): Promise<readonly Route[]> {
@@ -54,6 +55,7 @@ const PARTS: Readonly<
     () => table(["Provider", ...Object.keys(ABANDONED_KINDS)], abandonedCallRows()),
   ],
   "docs/architecture.md": ["layers", () => layerDiagram()],
+  "docs/storage-schema.md": ["tables", () => storageSchema()],
 };
 
 /** Each generated document as it is on disk, and as it must be. */
