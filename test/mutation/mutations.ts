@@ -117,6 +117,32 @@ const SETTLEMENTS: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/inference/metering/charge.ts",
+    ["inference/metering/stated-cost", "inference/metering/plausible-usage"],
+    [
+      [
+        "a stated cost is not what is charged",
+        "if (stated !== undefined)\n    return {",
+        "if (stated === 0n)\n    return {",
+      ],
+      [
+        "a stated cost of 0 makes a call free",
+        "statedCostUsd === undefined || statedCostUsd === 0",
+        "statedCostUsd === undefined",
+      ],
+      [
+        "implausible usage is charged beyond the hold",
+        "isUsageImplausible ? minNano(priced.cost, held) : priced.cost",
+        "priced.cost",
+      ],
+      [
+        "reasoning is charged twice in a broken stream",
+        "Math.max(0, outputTokens - (tokens.reasoning ?? 0))",
+        "outputTokens",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/lifecycle/abandoned-calls.ts",
     ["inference/metering/abandoned-calls"],
     [["abandoned calls are not limited", "if (waitMs === 0) return;", "if (waitMs >= 0) return;"]],
@@ -172,6 +198,17 @@ const KEYS: readonly Mutation[] = [
         "a key's rate is ignored beside the gateway's",
         "limit !== undefined && limit.intervalMs >= intervalMs",
         "limit !== undefined",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/decide.ts",
+    ["keys/narrowed-keys"],
+    [
+      [
+        "a hold does not see that its key was restricted",
+        "if (hasChanged(key, request.restrictions)) return",
+        "if (key === undefined) return",
       ],
     ],
   ),
