@@ -1,5 +1,6 @@
 // Graceful shutdown: finish the calls in flight so that they can be charged, write what is in memory, close the store.
 
+import { isUnavailable } from "../store/db.ts";
 import type { Services } from "./services.ts";
 
 /** How long to wait for a provider's usage after its caller has left, if hanging up does not stop the billing. */
@@ -27,7 +28,10 @@ async function drain(
   clearTimeout(drainTimer);
   await Promise.all([stopJobs(), deliveryWorker.stop()]);
   await ledger.idle();
-  await endEpoch();
+  // Without a store, others find out by the heartbeat.
+  await endEpoch().catch((error: unknown) => {
+    if (!isUnavailable(error)) throw error;
+  });
   await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed(), telemetry?.shutdown()]);
   httpClient.close();
 }
