@@ -1,5 +1,7 @@
 // All commands by name, and the dispatch of a command line.
 
+import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { Fault } from "../base/fault.ts";
 import { closestName } from "../base/text/suggest.ts";
 import { isUnavailable } from "../store/db.ts";
@@ -13,21 +15,68 @@ import { connect } from "./client/connect.ts";
 import { mcp } from "./client/mcp-command.ts";
 import { status } from "./client/status.ts";
 import {
+  type CliEnv,
   type Command,
   EXIT_FAILURE,
   EXIT_USAGE,
   parseCommandArgs,
-  type CliEnv,
 } from "./command.ts";
 import { doctor } from "./doctor/doctor.ts";
-import { healthcheck } from "./healthcheck.ts";
 import { commandHelp, familyHelp, helpIndex } from "./help.ts";
-import { licenses } from "./licenses.ts";
 import { migrateStore } from "./migrate-command.ts";
 import { moveCommand } from "./move.ts";
 import { serve } from "./serve.ts";
 import { simulate } from "./simulate.ts";
-import { errorMessage } from "./with-store.ts";
+import { errorMessage, withConfig } from "./with-store.ts";
+
+// `postern licenses`: the build embeds the texts in the executable, and puts them beside the bundle of the npm package.
+const FILE = "THIRD-PARTY-LICENSES.txt";
+
+const licenses: Command = {
+  summary: "Print the licenses of the packages in this program",
+  positionals: [],
+  flags: {},
+  run: async (_line, cli) => {
+    const texts = await readFile(path.join(import.meta.dirname, FILE), "utf8").catch(
+      (cause: unknown) => {
+        throw new Error(
+          "This is a checkout, not a build: the license of each package is in its folder of node_modules.",
+          { cause },
+        );
+      },
+    );
+    cli.print(texts);
+    return 0;
+  },
+};
+
+// `postern healthcheck`: for container images without curl.
+const TIMEOUT_MS = 3_000;
+const ALL_INTERFACES = new Set(["0.0.0.0", "::", "[::]"]);
+
+const healthcheck: Command = {
+  summary: "Check that the gateway of these settings responds on this machine",
+  details:
+    "Requests /healthz; the exit code is 0 if it responds with 200. For the health check of a container.",
+  positionals: [],
+  flags: {},
+  run: (_line, cli) =>
+    withConfig(cli, async ({ host, port }) => {
+      const url = `http://${urlHost(host)}:${port}/healthz`;
+      const { status } = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(
+        (cause: unknown) => {
+          throw new Error(`${url} does not respond: ${errorMessage(cause)}`, { cause });
+        },
+      );
+      cli.print(`${url} responded with ${status}`);
+      return status === 200 ? 0 : EXIT_FAILURE;
+    }),
+};
+
+function urlHost(host: string): string {
+  if (ALL_INTERFACES.has(host)) return "127.0.0.1";
+  return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
+}
 
 export const COMMANDS: Readonly<Record<string, Command>> = {
   serve,

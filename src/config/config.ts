@@ -23,7 +23,7 @@ import {
   billingConfigFrom,
 } from "./billing-settings.ts";
 import * as email from "./email-settings.ts";
-import { GRANT_ENVIRONMENT, GRANT_SETTINGS } from "./grant-settings.ts";
+import { GRANT_ENVIRONMENT, GRANT_SETTINGS } from "./limit-settings.ts";
 import { LIMIT_ENVIRONMENT, LIMIT_SETTINGS } from "./limit-settings.ts";
 import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
 import {
@@ -34,6 +34,7 @@ import {
 } from "./model-settings.ts";
 import * as operator from "./operator-settings.ts";
 import * as processes from "./process-settings.ts";
+import { SHUTDOWN_ENVIRONMENT, SHUTDOWN_SETTINGS } from "./process-settings.ts";
 import {
   hasProxyVariable,
   readProviderSettings,
@@ -45,18 +46,14 @@ import {
   retentionConfigFrom,
   type UsageRetention,
 } from "./retention-settings.ts";
+import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./retention-settings.ts";
 import { integer, httpUrl, isIpOrCidr, commaSeparated, usdAmount } from "./setting-schemas.ts";
-import { SHUTDOWN_ENVIRONMENT, SHUTDOWN_SETTINGS } from "./shutdown-settings.ts";
 import {
   IDENTITY_ENVIRONMENT,
   IDENTITY_SETTINGS,
   type OidcConfig,
   oidcConfigFrom,
 } from "./sign-in-settings.ts";
-import {
-  RESPONSE_STORAGE_ENVIRONMENT,
-  RESPONSE_STORAGE_SETTINGS,
-} from "./stored-response-settings.ts";
 import {
   TELEMETRY_ENVIRONMENT,
   TELEMETRY_SETTINGS,

@@ -5,25 +5,24 @@
 
 import { z } from "zod";
 import { lazy } from "../base/lazy.ts";
-import { utcDay } from "../base/time.ts";
-import { ASSET_CACHE_CONTROL, ASSETS } from "../http/pages/assets.ts";
+import { DAY_MS, utcDay } from "../base/time.ts";
+import { ASSETS, ASSET_CACHE_CONTROL } from "../http/pages/assets.ts";
 import { type PageLayout, pageHeaders, pageScripts, renderPage } from "../http/pages/layout.tsx";
-import { type ResponseDoc, publicRoute, type Route } from "../http/route.ts";
+import { type ResponseDoc, type Route, publicRoute } from "../http/route.ts";
 import { negotiateFormat } from "./accept.ts";
 import { agentLinks } from "./agents/catalogs.ts";
 import { AGENT_DOCUMENTS } from "./agents/documents.ts";
 import { MCP_PATH } from "./agents/mcp-card.ts";
 import { authMd } from "./auth-md/auth-md.ts";
-import { respondWithDocument, type CachedDocument, cachedDocument } from "./cached-document.ts";
+import { type CachedDocument, cachedDocument, respondWithDocument } from "./cached-document.ts";
 import { type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import { type DocContext, createDocContext } from "./doc-context.ts";
 import { type HomeModelDeps, newestModels } from "./home-models.tsx";
-import { homePage, PRODUCT_SUMMARY } from "./home-page.tsx";
+import { PRODUCT_SUMMARY, homePage } from "./home-page.tsx";
 import { LLMS_CONTENT_TYPE, llmsTxt } from "./llms-txt.ts";
 import { authorizationServerMetadata, protectedResourceMetadata } from "./oauth-metadata.ts";
 import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi/openapi.ts";
 import { REGISTER_ROUTE } from "./route-keys.ts";
-import { securityTxt } from "./security-txt.ts";
 import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site/site-frame.tsx";
 import { siteRoutes } from "./site/site-routes.ts";
 import type { Site } from "./site/site-types.ts";
@@ -388,4 +387,18 @@ function assetRoutes(): readonly Route[] {
       run: (input) => respondWithDocument(document, input.headers),
     });
   });
+}
+
+// /.well-known/security.txt (RFC 9116): where to report a vulnerability.
+const VALID_DAYS = 180;
+
+function securityTxt(contact: string, baseUrl: string, now: number): string {
+  const expires = new Date((Math.floor(now / DAY_MS) + VALID_DAYS) * DAY_MS).toISOString();
+  return [
+    `Contact: ${contact.includes("@") && !contact.includes(":") ? `mailto:${contact}` : contact}`,
+    `Expires: ${expires}`,
+    "Preferred-Languages: en",
+    `Canonical: ${baseUrl}/.well-known/security.txt`,
+    "",
+  ].join("\n");
 }

@@ -1,7 +1,8 @@
 // The routes of the operator pages. Empty if no operator is configured.
 
 import { z } from "zod";
-import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/audit.ts";
+import { AUDIT_ACTIONS, type AuditAction, listAllAuditEntries } from "../audit/audit.ts";
+import { DAY_MS } from "../base/time.ts";
 import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
 import type { Route } from "../http/route.ts";
 import { cursorSchema } from "../http/schemas.ts";
@@ -20,7 +21,12 @@ import { paymentRoutes } from "./payments/payment-page-routes.ts";
 import { reportPage } from "./report/report-page.tsx";
 import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
 import { signInRoutes } from "./sign-in/sign-in-page-routes.ts";
-import { systemRoutes } from "./system/system-page-routes.ts";
+import { readGrantFigures, readNetworkUse, readVerifiedAgentUse } from "./system/grant-figures.ts";
+import { GRANTS_PATH, GRANT_PERIODS, grantsPage } from "./system/grants-page.tsx";
+import { readProviderHealth } from "./system/provider-health.ts";
+import { PROVIDERS_PATH, providersPage } from "./system/providers-page.tsx";
+import { readQueues } from "./system/queues.ts";
+import { SYSTEM_PATH, systemPage } from "./system/system-page.tsx";
 
 const ROWS_PER_PAGE = 50;
 const SEARCH_MAX = 320;
@@ -118,4 +124,42 @@ function auditRoute(context: OperatorContext): Route {
       return pageResponse(auditPage(operator, { filter, entries, accountNames, names }));
     },
   });
+}
+
+// The routes of the pages of the system, of providers, and of grants and abuse.
+function systemRoutes(context: OperatorContext): readonly Route[] {
+  const { db, system } = context;
+  return [
+    pageRoute(context, {
+      path: SYSTEM_PATH,
+      id: "showSystem",
+      summary: "Show jobs, queues and settings",
+      run: async (_input, operator) =>
+        pageResponse(systemPage(operator, { system, queues: await readQueues(db) })),
+    }),
+    pageRoute(context, {
+      path: PROVIDERS_PATH,
+      id: "showProviders",
+      summary: "Show the health, error rates and cost of providers",
+      run: async ({ now }, operator) =>
+        pageResponse(providersPage(operator, await readProviderHealth(db, system, now))),
+    }),
+    pageRoute(context, {
+      path: GRANTS_PATH,
+      id: "showGrants",
+      summary: "Show starting credit and the networks that created accounts",
+      query: z.object({ days: emptyAsUndefined(z.enum(GRANT_PERIODS)) }),
+      run: async ({ query, now }, operator) => {
+        const days = query.days ?? "7";
+        const { grantPerDay, verifiedAgents } = system;
+        const listed = verifiedAgents.map(({ url }) => url);
+        const page = await db.snapshot(async (reader) => ({
+          figures: await readGrantFigures(reader, now),
+          agents: await readVerifiedAgentUse(reader, listed, now),
+          networks: await readNetworkUse(reader, now - Number(days) * DAY_MS),
+        }));
+        return pageResponse(grantsPage(operator, { days, grantPerDay, verifiedAgents, ...page }));
+      },
+    }),
+  ];
 }

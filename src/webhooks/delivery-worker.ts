@@ -4,25 +4,24 @@
 import { recordAuditEntry } from "../audit/audit.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
-import { parseEndpoint, resolveHost, type ResolveHost } from "../base/network/public-endpoint.ts";
-import { DAY_MS, HOUR_MS } from "../base/time.ts";
+import { type ResolveHost, parseEndpoint, resolveHost } from "../base/network/public-endpoint.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import {
-  cancelDelivery,
-  DELIVERY_DUE_TABLE,
-  hasDue,
-  releaseLease,
-  recordAttempt,
-  type LeasedDelivery,
-  leaseDue,
   type AttemptOutcome,
+  DELIVERY_DUE_TABLE,
+  type LeasedDelivery,
+  cancelDelivery,
+  hasDue,
+  leaseDue,
+  recordAttempt,
+  releaseLease,
 } from "../events/deliveries.ts";
 import { emitEvent, sweepEvents, toStoredEvent } from "../events/events.ts";
 import { signatureHeaders } from "../events/webhook-signature.ts";
-import { disableWebhook, recordFailure, recordSuccess, type Webhooks } from "../events/webhooks.ts";
+import { type Webhooks, disableWebhook, recordFailure, recordSuccess } from "../events/webhooks.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
-import { type Db, text, type Tx } from "../store/db.ts";
-import { retryDelayMs, ATTEMPTS_MAX } from "./backoff.ts";
-import { send, type SendResult } from "./send-to-endpoint.ts";
+import { type Db, type Tx, text } from "../store/db.ts";
+import { type SendResult, send } from "./send-to-endpoint.ts";
 
 const CONCURRENCY = 64;
 const TIMEOUT_MS = 10_000;
@@ -246,4 +245,31 @@ function disableReason({ status, attempt }: AttemptOutcome, failingMs: number): 
 
 function isSuccess(status: number | null): boolean {
   return status !== null && status >= 200 && status < 300;
+}
+
+// Retry delays of failed deliveries.
+/** The delays after the first, second … failed attempt; after the last one the delivery has failed. */
+const RETRY_DELAYS_MS = [
+  5 * SECOND_MS,
+  MINUTE_MS,
+  5 * MINUTE_MS,
+  30 * MINUTE_MS,
+  2 * HOUR_MS,
+  8 * HOUR_MS,
+  24 * HOUR_MS,
+] as const;
+
+export const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
+const JITTER = 0.2;
+const RETRY_AFTER_MAX_MS = 24 * HOUR_MS;
+
+/**
+ * The delay after the given number of failed attempts; undefined if there are no further attempts. `random`, from 0 to 1,
+ * adds jitter, so that deliveries that failed together are not retried together. `retry-after` can only lengthen it.
+ */
+export function retryDelayMs(tries: number, random: number, retryAfterMs = 0): number | undefined {
+  const delay = RETRY_DELAYS_MS[tries - 1];
+  if (delay === undefined) return undefined;
+  const jittered = Math.round(delay * (1 - JITTER + 2 * JITTER * random));
+  return Math.max(jittered, Math.min(retryAfterMs, RETRY_AFTER_MAX_MS));
 }

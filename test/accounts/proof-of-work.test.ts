@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { CHALLENGE_LIFETIME_MS } from "../../src/accounts/proof-of-work.ts";
-import { challengeIn, solveProof } from "../../src/commands/client/solve-proof.ts";
+import { challengeIn, solveProof } from "../../src/commands/client/connect.ts";
 import {
   type ApiResponse,
   call,

@@ -556,7 +556,7 @@ const BILLING: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/webhooks/backoff.ts",
+    "src/webhooks/delivery-worker.ts",
     ["webhooks/backoff"],
     [
       [

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/base/time.ts";
-import { ATTEMPTS_MAX, retryDelayMs } from "../../src/webhooks/backoff.ts";
+import { ATTEMPTS_MAX, retryDelayMs } from "../../src/webhooks/delivery-worker.ts";
 
 test("`retry-after` lengthens a delay, to 24 hours at most, and never shortens it", () => {
   expect(retryDelayMs(1, 0.5)).toBe(5 * SECOND_MS);

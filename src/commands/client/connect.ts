@@ -4,7 +4,14 @@ import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { invalid } from "../../base/fault.ts";
-import { arrayIn, type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
+import {
+  type JsonObject,
+  arrayIn,
+  isObject,
+  objectIn,
+  parseObject,
+  stringIn,
+} from "../../base/json.ts";
 import type { CliEnv, Command, ParsedArgs } from "../command.ts";
 import {
   CLIENT_CONFIGS,
@@ -13,9 +20,8 @@ import {
   type FileChange,
 } from "./client-configs.ts";
 import { listCallableModels, request } from "./gateway-client.ts";
-import { gatewayUrl, URL_FLAG } from "./gateway-url.ts";
+import { URL_FLAG, gatewayUrl } from "./gateway-url.ts";
 import { keyFolder, readKey, readText, saveKey, writePrivate } from "./key-file.ts";
-import { challengeIn, solveProof } from "./solve-proof.ts";
 
 const ENV_CLIENT = "env";
 const CLIENT_NAMES = [...Object.keys(CLIENT_CONFIGS), ENV_CLIENT];
@@ -234,4 +240,25 @@ async function startClaim(
   const attempt = objectIn(started["claim_attempt"]) ?? {};
   print(`Send this link to ${email}: ${stringIn(attempt["verification_uri_complete"]) ?? ""}`);
   print(`The page must show the code ${stringIn(attempt["user_code"]) ?? ""}`);
+}
+
+// Solves the proof of work that a gateway may ask for before it creates an account.
+/** Appends a number to the challenge, such that the SHA-256 begins with as many zero bits as the challenge's first part says. */
+export function solveProof(challenge: string): string {
+  const bits = Number(challenge.split(".", 1)[0]);
+  for (let number = 0; ; number++) {
+    const proof = `${challenge}.${number}`;
+    const hash = createHash("sha256").update(proof).digest("hex");
+    if (BigInt(`0x${hash}`) >> BigInt(HASH_BITS - bits) === 0n) return proof;
+  }
+}
+
+const HASH_BITS = 256;
+
+/** The challenge of a `403 proof_of_work_required`. */
+export function challengeIn(error: unknown): string | undefined {
+  const demand = isObject(error) ? error["proof_of_work"] : undefined;
+  const challenge = isObject(demand) ? stringIn(demand["challenge"]) : undefined;
+  // A gateway must not make the command compute forever.
+  return challenge !== undefined && /^([12]?\d)\.\d/.test(challenge) ? challenge : undefined;
 }

@@ -1,15 +1,20 @@
 // `postern doctor`: checks everything that a gateway needs, and says how to fix what is wrong.
 
 import type { Config } from "../../config/config.ts";
-import { type Command, EXIT_FAILURE, type CliEnv } from "../command.ts";
+import { priceAge } from "../../models/catalog.ts";
+import { createLiveCatalog, modelsFileAt, readPriceTable } from "../../models/live-catalog.ts";
+import { checkIdentity } from "../../people/identity-diagnostics.ts";
+import {
+  UNLIMITED_HINT,
+  UNLIMITED_MESSAGE,
+  findConnectionLimits,
+} from "../../server/connection-guard.ts";
+import { exportSpans } from "../../telemetry/otlp-export.ts";
+import { type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
 import { checkTempo, checkX402 } from "./check-agent-payments.ts";
-import { checkConnections } from "./check-connections.ts";
-import { checkModels } from "./check-models.ts";
 import { checkProviders } from "./check-providers.ts";
-import { checkSignIn } from "./check-sign-in.ts";
 import { checkStore } from "./check-store.ts";
 import { checkStripe } from "./check-stripe.ts";
-import { checkTelemetry } from "./check-telemetry.ts";
 import type { Finding } from "./finding.ts";
 import { fixStore } from "./fix-store.ts";
 
@@ -141,4 +146,104 @@ function formatFinding({ status, check, message, hint }: Finding): string {
 function summaryLine(failed: number): string {
   if (failed === 0) return "No problems found.";
   return failed === 1 ? "1 problem to fix." : `${failed} problems to fix.`;
+}
+
+// `doctor` on sign-in: the settings and the issuer.
+const STATUS_BY_LEVEL = { ok: "ok", warning: "warn", error: "fail" } as const;
+
+async function checkSignIn({ baseUrl, identity }: Config): Promise<readonly Finding[]> {
+  const findings = await checkIdentity({ baseUrl, identity });
+  return findings.map(({ level, message }) => ({
+    status: STATUS_BY_LEVEL[level],
+    check: "identity",
+    message,
+  }));
+}
+
+// `doctor` on telemetry: whether the collector accepts spans as JSON over HTTP.
+const TELEMETRY_TIMEOUT_MS = 5_000;
+
+/** No finding if telemetry is off. Sends an export without spans. */
+async function checkTelemetry({ telemetry }: Config): Promise<readonly Finding[]> {
+  if (telemetry === undefined) return [];
+  const place = `the collector at ${new URL(telemetry.url).host}`;
+  const sent = await exportSpans(telemetry, '{"resourceSpans":[]}', TELEMETRY_TIMEOUT_MS);
+  if (sent.kind === "accepted")
+    return [{ status: "ok", check: "telemetry", message: `${place} accepts spans` }];
+  // A warning, because calls work without it.
+  return [
+    {
+      status: "warn",
+      check: "telemetry",
+      message: `${place} does not accept spans: ${sent.reason}`,
+      hint: "Check that OTEL_EXPORTER_OTLP_ENDPOINT is its HTTP URL (usually port 4318), and which OTEL_EXPORTER_OTLP_HEADERS it needs.",
+    },
+  ];
+}
+
+// `doctor` on the limit of connections per network.
+/** No finding in development, where the limit is off. */
+function checkConnections({ development, limits }: Config): readonly Finding[] {
+  if (development && limits.connectionsPerNetwork === 0) return [];
+  const found = findConnectionLimits(limits.connectionsPerNetwork);
+  if (found === "off")
+    return [
+      {
+        status: "note",
+        check: "connections",
+        message: "connections per network are not limited: POSTERN_CONNECTIONS_PER_NETWORK is 0",
+      },
+    ];
+  if (found === "unavailable")
+    return [
+      { status: "warn", check: "connections", message: UNLIMITED_MESSAGE, hint: UNLIMITED_HINT },
+    ];
+  found.sockets.close();
+  const { perNetwork, perWiderNetwork } = found.limits;
+  const message = `at most ${perNetwork} per IPv4 address or IPv6 /64, ${perWiderNetwork} per /24 or /48`;
+  return [{ status: "ok", check: "connections", message }];
+}
+
+// `doctor` on models: the models file and the age of the prices.
+const STALE_PRICE_DAYS = 30;
+
+function checkModels(config: Config, now: number): readonly Finding[] {
+  const { modelsFile } = config;
+  if (modelsFile !== undefined && modelsFileAt(modelsFile).stamp() === undefined)
+    return [
+      {
+        status: "fail",
+        check: "models",
+        message: `POSTERN_MODELS_FILE: ${modelsFile} does not exist`,
+        hint: "Create the file or remove the setting.",
+      },
+    ];
+  try {
+    const catalog = createLiveCatalog({
+      now,
+      prices: readPriceTable(config.pricesFile),
+      ...(modelsFile === undefined ? {} : { file: modelsFileAt(modelsFile) }),
+    }).current();
+    const age = priceAge(catalog, now);
+    const says = `${catalog.models.length} models with prices, checked from ${age.oldest} to ${age.newest}`;
+    if (age.days <= STALE_PRICE_DAYS) return [{ status: "ok", check: "prices", message: says }];
+    return [
+      {
+        status: "warn",
+        check: "prices",
+        message: `${says}; the oldest are ${age.days} days old`,
+        hint: "Update Postern, take a newer table with POSTERN_PRICES_FILE, or set changed prices in POSTERN_MODELS_FILE.",
+      },
+    ];
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return [
+      {
+        status: "fail",
+        check: "models",
+        message: `${modelsFile ?? "the catalog"} cannot be read`,
+        hint: message.replaceAll("\n", " "),
+      },
+    ];
+  }
 }

@@ -2,11 +2,12 @@
 
 import { z } from "zod";
 import type { ResponseDoc } from "../../http/route.ts";
+import { authMd } from "../auth-md/auth-md.ts";
 import type { DocContext } from "../doc-context.ts";
-import type { Site } from "../site/site-types.ts";
+import { llmsTxt } from "../llms-txt.ts";
+import { type Site, pageUrl } from "../site/site-types.ts";
 import { apiCatalog, ardManifest } from "./catalogs.ts";
 import { robotsTxt, sitemapXml } from "./crawlers.ts";
-import { llmsFullTxt } from "./llms-full-txt.ts";
 import {
   MCP_CARD_TYPE,
   MCP_PATH,
@@ -143,3 +144,19 @@ export const AGENT_DOCUMENTS: readonly AgentDocument[] = [
     build: llmsFullTxt,
   },
 ];
+
+// /llms-full.txt: the index, the sign-up guide and every page of the documentation as one text.
+async function llmsFullTxt(context: DocContext, site: () => Promise<Site>): Promise<string> {
+  const { pages } = await site();
+  const { baseUrl } = context.settings;
+  return [
+    llmsTxt(context),
+    authMd(context),
+    ...pages.map(
+      ({ slug, markdown, examples = "" }) =>
+        `Source: ${baseUrl}${pageUrl(slug)}\n\n${markdown}\n\n${examples}`,
+    ),
+  ]
+    .map((text) => text.trim())
+    .join("\n\n---\n\n");
+}

@@ -2,19 +2,31 @@
 
 import { readFileSync } from "node:fs";
 import { z } from "zod";
+import claimOwner from "../../../docs/images/claim-owner.png" with { type: "file" };
+import claimReviewPhone from "../../../docs/images/claim-review-phone.png" with { type: "file" };
+import claimReview from "../../../docs/images/claim-review.png" with { type: "file" };
+import consoleBilling from "../../../docs/images/console-billing.webp" with { type: "file" };
+import consoleBudgets from "../../../docs/images/console-budgets.webp" with { type: "file" };
+import consoleCall from "../../../docs/images/console-call.webp" with { type: "file" };
+import consoleDeliveries from "../../../docs/images/console-deliveries.webp" with { type: "file" };
+import consoleKeys from "../../../docs/images/console-keys.webp" with { type: "file" };
+import consoleLogs from "../../../docs/images/console-logs.webp" with { type: "file" };
+import consolePlayground from "../../../docs/images/console-playground.webp" with { type: "file" };
+import consoleUsage from "../../../docs/images/console-usage.webp" with { type: "file" };
+import modelPageImage from "../../../docs/images/model.webp" with { type: "file" };
+import modelsPageImage from "../../../docs/images/models.webp" with { type: "file" };
+import operatorReport from "../../../docs/images/operator-report.webp" with { type: "file" };
 import { Fault } from "../../base/fault.ts";
 import { lazy } from "../../base/lazy.ts";
 import { lookUp } from "../../base/look-up.ts";
-import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
+import { type ResponseDoc, type Route, publicRoute } from "../../http/route.ts";
 import { prefersMarkdown } from "../accept.ts";
 import { agentLinks } from "../agents/catalogs.ts";
 import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
-import { searchIndex } from "./search-index.ts";
 import { siteHeaders } from "./site-frame.tsx";
-import { SITE_IMAGES } from "./site-images.ts";
 import { renderSitePage } from "./site-page.tsx";
-import { findEntries, type SearchEntry } from "./site-search.ts";
-import type { Site } from "./site-types.ts";
+import { type SearchEntry, findEntries } from "./site-search.ts";
+import { type Site, pageTitle, pageUrl, plainText } from "./site-types.ts";
 
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
@@ -162,3 +174,40 @@ function htmlDocument(html: string): CachedDocument {
   const { "content-type": type = "", ...headers } = siteHeaders();
   return cachedDocument(html, type, { ...headers, link: agentLinks() });
 }
+
+// The search index: the address, title and first words of every page.
+/** Enough to find a page by its words, and short enough for an index of less than 100 KB. */
+const SEARCH_TEXT_MAX = 600;
+
+function searchIndex({ sections }: Site): readonly SearchEntry[] {
+  return sections.flatMap((section) =>
+    section.pages.map((page) => ({
+      url: pageUrl(page.slug),
+      title: pageTitle(page),
+      section: section.title,
+      text: `${headingsOf(page.markdown)} ${plainText(page.markdown)}`.slice(0, SEARCH_TEXT_MAX),
+    })),
+  );
+}
+
+function headingsOf(markdown: string): string {
+  return [...markdown.matchAll(/^#{2,3} (.+)$/gm)].map(([, heading]) => heading).join(" · ");
+}
+
+// The images of the written pages, by file name. `with { type: "file" }` puts them into the executable.
+const SITE_IMAGES: Readonly<Record<string, string>> = {
+  "claim-owner.png": claimOwner,
+  "claim-review-phone.png": claimReviewPhone,
+  "claim-review.png": claimReview,
+  "console-billing.webp": consoleBilling,
+  "console-budgets.webp": consoleBudgets,
+  "console-call.webp": consoleCall,
+  "console-keys.webp": consoleKeys,
+  "console-logs.webp": consoleLogs,
+  "console-playground.webp": consolePlayground,
+  "console-usage.webp": consoleUsage,
+  "console-deliveries.webp": consoleDeliveries,
+  "model.webp": modelPageImage,
+  "models.webp": modelsPageImage,
+  "operator-report.webp": operatorReport,
+};

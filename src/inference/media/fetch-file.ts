@@ -1,11 +1,11 @@
 // Fetches one image or document from a public web server, following redirects. Problems are sentences for the caller, and
 // say nothing about ports, addresses or names: otherwise requests could scan a network.
 
+import { isUtf8 } from "node:buffer";
 import type { FetchedFile } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
-import { parseEndpoint, type ResolveHost } from "../../base/network/public-endpoint.ts";
-import { getPublicUrl, type PublicUrlResponse } from "../../base/network/public-url.ts";
-import { mediaTypeOf } from "./file-type.ts";
+import { type ResolveHost, parseEndpoint } from "../../base/network/public-endpoint.ts";
+import { type PublicUrlResponse, getPublicUrl } from "../../base/network/public-url.ts";
 import type { FileKind } from "./file-urls.ts";
 
 /** Bedrock's limits of one image and one document. */
@@ -83,4 +83,35 @@ function fileFrom({ body, contentType }: PublicUrlResponse, kind: FileKind): Fet
 
 function failedFile(what: string): FetchedFile {
   return { problem: `The file at this URL ${what}. Send the content as base64.` };
+}
+
+// The media type of a fetched file. Servers often send the wrong one, so the first bytes decide where the format has a
+// signature; text has none.
+const SIGNATURES: readonly (readonly [mediaType: string, pattern: RegExp])[] = [
+  ["image/png", /^\x89PNG\r\n/],
+  ["image/jpeg", /^\xff\xd8\xff/],
+  ["image/gif", /^GIF8[79]a/],
+  ["image/webp", /^RIFF[^]{4}WEBP/],
+  ["application/pdf", /^%PDF-/],
+];
+const SIGNATURE_MAX_BYTES = 16;
+
+const TEXT_TYPES: ReadonlySet<string> = new Set([
+  "text/plain",
+  "text/markdown",
+  "text/csv",
+  "text/html",
+]);
+
+/** Undefined for a file that is no image, PDF or text. */
+export function mediaTypeOf(body: Buffer, contentType: string): string | undefined {
+  const start = body.toString("latin1", 0, SIGNATURE_MAX_BYTES);
+  const found = SIGNATURES.find(([, pattern]) => pattern.test(start));
+  if (found !== undefined) return found[0];
+  const declared = contentType.split(";")[0]?.trim().toLowerCase() ?? "";
+  return TEXT_TYPES.has(declared) && isText(body) ? declared : undefined;
+}
+
+function isText(body: Buffer): boolean {
+  return isUtf8(body) && !body.includes(0);
 }

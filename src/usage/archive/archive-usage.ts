@@ -1,15 +1,18 @@
 // Moves usage records beyond their retention to files. It owns the table usage_archive: the sums of the records that
 // were moved, by which verify-ledger proves the transfers that stay in the store.
 
+import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
+import path from "node:path";
+import { gzipSync } from "node:zlib";
 import { minIdAt } from "../../base/id.ts";
 import type { Log } from "../../base/log.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
-import { DAY_MS } from "../../base/time.ts";
-import { type Db, integer, type Reader, type Row, text, type Tx } from "../../store/db.ts";
+import { DAY_MS, utcDay } from "../../base/time.ts";
+import { type Db, type Reader, type Row, type Tx, integer, text } from "../../store/db.ts";
 import { selectUsage, selectUsageInOrder } from "../usage-of-account.ts";
+import { toUsageRecord as toApiRecord } from "../usage-record.ts";
 import { deleteEmptySegments, removeFromSegments } from "../usage-segments.ts";
-import { toUsageRecord, type UsageRecord } from "../usage.ts";
-import { appendToArchive } from "./archive-file.ts";
+import { type UsageRecord, toUsageRecord } from "../usage.ts";
 
 const ACCOUNTS_PER_STATEMENT = 200;
 const IDS_PER_STATEMENT = 5_000;
@@ -208,4 +211,30 @@ function sumsByKey(
     sums.set(keyId, sum);
   }
   return [...sums.values()];
+}
+
+// Files of archived usage records: one per UTC month, gzipped JSON lines in the form of the API.
+/** Each call appends a member to the gzip file; readers such as `zcat` return the members as one stream. */
+function appendToArchive(folder: string, records: readonly UsageRecord[]): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  for (const [month, ofMonth] of Map.groupBy(records, monthOf)) {
+    const lines = ofMonth.map((record) =>
+      JSON.stringify({ account_id: record.accountId, ...toApiRecord(record) }),
+    );
+    const file = openSync(path.join(folder, `usage-${month}.jsonl.gz`), "a", 0o600);
+    try {
+      writeAll(file, gzipSync(`${lines.join("\n")}\n`));
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+  }
+}
+
+function monthOf({ createdAt }: UsageRecord): string {
+  return utcDay(createdAt).slice(0, "2026-11".length);
+}
+
+function writeAll(file: number, bytes: Uint8Array): void {
+  for (let offset = 0; offset < bytes.length;) offset += writeSync(file, bytes, offset);
 }

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { Fault } from "../../../src/base/fault.ts";
 import type { ResolveHost } from "../../../src/base/network/public-endpoint.ts";
 import { createFetchFile, type FileRequest } from "../../../src/inference/media/fetch-file.ts";
-import { mediaTypeOf } from "../../../src/inference/media/file-type.ts";
+import { mediaTypeOf } from "../../../src/inference/media/fetch-file.ts";
 import { createCertificateAuthority } from "../../support/certificate-authority.ts";
 import { type FileServer, PDF, PNG, startFileServer } from "../../support/file-server.ts";
 
