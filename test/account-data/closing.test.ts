@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { GRACE_MS } from "../../src/account-data/closing.ts";
 import { ERASURES, eraseClosedAccounts, KEPT_TABLES } from "../../src/account-data/erasure.ts";
-import { readPage, readTables, type Table } from "../../src/store/move/store-tables.ts";
+import { readPage, readTables } from "../../src/store/move/store-tables.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
 import { createUser, makeOwner, textOf, visitPage } from "../billing/console-user.ts";
@@ -23,12 +23,9 @@ const CALL = {
   max_tokens: 10,
 };
 
-let tables: readonly Table[];
-beforeAll(async () => {
-  const schema = await openStore("sqlite");
-  tables = await readTables(schema.db);
-  await schema.close();
-});
+const schema = await openStore("sqlite");
+const tables = await readTables(schema.db);
+await schema.close();
 
 test("every table is erased or kept for a reason", () => {
   const decided = new Set([...ERASURES.map(({ table }) => table), ...Object.keys(KEPT_TABLES)]);

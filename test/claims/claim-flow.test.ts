@@ -1,31 +1,27 @@
 // A whole claim over real ports: an agent with an OAuth library, the development identity provider and a human with a
 // browser. Then the same with a configured external identity provider.
 
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import * as oauth from "oauth4webapi";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
-import { CLIENT, type FakeIssuer, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
+import { CLIENT, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
 import {
   createHttpBrowser,
   type HttpBrowser,
   type HttpPage,
 } from "../support/browser/http-browser.ts";
-import { openStore, type TestStore } from "../support/stores/stores.ts";
+import { openStore } from "../support/stores/stores.ts";
 import { createHarness, GRANT, readJson, type StartResponse, type Harness } from "./harness.ts";
 
-let store: TestStore;
-let fake: FakeIssuer;
 let listener: Listener;
 let devIdentity: DevIdentity | undefined;
 let printedLines: string[];
 let base: string;
 
-beforeAll(async () => {
-  store = await openStore("sqlite");
-  fake = await startFakeIssuer();
-});
+const store = await openStore("sqlite");
+const fake = await startFakeIssuer();
 afterAll(async () => {
   await fake.close();
   await store.close();

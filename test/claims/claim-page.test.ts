@@ -1,6 +1,6 @@
 // The claim pages over HTTP: what each state shows, what is rejected and what is not revealed.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { renameAccount } from "../../src/accounts/accounts.ts";
 import {
   addDeveloper,
@@ -9,7 +9,7 @@ import {
   roleOf,
 } from "../../src/accounts/members.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
-import { openStore, type TestStore } from "../support/stores/stores.ts";
+import { openStore } from "../support/stores/stores.ts";
 import {
   type Agent,
   balanceOf,
@@ -29,15 +29,12 @@ import {
   type Harness,
 } from "./harness.ts";
 
-let store: TestStore;
 let harness: Harness;
 let agent: Agent;
 let email: string;
 let start: StartResponse;
 
-beforeAll(async () => {
-  store = await openStore("sqlite");
-});
+const store = await openStore("sqlite");
 afterAll(() => store.close());
 beforeEach(async () => {
   harness = createHarness(store.db);

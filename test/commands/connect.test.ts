@@ -1,6 +1,6 @@
 // `postern connect` and `postern status` against a real gateway, in a home folder of their own.
 
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -17,15 +17,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { grantCredits, USD } from "../inference/support/harness.ts";
 import { call, chat, textAt, valueAt } from "../spec/api-client.ts";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { skipUnless } from "../support/skip.ts";
 import type { ExitResult } from "./run-postern.ts";
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
+const gateway = await startGateway();
 afterAll(() => gateway.stop());
 
 let home: string;

@@ -1,6 +1,6 @@
 // `postern mcp` with the official clients of both revisions, which start it as a command.
 
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,16 +11,13 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { textAt, valueAt } from "../spec/api-client.ts";
-import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { PROGRAM } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 
 // Each client starts a process.
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
+const gateway = await startGateway();
 afterAll(() => gateway.stop());
 
 let home: string;

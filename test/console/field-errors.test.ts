@@ -1,25 +1,16 @@
 // Every form of the console keeps what was typed, and says beside the field what is wrong.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type TestUser, createUser, makeDeveloper, visitPage } from "../billing/console-user.ts";
-import {
-  startWorkspaceHarness,
-  type Workspace,
-  type WorkspaceHarness,
-} from "./workspace-harness.ts";
+import { afterAll, describe, expect, test } from "bun:test";
+import { createUser, makeDeveloper, visitPage } from "../billing/console-user.ts";
+import { startWorkspaceHarness } from "./workspace-harness.ts";
 
-let harness: WorkspaceHarness;
-let workspace: Workspace;
 let keyId: string;
-let developer: TestUser;
-beforeAll(async () => {
-  harness = await startWorkspaceHarness();
-  workspace = await harness.newWorkspace();
-  ({ id: keyId } = await workspace.api("POST", "/v1/keys", { name: "production" }));
-  await workspace.claim();
-  developer = await createUser(harness.gateway, "dev");
-  await makeDeveloper(harness.gateway, workspace.account.id, developer);
-});
+const harness = await startWorkspaceHarness();
+const workspace = await harness.newWorkspace();
+({ id: keyId } = await workspace.api("POST", "/v1/keys", { name: "production" }));
+await workspace.claim();
+const developer = await createUser(harness.gateway, "dev");
+await makeDeveloper(harness.gateway, workspace.account.id, developer);
 afterAll(() => harness.gateway.stop());
 
 interface BadForm {

@@ -1,20 +1,12 @@
 // Forms of the console: what they keep, what they reject, and how long names are laid out.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { textOf, visitPage } from "../billing/console-user.ts";
 import { eventually } from "../support/eventually.ts";
-import {
-  startWorkspaceHarness,
-  usageRecordOf,
-  withBrowserPage,
-  type WorkspaceHarness,
-} from "./workspace-harness.ts";
+import { startWorkspaceHarness, usageRecordOf, withBrowserPage } from "./workspace-harness.ts";
 
-let harness: WorkspaceHarness;
-beforeAll(async () => {
-  harness = await startWorkspaceHarness();
-});
+const harness = await startWorkspaceHarness();
 afterAll(() => harness.gateway.stop());
 
 type Form = Readonly<Record<string, string>>;

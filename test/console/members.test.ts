@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { addDeveloper } from "../../src/accounts/members.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import {
@@ -9,12 +9,9 @@ import {
   visitPage,
 } from "../billing/console-user.ts";
 import { launchBrowser } from "../support/browser/chromium.ts";
-import { startWorkspaceHarness, type WorkspaceHarness } from "./workspace-harness.ts";
+import { startWorkspaceHarness } from "./workspace-harness.ts";
 
-let harness: WorkspaceHarness;
-beforeAll(async () => {
-  harness = await startWorkspaceHarness();
-});
+const harness = await startWorkspaceHarness();
 afterAll(() => harness.gateway.stop());
 
 test("the members page lists 1,000 members page by page, with the owner first", async () => {

@@ -1,20 +1,13 @@
 // Pages of the console with more rows than they show at once.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { freezeAccount } from "../../src/operator/accounts/account-actions.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { textOf, visitPage } from "../billing/console-user.ts";
-import {
-  startWorkspaceHarness,
-  usageRecordOf,
-  type WorkspaceHarness,
-} from "./workspace-harness.ts";
+import { startWorkspaceHarness, usageRecordOf } from "./workspace-harness.ts";
 
-let harness: WorkspaceHarness;
-beforeAll(async () => {
-  harness = await startWorkspaceHarness();
-});
+const harness = await startWorkspaceHarness();
 afterAll(() => harness.gateway.stop());
 
 const visit = (path: string, form?: Readonly<Record<string, string>>) =>

@@ -1,13 +1,13 @@
 // The documentation site of a real gateway: every written page is in it, links lead somewhere, pages are small, and the
 // examples of the pages run.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { renderMarkdown } from "../../src/discovery/markdown.ts";
 import { WRITTEN_SECTIONS } from "../../src/discovery/site/written-pages.ts";
-import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { filesUnder, ROOT } from "../support/source/source-files.ts";
 
 const PAGE_BYTES_MAX = 100_000;
@@ -16,13 +16,8 @@ const PAGES = WRITTEN_SECTIONS.flatMap((section) =>
   section.pages.map((page) => ({ ...page, section: section.title })),
 );
 
-let gateway: Gateway;
-let folder: string;
-beforeAll(async () => {
-  gateway = await startGateway({ providers: ["sim", "openai", "anthropic"] });
-  // In the repository, so that examples find the SDKs.
-  folder = mkdtempSync(path.join(ROOT, "test/.docs-examples-"));
-});
+const gateway = await startGateway({ providers: ["sim", "openai", "anthropic"] });
+const folder = mkdtempSync(path.join(ROOT, "test/.docs-examples-"));
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
   await gateway.stop();

@@ -1,19 +1,16 @@
 // The public model pages of a real gateway.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { MINUTE_MS } from "../../src/base/time.ts";
 import { pricePerMillion } from "../../src/discovery/model-pages/model-list.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
-import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 
 const clock = { offset: 0 };
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway({
-    providers: ["sim", "openai"],
-    now: () => Date.now() + clock.offset,
-  });
+const gateway = await startGateway({
+  providers: ["sim", "openai"],
+  now: () => Date.now() + clock.offset,
 });
 afterAll(() => gateway.stop());
 

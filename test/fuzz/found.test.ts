@@ -1,25 +1,16 @@
 // Regressions that the fuzzer found: each request once caused a 500.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { call, type Json } from "../spec/api-client.ts";
-import {
-  type Gateway,
-  registerAccount,
-  startGateway,
-  type TestAccount,
-} from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 
 /** `String` throws for such an object. */
 const NO_TEXT = { toString: 1 };
 const RESPONSE = { model: "sim/reason", max_output_tokens: 20, input: "hi" };
 const CALL = { model: "sim/echo", max_tokens: 20, messages: [{ role: "user", content: "hi" }] };
 
-let gateway: Gateway;
-let account: TestAccount;
-beforeAll(async () => {
-  gateway = await startGateway();
-  account = await registerAccount(gateway);
-});
+const gateway = await startGateway();
+const account = await registerAccount(gateway);
 afterAll(() => gateway.stop());
 
 test.each<[string, Json]>([

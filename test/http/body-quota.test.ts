@@ -1,10 +1,10 @@
 // The memory quota of request bodies in flight: per caller, per group of callers and in total.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type BodyQuota, createBodyQuota } from "../../src/http/request/body-quota.ts";
+import { afterAll, describe, expect, test } from "bun:test";
+import { createBodyQuota } from "../../src/http/request/body-quota.ts";
 import { call, valueAt } from "../spec/api-client.ts";
 import { eventually } from "../support/eventually.ts";
-import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
+import { type TestAccount, registerAccount } from "../support/gateway.ts";
 import { openRawConnection, type RawConnection } from "./raw-client.ts";
 import { startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 
@@ -12,29 +12,23 @@ const MIB = 1_048_576;
 const BODY_BYTES = 3 * MIB;
 const BODY_TIMEOUT_MS = 60_000;
 
-let gateway: Gateway;
-let accounts: readonly TestAccount[];
-let bodyQuota: BodyQuota;
-
-beforeAll(async () => {
-  bodyQuota = createBodyQuota({
-    perCallerBytes: 4 * MIB,
-    perGroupBytes: 5 * MIB,
-    totalBytes: 7 * MIB,
-  });
-  gateway = await startShortTimeoutGateway(
-    {},
-    {
-      bodyQuota,
-      bodyTimeouts: {
-        smallBodyMs: BODY_TIMEOUT_MS,
-        largeBodyMs: BODY_TIMEOUT_MS,
-        anonymousBodyMs: BODY_TIMEOUT_MS,
-      },
-    },
-  );
-  accounts = await Promise.all([1, 2, 3].map(() => registerAccount(gateway)));
+const bodyQuota = createBodyQuota({
+  perCallerBytes: 4 * MIB,
+  perGroupBytes: 5 * MIB,
+  totalBytes: 7 * MIB,
 });
+const gateway = await startShortTimeoutGateway(
+  {},
+  {
+    bodyQuota,
+    bodyTimeouts: {
+      smallBodyMs: BODY_TIMEOUT_MS,
+      largeBodyMs: BODY_TIMEOUT_MS,
+      anonymousBodyMs: BODY_TIMEOUT_MS,
+    },
+  },
+);
+const accounts = await Promise.all([1, 2, 3].map(() => registerAccount(gateway)));
 afterAll(() => gateway.stop());
 
 interface SendOptions {

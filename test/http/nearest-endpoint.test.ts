@@ -1,13 +1,9 @@
 // A path without a route gets a 404 in the form of the API that was meant, with the nearest endpoint.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { afterAll, describe, expect, test } from "bun:test";
+import { startGateway } from "../support/gateway.ts";
 
-let gateway: Gateway;
-
-beforeAll(async () => {
-  gateway = await startGateway();
-});
+const gateway = await startGateway();
 afterAll(() => gateway.stop());
 
 type Json = Readonly<Record<string, unknown>>;

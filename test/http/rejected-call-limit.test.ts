@@ -1,28 +1,20 @@
 // The rate limit of rejected model calls, which no hold counts.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { SECOND_MS } from "../../src/base/time.ts";
 import { rateLimiterFor } from "../../src/http/guards/rate-limiter.ts";
 import { bodyOf, grantCredits, type Json, PATHS, USD } from "../inference/support/harness.ts";
 import { type ApiResponse, call, createFakeClock, expectError } from "../spec/api-client.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
+import { type TestAccount, registerAccount, startGateway } from "../support/gateway.ts";
 import { openRawConnection } from "./raw-client.ts";
 
 const PER_MINUTE = 60;
 const BURST = 10;
 
 const clock = createFakeClock();
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway({
-    now: clock.now,
-    env: { POSTERN_REQUESTS_PER_MINUTE: String(PER_MINUTE) },
-  });
+const gateway = await startGateway({
+  now: clock.now,
+  env: { POSTERN_REQUESTS_PER_MINUTE: String(PER_MINUTE) },
 });
 afterAll(() => gateway.stop());
 

@@ -1,12 +1,12 @@
 // Thousands of uploads that stall: the memory that they take is bounded, and others are served.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { readBody } from "../../src/http/request/body.ts";
 import { createUploadLimit } from "../../src/http/request/upload-limit.ts";
 import { call } from "../spec/api-client.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Gateway, registerAccount, type TestAccount } from "../support/gateway.ts";
+import { registerAccount } from "../support/gateway.ts";
 import { startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 
 const UPLOADS = 3_000;
@@ -21,17 +21,13 @@ const TEST_MS = 120_000;
 /** No upload of a caller with a key times out during a test. */
 const TIMEOUT_MS = TEST_MS;
 
-let gateway: Gateway;
-let accounts: readonly TestAccount[];
-beforeAll(async () => {
-  gateway = await startShortTimeoutGateway(
-    {},
-    {
-      bodyTimeouts: { smallBodyMs: TIMEOUT_MS, largeBodyMs: TIMEOUT_MS, anonymousBodyMs: 200 },
-    },
-  );
-  accounts = await Promise.all([1, 2].map(() => registerAccount(gateway)));
-});
+const gateway = await startShortTimeoutGateway(
+  {},
+  {
+    bodyTimeouts: { smallBodyMs: TIMEOUT_MS, largeBodyMs: TIMEOUT_MS, anonymousBodyMs: 200 },
+  },
+);
+const accounts = await Promise.all([1, 2].map(() => registerAccount(gateway)));
 afterAll(() => gateway.stop());
 
 test(`${UPLOADS} stalled uploads of one key take bounded memory, and others are served`, async () => {

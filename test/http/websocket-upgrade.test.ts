@@ -1,13 +1,10 @@
 // A WebSocket handshake is answered with 426 except on /v1/responses, which tells clients to continue over HTTP.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { request } from "node:http";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
+const gateway = await startGateway();
 afterAll(() => gateway.stop());
 
 interface Answer {

@@ -1,11 +1,11 @@
 // SQLite joins row by row, so a check whose join finds no index takes a time that grows with the square of the accounts. On
 // PostgreSQL, so does one that reads all checkpoints for each range of accounts.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { integer, text } from "../../src/store/db.ts";
 import { countDifferences, restrictCheck } from "../../src/verification/check-tables.ts";
 import { CHECKS } from "../../src/verification/ledger-checks.ts";
-import { openStore, type TestStore } from "../support/stores/stores.ts";
+import { openStore } from "../support/stores/stores.ts";
 
 // The first test on PostgreSQL starts the server, possibly on a busy machine.
 
@@ -14,10 +14,7 @@ const CHECKS_AFTER_CHECKPOINT = CHECKS.filter(
 ).map(({ sql }) => sql);
 const RANGE = { after: "acct_1", upTo: "acct_2" };
 
-let store: TestStore;
-beforeAll(async () => {
-  store = await openStore("sqlite");
-});
+const store = await openStore("sqlite");
 afterAll(() => store.close());
 
 /** Joins in which a loop inside of another one reads a whole table. */

@@ -1,22 +1,13 @@
 // The MCP server over HTTP, message by message: what each revision demands, and what bad input gets.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { call, expectNoInternals, listAt, textAt, valueAt } from "../spec/api-client.ts";
-import {
-  type Gateway,
-  registerAccount,
-  startGateway,
-  type TestAccount,
-} from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { MODERN, postLegacy, postModern } from "./raw-mcp.ts";
 
-let gateway: Gateway;
-let account: TestAccount;
-beforeAll(async () => {
-  gateway = await startGateway();
-  account = await registerAccount(gateway);
-});
+const gateway = await startGateway();
+const account = await registerAccount(gateway);
 afterAll(async () => {
   expect(gateway.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   await gateway.stop();

@@ -1,6 +1,6 @@
 // Operator alerts: each condition raises its alert on the webhook and by email, and the alert is resolved when the condition ends.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { readConfig } from "../../src/config/config.ts";
@@ -8,26 +8,22 @@ import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { PRICE_TABLE } from "../../src/models/list-prices.ts";
 import { createLiveCatalog } from "../../src/models/live-catalog.ts";
 import { createOperatorAlerts } from "../../src/server/operator-alerts.ts";
-import { type SmtpReceiver, startSmtpReceiver } from "../email/smtp-receiver.ts";
+import { startSmtpReceiver } from "../email/smtp-receiver.ts";
 import { skipUnless } from "../support/skip.ts";
 
 /** Its free space is always 0. */
 const FULL_FOLDER = "/proc";
 const START = Date.parse(PRICE_TABLE.checked);
 
-let smtp: SmtpReceiver;
-let webhook: ReturnType<typeof Bun.serve>;
 const posted: { readonly type: string; readonly data: Readonly<Record<string, unknown>> }[] = [];
-beforeAll(async () => {
-  smtp = await startSmtpReceiver();
-  webhook = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    fetch: async (request) => {
-      posted.push((await request.json()) as (typeof posted)[number]);
-      return new Response();
-    },
-  });
+const smtp = await startSmtpReceiver();
+const webhook = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch: async (request) => {
+    posted.push((await request.json()) as (typeof posted)[number]);
+    return new Response();
+  },
 });
 afterAll(async () => {
   await webhook.stop(true);

@@ -1,29 +1,20 @@
 // Operator sign-in in development mode, end to end, with the bundled identity provider.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import {
-  createTempFolder,
-  type RunningProcess,
-  startPostern,
-  stopPostern,
-  stopAll,
-} from "../commands/run-postern.ts";
+import { afterAll, expect, test } from "bun:test";
+import { createTempFolder, startPostern, stopPostern, stopAll } from "../commands/run-postern.ts";
 import { createHttpBrowser, type HttpPage } from "../support/browser/http-browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { OPERATOR_EMAIL } from "./harness.ts";
 
 const folder = createTempFolder();
-let gateway: RunningProcess;
 
-beforeAll(async () => {
-  gateway = await startPostern(["serve"], {
-    ...folder.settings,
-    // The base URL contains the port, so it must be known before the start.
-    POSTERN_PORT: String(await freePort()),
-    POSTERN_IDENTITY_PORT: "0",
-    POSTERN_OPERATORS: OPERATOR_EMAIL,
-  });
+const gateway = await startPostern(["serve"], {
+  ...folder.settings,
+  // The base URL contains the port, so it must be known before the start.
+  POSTERN_PORT: String(await freePort()),
+  POSTERN_IDENTITY_PORT: "0",
+  POSTERN_OPERATORS: OPERATOR_EMAIL,
 });
 afterAll(async () => {
   await stopPostern(gateway);

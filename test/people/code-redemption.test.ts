@@ -1,15 +1,14 @@
 // Authorization codes at the token endpoint of the development identity provider: a code is redeemed once, by its client, with
 // the redirect URI and the verifier of its request (RFC 6749 §4.1.3, RFC 7636 §4.6).
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
+import { startDevIdentity } from "../../src/people/dev-identity.ts";
 import { createHttpBrowser } from "../support/browser/http-browser.ts";
 
 const VERIFIER = "v".repeat(43);
 const CHALLENGE = createHash("sha256").update(VERIFIER).digest("base64url");
 
-let identity: DevIdentity;
 let printedLine = "";
 /** The query of the last redirect to the gateway. */
 let returned = new URLSearchParams();
@@ -24,10 +23,8 @@ const gateway = Bun.serve({
 const base = `http://127.0.0.1:${gateway.port}`;
 const CALLBACK = `${base}/signin/callback`;
 
-beforeAll(async () => {
-  const print = (line: string) => void (printedLine = line);
-  identity = await startDevIdentity({ baseUrl: base, port: 0, print });
-});
+const print = (line: string) => void (printedLine = line);
+const identity = await startDevIdentity({ baseUrl: base, port: 0, print });
 afterAll(async () => {
   await identity.close();
   await gateway.stop(true);

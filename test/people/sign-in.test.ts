@@ -1,27 +1,18 @@
 // Sign-in with an issuer whose responses are valid, forged or broken.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { identityFromClaims } from "../../src/people/id-token-claims.ts";
 import { checkIdentity } from "../../src/people/identity-diagnostics.ts";
 import { createSignIn, type IdentitySettings, safeReturnPath } from "../../src/people/sign-in.ts";
 import { createBrowser, createHarness, type Page, type Harness } from "../claims/harness.ts";
-import { openStore, type TestStore } from "../support/stores/stores.ts";
-import {
-  CLIENT,
-  type FakeIssuer,
-  type IssuerOverrides,
-  startFakeIssuer,
-} from "./fake-oidc-issuer.ts";
+import { openStore } from "../support/stores/stores.ts";
+import { CLIENT, type IssuerOverrides, startFakeIssuer } from "./fake-oidc-issuer.ts";
 
-let store: TestStore;
-let fakeIssuer: FakeIssuer;
 let harness: Harness;
 
-beforeAll(async () => {
-  store = await openStore("sqlite");
-  fakeIssuer = await startFakeIssuer();
-});
+const store = await openStore("sqlite");
+const fakeIssuer = await startFakeIssuer();
 afterAll(async () => {
   await fakeIssuer.close();
   await store.close();

@@ -1,6 +1,6 @@
 // Code containers are in the gateway's account at the provider: an account may use only those of its own stored replies.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import {
   errorOf,
   expectSettledLedger,
@@ -8,13 +8,8 @@ import {
   type Json,
   USD,
 } from "../inference/support/harness.ts";
-import { type RawProvider, startRawProvider } from "../inference/support/raw-provider.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
+import { startRawProvider } from "../inference/support/raw-provider.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { call, createResponse } from "./harness.ts";
 
 const CONTAINER = "cntr_0123456789";
@@ -29,20 +24,14 @@ const CODE_INTERPRETER_CALL = {
 const MODEL = "openai/gpt-5-mini";
 const tools = [{ type: "code_interpreter", container: { type: "auto" } }];
 
-let provider: RawProvider;
-let gateway: Gateway;
-let account: TestAccount;
-
-beforeAll(async () => {
-  const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 };
-  const reply = { id: "resp_1", object: "response", status: "completed", model: "gpt-5-mini" };
-  const body = JSON.stringify({ ...reply, output: [CODE_INTERPRETER_CALL], usage });
-  provider = await startRawProvider(() => ({ body }));
-  const env = { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "sk-gateway-0123456789abcdef" };
-  gateway = await startGateway({ providers: [], env });
-  account = await registerAccount(gateway);
-  await grantCredits(gateway, account, 10n * USD);
-});
+const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 };
+const reply = { id: "resp_1", object: "response", status: "completed", model: "gpt-5-mini" };
+const body = JSON.stringify({ ...reply, output: [CODE_INTERPRETER_CALL], usage });
+const provider = await startRawProvider(() => ({ body }));
+const env = { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "sk-gateway-0123456789abcdef" };
+const gateway = await startGateway({ providers: [], env });
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, 10n * USD);
 afterAll(async () => {
   await expectSettledLedger(gateway.server.db);
   await gateway.stop();

@@ -1,20 +1,17 @@
 // How many WebSockets an account and a network have, and the memory that they keep between responses.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { connectionsFor } from "../../src/responses/websocket/web-sockets.ts";
 import type { Json } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Gateway, TestAccount } from "../support/gateway.ts";
+import type { TestAccount } from "../support/gateway.ts";
 import { call, fundedAccount, openGateway } from "./harness.ts";
 import { handshake, openSocket, type TestSocket } from "./websocket-client.ts";
 
 const MIB = 1_048_576;
 const GIB = 1_024 * MIB;
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await openGateway({ env: { POSTERN_TRUSTED_PROXIES: "127.0.0.1" } });
-});
+const gateway = await openGateway({ env: { POSTERN_TRUSTED_PROXIES: "127.0.0.1" } });
 afterAll(() => gateway.stop());
 
 type Headers = Readonly<Record<string, string>>;

@@ -1,21 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { APICallError, embedMany, generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { expectSettledLedger } from "../inference/support/harness.ts";
-import {
-  caughtError,
-  expectNoOpenStreams,
-  type SdkHarness,
-  startSdkHarness,
-  WEATHER_SCHEMA,
-} from "./harness.ts";
+import { caughtError, expectNoOpenStreams, startSdkHarness, WEATHER_SCHEMA } from "./harness.ts";
 
-let harness: SdkHarness;
-
-beforeAll(async () => {
-  harness = await startSdkHarness();
-});
+const harness = await startSdkHarness();
 afterAll(async () => {
   await expectSettledLedger(harness.gateway.server.db);
   await harness.stop();

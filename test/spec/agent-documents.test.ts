@@ -1,22 +1,18 @@
 // The documents for agents: each meets its published schema, and says what this gateway does.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { validate } from "mppx/discovery";
 import { parse } from "yaml";
 import { schemaErrors } from "../discovery/published-schemas.ts";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { call, type Json, listAt, textAt, valueAt } from "./api-client.ts";
 
 const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
-let local: Gateway;
-let production: Gateway;
-beforeAll(async () => {
-  local = await startGateway();
-  production = await startGateway({
-    env: { POSTERN_BASE_URL: "https://ai.gateway.example", POSTERN_SECRET: "s".repeat(40) },
-  });
+const local = await startGateway();
+const production = await startGateway({
+  env: { POSTERN_BASE_URL: "https://ai.gateway.example", POSTERN_SECRET: "s".repeat(40) },
 });
 afterAll(async () => {
   await local.stop();

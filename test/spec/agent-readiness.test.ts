@@ -1,19 +1,15 @@
 // The checks of isitagentready.com and Chrome Lighthouse's agentic-browsing audits, by their names. docs/site/mcp.md lists
 // those that do not apply, with the reason.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { schemaErrors } from "../discovery/published-schemas.ts";
-import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
-import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { startFacilitator } from "../support/fakes/x402-facilitator.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { readText } from "../support/source/source-files.ts";
 import { type ApiResponse, call, chat, listAt, textAt, valueAt } from "./api-client.ts";
 
-let facilitator: TestFacilitator;
-let gateway: Gateway;
-beforeAll(async () => {
-  facilitator = startFacilitator();
-  gateway = await startGateway({ env: facilitator.env });
-});
+const facilitator = startFacilitator();
+const gateway = await startGateway({ env: facilitator.env });
 afterAll(async () => {
   await gateway.stop();
   await facilitator.stop();

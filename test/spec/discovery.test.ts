@@ -1,24 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parse } from "yaml";
 import { endpointSlug } from "../../src/http/route.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
+import { type TestAccount, registerAccount, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { type ApiResponse, valueAt, call, chat, type Json, type ApiRequest } from "./api-client.ts";
 import { type ApiDescription, readApiDescription } from "./openapi-conformance.ts";
 
-let gateway: Gateway;
-let production: Gateway;
 let later = 0;
-beforeAll(async () => {
-  gateway = await startGateway({ now: () => Date.now() + later });
-  production = await startGateway({
-    env: { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) },
-  });
+const gateway = await startGateway({ now: () => Date.now() + later });
+const production = await startGateway({
+  env: { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) },
 });
 afterAll(async () => {
   await gateway.stop();

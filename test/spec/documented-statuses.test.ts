@@ -1,20 +1,17 @@
 // Every documented status of a route is covered by a test. Documented statuses are those of the route's responses, its faults
 // and the faults of its guards.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { FAULTS } from "../../src/base/fault.ts";
 import { possibleFaults } from "../../src/discovery/error-docs.ts";
 import type { Route } from "../../src/http/route.ts";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { ROOT } from "../support/source/source-files.ts";
 import { testedStatuses } from "../support/source/tested-statuses.ts";
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway();
-});
+const gateway = await startGateway();
 afterAll(() => gateway.stop());
 
 interface Exemption {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import {
   type Api,
   bodyOf,
@@ -12,21 +12,11 @@ import {
   simStats,
   USD,
 } from "../inference/support/harness.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 
-let gateway: Gateway;
-let account: TestAccount;
-
-beforeAll(async () => {
-  gateway = await startGateway();
-  account = await registerAccount(gateway);
-  await grantCredits(gateway, account, 100n * USD);
-});
+const gateway = await startGateway();
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, 100n * USD);
 afterAll(async () => {
   await expectSettledLedger(gateway.server.db);
   expect((await simStats(gateway)).requests).toBe(0);

@@ -2,28 +2,23 @@
 // calls a model, reads usage, pays with its wallet and hands the account over, over HTTP and over MCP. A person signs in
 // and confirms the claim; then the key still works.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Challenge, Credential } from "mppx";
 import { parse } from "yaml";
 import { createEvmClient, type MppClient } from "../billing/mpp/client.ts";
 import { fundedWallet } from "../billing/x402/wallet.ts";
-import { CLIENT, type FakeIssuer, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
+import { CLIENT, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
 import { createHttpBrowser } from "../support/browser/http-browser.ts";
-import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { startFacilitator } from "../support/fakes/x402-facilitator.ts";
+import { startGateway } from "../support/gateway.ts";
 import { type Json, listAt, textAt, valueAt } from "./api-client.ts";
 
-let issuer: FakeIssuer;
-let facilitator: TestFacilitator;
-let gateway: Gateway;
-beforeAll(async () => {
-  issuer = await startFakeIssuer();
-  facilitator = startFacilitator();
-  const { issuer: OIDC_ISSUER } = issuer;
-  const signIn = { OIDC_ISSUER, OIDC_CLIENT_ID: CLIENT.id, OIDC_CLIENT_SECRET: CLIENT.secret };
-  gateway = await startGateway({ env: { ...facilitator.env, ...signIn } });
-});
+const issuer = await startFakeIssuer();
+const facilitator = startFacilitator();
+const { issuer: OIDC_ISSUER } = issuer;
+const signIn = { OIDC_ISSUER, OIDC_CLIENT_ID: CLIENT.id, OIDC_CLIENT_SECRET: CLIENT.secret };
+const gateway = await startGateway({ env: { ...facilitator.env, ...signIn } });
 afterAll(async () => {
   await gateway.stop();
   await facilitator.stop();

@@ -1,9 +1,9 @@
 // Readiness for a distributed PostgreSQL, which places rows by their primary key: a table of an account carries the account
 // in its key, or is listed here with the reason. A new table has to take a side.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { text } from "../../src/store/db.ts";
-import { openStore, type TestStore } from "../support/stores/stores.ts";
+import { openStore } from "../support/stores/stores.ts";
 
 /** Tables that belong to an account and have another key. `account_id` is a column of each, so rows can be moved. */
 const OTHER_KEYS: Readonly<Record<string, string>> = {
@@ -48,12 +48,8 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   usage_pending: "a queue in order of arrival, emptied by a job for all accounts",
 };
 
-let store: TestStore;
-let keysByTable: ReadonlyMap<string, { readonly hasAccount: boolean; readonly key: string[] }>;
-
-beforeAll(async () => {
-  store = await openStore("postgres");
-  const rows = await store.db.all(`
+const store = await openStore("postgres");
+const rows = await store.db.all(`
     select table_info.table_name as name, column_info.column_name as column_name, key_info.column_name as key_name
     from information_schema.tables table_info
     join information_schema.columns column_info
@@ -66,16 +62,15 @@ beforeAll(async () => {
       and key_info.constraint_name = constraint_info.constraint_name and key_info.column_name = column_info.column_name
     where table_info.table_schema = current_schema() and table_info.table_type = 'BASE TABLE'
     order by 1, 2`);
-  keysByTable = new Map(
-    [...Map.groupBy(rows, (row) => text(row, "name"))].map(([name, columns]) => [
-      name,
-      {
-        hasAccount: columns.some((row) => text(row, "column_name") === "account_id"),
-        key: columns.flatMap(({ key_name: key }) => (typeof key === "string" ? [key] : [])),
-      },
-    ]),
-  );
-});
+const keysByTable = new Map(
+  [...Map.groupBy(rows, (row) => text(row, "name"))].map(([name, columns]) => [
+    name,
+    {
+      hasAccount: columns.some((row) => text(row, "column_name") === "account_id"),
+      key: columns.flatMap(({ key_name: key }) => (typeof key === "string" ? [key] : [])),
+    },
+  ]),
+);
 afterAll(() => store.close());
 
 describe("primary keys", () => {

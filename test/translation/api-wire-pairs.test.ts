@@ -1,6 +1,6 @@
 // The official clients, unmodified, over every pair of API and wire.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
@@ -13,7 +13,6 @@ import {
   recordedExchanges,
   startHarness,
   type Wire,
-  type Harness,
   WIRES,
 } from "./support/harness.ts";
 import { createSdkClients } from "./support/sdk-clients.ts";
@@ -36,11 +35,7 @@ function olderModel(wire: Wire, name: string) {
   };
 }
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness({ models: OLDER_MODELS });
-});
+const harness = await startHarness({ models: OLDER_MODELS });
 afterAll(async () => {
   await checkExchanges(harness, "official clients on 15 pairs");
   await harness.stop();

@@ -3,7 +3,7 @@
 // speaks, on all five wires: the AI SDK and LangChain over three (15 pairs), the OpenAI Agents SDK over Chat Completions and
 // Responses (10), Codex over Responses (5) and Claude Code over Messages (5).
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import type { APIError } from "@anthropic-ai/sdk";
 import { generateText, jsonSchema, type ModelMessage, tool } from "ai";
 import { sseEvents } from "../../packages/wires/test/stream-helpers.ts";
@@ -13,7 +13,6 @@ import {
   type Api,
   APIS,
   callApi,
-  type Harness,
   type Json,
   modelOn,
   startHarness,
@@ -29,10 +28,7 @@ const SCHEMA = {
   additionalProperties: false,
 } as const;
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(() => harness.stop());
 
 /** The newest provider request must have both turns. */

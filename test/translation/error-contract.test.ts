@@ -1,13 +1,12 @@
 // A provider's error reads the same before a stream and within it, on every API and whatever the provider's wire.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { encodeFrame } from "../../packages/wires/test/converse/encode-converse-frames.ts";
 import { isObject, type JsonObject } from "../../src/base/json.ts";
 import {
   type Api,
   APIS,
   callApi,
-  type Harness,
   minimalBody,
   startHarness,
   type Wire,
@@ -101,10 +100,7 @@ const OVERLOADS: Readonly<Record<Wire, Overload>> = {
   },
 };
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(() => harness.stop());
 
 for (const api of APIS) {

@@ -1,20 +1,15 @@
 // Clients of the Messages API show the last content block. Over Gemini, whose signature of a text comes after it, that block
 // must be the text, and the signature must still return to Gemini.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
-import { type Harness, modelOn, startHarness } from "./support/harness.ts";
+import { modelOn, startHarness } from "./support/harness.ts";
 
-let harness: Harness;
-let client: Anthropic;
-
-beforeAll(async () => {
-  harness = await startHarness();
-  client = new Anthropic({
-    apiKey: harness.account.key,
-    baseURL: harness.gateway.url,
-    maxRetries: 0,
-  });
+const harness = await startHarness();
+const client = new Anthropic({
+  apiKey: harness.account.key,
+  baseURL: harness.gateway.url,
+  maxRetries: 0,
 });
 afterAll(() => {
   harness.providerResponse = undefined;

@@ -1,13 +1,12 @@
 // Hints that a model does not take are dropped and listed; what changes the reply is refused; a strict caller gets a 400 for
 // every drop.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { OUTBOUND_WIRES } from "@postern/wires";
 import {
   type Api,
   APIS,
   callApi,
-  type Harness,
   type Json,
   minimalBody,
   modelOn,
@@ -15,11 +14,7 @@ import {
   type Wire,
 } from "./support/harness.ts";
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness({ providers: ["openai", "anthropic", "bedrock"] });
-});
+const harness = await startHarness({ providers: ["openai", "anthropic", "bedrock"] });
 afterAll(() => harness.stop());
 
 const HINTS: readonly (readonly [api: Api, wire: Wire, body: Json, dropped: string])[] = [

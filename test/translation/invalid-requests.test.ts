@@ -1,6 +1,6 @@
 // Invalid requests get a 400 that names the caller's field, on all three APIs, before anything is sent or charged.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
   type Api,
@@ -11,14 +11,9 @@ import {
   startHarness,
   type Wire,
   WIRES,
-  type Harness,
 } from "./support/harness.ts";
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(async () => {
   await checkExchanges(harness, "bad input");
   await harness.stop();

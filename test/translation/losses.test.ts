@@ -1,6 +1,6 @@
 // Reply content that the caller's API cannot express is listed in x-postern-dropped and in the usage object.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { sseEvents } from "../../packages/wires/test/stream-helpers.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
@@ -12,14 +12,9 @@ import {
   minimalBody,
   startHarness,
   type Wire,
-  type Harness,
 } from "./support/harness.ts";
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(async () => {
   await checkExchanges(harness, "reply losses");
   await harness.stop();

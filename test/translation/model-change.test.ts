@@ -1,14 +1,11 @@
 // A conversation that moves to another provider. Reasoning of the earlier one is sealed by this gateway, and the new provider
 // would reject it.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { encodeBlob } from "@postern/wires";
-import { callApi, type Harness, modelOn, startHarness } from "./support/harness.ts";
+import { callApi, modelOn, startHarness } from "./support/harness.ts";
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(() => harness.stop());
 
 const SEALED = encodeBlob(

@@ -1,7 +1,7 @@
 // Two turns with tools and reasoning over every pair. The second turn sends back what the first returned, and the provider
 // receives its own signatures and encrypted reasoning unchanged.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { sseEvents } from "../../packages/wires/test/stream-helpers.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
@@ -15,15 +15,10 @@ import {
   startHarness,
   type Wire,
   WIRES,
-  type Harness,
 } from "./support/harness.ts";
 import { createSdkClients } from "./support/sdk-clients.ts";
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(async () => {
   await checkExchanges(harness, "two turns with tools and reasoning");
   await harness.stop();

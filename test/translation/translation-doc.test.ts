@@ -1,7 +1,7 @@
 // Sends every feature over every pair of API and wire, and compares the outcomes with docs/site/translation.md.
 // `POSTERN_WRITE_DOCS=1 node bin/bun.js test test/translation/translation-doc.test.ts` writes the file.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { isObject } from "../../src/base/json.ts";
@@ -15,7 +15,6 @@ import {
   startHarness,
   type Wire,
   WIRES,
-  type Harness,
 } from "./support/harness.ts";
 import { type Feature, FEATURES } from "./support/request-features.ts";
 import { renderTranslationDoc, type FeatureOutcome } from "./support/translation-doc.ts";
@@ -25,11 +24,7 @@ const FILE = path.join(import.meta.dir, "..", "..", "docs", "site", "translation
 /** From here on the page is written by hand: the results of `npm run conformance`. */
 const WRITTEN_SECTION = "## What is refused\n";
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness({ sellsServerTools: true });
-});
+const harness = await startHarness({ sellsServerTools: true });
 afterAll(async () => {
   await checkExchanges(harness, "every feature on every pair");
   await harness.stop();

@@ -1,26 +1,14 @@
 // Provider streams that close after any of their events. The caller's stream ends normally only if nothing can be missing;
 // otherwise it ends with the API's error event, at no cost.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { createSimulator } from "@postern/simulator";
 import { integer } from "../../src/store/db.ts";
 import { isCompleteStream, usageRecordOf } from "../inference/support/harness.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
-import {
-  APIS,
-  callApi,
-  minimalBody,
-  startHarness,
-  type Wire,
-  WIRES,
-  type Harness,
-} from "./support/harness.ts";
+import { APIS, callApi, minimalBody, startHarness, type Wire, WIRES } from "./support/harness.ts";
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(async () => {
   await checkExchanges(harness, "streams cut after every event");
   await harness.stop();

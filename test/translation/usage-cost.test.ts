@@ -1,7 +1,7 @@
 // A call costs the same streamed or not, over its own API or another. Each token is charged once, by its kind, and the
 // reply and the usage record agree.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { usageRecordOf } from "../inference/support/harness.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
@@ -13,15 +13,10 @@ import {
   startHarness,
   type Wire,
   WIRES,
-  type Harness,
 } from "./support/harness.ts";
 import { createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(async () => {
   await checkExchanges(harness, "metering");
   await harness.stop();

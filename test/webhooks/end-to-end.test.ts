@@ -1,26 +1,17 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { claimWorkspace } from "../../src/accounts/members.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
 import { eventually } from "../support/eventually.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { isValidSignature } from "./verify-signature.ts";
 import { startReceiver } from "./webhook-receiver.ts";
 
 const receiver = startReceiver();
-let gateway: Gateway;
-let account: TestAccount;
 
-beforeAll(async () => {
-  gateway = await startGateway();
-  account = await registerAccount(gateway);
-});
+const gateway = await startGateway();
+const account = await registerAccount(gateway);
 afterAll(async () => {
   await gateway.stop();
   await receiver.close();

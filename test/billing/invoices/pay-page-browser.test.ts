@@ -1,41 +1,34 @@
 // The invoice page in a real browser without JavaScript, which also enforces the content security policy. If
 // POSTERN_TEST_PICTURES names a folder, screenshots are saved there.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import path from "node:path";
-import type { Browser, Page } from "playwright-core";
 import { launchBrowser } from "../../support/browser/chromium.ts";
 import { findPageIssues } from "../../support/browser/page-checks.ts";
-import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
-import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
+import { startFakeStripe } from "../../support/fakes/stripe.ts";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { buyCredits, readInvoice } from "../fixtures.ts";
 
 const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
 
-let browser: Browser;
-let gateway: Gateway;
-let page: Page;
-let stripe: FakeStripe;
 const failures: string[] = [];
 
-beforeAll(async () => {
-  gateway = await startGateway({
-    env: {
-      POSTERN_OPERATOR_NAME: "Example Gateways Ltd",
-      POSTERN_OPERATOR_ADDRESS: "1 Example Street; 10115 Berlin",
-    },
-  });
-  stripe = startFakeStripe();
-  browser = await launchBrowser();
-  const context = await browser.newContext({
-    javaScriptEnabled: false,
-    viewport: { width: 760, height: 900 },
-  });
-  page = await context.newPage();
-  page.on("console", (message) => {
-    if (message.type() === "error" && !/status of (4|5)\d\d/.test(message.text()))
-      failures.push(message.text());
-  });
+const gateway = await startGateway({
+  env: {
+    POSTERN_OPERATOR_NAME: "Example Gateways Ltd",
+    POSTERN_OPERATOR_ADDRESS: "1 Example Street; 10115 Berlin",
+  },
+});
+const stripe = startFakeStripe();
+const browser = await launchBrowser();
+const context = await browser.newContext({
+  javaScriptEnabled: false,
+  viewport: { width: 760, height: 900 },
+});
+const page = await context.newPage();
+page.on("console", (message) => {
+  if (message.type() === "error" && !/status of (4|5)\d\d/.test(message.text()))
+    failures.push(message.text());
 });
 afterAll(async () => {
   await browser?.close();

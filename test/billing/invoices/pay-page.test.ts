@@ -1,7 +1,7 @@
 // The invoice page and the receipt, in every state and with every processor.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
+import { afterAll, describe, expect, test } from "bun:test";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   buyCredits,
   expectLedgerValid,
@@ -19,10 +19,7 @@ const OPERATOR = {
   POSTERN_OPERATOR_CONTACT: "billing@gateway.example",
 };
 
-let gateway: Gateway;
-beforeAll(async () => {
-  gateway = await startGateway({ env: OPERATOR });
-});
+const gateway = await startGateway({ env: OPERATOR });
 afterAll(async () => {
   await expectLedgerValid(gateway.server.db);
   await gateway.stop();

@@ -1,22 +1,12 @@
 // The system clock is set back while a call runs.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../../support/gateway.ts";
+import { afterAll, expect, test } from "bun:test";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 
-let gateway: Gateway;
-let account: TestAccount;
 let now = Date.now();
 
-beforeAll(async () => {
-  // Each reading is earlier than the one before.
-  gateway = await startGateway({ now: () => (now -= 10) });
-  account = await registerAccount(gateway);
-});
+const gateway = await startGateway({ now: () => (now -= 10) });
+const account = await registerAccount(gateway);
 afterAll(() => gateway.stop());
 
 interface Timed {

@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { DAY_MS } from "../../../src/base/time.ts";
 import { releaseAbandonedKeys } from "../../../src/idempotency/idempotency.ts";
 import { toStoredReply } from "../../../src/inference/lifecycle/reply/idempotent-reply.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../../support/gateway.ts";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   type Api,
   bodyOf,
@@ -31,20 +26,16 @@ import { identicalModels, withModels } from "../support/models-file.ts";
 import { startRawProvider } from "../support/raw-provider.ts";
 import { disconnectSeen, openSocketClient } from "../support/socket-client.ts";
 
-let gateway: Gateway;
-let account: TestAccount;
 let later = 0;
 let keys = 0;
 
-beforeAll(async () => {
-  gateway = await startGateway({
-    now: () => Date.now() + later,
-    providers: ["sim", "groq"],
-    env: withModels(identicalModels(8)),
-  });
-  account = await registerAccount(gateway);
-  await grantCredits(gateway, account, 10n * USD);
+const gateway = await startGateway({
+  now: () => Date.now() + later,
+  providers: ["sim", "groq"],
+  env: withModels(identicalModels(8)),
 });
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, 10n * USD);
 afterAll(() => gateway.stop());
 
 const ownHeadersOf = ({ headers }: Response): Json =>

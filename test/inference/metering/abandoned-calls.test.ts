@@ -1,14 +1,9 @@
 // What a caller pays that leaves before the end, for content that the simulator does not have, and for whole replies: exactly
 // the provider's usage where the provider bills to the end. abandoned-matrix.test.ts has all providers.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { integer } from "../../../src/store/db.ts";
-import {
-  type Gateway,
-  registerAccount,
-  startGateway,
-  type TestAccount,
-} from "../../support/gateway.ts";
+import { registerAccount, startGateway, type TestAccount } from "../../support/gateway.ts";
 import { abandonedPart } from "../../support/source/abandoned-calls-table.ts";
 import {
   bodyOf,
@@ -24,7 +19,7 @@ import {
   waitUntil,
 } from "../support/harness.ts";
 import { withModels } from "../support/models-file.ts";
-import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
+import { type RawReply, startRawProvider } from "../support/raw-provider.ts";
 import { openSocketClient, type SocketClient } from "../support/socket-client.ts";
 import { WAYS_OF_LEAVING } from "../support/ways-of-leaving.ts";
 
@@ -116,41 +111,37 @@ const KINDS: Readonly<Record<string, Kind>> = {
 
 const TEXTS = { first: "FIRST", toolCall: "TOOL", last: '"usage":{"cost"' };
 
-let gateway: Gateway;
-let provider: RawProvider;
 let reply: RawReply | undefined;
 
-beforeAll(async () => {
-  provider = await startRawProvider(() => reply);
-  gateway = await startGateway({
-    providers: [],
-    env: {
-      ...withModels(
-        [
-          {
-            id: "billing-on/text",
-            wires: ["chat"],
-            context_length: 200_000,
-            max_output_tokens: 32_000,
-            input_modalities: ["text", "image"],
-            pricing: { tokens: { input: "2", output: "8" } },
-          },
-        ],
-        [
-          {
-            id: "billing-on",
-            base_url: provider.url,
-            wires: ["chat"],
-            stops_billing_on_abort: false,
-          },
-        ],
-      ),
-      OPENAI_BASE_URL: provider.url,
-      OPENAI_API_KEY: "test-key-0123456789",
-      ANTHROPIC_BASE_URL: provider.url,
-      ANTHROPIC_API_KEY: "test-key-0123456789",
-    },
-  });
+const provider = await startRawProvider(() => reply);
+const gateway = await startGateway({
+  providers: [],
+  env: {
+    ...withModels(
+      [
+        {
+          id: "billing-on/text",
+          wires: ["chat"],
+          context_length: 200_000,
+          max_output_tokens: 32_000,
+          input_modalities: ["text", "image"],
+          pricing: { tokens: { input: "2", output: "8" } },
+        },
+      ],
+      [
+        {
+          id: "billing-on",
+          base_url: provider.url,
+          wires: ["chat"],
+          stops_billing_on_abort: false,
+        },
+      ],
+    ),
+    OPENAI_BASE_URL: provider.url,
+    OPENAI_API_KEY: "test-key-0123456789",
+    ANTHROPIC_BASE_URL: provider.url,
+    ANTHROPIC_API_KEY: "test-key-0123456789",
+  },
 });
 afterAll(async () => {
   await gateway.stop();

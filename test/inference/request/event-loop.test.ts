@@ -1,47 +1,37 @@
 // How long the largest accepted bodies hold the event loop: the CPU time of one iteration, compared with the time that the same
 // machine takes to parse and write a megabyte of JSON.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { cpuUnitMs } from "../../support/cpu-time.ts";
-import {
-  type Gateway,
-  registerAccount,
-  startGateway,
-  type TestAccount,
-} from "../../support/gateway.ts";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { grantCredits, USD } from "../support/harness.ts";
 
 const CPU_UNITS_PER_MB = 25;
 const BYTES_PER_MB = 1_000_000;
 const ATTEMPTS_MAX = 4;
 
-let gateway: Gateway;
-let account: TestAccount;
-let provider: ReturnType<typeof Bun.serve>;
-beforeAll(async () => {
-  provider = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    maxRequestBodySize: 64 * 1_048_576,
-    fetch: async (request) => {
-      await request.arrayBuffer();
-      return new Response('{"error":{"message":"too long"}}', { status: 400 });
-    },
-  });
-  const url = `http://127.0.0.1:${provider.port}`;
-  const key = "sk-gateway-0123456789abcdef";
-  gateway = await startGateway({
-    providers: [],
-    env: {
-      OPENAI_BASE_URL: url,
-      OPENAI_API_KEY: key,
-      ANTHROPIC_BASE_URL: url,
-      ANTHROPIC_API_KEY: key,
-    },
-  });
-  account = await registerAccount(gateway);
-  await grantCredits(gateway, account, USD * 1_000n);
+const provider = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  maxRequestBodySize: 64 * 1_048_576,
+  fetch: async (request) => {
+    await request.arrayBuffer();
+    return new Response('{"error":{"message":"too long"}}', { status: 400 });
+  },
 });
+const url = `http://127.0.0.1:${provider.port}`;
+const key = "sk-gateway-0123456789abcdef";
+const gateway = await startGateway({
+  providers: [],
+  env: {
+    OPENAI_BASE_URL: url,
+    OPENAI_API_KEY: key,
+    ANTHROPIC_BASE_URL: url,
+    ANTHROPIC_API_KEY: key,
+  },
+});
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, USD * 1_000n);
 afterAll(async () => {
   await gateway.stop();
   await provider.stop(true);

@@ -1,6 +1,6 @@
 // Routing by earlier calls: sticky conversations, provider statistics, and providers that are down.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { MINUTE_MS } from "../../../src/base/time.ts";
 import { OPEN_MS } from "../../../src/inference/routing/circuit-breaker.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
@@ -12,21 +12,14 @@ import {
   postCall,
   USD,
 } from "../support/harness.ts";
-import {
-  type ProviderId,
-  startRoutingHarness,
-  type RoutingHarness,
-} from "../support/routing-harness.ts";
+import { type ProviderId, startRoutingHarness } from "../support/routing-harness.ts";
 
 const ANY = { provider: { allow_fallbacks: true } };
 const LONG_PROMPT = "A long rule that every provider keeps in its cache. ".repeat(120);
 
-let harness: RoutingHarness;
 let account: TestAccount;
 
-beforeAll(async () => {
-  harness = await startRoutingHarness();
-});
+const harness = await startRoutingHarness();
 afterAll(() => harness.stop());
 beforeEach(async () => {
   await harness.resetProviders();

@@ -1,7 +1,7 @@
 // Routing preferences in the request: how they are validated, what they select, and that providers never receive them.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { type TestAccount, registerAccount } from "../../support/gateway.ts";
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { registerAccount } from "../../support/gateway.ts";
 import {
   bodyOf,
   errorOf,
@@ -10,15 +10,10 @@ import {
   postCall,
   STREAMED_APIS,
 } from "../support/harness.ts";
-import { startRoutingHarness, type RoutingHarness } from "../support/routing-harness.ts";
+import { startRoutingHarness } from "../support/routing-harness.ts";
 
-let harness: RoutingHarness;
-let account: TestAccount;
-
-beforeAll(async () => {
-  harness = await startRoutingHarness();
-  account = await registerAccount(harness.gateway);
-});
+const harness = await startRoutingHarness();
+const account = await registerAccount(harness.gateway);
 afterAll(() => harness.stop());
 beforeEach(() => harness.resetProviders());
 

@@ -1,43 +1,32 @@
 // Of members with one name, parsers read the first, the last or both. The check of references reads one of them, so a body
 // that is passed on with both could name the provider's storage in the other.
 
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { isObject } from "../../../src/base/json.ts";
 import { rejectAmbiguousMembers } from "../../../src/inference/request/ambiguous-members.ts";
 import { memberSpans } from "../../../src/inference/request/json-edit.ts";
-import {
-  type Gateway,
-  registerAccount,
-  startGateway,
-  type TestAccount,
-} from "../../support/gateway.ts";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { errorOf, grantCredits, type Json, USD } from "../support/harness.ts";
-import { type RawProvider, startRawProvider } from "../support/raw-provider.ts";
+import { startRawProvider } from "../support/raw-provider.ts";
 
-let provider: RawProvider;
-let gateway: Gateway;
-let account: TestAccount;
-
-beforeAll(async () => {
-  provider = await startRawProvider(() => ({
-    body: JSON.stringify({
-      choices: [{ index: 0, message: { role: "assistant", content: "x" }, finish_reason: "stop" }],
-      usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
-    }),
-  }));
-  gateway = await startGateway({
-    providers: [],
-    env: {
-      OPENAI_BASE_URL: provider.url,
-      OPENAI_API_KEY: "sk-gateway-0123456789abcdef",
-      ANTHROPIC_BASE_URL: provider.url,
-      ANTHROPIC_API_KEY: "sk-gateway-0123456789abcdef",
-    },
-  });
-  account = await registerAccount(gateway);
-  await grantCredits(gateway, account, USD);
+const provider = await startRawProvider(() => ({
+  body: JSON.stringify({
+    choices: [{ index: 0, message: { role: "assistant", content: "x" }, finish_reason: "stop" }],
+    usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+  }),
+}));
+const gateway = await startGateway({
+  providers: [],
+  env: {
+    OPENAI_BASE_URL: provider.url,
+    OPENAI_API_KEY: "sk-gateway-0123456789abcdef",
+    ANTHROPIC_BASE_URL: provider.url,
+    ANTHROPIC_API_KEY: "sk-gateway-0123456789abcdef",
+  },
 });
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, USD);
 afterAll(async () => {
   await gateway.stop();
   await provider.stop();

@@ -1,12 +1,11 @@
 // New fields and types that clients and providers add: on the gateway's accounts they are sent if nothing in them could name
 // something stored there.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import {
   type Api,
   callApi,
-  type Harness,
   type Json,
   minimalBody,
   startHarness,
@@ -14,10 +13,7 @@ import {
 } from "../../translation/support/harness.ts";
 import { errorOf } from "../support/harness.ts";
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(() => harness.stop());
 
 async function send(api: Api, fields: Json): Promise<{ status: number; error: Json; sent: Json }> {

@@ -1,7 +1,7 @@
 // A reference to storage, or a field that the gateway does not know, at a random position of a random request: it is refused,
 // or not in the body that is sent. The positions that providers document are in stored-references.test.ts.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import {
   type Api,
@@ -18,13 +18,9 @@ import { SECRET } from "./reference-positions.ts";
 const SEED = 4_711;
 const RUNS = 400;
 
-let harness: Harness;
 /** Refuses what it recognizes as a reference, and nothing else. */
-let lenient: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-  lenient = await startHarness({ allowUnknownFields: true });
-});
+const harness = await startHarness();
+const lenient = await startHarness({ allowUnknownFields: true });
 afterAll(async () => {
   await harness.stop();
   await lenient.stop();

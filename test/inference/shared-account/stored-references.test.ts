@@ -1,13 +1,12 @@
 // No reference to storage in the gateway's provider accounts is sent, on any path: three APIs, five wires. Unknown fields are
 // allowed here, so that references are recognized in any field.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { rejectStoredReferences } from "../../../src/inference/shared-account/reject-references.ts";
 import { fetchWithoutNetwork } from "../../support/file-server.ts";
 import {
   type Api,
   callApi,
-  type Harness,
   type Json,
   minimalBody,
   startHarness,
@@ -16,18 +15,15 @@ import {
 } from "../../translation/support/harness.ts";
 import { POSITIONS, SECRET } from "./reference-positions.ts";
 
-let harness: Harness;
 /** The URLs that the gateway fetched itself. */
 const fetched: string[] = [];
 
-beforeAll(async () => {
-  harness = await startHarness({
-    allowUnknownFields: true,
-    fetchFile: async (request) => {
-      fetched.push(request.url);
-      return await fetchWithoutNetwork(request);
-    },
-  });
+const harness = await startHarness({
+  allowUnknownFields: true,
+  fetchFile: async (request) => {
+    fetched.push(request.url);
+    return await fetchWithoutNetwork(request);
+  },
 });
 afterAll(async () => {
   await harness.stop();

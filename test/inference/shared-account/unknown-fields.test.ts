@@ -1,21 +1,12 @@
 // Fields that the gateway does not know, on its own accounts at providers: their text could name something stored.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import {
-  type Gateway,
-  registerAccount,
-  startGateway,
-  type TestAccount,
-} from "../../support/gateway.ts";
+import { afterAll, describe, expect, test } from "bun:test";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { errorOf, grantCredits, type Json, postCall, USD } from "../support/harness.ts";
 
-let gateway: Gateway;
-let account: TestAccount;
-beforeAll(async () => {
-  gateway = await startGateway({ providers: ["openai", "anthropic", "google"] });
-  account = await registerAccount(gateway);
-  await grantCredits(gateway, account, USD);
-});
+const gateway = await startGateway({ providers: ["openai", "anthropic", "google"] });
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, USD);
 afterAll(() => gateway.stop());
 
 const MESSAGES = { messages: [{ role: "user", content: "hi" }], max_tokens: 20 };

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { integer } from "../../../src/store/db.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -78,23 +78,20 @@ interface Target {
   readonly gateway: Gateway;
   readonly account: TestAccount;
 }
-let targets: Readonly<Record<TimesOut, Target>>;
 let twin = 0;
 
-beforeAll(async () => {
-  const start = async (timesOut: TimesOut): Promise<Target> => {
-    const timeouts = TIMEOUTS[timesOut];
-    const gateway = await startGateway({ timeouts, env: withModels(identicalModels(200)) });
-    const account = await registerAccount(gateway);
-    await grantCredits(gateway, account, 10n * USD);
-    return { gateway, account };
-  };
-  targets = {
-    none: await start("none"),
-    "before the first byte": await start("before the first byte"),
-    "after the first bytes": await start("after the first bytes"),
-  };
-});
+const start = async (timesOut: TimesOut): Promise<Target> => {
+  const timeouts = TIMEOUTS[timesOut];
+  const gateway = await startGateway({ timeouts, env: withModels(identicalModels(200)) });
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
+  return { gateway, account };
+};
+const targets = {
+  none: await start("none"),
+  "before the first byte": await start("before the first byte"),
+  "after the first bytes": await start("after the first bytes"),
+};
 afterAll(async () => {
   for (const { gateway } of Object.values(targets)) await gateway.stop();
 });

@@ -1,11 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { text, integer } from "../../../src/store/db.ts";
-import {
-  type TestAccount,
-  type Gateway,
-  registerAccount,
-  startGateway,
-} from "../../support/gateway.ts";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   bodyOf,
   expectSettledLedger,
@@ -27,14 +22,9 @@ import {
 const CLIENTS = 2_000;
 const STREAM = "[[sim: tokens=150 chunks=150 pace=10]] go on";
 
-let gateway: Gateway;
-let account: TestAccount;
-
-beforeAll(async () => {
-  gateway = await startGateway({ providers: ["sim", "groq"], abandonedCallsPerMinute: 1_000 });
-  account = await registerAccount(gateway);
-  await grantCredits(gateway, account, 100n * USD);
-});
+const gateway = await startGateway({ providers: ["sim", "groq"], abandonedCallsPerMinute: 1_000 });
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, 100n * USD);
 afterAll(() => gateway.stop());
 
 /** The newest usage record, once the call has ended. */

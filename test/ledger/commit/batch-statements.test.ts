@@ -1,12 +1,12 @@
 // The statements of a batch: one for each table and kind of access, whatever the number of its calls and accounts.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { deposit, type Ledger } from "../../../src/ledger/ledger.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";
 import { startFaultyProxy } from "../../support/faulty-proxy.ts";
-import { openStore, type TestStore } from "../../support/stores/stores.ts";
+import { openStore } from "../../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
@@ -14,15 +14,12 @@ import { openAccount, promoDeposit, startLedger, usageRecord } from "../fixtures
 const NOW = Date.UTC(2026, 10, 21, 12);
 const ACCOUNTS = Array.from({ length: 20 }, (_, index) => `a${index}`);
 
-let store: TestStore;
-beforeAll(async () => {
-  store = await openStore("postgres");
-  await store.db.write(async (tx) => {
-    for (const accountId of ACCOUNTS) {
-      await openAccount(tx, accountId, [`${accountId}.k`], NOW);
-      await deposit(tx, promoDeposit(`${accountId}.start`, accountId, 1_000n, NOW));
-    }
-  });
+const store = await openStore("postgres");
+await store.db.write(async (tx) => {
+  for (const accountId of ACCOUNTS) {
+    await openAccount(tx, accountId, [`${accountId}.k`], NOW);
+    await deposit(tx, promoDeposit(`${accountId}.start`, accountId, 1_000n, NOW));
+  }
 });
 afterAll(() => store.close());
 

@@ -1,9 +1,9 @@
 // The share of recorded requests that is refused when only `model` changes. The ceilings only go down.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { skipWithoutRecordings } from "../../support/recordings/recordings.ts";
-import { type Api, type Harness, startHarness } from "../support/harness.ts";
+import { type Api, startHarness } from "../support/harness.ts";
 import { type AcceptedRequest, acceptedRequests } from "./accepted-requests.ts";
 import { isAboutMeaning, REFUSED_FOR } from "./refusals.ts";
 import { replayReplies } from "./replay-replies.ts";
@@ -44,11 +44,7 @@ const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> 
 const SHARE_MAX = 0.02;
 const EQUAL_COSTS_SHARE_MIN = 0.97;
 
-let harness: Harness;
-
-beforeAll(async () => {
-  harness = await startHarness({ providers: TARGET_PROVIDERS, sellsServerTools: true });
-});
+const harness = await startHarness({ providers: TARGET_PROVIDERS, sellsServerTools: true });
 afterAll(() => harness.stop());
 
 test("counts refusals by their reason", async () => {

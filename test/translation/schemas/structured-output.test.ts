@@ -1,31 +1,27 @@
 // Structured output from models without JSON schema support, over every API including the provider's own.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { grantCredits, lastSimulatorRequest, USD } from "../../inference/support/harness.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { checkExchanges } from "../support/check-exchanges.ts";
-import { type Api, APIS, callApi, type Json, type Harness } from "../support/harness.ts";
+import { type Api, APIS, callApi, type Json } from "../support/harness.ts";
 import { createSdkClients } from "../support/sdk-clients.ts";
 
-let harness: Harness;
-
-beforeAll(async () => {
-  const gateway = await startGateway({
-    providers: ["deepseek", "zai", "moonshot", "openai", "anthropic", "bedrock"],
-  });
-  const account = await registerAccount(gateway);
-  await grantCredits(gateway, account, 1_000n * USD);
-  const stop = () => gateway.stop();
-  harness = {
-    gateway,
-    account,
-    unfundedAccount: account,
-    upstreamRequests: [],
-    exchanges: [],
-    providerResponse: undefined,
-    stop,
-  };
+const gateway = await startGateway({
+  providers: ["deepseek", "zai", "moonshot", "openai", "anthropic", "bedrock"],
 });
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, 1_000n * USD);
+const stop = () => gateway.stop();
+const harness = {
+  gateway,
+  account,
+  unfundedAccount: account,
+  upstreamRequests: [],
+  exchanges: [],
+  providerResponse: undefined,
+  stop,
+};
 afterAll(async () => {
   await checkExchanges(harness, "structured output by other means");
   await harness.stop();

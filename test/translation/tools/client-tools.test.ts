@@ -1,22 +1,12 @@
 // Anthropic's tools that the client runs are functions for models of other providers, and programs that call tools are left out.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { clientToolsAsFunctions } from "@postern/wires";
 import { adaptComputerTool } from "../../../src/inference/translate/tools/computer-tool.ts";
 import { builtInModels } from "../../../src/models/catalog.ts";
-import {
-  callApi,
-  type Harness,
-  type Json,
-  minimalBody,
-  startHarness,
-  WIRES,
-} from "../support/harness.ts";
+import { callApi, type Json, minimalBody, startHarness, WIRES } from "../support/harness.ts";
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness({ providers: ["anthropic"] });
-});
+const harness = await startHarness({ providers: ["anthropic"] });
 afterAll(() => harness.stop());
 
 const TOOLS = [

@@ -1,18 +1,11 @@
 // Custom tools over every wire: those without custom tools get a function whose one argument is the text.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import type { CanonicalEvent } from "@postern/wires";
 import * as fc from "fast-check";
 import { sseEvents } from "../../../packages/wires/test/stream-helpers.ts";
 import { readerWithCustomCalls } from "../../../src/inference/translate/tools/custom-tools.ts";
-import {
-  callApi,
-  type Harness,
-  type Json,
-  modelOn,
-  startHarness,
-  WIRES,
-} from "../support/harness.ts";
+import { callApi, type Json, modelOn, startHarness, WIRES } from "../support/harness.ts";
 
 const GRAMMAR = { type: "grammar", syntax: "lark", definition: 'start: "a"+' } as const;
 const TOOL = { type: "custom", name: "write_note", description: "Writes a note.", format: GRAMMAR };
@@ -25,10 +18,7 @@ const CHAT_TOOL = {
 };
 const RESULT = "The note is written.";
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(() => harness.stop());
 
 const sent = (): Json => harness.upstreamRequests.at(-1)?.body ?? {};

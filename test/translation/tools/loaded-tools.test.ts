@@ -1,16 +1,8 @@
 // Searches for tools and tools that are loaded later: at providers of other APIs, the model gets all tools at once.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { errorOf } from "../../inference/support/harness.ts";
-import {
-  type Api,
-  callApi,
-  type Harness,
-  type Json,
-  modelOn,
-  startHarness,
-  WIRES,
-} from "../support/harness.ts";
+import { type Api, callApi, type Json, modelOn, startHarness, WIRES } from "../support/harness.ts";
 
 const SCHEMA = { type: "object", properties: {}, additionalProperties: false };
 const LISTED = { type: "function", name: "listed", parameters: SCHEMA };
@@ -20,10 +12,7 @@ const MESSAGES_TOOLS = [
   { name: "loaded_later", input_schema: SCHEMA, defer_loading: true },
 ];
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(() => harness.stop());
 
 async function expectAllTools(api: Api, body: Json, dropped: string): Promise<string> {

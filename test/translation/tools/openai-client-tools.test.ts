@@ -1,14 +1,13 @@
 // OpenAI's tools that the client runs are functions for models of other providers. Calls come back as items of OpenAI's API,
 // streamed or not, and are sent back with their results.
 
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { sseEvents } from "../../../packages/wires/test/stream-helpers.ts";
 import { errorOf } from "../../inference/support/harness.ts";
 import { formatSse } from "../../support/format-sse.ts";
 import { checkExchanges } from "../support/check-exchanges.ts";
 import {
   callApi,
-  type Harness,
   type Json,
   minimalBody,
   modelOn,
@@ -16,10 +15,7 @@ import {
   WIRES,
 } from "../support/harness.ts";
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterEach(() => {
   harness.providerResponse = undefined;
 });

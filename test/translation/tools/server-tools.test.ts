@@ -1,6 +1,6 @@
 // Code, MCP servers and pages that the provider runs or fetches, over each API and at each provider that has the same.
 
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { stringIn } from "../../../src/base/json.ts";
 import { errorOf } from "../../inference/support/harness.ts";
 import { checkExchanges } from "../support/check-exchanges.ts";
@@ -8,7 +8,6 @@ import {
   anthropicFor,
   type Api,
   callApi,
-  type Harness,
   type Json,
   minimalBody,
   modelOn,
@@ -28,10 +27,7 @@ import {
   type ToolWire,
 } from "../support/tool-replies.ts";
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness({ sellsServerTools: true });
-});
+const harness = await startHarness({ sellsServerTools: true });
 afterEach(() => {
   harness.providerResponse = undefined;
 });

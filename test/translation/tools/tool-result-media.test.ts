@@ -1,16 +1,9 @@
 // Images in tool results, as Claude Code sends them after it has read one. Tool messages of Chat Completions have only text,
 // so there the image follows in a user message.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { chatWire, messagesWire } from "@postern/wires";
-import {
-  callApi,
-  type Harness,
-  type Json,
-  modelOn,
-  startHarness,
-  WIRES,
-} from "../support/harness.ts";
+import { callApi, type Json, modelOn, startHarness, WIRES } from "../support/harness.ts";
 
 const DATA =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg==";
@@ -46,10 +39,7 @@ const BODY = {
   ],
 };
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness();
-});
+const harness = await startHarness();
 afterAll(() => harness.stop());
 
 for (const wire of WIRES)

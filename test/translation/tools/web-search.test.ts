@@ -1,13 +1,12 @@
 // A web search that the provider runs, over each API and at each provider that has one.
 
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import type Anthropic from "@anthropic-ai/sdk";
 import { errorOf } from "../../inference/support/harness.ts";
 import {
   anthropicFor,
   type Api,
   callApi,
-  type Harness,
   type Json,
   minimalBody,
   modelOn,
@@ -23,10 +22,7 @@ import {
   type SearchWire,
 } from "../support/searched-replies.ts";
 
-let harness: Harness;
-beforeAll(async () => {
-  harness = await startHarness({ sellsServerTools: true });
-});
+const harness = await startHarness({ sellsServerTools: true });
 afterEach(() => {
   harness.providerResponse = undefined;
 });
