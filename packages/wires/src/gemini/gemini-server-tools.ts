@@ -5,7 +5,7 @@ import type { Target } from "../canonical/wire-interfaces.ts";
 // Adds a tool that Google runs, if Gemini can combine it with the rest of the request.
 import type { JsonObject } from "../json-fields.ts";
 import { withTool } from "../server-tool-fields.ts";
-import { isThirdGeneration } from "./request/gemini-model-generation.ts";
+import { isGenerationThreeOrLater } from "./request/gemini-model-generation.ts";
 
 interface AddedTool {
   readonly tool: ServerToolDefinition;
@@ -27,7 +27,7 @@ export function withServerTool(
   const isJson = request.output !== undefined && request.output.type !== "text";
   if (hasFunctions === true)
     addLoss(losses, path, `This provider does not combine ${title} with other tools.`);
-  else if (isJson && !isThirdGeneration(target))
+  else if (isJson && !isGenerationThreeOrLater(target))
     addLoss(losses, path, `This model does not combine ${title} with JSON output.`);
   else return withTool(request, "gemini", Object.keys(value).join(), value);
   return request;

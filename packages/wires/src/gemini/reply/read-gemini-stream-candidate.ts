@@ -11,7 +11,7 @@ import type { ReplyReadContext } from "../../canonical/wire-interfaces.ts";
 // Reads one candidate of a stream into canonical parts.
 import { type JsonObject, objectIn, stringIn } from "../../json-fields.ts";
 import { SEARCH_QUERIES_FIELD } from "../gemini-web-search.ts";
-import { isThirdGeneration } from "../request/gemini-model-generation.ts";
+import { isGenerationThreeOrLater } from "../request/gemini-model-generation.ts";
 import { mintCallId } from "./gemini-call-ids.ts";
 import { citationsOf, type Grounding } from "./read-gemini-citations.ts";
 import { addPartialArguments } from "./read-gemini-partial-arguments.ts";
@@ -142,7 +142,7 @@ function addText(
 function openTextPart(candidate: CandidateState, kind: TextKind, isSigned = false): void {
   candidate.openKind = kind;
   if (kind === "text") candidate.textStart = candidate.text.length;
-  const isSignedLater = isSigned || isThirdGeneration(candidate.context.origin) || undefined;
+  const isSignedLater = isSigned || isGenerationThreeOrLater(candidate.context.origin) || undefined;
   const head: PartHead =
     kind === "text" ? { type: kind, isSignedLater } : { type: kind, summary: true };
   candidate.sink.out.push({

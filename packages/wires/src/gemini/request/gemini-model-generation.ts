@@ -19,6 +19,6 @@ export function reasoningControl({ abilities, model }: Target): "effort" | "budg
 }
 
 /** From generation 3, calls have ids and signatures, texts a signature after their end, tool results hold media, and JSON output works with tools. */
-export function isThirdGeneration({ model }: Pick<Target, "model">): boolean {
+export function isGenerationThreeOrLater({ model }: Pick<Target, "model">): boolean {
   return generationOf(model) >= LATEST_GENERATION;
 }

@@ -4,7 +4,7 @@ import type { CallIds } from "../../canonical/tools/call-ids.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
 // Writes the media parts of messages and tool results.
 import type { JsonObject } from "../../json-fields.ts";
-import { isThirdGeneration } from "./gemini-model-generation.ts";
+import { isGenerationThreeOrLater } from "./gemini-model-generation.ts";
 
 const RESOLUTION_BY_DETAIL = {
   low: "MEDIA_RESOLUTION_LOW",
@@ -130,7 +130,7 @@ function resolutionOf(
   losses: Loss[],
 ): JsonObject | undefined {
   if (detail === undefined || detail === "auto") return undefined;
-  if (isThirdGeneration(target))
+  if (isGenerationThreeOrLater(target))
     return { mediaResolution: { level: RESOLUTION_BY_DETAIL[detail] } };
   losses.push({
     path: `${at}.detail`,

@@ -9,7 +9,7 @@ import {
 import type { SchemaEmulation, Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
 import type { JsonObject } from "../../json-fields.ts";
 import { firstStops } from "../../stop-sequences.ts";
-import { isThirdGeneration } from "./gemini-model-generation.ts";
+import { isGenerationThreeOrLater } from "./gemini-model-generation.ts";
 import { writeThinking } from "./write-gemini-thinking.ts";
 import { isGoogleSchema, writeTools } from "./write-gemini-tools.ts";
 import { writeTurns } from "./write-gemini-turns.ts";
@@ -70,7 +70,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
 // Models before Gemini 3 reject functions together with JSON output, even if no call is allowed.
 function mustOmitTools({ output, toolChoice }: CanonicalRequest, target: Target): boolean {
   const isJson = output !== undefined && output.type !== "text";
-  return isJson && toolChoice?.type === "none" && !isThirdGeneration(target);
+  return isJson && toolChoice?.type === "none" && !isGenerationThreeOrLater(target);
 }
 
 function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
@@ -131,7 +131,7 @@ function acceptsSchemaWithTools(
   target: Target,
 ): boolean {
   const allowsCalls = toolChoice?.type !== "none" && tools.some((tool) => tool.type === "function");
-  return !allowsCalls || isThirdGeneration(target);
+  return !allowsCalls || isGenerationThreeOrLater(target);
 }
 
 // If JSON output cannot be combined with functions, the schema is emulated by a tool.

@@ -24,7 +24,7 @@ import type { Target } from "../../canonical/wire-interfaces.ts";
 import type { JsonObject } from "../../json-fields.ts";
 import { checkToolInput } from "../../tool-checks.ts";
 import { isGenerated } from "../reply/gemini-call-ids.ts";
-import { isThirdGeneration } from "./gemini-model-generation.ts";
+import { isGenerationThreeOrLater } from "./gemini-model-generation.ts";
 import { type TurnWriteContext, writeMedia } from "./write-gemini-parts.ts";
 import { writeToolResults } from "./write-gemini-tool-results.ts";
 
@@ -47,7 +47,7 @@ export function writeTurns(
   target: Target,
   losses: Loss[],
 ): WrittenTurns {
-  const hasCallIds = isThirdGeneration(target);
+  const hasCallIds = isGenerationThreeOrLater(target);
   const context: TurnWriteContext = { target, losses, hasCallIds, ids: createCallIds("any") };
   const { turns } = request;
   const first = turns.findIndex((turn) => !isInstruction(turn));

@@ -220,9 +220,8 @@ function customInputDelta(text: string, isFirst: boolean): string {
   return (isFirst ? `{"${CUSTOM_TOOL_INPUT_FIELD}":"` : "") + JSON.stringify(text).slice(1, -1);
 }
 
-// A text's signature has no field here. A thinking block without text carries it. The text must be the last block, both by
-// index (Anthropic's SDK) and by its end (Claude Code), or these clients show nothing. So that block starts before the text if
-// a signature is expected. An unexpected one is written within the text's block, and only ends before it.
+// A thinking block without text carries the signature of a text. Clients show the last block, by index or by its end, so the
+// text must be last. If a signature is expected, its block starts before the text; otherwise it is nested in the text's block.
 function writeBlob(
   state: WriterState,
   openPart: OpenPart,
@@ -234,7 +233,7 @@ function writeBlob(
     if (openPart.signatureIndex !== undefined)
       return closeSignatureBlock(openPart, block["signature"]);
     openPart.nestedBlocks += 1;
-    return writeThinkingBlock({ ...state, index: state.index + openPart.nestedBlocks }, block);
+    return writeThinkingBlock({ index: state.index + openPart.nestedBlocks }, block);
   }
   if (block["type"] === "redacted_thinking" && !openPart.isBlockOpen)
     return writeWholeBlock(state, block);
@@ -289,7 +288,7 @@ function closeSignatureBlock(openPart: OpenPart, signature?: unknown): string {
   return (signature === undefined ? "" : addToBlock({ index }, delta)) + closeBlock({ index });
 }
 
-function writeThinkingBlock(state: WriterState, block: ReturnType<typeof writeThinking>): string {
+function writeThinkingBlock(state: Indexed, block: ReturnType<typeof writeThinking>): string {
   if (block["type"] !== "thinking") return writeWholeBlock(state, block);
   const opened = openBlock(state, EMPTY_THINKING);
   return (
@@ -299,7 +298,7 @@ function writeThinkingBlock(state: WriterState, block: ReturnType<typeof writeTh
   );
 }
 
-function writeWholeBlock(state: WriterState, block: unknown): string {
+function writeWholeBlock(state: Indexed, block: unknown): string {
   return openBlock(state, block) + closeBlock(state);
 }
 

@@ -101,7 +101,13 @@ function readItem(state: ReaderState, item: JsonObject, path: string): void {
     case "item_reference":
       throw invalid(path, `\`${path}\` references an item by id. Send the item itself.`);
     default: {
-      if (readClientItem(state, item, path)) return;
+      const clientPart = clientPartOf(state, item, path);
+      if (clientPart !== undefined) {
+        turnOf(state, clientPart.type === "tool_call" ? "assistant" : "tool", path).parts.push(
+          clientPart,
+        );
+        return;
+      }
       const role = ROLES.find((one) => one === item["role"]);
       const image = generatedImageOf(item);
       const native: Part =
@@ -180,15 +186,22 @@ function readCall(state: ReaderState, item: JsonObject, path: string): ToolCallP
   };
 }
 
-/** False for any other item, and for the result of a call that is not in the conversation. */
-function readClientItem(state: ReaderState, item: JsonObject, path: string): boolean {
+/**
+ * The call of a tool that the client runs, or its result; undefined for any other item, and for the result of a call that is
+ * not in the conversation.
+ */
+function clientPartOf(
+  state: ReaderState,
+  item: JsonObject,
+  path: string,
+): ToolCallPart | ToolResultPart | undefined {
   const call = readClientCall(item);
   const { id, call_id: callId } = item;
   if (call !== undefined && typeof callId === "string" && callId !== "") {
     const decoded = decodeCallId(callId);
     // A result of `local_shell` can name the item.
     for (const named of [callId, id]) if (named) state.clientCallIds.set(named, decoded);
-    turnOf(state, "assistant", path).parts.push({
+    return {
       type: "tool_call",
       id: decoded,
       name: call.name,
@@ -196,22 +209,20 @@ function readClientItem(state: ReaderState, item: JsonObject, path: string): boo
       signature: takeSignature(state, "call"),
       item,
       path,
-    });
-    return true;
+    };
   }
   const found = state.clientCallIds.get(callId ?? id);
-  if (found === undefined || !isClientResult(item)) return false;
+  if (found === undefined || !isClientResult(item)) return undefined;
   const { output, isError } = readClientResult(item);
   const content = resultContent(output, `${path}.output`);
-  turnOf(state, "tool", path).parts.push({
+  return {
     type: "tool_result",
     callId: found,
     content,
     isError: isError || undefined,
     item,
     path,
-  });
-  return true;
+  };
 }
 
 function readResult(item: JsonObject, path: string): ToolResultPart {
