@@ -34,7 +34,7 @@ import { clearMovedMark, isNewStore } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
 import { createAddSegment } from "../usage/usage-segments.ts";
 import { writeCallRecords } from "./call-records.ts";
-import { type ConnectionGuard, createConnectionGuard } from "./connection-guard.ts";
+import { type ConnectionGuard, createConnectionGuard } from "./connections/connection-guard.ts";
 import { acceptSecret } from "./secret-check.ts";
 import type { ServerOptions } from "./server-options.ts";
 import { upgradeOpenStore } from "./upgrade-store.ts";

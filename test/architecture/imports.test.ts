@@ -23,7 +23,7 @@ const RUNTIME_FILES = new Set([
   "src/http/response-stream.ts",
   "packages/http-client/src/socket.ts",
   "packages/simulator/src/serve-simulator.ts",
-  "src/server/tcp-sockets.ts",
+  "src/server/connections/tcp-sockets.ts",
   "src/store/postgres-pool.ts",
   "src/store/postgres.ts",
   "src/store/sqlite.ts",

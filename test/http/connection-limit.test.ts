@@ -1,14 +1,14 @@
 // Limits of connections per network, on real TCP connections.
 
 import { afterEach, describe, expect, test } from "bun:test";
+import { listen, type Listener } from "../../src/http/listen.ts";
 import {
   connectionLimitsFor,
   createConnectionLimit,
   type ConnectionLimitDeps,
   type TcpSockets,
-} from "../../src/http/guards/connection-limit.ts";
-import { listen, type Listener } from "../../src/http/listen.ts";
-import { openTcpSockets } from "../../src/server/tcp-sockets.ts";
+} from "../../src/server/connections/connection-limit.ts";
+import { openTcpSockets } from "../../src/server/connections/tcp-sockets.ts";
 import { eventually } from "../support/eventually.ts";
 import { startLimitedProcess } from "./limited-process.ts";
 import { openRawConnection, type RawConnection } from "./raw-client.ts";

@@ -8,7 +8,7 @@ import {
   UNLIMITED_HINT,
   UNLIMITED_MESSAGE,
   findConnectionLimits,
-} from "../../server/connection-guard.ts";
+} from "../../server/connections/connection-guard.ts";
 import { exportSpans } from "../../telemetry/otlp-export.ts";
 import { type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
 import { checkTempo, checkX402 } from "./check-agent-payments.ts";

@@ -1,7 +1,7 @@
 // Limits the TCP connections of a network. The runtime reports no connection before its first complete request, so the
 // descriptors of the process are read at short intervals, and the newest connections above a limit are shut down.
 
-import { networksOf } from "../request/client-ip.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
 
 /** Descriptors read in one turn of the event loop. Reading them, or closing `CLOSE_SLICE` connections, takes a few milliseconds. */
 const SLICE = 1_024;

@@ -3,7 +3,7 @@
 
 import { dlopen } from "bun:ffi";
 import { closeSync, openSync, readSync } from "node:fs";
-import type { TcpSockets } from "../http/guards/connection-limit.ts";
+import type { TcpSockets } from "./connection-limit.ts";
 
 const LIBRARIES = ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"];
 const AF_INET = 2;

@@ -1,17 +1,17 @@
 // Runs the limit of connections per network beside the listeners.
 
-import type { Log } from "../base/log.ts";
-import { MINUTE_MS } from "../base/time.ts";
-import type { Config } from "../config/config.ts";
+import type { Log } from "../../base/log.ts";
+import { MINUTE_MS } from "../../base/time.ts";
+import type { Config } from "../../config/config.ts";
+import { createProxyCheck } from "../../http/request/client-ip.ts";
+import { findOpenFiles } from "../open-files.ts";
 import {
   type ConnectionLimit,
   type ConnectionLimits,
   connectionLimitsFor,
   createConnectionLimit,
   type TcpSockets,
-} from "../http/guards/connection-limit.ts";
-import { createProxyCheck } from "../http/request/client-ip.ts";
-import { findOpenFiles } from "./open-files.ts";
+} from "./connection-limit.ts";
 import { openTcpSockets } from "./tcp-sockets.ts";
 
 /** The pause between two scans. A scan takes 0.6 µs per descriptor: at most 0.5% of a core up to 16,384 of them. */
