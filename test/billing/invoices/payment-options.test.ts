@@ -1,6 +1,6 @@
 // What an agent is told about paying is what is possible on this gateway: each `next` is executed, and works.
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { startFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import {
   type Gateway,
@@ -10,9 +10,6 @@ import {
 } from "../../support/gateway.ts";
 import { STORE_KINDS, type StoreKind } from "../../support/stores/stores.ts";
 import { challengeIn, fundedWallet, signPayment } from "../x402/wallet.ts";
-
-// The first test starts PostgreSQL.
-setDefaultTimeout(120_000);
 
 const PRODUCTION = {
   POSTERN_BASE_URL: "https://gateway.example",

@@ -256,5 +256,4 @@ test.skipIf(skipWithoutRecordings("token counts"))(
     expect(inputs.length).toBeGreaterThan(20);
     expect(outputs.length).toBeGreaterThan(20);
   },
-  60_000,
 );
