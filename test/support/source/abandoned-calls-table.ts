@@ -59,7 +59,7 @@ function isReadToItsEnd(providerId: string, kind: string, wire: string): boolean
       model: { id: `${providerId}/${nameAt(providerId)}`, supported },
     },
     plan: { wire: "chat", body: request.text },
-    estimate: { bounds: { fees: request.fees } },
+    estimate: { bounds: { fees: request.fees }, cards: [] },
   } as unknown as OngoingCall;
   const meter = createStreamMeter("chat", providerId);
   // These report the input at the start of the stream.

@@ -4,8 +4,10 @@
 import type { AbortSignalLike } from "@postern/http-client";
 import { isReplyComplete, type UpstreamWireName, usageSoFar, WIRE_TRAITS } from "@postern/wires";
 import { isObject, type JsonObject, parseObject } from "../../../base/json.ts";
+import { limitsOf } from "../../../models/catalog.ts";
 import { hasInputTokens } from "../../metering/charge.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
+import { estimateInputTokens } from "../../metering/input-estimate.ts";
 import { isInputCountable, isOpenAiWire } from "../../metering/tokens/count-input.ts";
 import { encodingOf } from "../../metering/tokens/tokenizer.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
@@ -68,10 +70,24 @@ export function drainOf(
 }
 
 /** Whether the gateway can count the input as the provider does. */
-function isInputCounted({ candidate, plan }: OngoingCall): boolean {
+function isInputCounted(call: OngoingCall): boolean {
+  const { candidate, plan } = call;
   if (candidate.credential.byok) return true;
   const body = isOpenAiWire(plan.wire) ? parseObject(plan.body) : undefined;
-  return body !== undefined && isInputCountable(body);
+  return body !== undefined && isInputCountable(body) && !mayBeCached(call);
+}
+
+/** OpenAI's prompt caching guide: shorter prompts are never cached. */
+const CACHED_INPUT_MIN_TOKENS = 1_024;
+
+// Callers share the provider's account, so another caller or process may have filled its cache. Only the usage has what was cached.
+function mayBeCached({ candidate: { model }, request, estimate }: OngoingCall): boolean {
+  const isCheaper = estimate.cards.some(
+    ({ base: { input = 0n, cache_read = input } }) => cache_read < input,
+  );
+  if (!isCheaper) return false;
+  const context = { model: model.id, contextTokens: limitsOf(model).input };
+  return estimateInputTokens(request.json, context) >= CACHED_INPUT_MIN_TOKENS;
 }
 
 // A translated request may ask for reasoning by any of several fields, so only Anthropic's own is read.
