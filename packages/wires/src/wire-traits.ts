@@ -36,6 +36,8 @@ export interface WireTraits {
   /** URLs of Google's storage are read with the account that calls it. */
   readonly readsGoogleStorage: boolean;
   readonly takesCustomTools: (abilities: Abilities) => boolean;
+  /** Whether it takes functions beside this effort, `undefined` for the model's default. */
+  readonly takesFunctions: (abilities: Abilities, effort: unknown) => boolean;
   /** Reasoning is on only if the request turns it on. */
   readonly reasonsOnRequest: boolean;
 }
@@ -50,6 +52,7 @@ const DEFAULTS: Omit<WireTraits, "base"> = {
   needsFetchedFiles: false,
   readsGoogleStorage: false,
   takesCustomTools: () => false,
+  takesFunctions: () => true,
   reasonsOnRequest: false,
 };
 
@@ -67,6 +70,10 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     translated: "chat",
     sibling: "responses",
     takesCustomTools: ({ openaiFields }) => openaiFields !== false,
+    takesFunctions: ({ chatTools }, effort) =>
+      chatTools === undefined ||
+      effort === "none" ||
+      (chatTools === "without_effort" && (effort === undefined || effort === null)),
   },
   responses: {
     ...DEFAULTS,

@@ -155,8 +155,14 @@ function billableRequest(
 /** OpenAI's smallest output limit on Responses. A smaller translated limit is raised to it. */
 const RESPONSES_OUTPUT_MIN = 16;
 
-function sentOutputMax({ api, outputMax }: ParsedRequest, { wires }: Model): number | undefined {
-  const canBeRaised = api !== "embeddings" && wires.includes("responses") && !wires.includes(api);
+function sentOutputMax(
+  { api, json, outputMax }: ParsedRequest,
+  { wires }: Model,
+): number | undefined {
+  // A chat call with tools may go over Responses, too.
+  const isTranslated =
+    !wires.some((wire) => wire === api) || (api === "chat" && toolsOf(json).length > 0);
+  const canBeRaised = api !== "embeddings" && wires.includes("responses") && isTranslated;
   return outputMax === undefined || !canBeRaised
     ? outputMax
     : Math.max(outputMax, RESPONSES_OUTPUT_MIN);

@@ -102,6 +102,17 @@ const OPENAI_RULES: readonly AbilityRule[] = [
     match: /^gpt-(5\.[5-9]|[6-9])(?!-codex|-pro|.*-chat)/,
     abilities: { sampling: "without_reasoning" },
   },
+  // "Function tools with reasoning_effort are not supported … in /v1/chat/completions. Use /v1/responses": recorded on 2026-11-28.
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-5\.[245](?!.*-chat)/,
+    abilities: { chatTools: "without_effort" },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-(5\.[6-9]|[6-9])(?!.*-chat)/,
+    abilities: { chatTools: "without_reasoning" },
+  },
   {
     providers: OPENAI_PROVIDERS,
     match: /^gpt-5\.[2-5]-pro/,

@@ -37,13 +37,24 @@ function choosePlan(input: PlanInput): TransportPlan {
 // A model without a JSON schema field, or without custom tools or search options, would reject them even on its own API.
 function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate["model"]): boolean {
   const abilities = abilitiesOf(model);
-  const { takesCustomTools, sibling } = WIRE_TRAITS[api];
+  const { takesCustomTools, takesFunctions, sibling } = WIRE_TRAITS[api];
   const { hasOptionalCustomTools, searchField, schemaPath } = API_TRAITS[api];
   if (hasOptionalCustomTools && hasCustomTools(json) && !takesCustomTools(abilities)) return true;
+  const offersSibling = sibling !== undefined && model.wires.includes(sibling);
+  if (offersSibling && hasFunctions(json) && !takesFunctions(abilities, effortIn(json)))
+    return true;
   const search = searchField === undefined ? undefined : json[searchField];
   // OpenAI's models search the web on their other API.
   if (isObject(search) && sibling !== undefined && searchesOnlyOnResponses(abilities))
     return model.wires.includes(sibling);
   const value = valueAt(json, schemaPath);
   return isObject(value) && value["type"] === "json_schema" && abilities.jsonSchema === false;
+}
+
+function hasFunctions({ tools, functions }: JsonObject): boolean {
+  return [tools, functions].some((list) => Array.isArray(list) && list.length > 0);
+}
+
+function effortIn({ reasoning_effort: effort, reasoning }: JsonObject): unknown {
+  return effort ?? (isObject(reasoning) ? reasoning["effort"] : undefined);
 }

@@ -76,8 +76,12 @@ function chooseTranslation(
   candidate: Candidate,
 ): WrittenTranslation {
   const translations = candidate.wires.flatMap((wire) => {
-    const { translated } = WIRE_TRAITS[wire];
-    return translated === undefined
+    const { translated, sibling } = WIRE_TRAITS[wire];
+    const isRefused =
+      sibling !== undefined &&
+      candidate.wires.includes(sibling) &&
+      refusesFunctions(wire, request, candidate);
+    return translated === undefined || isRefused
       ? []
       : [writeTranslation({ caller: api, provider: translated }, request, candidate)];
   });
@@ -87,6 +91,15 @@ function chooseTranslation(
     translations[0];
   if (chosen === undefined) throw new Error(`no wire for ${candidate.model.id}`);
   return chosen;
+}
+
+function refusesFunctions(
+  wire: UpstreamWire,
+  { tools = [], reasoning }: CanonicalRequest,
+  { model }: Candidate,
+): boolean {
+  const effort = reasoning?.mode === "off" ? "none" : reasoning?.effort;
+  return tools.length > 0 && !WIRE_TRAITS[wire].takesFunctions(abilitiesOf(model), effort);
 }
 
 // Translation reads the body strictly, so the gateway's own fields are removed first.

@@ -65,7 +65,32 @@ export function parseChatRequest(
   if (error !== undefined) return error;
   const request = newRequest(body, model);
   readSettings(request, body);
-  return readMessages(request, messages) ?? checkToolChoice(request) ?? request;
+  return (
+    readMessages(request, messages) ??
+    checkToolChoice(request) ??
+    checkReasoningTools(request, body) ??
+    request
+  );
+}
+
+const REASONS_BY_DEFAULT = /(?:^|\/)gpt-(5\.[6-9]|[6-9])(?!.*-chat)/;
+const REASONS_WITH_EFFORT = /(?:^|\/)gpt-5\.[245](?!.*-chat)/;
+
+/** OpenAI's newer models take functions and reasoning together only on /v1/responses. */
+function checkReasoningTools(
+  { model, tools }: NormalizedRequest,
+  { reasoning_effort: effort }: JsonObject,
+): InvalidRequest | undefined {
+  if (tools.length === 0 || effort === "none") return undefined;
+  const isRefused =
+    REASONS_BY_DEFAULT.test(model) || (effort !== undefined && REASONS_WITH_EFFORT.test(model));
+  return isRefused
+    ? invalidRequest(
+        400,
+        `Function tools with reasoning_effort are not supported for ${model} in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'.`,
+        "reasoning_effort",
+      )
+    : undefined;
 }
 
 function validateSettings(body: JsonObject): InvalidRequest | undefined {

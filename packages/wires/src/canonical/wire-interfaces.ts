@@ -33,6 +33,8 @@ export interface Abilities {
   /** The substitute for that field: a forced tool call, or instructions if the model cannot be forced. */
   readonly schemaEmulation?: "tool" | "instructions" | undefined;
   readonly strictTools?: boolean | undefined;
+  /** Takes functions on the chat wire only with the effort `none`, or only without an effort. Absent: always. */
+  readonly chatTools?: "without_reasoning" | "without_effort" | undefined;
   /** Reasoning is set by an effort, by a token budget, or not at all. */
   readonly reasoning?: "effort" | "budget" | "none" | undefined;
   readonly efforts?: readonly Effort[] | undefined;
