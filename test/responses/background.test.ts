@@ -173,9 +173,14 @@ for (const store of STORE_KINDS) {
       expect((await getResponse(gateway, account, id)).status).toBe(404);
     });
 
-    test.each(["status=500", "cut=2 chunks=5", "fail=2 chunks=5", "status=400"])(
+    test.each([
+      ["status=500", "This error was requested by a directive."],
+      ["cut=2 chunks=5", "The connection to Simulator was lost."],
+      ["fail=2 chunks=5", "Overloaded"],
+      ["status=400", "This error was requested by a directive."],
+    ])(
       "fail with a reason and without a charge when the provider fails (%s)",
-      async (directive) => {
+      async (directive, reason) => {
         const ownAccount = await fundedAccount(gateway);
         const before = await readWallet(gateway.server.db, ownAccount.id);
         const { id } = await createResponse(gateway, ownAccount, {
@@ -186,7 +191,7 @@ for (const store of STORE_KINDS) {
         });
         const ended = await waitUntilEnded(gateway, ownAccount, id);
         expect(ended).toMatchObject({ status: "failed", error: { code: "server_error" } });
-        expect((ended["error"] as Json)["message"]).toContain("requested by a directive");
+        expect((ended["error"] as Json)["message"]).toContain(reason);
         await noOpenHolds(gateway);
         expect(await readWallet(gateway.server.db, ownAccount.id)).toEqual(before);
       },

@@ -222,7 +222,7 @@ describe("on the model's own API", () => {
     expect(await dropped("chat", { model: "openai/gpt-5.1", temperature: 0.5 })).toBe(null);
   });
 
-  test("thinking is sent as written on Claude's own API, and adapted in a translation", async () => {
+  test("thinking is sent as written on Claude's own API, and adapted after a rejection", async () => {
     const opus = { model: "anthropic/claude-opus-5-5" };
     const sonnet = { model: "anthropic/claude-sonnet-5-5" };
     const off = { thinking: { type: "disabled" } };
@@ -230,22 +230,14 @@ describe("on the model's own API", () => {
     const older = { model: "anthropic/claude-sonnet-4-5" };
     expect(await dropped("messages", { ...older, ...budget })).toBe(null);
     expect(await dropped("messages", { ...older, ...off })).toBe(null);
-    for (const body of [
-      { ...opus, ...budget },
-      { ...opus, ...off },
-      { ...sonnet, ...off },
-    ]) {
-      const reply = await callApi(harness, "messages", {
-        ...minimalBody("messages", "messages", "hello"),
-        ...body,
-      });
-      const error = reply.json["error"] as Json;
-      expect([reply.status, error["provider"], error["type"]]).toEqual([
-        400,
-        "anthropic",
-        "invalid_request_error",
-      ]);
-    }
+    // The provider's own 400 comes first; then the adapted request is sent.
+    expect(await dropped("messages", { ...opus, ...off })).toBe("thinking");
+    const recorded = await fetch(`${harness.gateway.simulatorUrl}/sim/requests?limit=2`);
+    const { data } = (await recorded.json()) as { readonly data: readonly { body: string }[] };
+    const sent = data.map(({ body }) => (JSON.parse(body) as Json)["thinking"]);
+    expect(sent).toEqual([undefined, off.thinking]);
+    expect(await dropped("messages", { ...sonnet, ...off })).toBe("thinking");
+    expect(await dropped("messages", { ...opus, ...budget })).toBe("thinking.budget_tokens");
     expect(await dropped("chat", { ...opus, reasoning_effort: "none" })).toBe("reasoning_effort");
     expect(await dropped("chat", { ...sonnet, reasoning_effort: "none" })).toBe(null);
     const bedrock = { model: "bedrock/global.anthropic.claude-opus-5-5" };

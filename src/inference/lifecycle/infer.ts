@@ -149,7 +149,7 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
       const result = await attemptCandidate(held.candidate, request, call.attempts, deps.send);
       if (result.ok) return { held, result };
       failed = { held, result };
-      held = withoutEndpoint(failed);
+      held = withOtherPlan(failed);
     }
     if (failed !== undefined && !canFallBack(deps, failed)) break;
   }
@@ -159,12 +159,16 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
 
 const NO_ENDPOINT_STATUSES: ReadonlySet<number> = new Set([404, 405]);
 
-/** The call without the endpoint that the provider turned out not to have. */
-function withoutEndpoint({ held, result: { fault } }: FailedCall): HeldCall | undefined {
-  const plan = held.plan.withoutEndpoint;
-  return plan !== undefined && NO_ENDPOINT_STATUSES.has(fault.status)
-    ? { ...held, plan }
-    : undefined;
+/** Without the endpoint that the provider turned out not to have, or with settings adapted to its rejection. */
+function withOtherPlan({ held, result: { fault } }: FailedCall): HeldCall | undefined {
+  const { withoutEndpoint, afterRejection } = held.plan;
+  const isRejection = fault.status === 400 && afterRejection?.reason.test(fault.publicMessage);
+  const plan = NO_ENDPOINT_STATUSES.has(fault.status)
+    ? withoutEndpoint
+    : isRejection === true
+      ? afterRejection?.plan()
+      : undefined;
+  return plan && { ...held, plan };
 }
 
 // A fallback that starts too late would exceed the caller's patience and the lifetime of the hold.

@@ -159,9 +159,8 @@ function sentOutputMax(
   { api, json, outputMax }: ParsedRequest,
   { wires }: Model,
 ): number | undefined {
-  // A chat call with tools may go over Responses, too.
-  const isTranslated =
-    !wires.some((wire) => wire === api) || (api === "chat" && toolsOf(json).length > 0);
+  // A call with tools may go over Responses, too.
+  const isTranslated = !wires.some((wire) => wire === api) || toolsOf(json).length > 0;
   const canBeRaised = api !== "embeddings" && wires.includes("responses") && isTranslated;
   return outputMax === undefined || !canBeRaised
     ? outputMax

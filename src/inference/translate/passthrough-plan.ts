@@ -13,6 +13,7 @@ import { sanitizeHistory } from "./history/chat-history.ts";
 import { dropForeignHistory } from "./history/foreign-history.ts";
 import { droppedStore } from "./provider-store.ts";
 import { rejectedSampling } from "./rejected-sampling.ts";
+import { adaptThinking, THINKING_REJECTED } from "./rejected-thinking.ts";
 import { type AdaptedFields, type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { isStreamingApi, addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
 import { adaptComputerTool } from "./tools/computer-tool.ts";
@@ -22,6 +23,19 @@ import { allLossPaths } from "./translate-reply.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
 
 export function passthroughPlan(input: PlanInput): TransportPlan {
+  const plan = planOf(input, undefined);
+  const { request, candidate, isStrict } = input;
+  if (isStrict) return plan;
+  const thinking = adaptThinking(request.json, candidate.model);
+  return thinking === undefined
+    ? plan
+    : {
+        ...plan,
+        afterRejection: { reason: THINKING_REJECTED, plan: () => planOf(input, thinking) },
+      };
+}
+
+function planOf(input: PlanInput, adapted: AdaptedFields | undefined): TransportPlan {
   const { request, candidate, requestId } = input;
   const { api, json, wantsUsage } = request;
   // The text that is sent differs from this only in fields that the gateway writes.
@@ -30,7 +44,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
   rejectUnknownTools(json, destination);
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
-  const { adjustments, dropped } = adaptRequest(input);
+  const { adjustments, dropped } = adaptRequest(input, adapted);
   const allDropped = dropped.concat(droppedStore(request, candidate.credential));
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
@@ -77,7 +91,10 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
 }
 
 /** What is changed so that this model takes the request, and the fields that are dropped for it. */
-function adaptRequest({ request, candidate, adjustments }: PlanInput): {
+function adaptRequest(
+  { request, candidate, adjustments }: PlanInput,
+  adapted: AdaptedFields | undefined,
+): {
   readonly adjustments: RequestAdjustments;
   readonly dropped: readonly string[];
 } {
@@ -94,6 +111,7 @@ function adaptRequest({ request, candidate, adjustments }: PlanInput): {
     foreign.dropped,
     relaxed?.dropped ?? [],
     claude?.dropped ?? [],
+    adapted?.dropped ?? [],
   );
   if (dropped.length === 0) return { adjustments, dropped };
   return {
@@ -103,7 +121,7 @@ function adaptRequest({ request, candidate, adjustments }: PlanInput): {
       input: foreign.input,
       omitted,
       tools: relaxed?.tools,
-      members: { ...adjustments.members, ...claude?.members },
+      members: { ...adjustments.members, ...claude?.members, ...adapted?.members },
     },
     dropped,
   };

@@ -24,6 +24,8 @@ export interface TransportPlan {
   readonly isTranslated: boolean;
   /** Sent instead where the provider turns out not to have the endpoint of `path`. */
   readonly withoutEndpoint?: TransportPlan;
+  /** Sent instead if the provider rejects the request for this reason. */
+  readonly afterRejection?: { readonly reason: RegExp; readonly plan: () => TransportPlan };
 }
 
 interface ReplyBody {
