@@ -179,7 +179,7 @@ function translate(api: Api, wire: Wire, text: string): void {
     maxOutputTokens: 1_000,
   });
   JSON.stringify(sent);
-  droppedPaths(false, request, losses, "acme/claude");
+  droppedPaths(true, request, losses, "acme/claude");
 }
 
 function times<T>(count: number, of: (index: number) => T): T[] {
