@@ -3,9 +3,7 @@
 import { z } from "zod";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/account-record.ts";
 import {
-  type AccountCreated,
   type AccountDeps,
-  type AccountRenamed,
   createAccount,
   getAccount,
   parseAccountName,
@@ -23,6 +21,7 @@ import type { NextStep } from "../base/fault.ts";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money/money.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/budget-record.ts";
+import { recordAccountCreated, recordAccountRenamed } from "../events/account-activity.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {
@@ -95,14 +94,10 @@ export interface AccountRouteDeps extends AccountDeps {
   readonly listMembers: (reader: Reader, accountId: string) => Promise<readonly MemberSummary[]>;
   /** In development mode, where creations are not limited: rejects requests of pages from other origins. */
   readonly requiresSameOrigin?: boolean;
-  /** Called in the transaction of the creation. */
-  readonly onAccountCreated?: (tx: Tx, created: AccountCreated) => Promise<void>;
-  /** Called in the transaction of the change. */
-  readonly onAccountRenamed?: (tx: Tx, renamed: AccountRenamed) => Promise<void>;
 }
 
 export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {
-  return [createRoute(deps), readRoute(deps), renameRoute(deps)];
+  return [createRoute(deps), readRoute(deps), renameRoute()];
 }
 
 function createRoute(deps: AccountRouteDeps): Route {
@@ -182,8 +177,9 @@ async function openNewAccount(
   const verifiedAgent = agent?.url;
   const request = { email, network, verifiedAgent, startingCredit, now };
   const account = await createAccount(tx, request, deps);
-  const { key, raw } = await deps.keys.create(tx, account.id, {}, now);
-  await deps.onAccountCreated?.(tx, { account, key, clientIp, now });
+  const act = { accountId: account.id, actor: undefined, network: networksOf(clientIp)[1], now };
+  const { key, raw } = await deps.keys.create(tx, act, {});
+  await recordAccountCreated(tx, { account, keyId: key.id, clientIp, now });
   const wallet = await deps.getWallet(tx, account.id);
   return {
     status: 201,
@@ -276,7 +272,7 @@ function readRoute(deps: AccountRouteDeps): Route {
   });
 }
 
-function renameRoute({ onAccountRenamed }: AccountRouteDeps): Route {
+function renameRoute(): Route {
   return keyWriteRoute({
     method: "PATCH",
     path: "/v1/account",
@@ -308,7 +304,7 @@ function renameRoute({ onAccountRenamed }: AccountRouteDeps): Route {
       const name = parseAccountName(body.name ?? "");
       const actor = { type: "key", id: caller.keyId } as const;
       if (await renameAccount(tx, accountId, name))
-        await onAccountRenamed?.(tx, { accountId, name, actor, clientIp, now });
+        await recordAccountRenamed(tx, { accountId, name, actor, clientIp, now });
       return { status: 200, body: toAccountRecord(await getAccount(tx, accountId)) };
     },
   });

@@ -62,7 +62,8 @@ export async function createAccount(
 
 export interface AccountCreated {
   readonly account: Account;
-  readonly key: { readonly id: string; readonly name: string | null; readonly last4: string };
+  /** Its first key; null if a person created the account. */
+  readonly keyId: string | null;
   readonly clientIp: string;
   readonly now: number;
 }

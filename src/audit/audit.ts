@@ -3,6 +3,7 @@
 
 import { newIdAfter } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
+import { networksOf } from "../http/request/client-ip.ts";
 import {
   enumValue,
   type Reader,
@@ -47,7 +48,7 @@ export const AUDIT_ACTIONS = {
   "invoice.marked_refunded": "An operator marked a bank transfer as refunded.",
   "invoice.voided": "An invoice was voided.",
   "key.created": "A key was created.",
-  "key.changed": "A key's name, limit or expiry was changed.",
+  "key.changed": "A setting of a key was changed: name, limit, expiry, scopes, policy or alerts.",
   "key.revoked": "A key was revoked.",
   "member.changed": "The owner changed the role or the allowance of a member.",
   "member.invited": "An owner invited a person.",
@@ -73,7 +74,42 @@ export const AUDIT_ACTIONS = {
 } as const;
 export type AuditAction = keyof typeof AUDIT_ACTIONS;
 
-type Detail = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+export type AuditDetail = Readonly<
+  Record<string, string | number | boolean | null | readonly string[]>
+>;
+
+/** Who changes something in an account, from where, and when: the second argument of a function that changes state. */
+export interface Act {
+  readonly accountId: string;
+  readonly actor: Actor;
+  /** The client's network, never a full IP address; null if it is not known. */
+  readonly network: string | null;
+  readonly now: number;
+}
+
+/** The act of a request. */
+function actOf(
+  accountId: string,
+  actor: Actor,
+  { clientIp, now }: { readonly clientIp: string; readonly now: number },
+): Act {
+  return { accountId, actor, network: networksOf(clientIp)[1], now };
+}
+
+export function keyAct(
+  { accountId, keyId }: { readonly accountId: string; readonly keyId: string },
+  request: { readonly clientIp: string; readonly now: number },
+): Act {
+  return actOf(accountId, { type: "key", id: keyId }, request);
+}
+
+export function personAct(
+  accountId: string,
+  personId: string,
+  request: { readonly clientIp: string; readonly now: number },
+): Act {
+  return actOf(accountId, { type: "person", id: personId }, request);
+}
 
 export type AuditSource = Pick<NewAuditEntry, "actor" | "network" | "detail">;
 
@@ -84,7 +120,7 @@ export interface NewAuditEntry {
   readonly action: AuditAction;
   /** The id of the changed object. */
   readonly target: string | null;
-  readonly detail?: Detail;
+  readonly detail?: AuditDetail;
   /** The client's network, never a full IP address. */
   readonly network: string | null;
   readonly now: number;

@@ -2,8 +2,9 @@
 
 import type { MemberChange } from "../accounts/members.ts";
 import { recordAuditEntry } from "../audit/audit.ts";
+import { creditsOf, usdOf } from "../base/money/money.ts";
+import { recordMemberChange } from "../events/account-activity.ts";
 import { emitEvent } from "../events/events.ts";
-import { emitBalanceEvents, onMemberChange } from "../events/producers.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
 import type { Tx } from "../store/db.ts";
@@ -19,7 +20,7 @@ export async function handleInvoicePaid(tx: Tx, { invoice, now }: PaidInvoice): 
 
 /** Emits the membership event. A new owner must not spend from the previous owner's payment method, so charging is revoked. */
 export async function handleMemberChange(tx: Tx, change: MemberChange): Promise<void> {
-  await onMemberChange(tx, change);
+  await recordMemberChange(tx, change);
   if (change.kind !== "owner.changed") return;
   const { accountId, actor, clientIp, now } = change;
   for (const action of await revokeCharging(tx, accountId, now))
@@ -32,6 +33,17 @@ export async function handleMemberChange(tx: Tx, change: MemberChange): Promise<
       network: networksOf(clientIp)[1],
       now,
     });
+}
+
+export async function emitBalanceEvents(
+  tx: Tx,
+  crossings: readonly ThresholdCrossing[],
+): Promise<void> {
+  for (const { kind, accountId, balance, threshold, now } of crossings) {
+    if (kind === "top_up") continue;
+    const data = { credits: creditsOf(balance), usd: usdOf(balance), below_usd: usdOf(threshold) };
+    await emitEvent(tx, { type: `balance.${kind}`, accountId, data, now });
+  }
 }
 
 /** Emits low-balance events and schedules the auto top-ups that the crossings trigger. */

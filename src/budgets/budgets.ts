@@ -5,8 +5,12 @@ import { lockWorkspace } from "../accounts/members.ts";
 import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
-import { emitBudgetEvents } from "../events/producers.ts";
-import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
+import { emitEvent } from "../events/events.ts";
+import {
+  BUDGET_WINDOWS,
+  type BudgetLimits,
+  type BudgetThresholdCrossing,
+} from "../ledger/budget-rules.ts";
 import { type BudgetStates, setBudgets } from "../ledger/wallet-budgets.ts";
 import type { Tx } from "../store/db.ts";
 
@@ -76,4 +80,20 @@ function ownerOnlyFault(): Fault {
 
 function limitText(limit: Nano | null): string | null {
   return limit === null ? null : usdText(limit);
+}
+
+export async function emitBudgetEvents(
+  tx: Tx,
+  crossings: readonly BudgetThresholdCrossing[],
+): Promise<void> {
+  for (const { accountId, window, percent, used, limit, endsAt, now } of crossings) {
+    const data = {
+      window,
+      percent,
+      used_usd: Number(usdText(used)),
+      limit_usd: Number(usdText(limit)),
+      resets_at: new Date(endsAt).toISOString(),
+    };
+    await emitEvent(tx, { type: "budget.reached", accountId, data, now });
+  }
 }

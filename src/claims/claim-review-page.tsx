@@ -9,7 +9,7 @@ import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import { describeScopes, grantedScopes } from "../http/scopes.ts";
 import { isBoundedKey } from "../keys/delegation.ts";
-import type { Key } from "../keys/keys.ts";
+import type { Key } from "../keys/key.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 import { describeNetwork, describeSetup, formatUserCode } from "./claim-format.ts";
 import type { ClaimReview } from "./claim-review.ts";

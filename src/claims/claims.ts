@@ -21,6 +21,7 @@ import type { Nano } from "../base/money/money.ts";
 import { emailError, foldEmail } from "../base/text/email.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import type { Reader, Tx } from "../store/db.ts";
+import { recordClaimStep } from "./claim-activity.ts";
 import {
   countWrongCode,
   insertAttempt,
@@ -69,30 +70,10 @@ export interface ClaimLimits extends BonusLimits {
   readonly startsPerAccount: number;
 }
 
-/** Passed to `onEvent` in the transaction of the change. */
-export type ClaimEvent =
-  | {
-      readonly kind: "claim.started" | "claim.declined" | "claim.locked";
-      readonly attempt: ClaimAttempt;
-    }
-  | {
-      readonly kind: "claim.completed" | "member.added";
-      readonly attempt: ClaimAttempt;
-      readonly personId: string;
-      readonly role: Role;
-      readonly bonus: Nano;
-    }
-  | {
-      readonly kind: "key.revoked" | "key.limited";
-      readonly keyId: string;
-      readonly attempt: ClaimAttempt;
-    };
-
 export interface ClaimsDeps {
   readonly master: MasterSecret;
   readonly limits: ClaimLimits;
   readonly listWebhookUrls: ListWebhookUrls;
-  readonly onEvent?: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
 }
 
 /** A signed-in human; the email is verified by their identity provider. */
@@ -181,21 +162,19 @@ export interface Claims {
 interface ClaimDeps {
   readonly limits: ClaimLimits;
   readonly listWebhookUrls: ListWebhookUrls;
-  readonly onEvent: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
   readonly hashToken: (token: string) => string;
   readonly hashCode: (attemptId: string, userCode: string) => string;
   readonly isCode: (attempt: ClaimAttempt, userCode: string) => boolean;
   readonly recipientOf: (claimer: Claimer) => BonusRecipient;
 }
 
-export function createClaims({ master, limits, listWebhookUrls, onEvent }: ClaimsDeps): Claims {
+export function createClaims({ master, limits, listWebhookUrls }: ClaimsDeps): Claims {
   const tokenKey = deriveKey(master, "claim-token/v1");
   const codeKey = deriveKey(master, "claim-code/v1");
   const mailboxKey = deriveKey(master, "claim-mailbox/v1");
   const deps: ClaimDeps = {
     limits,
     listWebhookUrls,
-    onEvent: onEvent ?? (async () => {}),
     hashToken: (token) => fingerprint(tokenKey, token),
     hashCode: (attemptId, userCode) => fingerprint(codeKey, `${attemptId} ${userCode}`),
     isCode: ({ id, codeHash }, userCode) =>
@@ -212,7 +191,7 @@ export function createClaims({ master, limits, listWebhookUrls, onEvent }: Claim
     start: (tx, request) => start(tx, request, deps),
     poll,
     confirm: (tx, request) => confirm(tx, request, deps),
-    decline: (tx, request) => decline(tx, request, deps),
+    decline,
     findByToken: (reader, token) => readAttemptByToken(reader, fingerprints(tokenKey, token)),
     findByCode: (tx, claimer, userCode, now) => findByCode(tx, claimer, { userCode, now }, deps),
     grantBonus: (tx, claimer, accountId, now) =>
@@ -256,7 +235,7 @@ async function start(tx: Tx, request: StartRequest, deps: ClaimDeps): Promise<St
     expiresAt,
     intervalMs: POLL_INTERVAL_MS,
   });
-  await deps.onEvent(tx, { kind: "claim.started", attempt: await requireAttempt(tx, id) }, now);
+  await recordClaimStep(tx, { kind: "claim.started", attempt: await requireAttempt(tx, id) }, now);
   return { id, token, userCode, expiresAt, intervalMs: POLL_INTERVAL_MS };
 }
 
@@ -296,13 +275,13 @@ async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<
   if (!isCodeCorrect && wrongCode === "count") {
     await countWrongCode(tx, attempt.id);
     const triesLeft = WRONG_CODES_MAX - attempt.wrongCodes - 1;
-    if (triesLeft === 0) await deps.onEvent(tx, { kind: "claim.locked", attempt }, now);
+    if (triesLeft === 0) await recordClaimStep(tx, { kind: "claim.locked", attempt }, now);
     return triesLeft === 0
       ? { status: "refused", state: "locked" }
       : { status: "wrong_code", triesLeft };
   }
   if (confirm === "refuse") return { status: "refused", state };
-  if (attempt.invitation) return await joinAsDeveloper(tx, attempt, request, deps);
+  if (attempt.invitation) return await joinAsDeveloper(tx, attempt, request);
   const current = await readKeysAndSetup(tx, attempt.accountId, deps.listWebhookUrls, now);
   if (request.shown !== digestOfAll(current)) return { status: "changed" };
   return await claimAsOwner(tx, attempt, request, deps);
@@ -326,9 +305,18 @@ async function claimAsOwner(
   await claimWorkspace(tx, { accountId, personId, via: id, viaKeyId: keyId, now });
   const bonus = await grantBonus(tx, deps.recipientOf(claimer), { ...deps.limits, accountId, now });
   await markClaimed(tx, id, { personId, role: "owner", bonus, now });
-  for (const { keyId, kind } of await applyKeyChoices(tx, accountId, keyChoices, now))
-    await deps.onEvent(tx, { kind, keyId, attempt }, now);
-  await deps.onEvent(tx, { kind: "claim.completed", attempt, personId, role: "owner", bonus }, now);
+  const act = {
+    accountId,
+    actor: { type: "person", id: attempt.email },
+    network: null,
+    now,
+  } as const;
+  await applyKeyChoices(tx, act, keyChoices);
+  await recordClaimStep(
+    tx,
+    { kind: "claim.completed", attempt, personId, role: "owner", bonus },
+    now,
+  );
   return { status: "claimed", role: "owner", bonus };
 }
 
@@ -336,7 +324,6 @@ async function joinAsDeveloper(
   tx: Tx,
   attempt: ClaimAttempt,
   { claimer, now }: Confirmation,
-  deps: ClaimDeps,
 ): Promise<ConfirmResult> {
   const { id, accountId, keyId } = attempt;
   const { personId } = claimer;
@@ -344,15 +331,11 @@ async function joinAsDeveloper(
   const role = await addDeveloper(tx, { accountId, personId, via: id, viaKeyId: keyId, now });
   await markClaimed(tx, id, { personId, role, bonus: 0n, now });
   if (isNew)
-    await deps.onEvent(tx, { kind: "member.added", attempt, personId, role, bonus: 0n }, now);
+    await recordClaimStep(tx, { kind: "member.added", attempt, personId, role, bonus: 0n }, now);
   return { status: "claimed", role, bonus: 0n };
 }
 
-async function decline(
-  tx: Tx,
-  { attemptId, claimer, now }: Decision,
-  deps: ClaimDeps,
-): Promise<DeclineResult> {
+async function decline(tx: Tx, { attemptId, claimer, now }: Decision): Promise<DeclineResult> {
   const attempt = await lockAttempt(tx, attemptId);
   if (!isNamedEmail(attempt, claimer.email)) return { status: "wrong_account" };
   const state = claimStateOf(attempt, now);
@@ -360,7 +343,7 @@ async function decline(
   if (decline === "refuse") return { status: "refused", state };
   if (decline === "decline") {
     await markDeclined(tx, attempt.id, now);
-    await deps.onEvent(tx, { kind: "claim.declined", attempt }, now);
+    await recordClaimStep(tx, { kind: "claim.declined", attempt }, now);
   }
   return { status: "declined" };
 }

@@ -1,9 +1,11 @@
 // A new owner's choices about the existing keys of the account: keep, limit or revoke each.
 
+import type { Act } from "../audit/audit.ts";
 import type { Nano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import { grantedScopes, MODEL_CALL_SCOPES } from "../http/scopes.ts";
-import { changeKey, getKey, type Key, listKeysFrom, revokeKey } from "../keys/keys.ts";
+import type { Key } from "../keys/key.ts";
+import { changeKey, getKey, listKeysFrom, revokeKey } from "../keys/keys.ts";
 import type { Reader, Tx } from "../store/db.ts";
 
 export type KeyChoice =
@@ -19,11 +21,6 @@ export type KeyChoice =
   /** Every live key except those in `except`. */
   | { readonly kind: "revoke_others"; readonly except: readonly string[] };
 
-export interface AppliedKeyChange {
-  readonly keyId: string;
-  readonly kind: "key.revoked" | "key.limited";
-}
-
 export async function listLiveKeys(
   reader: Reader,
   accountId: string,
@@ -37,37 +34,30 @@ export async function listLiveKeys(
 
 export async function applyKeyChoices(
   tx: Tx,
-  accountId: string,
+  act: Act,
   choices: readonly KeyChoice[],
-  now: number,
-): Promise<readonly AppliedKeyChange[]> {
-  if (choices.length === 0) return [];
+): Promise<void> {
+  const { accountId, now } = act;
+  if (choices.length === 0) return;
   const live = new Set((await listLiveKeys(tx, accountId, now)).map((key) => key.id));
-  const changes: AppliedKeyChange[] = [];
   const revoke = async (keyId: string): Promise<void> => {
-    if (!live.delete(keyId)) return;
-    await revokeKey(tx, accountId, keyId, now);
-    changes.push({ keyId, kind: "key.revoked" });
+    if (live.delete(keyId)) await revokeKey(tx, act, keyId);
   };
   const narrow = async (keyId: string): Promise<void> => {
     if (!live.has(keyId)) return;
     const granted = grantedScopes((await getKey(tx, accountId, keyId, now)).scopes, false);
     const scopes = MODEL_CALL_SCOPES.filter((scope) => granted.has(scope));
     if (scopes.length === 0) return await revoke(keyId);
-    await changeKey(tx, accountId, keyId, { scopes, now });
-    changes.push({ keyId, kind: "key.limited" });
+    await changeKey(tx, act, keyId, { scopes });
   };
   const limit = async ({ keyId, limit, window }: KeyChoice & { kind: "limit" }): Promise<void> => {
-    if (!live.has(keyId)) return;
-    await changeKey(tx, accountId, keyId, { limit, limitWindow: window, now });
-    changes.push({ keyId, kind: "key.limited" });
+    if (live.has(keyId)) await changeKey(tx, act, keyId, { limit, limitWindow: window });
   };
   for (const choice of choices) {
     if (choice.kind === "limit") await limit(choice);
     else if (choice.kind === "models") await narrow(choice.keyId);
     else for (const keyId of revokedBy(choice, live)) await revoke(keyId);
   }
-  return changes;
 }
 
 function revokedBy(

@@ -3,9 +3,12 @@
 
 import { type Account, createAccount } from "../accounts/accounts.ts";
 import { claimWorkspace } from "../accounts/members.ts";
+import { personAct } from "../audit/audit.ts";
 import { Fault } from "../base/fault.ts";
 import type { Nano } from "../base/money/money.ts";
-import type { Key, Keys } from "../keys/keys.ts";
+import { recordAccountCreated } from "../events/account-activity.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import type { Keys } from "../keys/keys.ts";
 import { openWallet } from "../ledger/ledger.ts";
 import { integer, type Tx } from "../store/db.ts";
 import type { Claimer, Claims } from "./claims.ts";
@@ -21,14 +24,12 @@ export interface WorkspaceCreationDeps {
 export interface NewWorkspace {
   readonly owner: Claimer;
   readonly name: string | null;
-  /** The narrow network of the client. */
-  readonly network: string;
+  readonly clientIp: string;
   readonly now: number;
 }
 
 export interface CreatedWorkspace {
   readonly account: Account;
-  readonly key: Key;
   /** The raw key. */
   readonly raw: string;
   readonly bonus: Nano;
@@ -36,7 +37,7 @@ export interface CreatedWorkspace {
 
 export async function createWorkspace(
   tx: Tx,
-  { owner, name, network, now }: NewWorkspace,
+  { owner, name, clientIp, now }: NewWorkspace,
   { claims, keys }: WorkspaceCreationDeps,
 ): Promise<CreatedWorkspace> {
   const { personId } = owner;
@@ -48,6 +49,7 @@ export async function createWorkspace(
     throw new Fault("conflict", "too many workspaces of one person", {
       message: `You have created ${WORKSPACES_PER_PERSON_MAX} workspaces, which is the limit. Use one of them.`,
     });
+  const [network] = networksOf(clientIp);
   const request = { name, email: null, createdBy: personId, network, startingCredit: 0n, now };
   const account = await createAccount(tx, request, {
     openWallet,
@@ -56,6 +58,8 @@ export async function createWorkspace(
   await claimWorkspace(tx, { accountId: account.id, personId, via: account.id, now });
   const bonus = await claims.grantBonus(tx, owner, account.id, now);
   const settings = { name: FIRST_KEY_NAME, createdBy: personId };
-  const { key, raw } = await keys.create(tx, account.id, settings, now);
-  return { account, key, raw, bonus };
+  const act = personAct(account.id, personId, { clientIp, now });
+  const { raw } = await keys.create(tx, act, settings);
+  await recordAccountCreated(tx, { account, keyId: null, clientIp, now });
+  return { account, raw, bonus };
 }

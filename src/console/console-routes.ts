@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { respondToInvitation } from "../accounts/invitations.ts";
 import { workspaceJoinedVia } from "../accounts/members.ts";
+import { handleMemberChange } from "../billing/event-handlers.ts";
 import type { Webhooks } from "../events/webhooks.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
@@ -80,7 +81,7 @@ function componentsRoute(): Route {
   });
 }
 
-function invitationRoute({ db, onMemberChange }: ConsoleRouteDeps): Route {
+function invitationRoute({ db }: ConsoleRouteDeps): Route {
   return sessionRoute({
     ...PAGE_DEFAULTS,
     method: "POST",
@@ -99,7 +100,7 @@ function invitationRoute({ db, onMemberChange }: ConsoleRouteDeps): Route {
           const { role, hasJoined } = outcome;
           const common = { accountId: outcome.accountId, actor: caller, clientIp, now };
           if (role !== undefined && hasJoined)
-            await onMemberChange?.(tx, {
+            await handleMemberChange(tx, {
               ...common,
               kind: "member.added",
               target: personId,

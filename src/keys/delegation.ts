@@ -2,6 +2,7 @@
 // a key that it creates is subtracted from its own, so that together they cannot spend more. In an unclaimed account, keys
 // without a limit and with all scopes may do everything.
 
+import type { Act } from "../audit/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
@@ -17,10 +18,11 @@ import {
 import type { Tx } from "../store/db.ts";
 import { POLICY_PARAMS } from "./key-record.ts";
 import { type KeySettings, type PolicyChange, replacedField } from "./key-settings.ts";
-import { changeKey, getKey, type Key, type Keys, lockKey, revokeKey } from "./keys.ts";
+import type { Key } from "./key.ts";
+import { changeKey, getKey, type Keys, lockKey, revokeKey } from "./keys.ts";
 import { findLiveKey } from "./live-keys.ts";
 
-export interface CallerKey {
+interface CallerKey {
   readonly accountId: string;
   readonly keyId: string;
 }
@@ -28,64 +30,59 @@ export interface CallerKey {
 export interface CreatedKey {
   readonly key: Key;
   readonly raw: string;
-  /** The calling key, if its limit was lowered. */
-  readonly loweredCaller: Key | undefined;
 }
 
 interface Creation {
   readonly settings: KeySettings;
   /** The person that the key is created for; the caller by default. */
   readonly createdBy?: string;
-  readonly now: number;
+  /** The key whose permissions and limit bound the new one. */
+  readonly callerId: string;
 }
 
 export async function createKeyForCaller(
   tx: Tx,
+  act: Act,
   keys: Keys,
-  caller: CallerKey,
-  { settings, createdBy = caller.keyId, now }: Creation,
+  { settings, callerId, createdBy = callerId }: Creation,
 ): Promise<CreatedKey> {
-  const { accountId, keyId } = caller;
-  const access = await lockAccess(tx, caller, now);
+  const { accountId, now } = act;
+  const access = await lockAccess(tx, { accountId, keyId: callerId }, now);
   const { scopes = listOfScopes(access.granted) } = settings;
   const policy = access.isFree ? settings.policy : inheritPolicy(access, settings.policy);
   const newKey = { ...settings, scopes, createdBy, policy };
   if (!access.isFree) assertWithinLimits(access, newKey);
-  const created = await keys.create(tx, accountId, newKey, now);
-  if (access.isFree || access.key.limit === null || created.key.limit === null)
-    return { ...created, loweredCaller: undefined };
-  const limit = access.key.limit - created.key.limit;
-  const loweredCaller = await changeKey(tx, accountId, keyId, { limit, now });
-  return { ...created, loweredCaller };
+  const created = await keys.create(tx, act, newKey);
+  if (access.isFree || access.key.limit === null || created.key.limit === null) return created;
+  await changeKey(tx, act, callerId, { limit: access.key.limit - created.key.limit });
+  return created;
 }
 
+/** A change by a key: the actor of `act`. */
 export async function changeKeyForCaller(
   tx: Tx,
-  caller: CallerKey,
+  act: Act,
   id: string,
-  change: KeySettings & { readonly now: number },
+  change: KeySettings,
 ): Promise<Key> {
-  const { accountId } = caller;
-  const access = await lockAccess(tx, caller, change.now);
-  const before = await lockKey(tx, accountId, id, change.now);
+  const { accountId, now } = act;
+  const access = await lockAccess(tx, { accountId, keyId: act.actor.id }, now);
+  const before = await lockKey(tx, accountId, id, now);
   if (!access.isFree) {
     assertReaches(access, before);
     assertNotRaised(access, before, change);
     assertPolicyKept(access, before.policy, change.policy);
   }
-  return await changeKey(tx, accountId, id, change);
+  return await changeKey(tx, act, id, change);
 }
 
-export async function revokeKeyForCaller(
-  tx: Tx,
-  caller: CallerKey,
-  id: string,
-  now: number,
-): Promise<{ readonly before: Key; readonly key: Key }> {
-  const access = await lockAccess(tx, caller, now);
-  const before = await lockKey(tx, caller.accountId, id, now);
+/** A revocation by a key: the actor of `act`. */
+export async function revokeKeyForCaller(tx: Tx, act: Act, id: string): Promise<Key> {
+  const { accountId, now } = act;
+  const access = await lockAccess(tx, { accountId, keyId: act.actor.id }, now);
+  const before = await lockKey(tx, accountId, id, now);
   if (!access.isFree) assertReaches(access, before);
-  return { before, key: await revokeKey(tx, caller.accountId, id, now) };
+  return await revokeKey(tx, act, id);
 }
 
 interface Access {

@@ -1,8 +1,9 @@
 // Finds keys that expire soon, so that their owners can be notified in time.
 
 import { DAY_MS } from "../base/time.ts";
+import { emitEvent } from "../events/events.ts";
 import { integer, text, textOrNull, type Tx } from "../store/db.ts";
-import type { Key } from "./keys.ts";
+import type { Key } from "./key.ts";
 
 /** A key that was created for a shorter time is not reported. */
 export const EXPIRY_NOTICE_DAYS = 7;
@@ -23,16 +24,8 @@ export function isExpiringSoon(
 
 const BATCH_MAX = 100;
 
-export interface ExpiringKey {
-  readonly id: string;
-  readonly accountId: string;
-  readonly name: string | null;
-  readonly last4: string;
-  readonly expiresAt: number;
-}
-
-/** Returns each key once per expiry, also to concurrent callers. */
-export async function takeExpiringKeys(tx: Tx, now: number): Promise<readonly ExpiringKey[]> {
+/** Emits an event for each key that expires soon, once per expiry, also if it is called concurrently. */
+export async function emitExpiringKeys(tx: Tx, now: number): Promise<void> {
   const isDue = `expires_at > ? and expires_at <= ? and expires_at - created_at > ?
     and revoked_at is null and coalesce(expiry_event_for, 0) <> expires_at`;
   const window = [now, now + NOTICE_MS, NOTICE_MS];
@@ -41,11 +34,13 @@ export async function takeExpiringKeys(tx: Tx, now: number): Promise<readonly Ex
      and id in (select id from api_key where ${isDue} order by id limit ?) returning *`,
     [...window, ...window, BATCH_MAX],
   );
-  return rows.map((row) => ({
-    id: text(row, "id"),
-    accountId: text(row, "account_id"),
-    name: textOrNull(row, "name"),
-    last4: text(row, "last4"),
-    expiresAt: integer(row, "expires_at"),
-  }));
+  for (const row of rows) {
+    const data = {
+      key_id: text(row, "id"),
+      name: textOrNull(row, "name"),
+      last4: text(row, "last4"),
+      expires_at: new Date(integer(row, "expires_at")).toISOString(),
+    };
+    await emitEvent(tx, { type: "key.expiring", accountId: text(row, "account_id"), data, now });
+  }
 }

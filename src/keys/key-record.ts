@@ -6,7 +6,7 @@ import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { LISTABLE_SCOPES } from "../http/scopes.ts";
-import type { Key } from "./keys.ts";
+import type { Key } from "./key.ts";
 
 const GLOBS_MAX = 50;
 const GLOB_MAX = 256;

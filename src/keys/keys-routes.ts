@@ -1,17 +1,18 @@
 // Routes of /v1/keys.
 
 import { z } from "zod";
+import { keyAct } from "../audit/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
 import { LISTABLE_SCOPES } from "../http/scopes.ts";
-import type { Db, Tx } from "../store/db.ts";
+import type { Db } from "../store/db.ts";
 import { changeKeyForCaller, createKeyForCaller, revokeKeyForCaller } from "./delegation.ts";
 import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./key-record.ts";
 import { type KeySettings, NAME_MAX, type PolicyChange } from "./key-settings.ts";
-import { getKey, type Key, type Keys, listKeys } from "./keys.ts";
+import { getKey, type Keys, listKeys } from "./keys.ts";
 import { countLiveKeys } from "./live-keys.ts";
 
 const KeySettingsBody = z
@@ -47,35 +48,16 @@ const KeySettingsBody = z
   })
   .meta({ id: "ApiKeySettings" });
 
-export interface KeyChange {
-  readonly kind: "key.created" | "key.changed" | "key.revoked";
-  readonly key: Key;
-  readonly actor: { readonly type: "key" | "person"; readonly id: string };
-  readonly clientIp: string;
-  readonly now: number;
-}
-
 export interface KeyRouteDeps {
   readonly db: Db;
   readonly keys: Keys;
-  /** Called in the transaction of the change. */
-  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
 }
 
-export function keyRoutes({ db, keys, onKeyChange }: KeyRouteDeps): readonly Route[] {
-  const notify: OnKeyChange = onKeyChange ?? (async () => {});
-  return [
-    createRoute(keys, notify),
-    listRoute(db),
-    getRoute(db),
-    changeRoute(notify),
-    revokeRoute(notify),
-  ];
+export function keyRoutes({ db, keys }: KeyRouteDeps): readonly Route[] {
+  return [createRoute(keys), listRoute(db), getRoute(db), changeRoute(), revokeRoute()];
 }
 
-type OnKeyChange = NonNullable<KeyRouteDeps["onKeyChange"]>;
-
-function createRoute(keys: Keys, notify: OnKeyChange): Route {
+function createRoute(keys: Keys): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/v1/keys",
@@ -102,12 +84,9 @@ function createRoute(keys: Keys, notify: OnKeyChange): Route {
     },
     faults: ["forbidden", "conflict"],
     run: async (tx, { caller, body, clientIp, now }) => {
-      const request = { settings: parseSettings(body), now };
-      const { key, raw, loweredCaller } = await createKeyForCaller(tx, keys, caller, request);
-      const common = { actor: keyActor(caller), clientIp, now };
-      await notify(tx, { kind: "key.created", key, ...common });
-      if (loweredCaller !== undefined)
-        await notify(tx, { kind: "key.changed", key: loweredCaller, ...common });
+      const creation = { settings: parseSettings(body), callerId: caller.keyId };
+      const act = keyAct(caller, { clientIp, now });
+      const { key, raw } = await createKeyForCaller(tx, act, keys, creation);
       return { status: 201, body: { ...toKeyRecord(key), api_key: raw } };
     },
   });
@@ -162,7 +141,7 @@ function getRoute(db: Db): Route {
   });
 }
 
-function changeRoute(notify: OnKeyChange): Route {
+function changeRoute(): Route {
   return keyWriteRoute({
     method: "PATCH",
     path: "/v1/keys/{id}",
@@ -185,23 +164,14 @@ function changeRoute(notify: OnKeyChange): Route {
     },
     faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
-      const key = await changeKeyForCaller(tx, caller, params.id, {
-        ...parseSettings(body),
-        now,
-      });
-      await notify(tx, {
-        kind: "key.changed",
-        key,
-        actor: keyActor(caller),
-        clientIp,
-        now,
-      });
+      const act = keyAct(caller, { clientIp, now });
+      const key = await changeKeyForCaller(tx, act, params.id, parseSettings(body));
       return { status: 200, body: toKeyRecord(key) };
     },
   });
 }
 
-function revokeRoute(notify: OnKeyChange): Route {
+function revokeRoute(): Route {
   return keyWriteRoute({
     method: "DELETE",
     path: "/v1/keys/{id}",
@@ -222,15 +192,7 @@ function revokeRoute(notify: OnKeyChange): Route {
     },
     faults: ["forbidden", "not_found"],
     run: async (tx, { caller, params, clientIp, now }) => {
-      const { before, key } = await revokeKeyForCaller(tx, caller, params.id, now);
-      if (before.revokedAt === null)
-        await notify(tx, {
-          kind: "key.revoked",
-          key,
-          actor: keyActor(caller),
-          clientIp,
-          now,
-        });
+      const key = await revokeKeyForCaller(tx, keyAct(caller, { clientIp, now }), params.id);
       const isLast = (await countLiveKeys(tx, caller.accountId, now)) === 0;
       return isLast
         ? {
@@ -241,10 +203,6 @@ function revokeRoute(notify: OnKeyChange): Route {
         : { status: 200, body: toKeyRecord(key) };
     },
   });
-}
-
-function keyActor({ keyId }: { readonly keyId: string }): KeyChange["actor"] {
-  return { type: "key", id: keyId };
 }
 
 function parseSettings(body: z.infer<typeof KeySettingsBody>): KeySettings {

@@ -1,13 +1,14 @@
 // Gateway API keys. It owns the table api_key. A raw key is only returned when it is created; the store has its HMAC. A
 // key's spend belongs to the ledger and is only read here.
 
+import type { Act, Actor } from "../audit/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { newIdAfter } from "../base/id.ts";
-import { type Nano, toNano } from "../base/money/money.ts";
-import { type LimitWindow, rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
+import { toNano } from "../base/money/money.ts";
+import { rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import { type KeyPolicy, parsePolicy, policyText } from "../http/key-policy.ts";
+import { parsePolicy, policyText } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
 import {
   type Db,
@@ -20,8 +21,10 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import { recordKeyChanged, recordKeyCreated, recordKeyRevoked } from "./key-activity.ts";
 import { createKeyHashes, type KeyHash } from "./key-hashes.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
+import type { Key } from "./key.ts";
 import { type LiveKey, toScopes } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
@@ -29,29 +32,6 @@ const PREFIX_SHOWN_CHARACTERS = 12;
 const KEYS_PER_ACCOUNT_MAX = 1_000;
 const CACHE_MS = 5_000;
 const CACHE_MAX = 50_000;
-
-export interface Key {
-  readonly id: string;
-  readonly accountId: string;
-  readonly name: string | null;
-  readonly prefix: string;
-  readonly last4: string;
-  readonly createdAt: number;
-  readonly lastUsedAt: number | null;
-  readonly expiresAt: number | null;
-  readonly revokedAt: number | null;
-  readonly limit: Nano | null;
-  readonly limitWindow: LimitWindow | null;
-  /** Spend that counts against the limit: in its window, or in total. */
-  readonly spent: Nano;
-  /** null for all scopes that a key with or without a limit can have. */
-  readonly scopes: readonly ListableScope[] | null;
-  readonly policy: KeyPolicy;
-  /** The percentages of the limit at which an event fires. */
-  readonly alertPercents: readonly number[] | null;
-  /** The key or the person that created it; null for first keys and those from before this was recorded. */
-  readonly createdBy: string | null;
-}
 
 interface NewKey extends KeySettings {
   readonly createdBy?: string | undefined;
@@ -61,11 +41,11 @@ interface NewKey extends KeySettings {
 export type KeySource = "cache" | "store";
 
 export interface Keys {
+  /** Without an actor, the key itself is its creator: the first key of an account without an owner. */
   readonly create: (
     tx: Tx,
-    accountId: string,
+    act: Omit<Act, "actor"> & { readonly actor: Actor | undefined },
     settings: NewKey,
-    now: number,
   ) => Promise<{ readonly key: Key; readonly raw: string }>;
   /** Finds a live key. From the cache it may be `CACHE_MS` old, and is returned synchronously. */
   readonly find: (
@@ -120,7 +100,8 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     lastUsed.set(liveKey.keyId, now);
     return liveKey;
   };
-  const create: Keys["create"] = async (tx, accountId, settings, now) => {
+  const create: Keys["create"] = async (tx, act, settings) => {
+    const { accountId, now } = act;
     // Serializes concurrent creations, so that the count is exact.
     await tx.lockMany("account", "id", [accountId]);
     const existing = await tx.get(
@@ -136,10 +117,14 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     validateSettings(settings, now);
     const raw = newRawKey(prefix);
     // The first key of an account is the one with the lowest id: a later key must not sort before it.
-    const id = newIdAfter("key", now, existing === undefined ? "" : text(existing, "last_id"));
+    const lastId = existing === undefined ? "" : text(existing, "last_id");
+    const id = newIdAfter("key", now, lastId);
     await insertKey(tx, { id, accountId, raw, ...hashes.of(raw) }, settings, now);
     await createKeySpend(tx, id, accountId, now);
-    return { key: await getKey(tx, accountId, id, now), raw };
+    const key = await getKey(tx, accountId, id, now);
+    const actor = act.actor ?? { type: "key", id };
+    await recordKeyCreated(tx, { ...act, actor }, key, lastId === "");
+    return { key, raw };
   };
   const flushLastUsed = async (): Promise<void> => {
     const used = [...lastUsed];
@@ -277,19 +262,15 @@ export async function listKeysBy(
 }
 
 /** Changes only the given settings; null removes one. */
-export async function changeKey(
-  tx: Tx,
-  accountId: string,
-  id: string,
-  change: KeySettings & { readonly now: number },
-): Promise<Key> {
+export async function changeKey(tx: Tx, act: Act, id: string, change: KeySettings): Promise<Key> {
+  const { accountId, now } = act;
   const [row] = await tx.lockMany("api_key", "id", [id]);
-  const before = await getKey(tx, accountId, id, change.now);
+  const before = await getKey(tx, accountId, id, now);
   if (row === undefined || before.revokedAt !== null)
     throw new Fault("conflict", "key is revoked", {
       message: "A revoked key cannot be changed. Create a new one with POST /v1/keys.",
     });
-  const after = {
+  const merged = {
     name: change.name === undefined ? before.name : change.name,
     expiresAt: change.expiresAt === undefined ? before.expiresAt : change.expiresAt,
     limit: change.limit === undefined ? before.limit : change.limit,
@@ -299,15 +280,15 @@ export async function changeKey(
   };
   // Removing a limit also removes its window and alerts.
   const normalized =
-    after.limit === null
+    merged.limit === null
       ? {
-          ...after,
+          ...merged,
           limitWindow: change.limitWindow ?? null,
           alertPercents: change.alertPercents ?? null,
         }
-      : after;
+      : merged;
   // Only changed settings are validated: a name that today's rules reject must not prevent a change of the limit.
-  validateSettings({ ...normalized, name: change.name, expiresAt: change.expiresAt }, change.now);
+  validateSettings({ ...normalized, name: change.name, expiresAt: change.expiresAt }, now);
   const values: Value[] = [
     normalized.name,
     normalized.expiresAt,
@@ -323,7 +304,9 @@ export async function changeKey(
      where id = ?`,
     values,
   );
-  return getKey(tx, accountId, id, change.now);
+  const after = await getKey(tx, accountId, id, now);
+  await recordKeyChanged(tx, act, { before, after });
+  return after;
 }
 
 /** Reads the key and locks it until the transaction ends. */
@@ -333,27 +316,24 @@ export async function lockKey(tx: Tx, accountId: string, id: string, now: number
 }
 
 /** Permanent and idempotent. */
-export async function revokeKey(tx: Tx, accountId: string, id: string, now: number): Promise<Key> {
-  await tx.run(
+export async function revokeKey(tx: Tx, act: Act, id: string): Promise<Key> {
+  const { accountId, now } = act;
+  const revoked = await tx.run(
     "update api_key set revoked_at = ? where id = ? and account_id = ? and revoked_at is null",
     [now, id, accountId],
   );
-  return getKey(tx, accountId, id, now);
+  const key = await getKey(tx, accountId, id, now);
+  if (revoked > 0) await recordKeyRevoked(tx, act, key);
+  return key;
 }
 
-/** Revokes the keys that a person created, and returns those that were not revoked before. */
-export async function revokeKeysBy(
-  tx: Tx,
-  accountId: string,
-  createdBy: string,
-  now: number,
-): Promise<readonly Key[]> {
+/** Revokes the keys that a person created. */
+export async function revokeKeysBy(tx: Tx, act: Act, createdBy: string): Promise<void> {
   const rows = await tx.all(
-    `update api_key set revoked_at = ? where account_id = ? and created_by = ? and revoked_at is null
-     returning id`,
-    [now, accountId, createdBy],
+    "select id from api_key where account_id = ? and created_by = ? and revoked_at is null order by id",
+    [act.accountId, createdBy],
   );
-  return await Promise.all(rows.map((row) => getKey(tx, accountId, text(row, "id"), now)));
+  for (const row of rows) await revokeKey(tx, act, text(row, "id"));
 }
 
 const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, spender.day_spent, spender.week_start,

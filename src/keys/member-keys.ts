@@ -3,6 +3,7 @@
 // others create none. A developer changes only keys that they created, and raises nothing.
 
 import { type Allowance, getMember, hasPermission, type Member } from "../accounts/members.ts";
+import type { Act } from "../audit/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import { formatUsdExact } from "../base/text/format.ts";
@@ -15,55 +16,46 @@ import {
 import type { Reader, Tx } from "../store/db.ts";
 import { createKeyForCaller, type CreatedKey } from "./delegation.ts";
 import { type KeySettings, replacedField } from "./key-settings.ts";
-import { getKey, type Key, type Keys, listKeysBy, lockKey } from "./keys.ts";
+import type { Key } from "./key.ts";
+import { getKey, type Keys, listKeysBy, lockKey } from "./keys.ts";
 import { isLiveKey } from "./live-keys.ts";
 
 /** Developers create further keys in the console, where their allowance bounds them. */
 const DEVELOPER_KEY_SCOPES: readonly ListableScope[] = [...MODEL_CALL_SCOPES, "keys:read"];
 
-interface NewMemberKey {
-  readonly accountId: string;
-  readonly personId: string;
-  readonly settings: KeySettings;
-  readonly now: number;
-}
-
-/** Creates a key for a member. The workspace is locked. */
+/** Creates a key for a member, the actor of `act`. The workspace is locked. */
 export async function createKeyForMember(
   tx: Tx,
+  act: Act,
   keys: Keys,
-  { accountId, personId, settings, now }: NewMemberKey,
+  settings: KeySettings,
 ): Promise<CreatedKey> {
+  const { accountId, now } = act;
+  const personId = act.actor.id;
   const member = await getMember(tx, accountId, personId);
   const newKey = { ...settings, createdBy: personId };
-  const create = async (key: KeySettings): Promise<CreatedKey> => ({
-    ...(await keys.create(tx, accountId, key, now)),
-    loweredCaller: undefined,
-  });
-  if (hasPermission(member.role, "keys.raise")) return await create(newKey);
+  if (hasPermission(member.role, "keys.raise")) return await keys.create(tx, act, newKey);
   const scopes = settings.scopes ?? DEVELOPER_KEY_SCOPES;
   assertDeveloperScopes(scopes);
   const developerKey = { ...newKey, scopes };
   if (member.allowance !== undefined) {
     await assertWithinAllowance(tx, accountId, { member, settings, now }, member.allowance);
-    return await create(developerKey);
+    return await keys.create(tx, act, developerKey);
   }
-  const keyId = await lockInvitingKey(tx, { accountId, keyId: member.viaKeyId, now });
-  const creation = { settings: developerKey, createdBy: personId, now };
-  return await createKeyForCaller(tx, keys, { accountId, keyId }, creation).catch(
-    (error: unknown) => {
-      if (!(error instanceof Fault) || error.code !== "forbidden") throw error;
-      throw allowanceFault(
-        `Your keys share the limit of the key that invited you. ${error.options.message ?? ""}`,
-      );
-    },
-  );
+  const callerId = await lockInvitingKey(tx, { accountId, keyId: member.viaKeyId, now });
+  const creation = { settings: developerKey, createdBy: personId, callerId };
+  return await createKeyForCaller(tx, act, keys, creation).catch((error: unknown) => {
+    if (!(error instanceof Fault) || error.code !== "forbidden") throw error;
+    throw allowanceFault(
+      `Your keys share the limit of the key that invited you. ${error.options.message ?? ""}`,
+    );
+  });
 }
 
 /** Throws if the member may not change this key, or not like this; without a change, if the member may not revoke it. */
 export async function assertMayChangeKey(
   reader: Reader,
-  { accountId, personId }: { readonly accountId: string; readonly personId: string },
+  { accountId, actor: { id: personId } }: Act,
   key: Key,
   change: KeySettings = {},
 ): Promise<void> {

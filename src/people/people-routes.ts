@@ -2,6 +2,7 @@
 // The pages to sign in, sign out and manage sessions.
 
 import { z } from "zod";
+import { recordAuditEntry } from "../audit/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";
@@ -24,8 +25,6 @@ export interface PeopleRouteDeps {
   /** Undefined without an identity provider. */
   readonly signIn: SignIn | undefined;
   readonly baseUrl: string;
-  /** Called in the transaction of the change. */
-  readonly onSessionsEnded?: (tx: Tx, ended: SessionsEnded) => Promise<void>;
 }
 
 export interface SessionsEnded {
@@ -107,7 +106,7 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Rout
   });
 }
 
-function signOutRoute({ db, sessions, onSessionsEnded }: PeopleRouteDeps): Route {
+function signOutRoute({ db, sessions }: PeopleRouteDeps): Route {
   // The session is optional: signing out twice, by a double click or in another tab, succeeds.
   return optionalSessionRoute({
     ...PAGE_DOC,
@@ -120,7 +119,7 @@ function signOutRoute({ db, sessions, onSessionsEnded }: PeopleRouteDeps): Route
       const { personId, sessionId } = caller;
       await db.write(async (tx) => {
         if ((await endSession(tx, personId, sessionId, now)) === 0) return;
-        await onSessionsEnded?.(tx, { personId, sessionId, others: false, clientIp, now });
+        await recordSessionsEnded(tx, { personId, sessionId, others: false, clientIp, now });
       });
       return redirect("/signout", [sessions.clearCookie()]);
     },
@@ -166,7 +165,7 @@ function sessionsRoute({ db }: PeopleRouteDeps): Route {
   });
 }
 
-function endSessionRoute({ db, sessions, onSessionsEnded }: PeopleRouteDeps): Route {
+function endSessionRoute({ db, sessions }: PeopleRouteDeps): Route {
   return sessionRoute({
     ...PAGE_DOC,
     method: "POST",
@@ -185,7 +184,7 @@ function endSessionRoute({ db, sessions, onSessionsEnded }: PeopleRouteDeps): Ro
         // A repeated request ends nothing and emits no event.
         if (count === 0) return;
         const ended = others ? sessionId : body.session;
-        await onSessionsEnded?.(tx, { personId, sessionId: ended, others, clientIp, now });
+        await recordSessionsEnded(tx, { personId, sessionId: ended, others, clientIp, now });
       });
       return body.session === sessionId
         ? redirect("/signout", [sessions.clearCookie()])
@@ -206,4 +205,16 @@ function signInFailed(fault: Fault, returnTo: string, cookies: readonly string[]
   if (fault.status >= 500) throw fault;
   const { status, publicMessage } = fault;
   return pageResponse(signInFailedPage(publicMessage, returnTo), { status, cookies });
+}
+
+export async function recordSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<void> {
+  await recordAuditEntry(tx, {
+    accountId: null,
+    actor: { type: "person", id: ended.personId },
+    action: "session.ended",
+    target: ended.sessionId,
+    detail: { others: ended.others },
+    network: networksOf(ended.clientIp)[1],
+    now: ended.now,
+  });
 }

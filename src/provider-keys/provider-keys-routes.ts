@@ -1,10 +1,11 @@
 // Routes of /v1/provider-keys.
 
 import { z } from "zod";
+import { keyAct } from "../audit/audit.ts";
 import { secret } from "../base/crypto/secret.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
-import type { Db, Tx } from "../store/db.ts";
+import type { Db } from "../store/db.ts";
 import {
   assertMayChange,
   assertMayDelete,
@@ -20,46 +21,28 @@ import {
   toProviderKeyRecord,
   toSettings,
 } from "./provider-key-record.ts";
-import {
-  listProviderKeys,
-  lockProviderKey,
-  type ProviderKey,
-  type ProviderKeys,
-} from "./provider-keys.ts";
+import { listProviderKeys, lockProviderKey, type ProviderKeys } from "./provider-keys.ts";
 
 export interface ProviderKeyRouteDeps {
   readonly db: Db;
   readonly providerKeys: ProviderKeys;
-  /** Called in the transaction of the change. */
-  readonly onProviderKeyChange?: (tx: Tx, change: ProviderKeyChange) => Promise<void>;
-}
-
-export interface ProviderKeyChange {
-  readonly kind: "provider_key.added" | "provider_key.changed" | "provider_key.deleted";
-  readonly key: ProviderKey;
-  readonly actor: { readonly type: "key" | "person"; readonly id: string };
-  readonly clientIp: string;
-  readonly now: number;
 }
 
 const ProviderKeyPath = z.object({
   id: z.string().meta({ description: "The provider key's id.", example: PROVIDER_KEY_EXAMPLE.id }),
 });
 
-type OnProviderKeyChange = NonNullable<ProviderKeyRouteDeps["onProviderKeyChange"]>;
-
 export function providerKeyRoutes(deps: ProviderKeyRouteDeps): readonly Route[] {
   const { db, providerKeys } = deps;
-  const onChange: OnProviderKeyChange = deps.onProviderKeyChange ?? (async () => {});
   return [
-    addRoute(providerKeys, onChange),
+    addRoute(providerKeys),
     listRoute(db),
-    changeRoute(providerKeys, onChange),
-    deleteRoute(providerKeys, onChange),
+    changeRoute(providerKeys),
+    deleteRoute(providerKeys),
   ];
 }
 
-function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Route {
+function addRoute(providerKeys: ProviderKeys): Route {
   // The result is only stored here and used in the transaction, so that a repeated request gets its first response whatever
   // the provider says now.
   const checkResults = new WeakMap<Request, KeyCheckResult>();
@@ -96,15 +79,13 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
         ...newProviderKeyUse(access, toSettings(body)),
         checkResult: checkResults.get(request) ?? UNCHECKED,
       };
-      const key = await providerKeys.add(tx, caller.accountId, newKey, now);
-      const actor = { type: "key", id: caller.keyId } as const;
-      await onChange(tx, { kind: "provider_key.added", key, actor, clientIp, now });
+      const key = await providerKeys.add(tx, keyAct(caller, { clientIp, now }), newKey);
       return { status: 201, body: toProviderKeyRecord(key) };
     },
   });
 }
 
-function changeRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Route {
+function changeRoute(providerKeys: ProviderKeys): Route {
   return keyWriteRoute({
     method: "PATCH",
     path: "/v1/provider-keys/{id}",
@@ -131,9 +112,12 @@ function changeRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
       const before = await lockProviderKey(tx, caller.accountId, params.id);
       const settings = toSettings(body);
       assertMayChange(access, before, settings);
-      const key = await providerKeys.change(tx, before, settings, now);
-      const actor = { type: "key", id: caller.keyId } as const;
-      await onChange(tx, { kind: "provider_key.changed", key, actor, clientIp, now });
+      const key = await providerKeys.change(
+        tx,
+        keyAct(caller, { clientIp, now }),
+        before,
+        settings,
+      );
       return { status: 200, body: toProviderKeyRecord(key) };
     },
   });
@@ -170,7 +154,7 @@ function listRoute(db: Db): Route {
   });
 }
 
-function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Route {
+function deleteRoute(providerKeys: ProviderKeys): Route {
   return keyWriteRoute({
     method: "DELETE",
     path: "/v1/provider-keys/{id}",
@@ -194,10 +178,7 @@ function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
       const access = await lockProviderKeyAccess(tx, caller, now);
       const before = await lockProviderKey(tx, caller.accountId, params.id);
       assertMayDelete(access, before);
-      const key = await providerKeys.remove(tx, caller.accountId, params.id, now);
-      const actor = { type: "key", id: caller.keyId } as const;
-      if (before.status !== "deleted")
-        await onChange(tx, { kind: "provider_key.deleted", key, actor, clientIp, now });
+      const key = await providerKeys.remove(tx, keyAct(caller, { clientIp, now }), params.id);
       return { status: 200, body: toProviderKeyRecord(key) };
     },
   });

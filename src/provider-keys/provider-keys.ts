@@ -1,6 +1,7 @@
 // Callers' own API keys at model providers (BYOK). Owns the table provider_key. A raw key is received once and sent only to
 // its provider.
 
+import { type Act, recordAuditEntry } from "../audit/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import type { Secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
@@ -69,21 +70,16 @@ export interface ProviderKeys {
   readonly providers: () => readonly string[];
   /** Checks a key at the provider; called before the transaction that adds it. */
   readonly check: CheckKey;
-  readonly add: (
-    tx: Tx,
-    accountId: string,
-    newKey: NewProviderKey,
-    now: number,
-  ) => Promise<ProviderKey>;
+  readonly add: (tx: Tx, act: Act, newKey: NewProviderKey) => Promise<ProviderKey>;
   /** Changes a key that is not deleted. */
   readonly change: (
     tx: Tx,
+    act: Act,
     before: ProviderKey,
     settings: ProviderKeySettings,
-    now: number,
   ) => Promise<ProviderKey>;
   /** Destroys the encrypted key and keeps the record. Idempotent. */
-  readonly remove: (tx: Tx, accountId: string, id: string, now: number) => Promise<ProviderKey>;
+  readonly remove: (tx: Tx, act: Act, id: string) => Promise<ProviderKey>;
   /**
    * The newest key at the provider that names the API key, otherwise the newest one for the whole account; cached for up to
    * five seconds.
@@ -114,47 +110,33 @@ export function createProviderKeys({
   const cache = createProviderKeyCache();
   const lastUsed = new Map<string, number>();
 
-  const add: ProviderKeys["add"] = async (tx, accountId, newKey, now) => {
+  const add: ProviderKeys["add"] = async (tx, act, newKey) => {
+    const { accountId, now } = act;
     rejectInvalid(newKey, providers());
     await rejectOverLimit(tx, accountId);
     await rejectUnknownApiKeys(tx, accountId, newKey.apiKeyIds);
-    const { provider, apiKey, name, checkResult, addedBy } = newKey;
     const id = newId("pk", now);
-    const encrypted = encryptKey(kek, { id, accountId, provider }, apiKey);
-    const status = checkResult.kind === "accepted" ? checkResult.status : "unchecked";
-    cache.block(cacheKeyOf(accountId, provider), now);
-    await tx.run(
-      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at, key_id,
-         api_key_ids, allow_store)
-       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      [
-        id,
-        accountId,
-        provider,
-        name,
-        apiKey.reveal().slice(-4),
-        status,
-        encrypted.sealed,
-        encrypted.dataKey,
-        KEK_VERSION,
-        now,
-        addedBy,
-        apiKeyIdsText(newKey.apiKeyIds),
-        newKey.allowStore ? 1 : 0,
-      ],
-    );
-    return getProviderKey(tx, accountId, id);
+    cache.block(cacheKeyOf(accountId, newKey.provider), now);
+    await insertProviderKey(tx, kek, { id, accountId, now }, newKey);
+    const key = await getProviderKey(tx, accountId, id);
+    await recordChange(tx, act, "provider_key.added", key);
+    return key;
   };
-  const change: ProviderKeys["change"] = async (tx, before, settings, now) => {
-    cache.block(cacheKeyOf(before.accountId, before.provider), now);
+  const change: ProviderKeys["change"] = async (tx, act, before, settings) => {
+    cache.block(cacheKeyOf(before.accountId, before.provider), act.now);
     await updateSettings(tx, before, settings);
-    return getProviderKey(tx, before.accountId, before.id);
+    const key = await getProviderKey(tx, before.accountId, before.id);
+    await recordChange(tx, act, "provider_key.changed", key);
+    return key;
   };
-  const remove: ProviderKeys["remove"] = async (tx, accountId, id, now) => {
+  const remove: ProviderKeys["remove"] = async (tx, act, id) => {
+    const { accountId, now } = act;
     const { provider } = await getProviderKey(tx, accountId, id);
     cache.block(cacheKeyOf(accountId, provider), now);
-    await destroyKey(tx, accountId, id, now);
-    return getProviderKey(tx, accountId, id);
+    const isDeleted = await destroyKey(tx, accountId, id, now);
+    const key = await getProviderKey(tx, accountId, id);
+    if (isDeleted) await recordChange(tx, act, "provider_key.deleted", key);
+    return key;
   };
   const flushLastUsed = async (): Promise<void> => {
     const used = [...lastUsed];
@@ -175,6 +157,36 @@ export function createProviderKeys({
     ),
     flushLastUsed,
   };
+}
+
+async function insertProviderKey(
+  tx: Tx,
+  kek: ReturnType<typeof deriveKek>,
+  row: { readonly id: string; readonly accountId: string; readonly now: number },
+  { provider, apiKey, name, checkResult, addedBy, apiKeyIds, allowStore }: NewProviderKey,
+): Promise<void> {
+  const { id, accountId, now } = row;
+  const encrypted = encryptKey(kek, { id, accountId, provider }, apiKey);
+  await tx.run(
+    `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at, key_id,
+       api_key_ids, allow_store)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    [
+      id,
+      accountId,
+      provider,
+      name,
+      apiKey.reveal().slice(-4),
+      checkResult.kind === "accepted" ? checkResult.status : "unchecked",
+      encrypted.sealed,
+      encrypted.dataKey,
+      KEK_VERSION,
+      now,
+      addedBy,
+      apiKeyIdsText(apiKeyIds),
+      allowStore ? 1 : 0,
+    ],
+  );
 }
 
 export async function listProviderKeys(
@@ -274,12 +286,24 @@ async function rejectOverLimit(tx: Tx, accountId: string): Promise<void> {
     });
 }
 
-async function destroyKey(tx: Tx, accountId: string, id: string, now: number): Promise<void> {
-  await tx.run(
+/** False if it was deleted before. */
+async function destroyKey(tx: Tx, accountId: string, id: string, now: number): Promise<boolean> {
+  const deleted = await tx.run(
     `update provider_key set status = 'deleted', sealed = null, data_key = null, deleted_at = ?
      where id = ? and account_id = ? and status <> 'deleted'`,
     [now, id, accountId],
   );
+  return deleted > 0;
+}
+
+async function recordChange(
+  tx: Tx,
+  act: Act,
+  action: "provider_key.added" | "provider_key.changed" | "provider_key.deleted",
+  { id, provider, name, last4, apiKeyIds, allowStore }: ProviderKey,
+): Promise<void> {
+  const detail = { provider, name, last4, api_key_ids: apiKeyIds, allow_store: allowStore };
+  await recordAuditEntry(tx, { ...act, action, target: id, detail });
 }
 
 async function updateSettings(

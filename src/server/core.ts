@@ -2,9 +2,9 @@
 
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
+import { emitBudgetEvents } from "../budgets/budgets.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
-import { emitBudgetEvents, emitKeyAlerts } from "../events/producers.ts";
 import { type BodyQuota, createBodyQuota } from "../http/request/body-quota.ts";
 import {
   createIdempotency,
@@ -12,6 +12,7 @@ import {
   releaseAbandonedKeys,
 } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
+import { emitKeyAlerts } from "../keys/key-activity.ts";
 import { createKeys, type Keys } from "../keys/keys.ts";
 import { explainRejectedKey } from "../keys/rejected-key.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";

@@ -8,12 +8,12 @@ import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
 import type { UsageRetention } from "../config/retention-settings.ts";
-import { emitExpiringKeys } from "../events/producers.ts";
 import {
   deleteExpiredResponses,
   releaseAbandonedKeys,
   runningKeys,
 } from "../idempotency/idempotency.ts";
+import { emitExpiringKeys } from "../keys/expiring-keys.ts";
 import { keepCallTransfers } from "../ledger/call-charges.ts";
 import type { Lease } from "../ledger/lease.ts";
 import { createSweeper } from "../ledger/sweep.ts";

@@ -5,19 +5,10 @@ import { listAllMembers } from "../accounts/members.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
-import { handleMemberChange } from "../billing/event-handlers.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
-import {
-  onAccountCreated,
-  onAccountRenamed,
-  onKeyChange,
-  onProviderKeyChange,
-  onSessionsEnded,
-} from "../events/producers.ts";
 import { listWebhookUrls } from "../events/webhooks.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
-import { networksOf } from "../http/request/client-ip.ts";
 import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
@@ -67,13 +58,13 @@ export function createRouteDeps(
     inference: inferenceRouteDeps(now, services),
     responses: { responses, webSockets, db, storage: config.responseStorage },
     models: modelRouteDeps(services),
-    keys: { db, keys, onKeyChange },
-    providerKeys: { db, providerKeys, onProviderKeyChange },
+    keys: { db, keys },
+    providerKeys: { db, providerKeys },
     webhooks: { db, webhooks },
     billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, listWebhookUrls, master, baseUrl, consolePath: "/console" },
-    people: { db, sessions, keptForms, signIn, baseUrl, onSessionsEnded },
+    people: { db, sessions, keptForms, signIn, baseUrl },
     emails: {
       db,
       baseUrl,
@@ -90,10 +81,6 @@ export function createRouteDeps(
       billing,
       storage: config.responseStorage,
       getWallet,
-      onKeyChange,
-      onProviderKeyChange,
-      onMemberChange: handleMemberChange,
-      onAccountRenamed,
       createWorkspace: workspaceCreation(services),
       isDevelopment: config.development,
       snippets: { baseUrl, model: exampleModelOf(config) },
@@ -139,10 +126,8 @@ function workspaceCreation({
   core: { keys },
 }: Services): RouteDeps["console"]["createWorkspace"] {
   return async (tx, { owner, name, clientIp, now }) => {
-    const [network] = networksOf(clientIp);
-    const request = { owner, name, network, now };
-    const { account, key, raw, bonus } = await createWorkspace(tx, request, { claims, keys });
-    await onAccountCreated(tx, { account, key, clientIp, now });
+    const request = { owner, name, clientIp, now };
+    const { account, raw, bonus } = await createWorkspace(tx, request, { claims, keys });
     return { accountId: account.id, raw, bonus };
   };
 }
@@ -247,7 +232,5 @@ function accountRouteDeps(
     listMembers: async (reader, accountId) =>
       (await listAllMembers(reader, accountId)).map(({ email, role }) => ({ email, role })),
     requiresSameOrigin: development,
-    onAccountCreated,
-    onAccountRenamed,
   };
 }

@@ -9,7 +9,6 @@ import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
 import { createSmtpSender } from "../email/smtp.ts";
-import { onClaimEvent } from "../events/producers.ts";
 import { listWebhookUrls } from "../events/webhooks.ts";
 import { createWebhooks, type Webhooks } from "../events/webhooks.ts";
 import { createOperatorContext } from "../operator/create-operator.ts";
@@ -78,7 +77,6 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     master,
     limits: { startsPerAccount: limits.claimsPerHour, bonusPerDay: limits.claimBonusPerDay },
     listWebhookUrls,
-    onEvent: onClaimEvent,
   });
   const billing = await createBilling({
     settings: config.billing,

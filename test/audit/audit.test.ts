@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { AUDIT_ACTIONS } from "../../src/audit/audit.ts";
-import { onSessionsEnded } from "../../src/events/producers.ts";
+import { recordSessionsEnded } from "../../src/people/people-routes.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { truncateTables, createHarness, START_MS, type Harness } from "../webhooks/harness.ts";
 
@@ -127,7 +127,7 @@ describeEachStore((kind, open) => {
 
     test("records ended sessions without an account", async () => {
       await store.db.write((tx) =>
-        onSessionsEnded(tx, {
+        recordSessionsEnded(tx, {
           personId: "usr_1",
           sessionId: "ses_1",
           others: true,

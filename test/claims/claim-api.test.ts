@@ -254,7 +254,12 @@ describeEachStore((kind, open) => {
       expect(state.balance.credits).toBe(1_050_000);
       expect(state.members).toEqual([{ email, role: "owner" }]);
       expect(state.account.claimed_at).not.toBeNull();
-      expect(harness.events).toEqual(["claim.started", "claim.completed"]);
+      expect(await harness.auditedActions(agent.accountId)).toEqual([
+        "key.created",
+        "account.created",
+        "claim.started",
+        "account.claimed",
+      ]);
     });
 
     test("polls distinguish expired, declined, superseded and claimed by someone else", async () => {
@@ -329,7 +334,11 @@ describeEachStore((kind, open) => {
       expect(state.balance.credits).toBe(1_050_000);
       await claimAs(harness, { email: invited }, await startedClaim(agent.start(invited)));
       expect((await agent.poll()).status).toBe(200);
-      expect(harness.events.filter((kind) => kind === "member.added")).toHaveLength(1);
+      expect(
+        (await harness.auditedActions(agent.accountId)).filter(
+          (action) => action === "member.added",
+        ),
+      ).toHaveLength(1);
     });
 
     test("a human who claims two accounts gets two workspaces and one bonus", async () => {

@@ -16,6 +16,7 @@ import {
 import type { Claimer, StartedClaim } from "../../src/claims/claims.ts";
 import { getWallet, openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
+import { actIn } from "../support/act.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { createHarness, ISSUER, T0, type Harness } from "./harness.ts";
 import { shownNow } from "./shown-now.ts";
@@ -297,7 +298,7 @@ async function createFixture(store: TestStore): Promise<ClaimFixture> {
       { openWallet, grantStartingCredit: async () => {} },
     ),
   );
-  const { key } = await store.db.write((tx) => harness.keys.create(tx, account.id, {}, T0));
+  const { key } = await store.db.write((tx) => harness.keys.create(tx, actIn(account.id, T0), {}));
   const bare = {
     harness,
     accountId: account.id,

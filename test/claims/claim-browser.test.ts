@@ -9,6 +9,7 @@ import { HOUR_MS } from "../../src/base/time.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
 import { CLIENT, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
+import { actIn } from "../support/act.ts";
 import { launchBrowser } from "../support/browser/chromium.ts";
 import { findPageIssues } from "../support/browser/page-checks.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
@@ -155,7 +156,7 @@ describe("in a browser without JavaScript", () => {
     await agent.get("/v1/account");
     await harness.keys.flushLastUsed();
     await harness.db.write((tx) =>
-      harness.keys.create(tx, agent.accountId, { name: "nightly build" }, harness.clock.now),
+      harness.keys.create(tx, actIn(agent.accountId, harness.clock.now), { name: "nightly build" }),
     );
     const attempt = await startFor(agent, email);
     await page.goto(attempt.verification_uri_complete);

@@ -9,6 +9,7 @@ import {
   roleOf,
 } from "../../src/accounts/members.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
+import { actIn } from "../support/act.ts";
 import { openStore } from "../support/stores/stores.ts";
 import {
   type Agent,
@@ -367,7 +368,7 @@ describe("deciding", () => {
   test("revokes all unlisted keys together", async () => {
     for (let count = 0; count < 14; count++)
       await harness.db.write((tx) =>
-        harness.keys.create(tx, agent.accountId, {}, harness.clock.now),
+        harness.keys.create(tx, actIn(agent.accountId, harness.clock.now), {}),
       );
     const long = await browser.visit("/claim");
     expect(long.text).toContain("Revoke the 3 keys not listed here");

@@ -12,6 +12,7 @@ import { canonicalMailbox } from "../../src/claims/email-address.ts";
 import { getWallet, openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { text, type Tx } from "../../src/store/db.ts";
+import { actIn } from "../support/act.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { createHarness, ISSUER, T0, type Harness } from "./harness.ts";
 import { shownNow } from "./shown-now.ts";
@@ -127,7 +128,9 @@ async function begin(store: TestStore): Promise<Run> {
     };
     const request = { email: null, network: "203.0.113.7/32", startingCredit: 0n, now: T0 };
     const account = await store.db.write((tx) => createAccount(tx, request, deps));
-    const { key } = await store.db.write((tx) => harness.keys.create(tx, account.id, {}, T0));
+    const { key } = await store.db.write((tx) =>
+      harness.keys.create(tx, actIn(account.id, T0), {}),
+    );
     accounts.push({ id: account.id, keyId: key.id });
   }
   const humans: Claimer[] = [];

@@ -1,6 +1,7 @@
 // What a person who claims an account decides about its keys, on both stores.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { actIn } from "../support/act.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import {
   type Agent,
@@ -46,7 +47,7 @@ describeEachStore((kind, open) => {
       const created = await Promise.all(
         ["limited", "kept"].map((name) =>
           harness.db.write((tx) =>
-            harness.keys.create(tx, agent.accountId, { name }, harness.clock.now),
+            harness.keys.create(tx, actIn(agent.accountId, harness.clock.now), { name }),
           ),
         ),
       );
@@ -77,22 +78,24 @@ describeEachStore((kind, open) => {
       expect(BigInt(String(row(limited)?.["limit_nano"]))).toBe(2_500_000_000n);
       expect(row(kept)).toMatchObject({ revoked_at: null, limit_nano: null });
       expect((await agent.get("/v1/account")).status).toBe(401);
-      expect(harness.events).toEqual([
+      expect(await harness.auditedActions(agent.accountId)).toEqual([
+        "key.created",
+        "account.created",
         "claim.started",
+        "key.created",
+        "key.created",
         "key.revoked",
-        "key.limited",
-        "claim.completed",
+        "key.changed",
+        "account.claimed",
       ]);
     });
 
     test("says what a key with a policy may do", async () => {
       await harness.db.write((tx) =>
-        harness.keys.create(
-          tx,
-          agent.accountId,
-          { name: "bounded", policy: { models: ["sim/echo"] } },
-          harness.clock.now,
-        ),
+        harness.keys.create(tx, actIn(agent.accountId, harness.clock.now), {
+          name: "bounded",
+          policy: { models: ["sim/echo"] },
+        }),
       );
       const { text } = await browser.visit("/claim");
       const bounded = text.slice(text.indexOf("bounded"));
@@ -112,7 +115,13 @@ describeEachStore((kind, open) => {
       expect(
         (await store.db.get("select scopes from api_key where id = ?", [id]))?.["scopes"],
       ).toBe("claim:read models:write usage:read");
-      expect(harness.events).toEqual(["claim.started", "key.limited", "claim.completed"]);
+      expect(await harness.auditedActions(agent.accountId)).toEqual([
+        "key.created",
+        "account.created",
+        "claim.started",
+        "key.changed",
+        "account.claimed",
+      ]);
     });
   });
 });

@@ -3,12 +3,7 @@
 
 import { type Secret, secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import {
-  type ClaimEvent,
-  type ClaimLimits,
-  type Claims,
-  createClaims,
-} from "../../src/claims/claims.ts";
+import { type ClaimLimits, type Claims, createClaims } from "../../src/claims/claims.ts";
 import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import { faultPage } from "../../src/http/pages/fault-page.tsx";
 import type { Peer } from "../../src/http/request-context.ts";
@@ -36,7 +31,8 @@ export interface Harness {
   readonly claims: Claims;
   readonly sessions: Sessions;
   readonly signIn: SignIn | undefined;
-  readonly events: ClaimEvent["kind"][];
+  /** The actions in the audit log of an account, oldest first. */
+  readonly auditedActions: (accountId: string) => Promise<readonly string[]>;
   /** The lines of the error log. */
   readonly logged: readonly string[];
   readonly clock: { now: number };
@@ -66,12 +62,10 @@ export function createHarness(db: Db, options: HarnessOptions = {}): Harness {
     },
   };
   const keys = createKeys({ db, master, prefix: "pst", createKeySpend: insertKeySpend });
-  const events: ClaimEvent["kind"][] = [];
   const claims = createClaims({
     master,
     limits: options.limits ?? { startsPerAccount: 0, bonusPerDay: 0n },
     listWebhookUrls,
-    onEvent: async (_tx, event) => void events.push(event.kind),
   });
   const sessions = createSessions({ db, master, baseUrl });
   const signIn =
@@ -109,11 +103,27 @@ export function createHarness(db: Db, options: HarnessOptions = {}): Harness {
     clientIpOf: createClientIpResolver([]),
     isDraining: () => false,
   });
+  const auditedActions: Harness["auditedActions"] = async (accountId) => {
+    const sql = "select action from audit where account_id = ? order by id";
+    return (await db.all(sql, [accountId])).map(({ action }) => String(action));
+  };
   const handle: Harness["handle"] = (request, address = "203.0.113.7") => {
     const peer: Peer = { address: () => address, disableIdleTimeout: () => {} };
     return serve(request, peer);
   };
-  return { db, baseUrl, master, keys, claims, sessions, signIn, events, logged, clock, handle };
+  return {
+    db,
+    baseUrl,
+    master,
+    keys,
+    claims,
+    sessions,
+    signIn,
+    auditedActions,
+    logged,
+    clock,
+    handle,
+  };
 }
 
 export interface Agent {

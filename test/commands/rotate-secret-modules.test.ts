@@ -10,6 +10,7 @@ import { UNCHECKED } from "../../src/provider-keys/key-check.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { reencryptProviderKeys } from "../../src/provider-keys/reencrypt-provider-keys.ts";
 import { createHarness, signedIn, T0 } from "../claims/harness.ts";
+import { actIn } from "../support/act.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const OLD: MasterSecret = secret("a secret of the tests that is long enough");
@@ -57,20 +58,15 @@ describeEachStore((kind, open) => {
         });
       const add = (master: MasterSecret, apiKey: string, now: number) =>
         store.db.write((tx) =>
-          keysBy(master).add(
-            tx,
-            "acct_rotated",
-            {
-              provider: "openai",
-              apiKey: secret(apiKey),
-              name: null,
-              addedBy: null,
-              apiKeyIds: null,
-              allowStore: false,
-              checkResult: UNCHECKED,
-            },
-            now,
-          ),
+          keysBy(master).add(tx, actIn("acct_rotated", now), {
+            provider: "openai",
+            apiKey: secret(apiKey),
+            name: null,
+            addedBy: null,
+            apiKeyIds: null,
+            allowStore: false,
+            checkResult: UNCHECKED,
+          }),
         );
       const lost = await add(secret("x".repeat(40)), "sk-lost-0123456789", T0);
       await add(OLD, "sk-old-0123456789", T0 + 1);

@@ -9,11 +9,12 @@ import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { createEmailWorker, type EmailWorker } from "../../src/email/email-worker.ts";
 import type { OutgoingEmail, SendEmail } from "../../src/email/smtp.ts";
 import { queueAddressEmail, queueEventEmails, setOptOuts } from "../../src/events/emails.ts";
-import { emitExpiringKeys } from "../../src/events/producers.ts";
+import { emitExpiringKeys } from "../../src/keys/expiring-keys.ts";
 import { createKeys } from "../../src/keys/keys.ts";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
+import { actIn } from "../support/act.ts";
 import { eventually } from "../support/eventually.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
@@ -162,8 +163,8 @@ describeEachStore((kind, open) => {
         createKeySpend: insertKeySpend,
       });
       const { key } = await store.db.write(async (tx) => {
-        await keys.create(tx, accountId, { expiresAt: now + DAY_MS }, now);
-        return keys.create(tx, accountId, { name: "ci", expiresAt: now + 30 * DAY_MS }, now);
+        await keys.create(tx, actIn(accountId, now), { expiresAt: now + DAY_MS });
+        return keys.create(tx, actIn(accountId, now), { name: "ci", expiresAt: now + 30 * DAY_MS });
       });
       const report = () => store.db.write((tx) => emitExpiringKeys(tx, now));
       await report();

@@ -21,6 +21,7 @@ import {
   type Json,
   textAt,
 } from "../spec/api-client.ts";
+import { actIn } from "../support/act.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -56,8 +57,8 @@ describe.each(STORE_KINDS)("keys of a claimed account on %s", (store) => {
     });
   }
   /** The change that an owner makes in the console. */
-  const changeAsOwner = (change: Omit<Parameters<typeof changeKey>[3], "now">, id = own) =>
-    gateway.server.db.write((tx) => changeKey(tx, account.id, id, { ...change, now: Date.now() }));
+  const changeAsOwner = (change: Parameters<typeof changeKey>[3], id = own) =>
+    gateway.server.db.write((tx) => changeKey(tx, actIn(account.id, Date.now()), id, change));
   const createKey = (body: Json, key = account.key): Promise<ApiResponse> =>
     call(gateway, "POST /v1/keys", { key, body });
   const change = (id: string, body: Json, key = account.key): Promise<ApiResponse> =>
@@ -175,11 +176,11 @@ describe.each(STORE_KINDS)("keys of a claimed account on %s", (store) => {
     await changeAsOwner({ limit: USD });
     await createKey({ limit_usd: 0.25 });
     const rows = await gateway.server.db.all(
-      "select detail from audit where account_id = ? and action = 'key.changed'",
+      "select detail from audit where account_id = ? and action = 'key.changed' and actor_type = 'key'",
       [account.id],
     );
     expect(rows.map((row) => JSON.parse(String(row["detail"])))).toMatchObject([
-      { limit_usd: "0.75" },
+      { limit_usd: "0.75", limit_usd_before: "1" },
     ]);
   });
 
@@ -250,7 +251,7 @@ describeEachStore((kind, open) => {
           );
           await openAccount(tx, accountId, [parent], now);
           await deposit(tx, promoDeposit(`${accountId}.d`, accountId, 10_000n, now));
-          await changeKey(tx, accountId, parent, { limit: 1_000n, now });
+          await changeKey(tx, actIn(accountId, now), parent, { limit: 1_000n });
         });
         const hold = (keyId: string, id: string, process: number) =>
           ledgers[process % 2]?.hold({
@@ -264,12 +265,10 @@ describeEachStore((kind, open) => {
         const createKey = (limit: bigint) =>
           store.db
             .write((tx) =>
-              createKeyForCaller(
-                tx,
-                keys,
-                { accountId, keyId: parent },
-                { settings: { limit }, now },
-              ),
+              createKeyForCaller(tx, actIn(accountId, now), keys, {
+                settings: { limit },
+                callerId: parent,
+              }),
             )
             .catch(() => undefined);
         await Promise.all([

@@ -7,6 +7,7 @@ import { createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { isRawKey, newRawKey } from "../../src/keys/raw-key.ts";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import type { Db } from "../../src/store/db.ts";
+import { actIn } from "../support/act.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 
 const NOW = Date.UTC(2026, 10, 18);
@@ -70,7 +71,7 @@ describeEachStore((kind, open) => {
       const keys = make(db);
       const ids: string[] = [];
       for (const now of [NOW, NOW, NOW, NOW - 5_000, NOW, NOW + 1, NOW - 1]) {
-        const { key } = await db.write((tx) => keys.create(tx, "acct_ordered", {}, now));
+        const { key } = await db.write((tx) => keys.create(tx, actIn("acct_ordered", now), {}));
         ids.push(key.id);
       }
       expect(ids).toEqual(ids.toSorted());
@@ -80,7 +81,7 @@ describeEachStore((kind, open) => {
     test("finds a key only with the same master secret", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
+      const { raw, key } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
       expect(await keys.find(raw, NOW, "store")).toMatchObject({
         accountId: "acct_a",
         keyId: key.id,
@@ -93,7 +94,7 @@ describeEachStore((kind, open) => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw } = await db.write((tx) =>
-        keys.create(tx, "acct_a", { expiresAt: NOW + 8_000 }, NOW),
+        keys.create(tx, actIn("acct_a", NOW), { expiresAt: NOW + 8_000 }),
       );
       expect(await keys.find(raw, NOW, "cache")).toBeDefined();
       await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW]));
@@ -109,7 +110,7 @@ describeEachStore((kind, open) => {
     test("drops cached raw keys when the last uses are flushed", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
+      const { raw } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
       // A cached result is returned synchronously.
       const first = keys.find(raw, NOW, "cache");
       expect(first).toBeInstanceOf(Promise);
@@ -124,7 +125,7 @@ describeEachStore((kind, open) => {
     test("collects last uses in memory and writes them together", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
+      const { raw, key } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
       await keys.find(raw, NOW + 1, "store");
       await keys.find(raw, NOW + 2, "cache");
       expect((await getKey(db, "acct_a", key.id, NOW)).lastUsedAt).toBeNull();
@@ -137,7 +138,7 @@ describeEachStore((kind, open) => {
     test("keeps last uses that could not be written for the next flush", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
+      const { raw, key } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
       await keys.find(raw, NOW + 1, "store");
       await db.write((tx) => tx.run("alter table api_key rename to gone"));
       const failed = await keys.flushLastUsed().then(

@@ -6,6 +6,7 @@ import { createKeys } from "../../src/keys/keys.ts";
 import { newRawKey } from "../../src/keys/raw-key.ts";
 import { explainRejectedKey } from "../../src/keys/rejected-key.ts";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
+import { actIn } from "../support/act.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 
@@ -17,7 +18,7 @@ describeEachStore((kind, open) => {
     const deps = { db, master: secret("a master secret"), prefix: "pst" };
     const keys = createKeys({ ...deps, createKeySpend: insertKeySpend });
     const create = (expiresAt: number | null): Promise<{ readonly raw: string }> =>
-      db.write((tx) => keys.create(tx, "acct_a", { expiresAt }, NOW));
+      db.write((tx) => keys.create(tx, actIn("acct_a", NOW), { expiresAt }));
     const { raw: revoked } = await create(null);
     await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW + 1_000]));
     const { raw: expiring } = await create(NOW + 2_000);

@@ -5,7 +5,7 @@
 
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { emitBudgetEvents } from "../../src/events/producers.ts";
+import { emitBudgetEvents } from "../../src/budgets/budgets.ts";
 import { bufferHolds } from "../../src/ledger/commit/hold-buffer.ts";
 import { createLedger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";

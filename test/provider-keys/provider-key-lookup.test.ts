@@ -4,6 +4,7 @@ import { UNCHECKED } from "../../src/provider-keys/key-check.ts";
 import { createProviderKeyCache } from "../../src/provider-keys/provider-key-cache.ts";
 import { createProviderKeys, listProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import type { Db } from "../../src/store/db.ts";
+import { actIn } from "../support/act.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { GOOD_KEY, openFakeProvider } from "./fake-provider.ts";
@@ -77,7 +78,7 @@ describeEachStore((kind, open) => {
       harness.clock.now += 1;
       const { now } = harness.clock;
       const added = await store.db.write((tx) =>
-        harness.providerKeys.add(tx, ALICE, newKey(raw, providerId), now),
+        harness.providerKeys.add(tx, actIn(ALICE, now), newKey(raw, providerId)),
       );
       return added.id;
     };
@@ -152,7 +153,7 @@ describeEachStore((kind, open) => {
       const rowRead = delayNext(promise);
       const slow = rawOf(keys, START_MS);
       await rowRead;
-      await store.db.write((tx) => keys.remove(tx, ALICE, id, START_MS + 1));
+      await store.db.write((tx) => keys.remove(tx, actIn(ALICE, START_MS + 1), id));
       resolve();
       expect(await slow).toBe(GOOD_KEY);
       expect(await rawOf(keys, START_MS + 2)).toBeUndefined();
@@ -161,7 +162,7 @@ describeEachStore((kind, open) => {
     test("returns a key whose deletion was rolled back", async () => {
       const id = await addKey(GOOD_KEY);
       const rolledBack = store.db.write(async (tx) => {
-        await harness.providerKeys.remove(tx, ALICE, id, START_MS);
+        await harness.providerKeys.remove(tx, actIn(ALICE, START_MS), id);
         throw new Error("rollback");
       });
       expect(await rejectionMessage(rolledBack)).toBe("rollback");

@@ -4,8 +4,8 @@ import { auditRoutes } from "../../src/audit/audit-routes.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ResolveHost } from "../../src/base/network/public-endpoint.ts";
+import { emitBalanceEvents } from "../../src/billing/event-handlers.ts";
 import { eventRoutes } from "../../src/events/events-routes.ts";
-import { emitBalanceEvents, onKeyChange, onProviderKeyChange } from "../../src/events/producers.ts";
 import { createWebhooks, type Webhooks } from "../../src/events/webhooks.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { grantedScopes } from "../../src/http/scopes.ts";
@@ -136,8 +136,8 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
       ...webhookRoutes({ db, webhooks }),
       ...eventRoutes({ db }),
       ...auditRoutes({ db }),
-      ...keyRoutes({ db, keys, onKeyChange }),
-      ...providerKeyRoutes({ db, providerKeys, onProviderKeyChange }),
+      ...keyRoutes({ db, keys }),
+      ...providerKeyRoutes({ db, providerKeys }),
     ],
     db,
     baseUrl: "http://127.0.0.1:8787",

@@ -4,8 +4,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { nanoFromUsd } from "../../base/money/money.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
-import { onKeyRevokedByOperator } from "../../events/producers.ts";
-import { lockKey, revokeKey } from "../../keys/keys.ts";
+import { revokeKey } from "../../keys/keys.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
 import { type Db, text } from "../../store/db.ts";
 import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
@@ -67,12 +66,10 @@ async function revokeKeyCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<
     );
   const accountId = text(row, "account_id");
   const now = cli.now();
-  const key = await db.write(async (tx) => {
-    const before = await lockKey(tx, accountId, keyId, now);
-    const revoked = await revokeKey(tx, accountId, keyId, now);
-    if (before.revokedAt === null) await onKeyRevokedByOperator(tx, revoked, now);
-    return revoked;
-  });
+  const actor = { type: "operator", id: "command line" } as const;
+  const key = await db.write((tx) =>
+    revokeKey(tx, { accountId, actor, network: null, now }, keyId),
+  );
   cli.print(`Revoked ${key.id} of ${key.accountId}.`);
   return 0;
 }

@@ -8,7 +8,7 @@ import { userErrorMessage } from "../../http/pages/page-response.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { POLICY_SCHEMA } from "../../keys/key-record.ts";
 import type { KeySettings } from "../../keys/key-settings.ts";
-import type { Key } from "../../keys/keys.ts";
+import type { Key } from "../../keys/key.ts";
 import { parseLimit } from "./limit-form.ts";
 
 const FIELD_NAMES = [

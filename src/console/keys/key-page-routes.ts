@@ -1,13 +1,13 @@
 // The routes of the keys pages. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
+import { type Act, personAct } from "../../audit/audit.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { readActorNames } from "../../keys/actor-names.ts";
-import type { KeyChange } from "../../keys/keys-routes.ts";
 import { changeKey, getKey, type Keys, lockKey, revokeKey } from "../../keys/keys.ts";
 import { assertMayChangeKey, createKeyForMember } from "../../keys/member-keys.ts";
 import type { Db, Tx } from "../../store/db.ts";
@@ -29,8 +29,6 @@ export interface KeyPageDeps extends ConsoleReadDeps {
   readonly db: Db;
   readonly keys: Keys;
   readonly idempotency: Idempotency;
-  /** Called in the transaction of the change. */
-  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
 }
 
 export function keyPageRoutes(deps: KeyPageDeps): readonly Route[] {
@@ -96,8 +94,9 @@ function createRoute(deps: KeyPageDeps): Route {
       try {
         const newKey = await deps.db.write(async (tx) => {
           await requireAccessForUpdate(tx, account, personId, permission);
-          const create = () =>
-            createKey(tx, deps, { accountId: account, personId, clientIp, now }, body);
+          const act = personAct(account, personId, { clientIp, now });
+          const settings = parseKeyForm(body);
+          const create = async () => (await createKeyForMember(tx, act, deps.keys, settings)).raw;
           const { once: token } = body;
           if (token === undefined) return await create();
           const scope = `${account} ${personId} console.mint`;
@@ -114,29 +113,6 @@ function createRoute(deps: KeyPageDeps): Route {
       }
     },
   });
-}
-
-interface KeyAction {
-  readonly accountId: string;
-  readonly personId: string;
-  readonly clientIp: string;
-  readonly now: number;
-}
-
-/** Returns the raw key. */
-async function createKey(
-  tx: Tx,
-  { keys, onKeyChange }: KeyPageDeps,
-  { accountId, personId, clientIp, now }: KeyAction,
-  form: KeyFormValues,
-): Promise<string> {
-  const creation = { accountId, personId, settings: parseKeyForm(form), now };
-  const { key, raw, loweredCaller } = await createKeyForMember(tx, keys, creation);
-  const common = { actor: { type: "person", id: personId }, clientIp, now } as const;
-  await onKeyChange?.(tx, { kind: "key.created", key, ...common });
-  if (loweredCaller !== undefined)
-    await onKeyChange?.(tx, { kind: "key.changed", key: loweredCaller, ...common });
-  return raw;
 }
 
 const KeyPath = AccountPath.extend({ key: z.string() });
@@ -190,12 +166,12 @@ function changeRoute(deps: KeyPageDeps): Route {
       const { personId } = caller;
       const permission = body.do === "revoke" ? "keys.revoke" : "keys.change";
       const workspace = await requireAccess(deps, account, personId, permission);
-      const action = { accountId: account, personId, clientIp, now };
+      const act = personAct(account, personId, { clientIp, now });
       try {
         await deps.db.write(async (tx) => {
           await requireAccessForUpdate(tx, account, personId, permission);
-          if (body.do === "revoke") await revoke(tx, deps, action, key);
-          else await change(tx, deps, action, { keyId: key, form: body });
+          if (body.do === "revoke") await revoke(tx, act, key);
+          else await change(tx, act, key, body);
         });
       } catch (error) {
         const keyError = keyFormError(error);
@@ -215,31 +191,15 @@ function changeRoute(deps: KeyPageDeps): Route {
   });
 }
 
-async function change(
-  tx: Tx,
-  { onKeyChange }: KeyPageDeps,
-  { accountId, personId, clientIp, now }: KeyAction,
-  { keyId, form }: { readonly keyId: string; readonly form: KeyFormValues },
-): Promise<void> {
-  const before = await lockKey(tx, accountId, keyId, now);
+async function change(tx: Tx, act: Act, keyId: string, form: KeyFormValues): Promise<void> {
+  const before = await lockKey(tx, act.accountId, keyId, act.now);
   const settings = parseKeyForm(form, keyFormValues(before));
-  await assertMayChangeKey(tx, { accountId, personId }, before, settings);
-  if (Object.keys(settings).length === 0) return;
-  const key = await changeKey(tx, accountId, keyId, { ...settings, now });
-  const actor = { type: "person", id: personId } as const;
-  await onKeyChange?.(tx, { kind: "key.changed", key, actor, clientIp, now });
+  await assertMayChangeKey(tx, act, before, settings);
+  if (Object.keys(settings).length > 0) await changeKey(tx, act, keyId, settings);
 }
 
-async function revoke(
-  tx: Tx,
-  { onKeyChange }: KeyPageDeps,
-  { accountId, personId, clientIp, now }: KeyAction,
-  keyId: string,
-): Promise<void> {
-  const before = await lockKey(tx, accountId, keyId, now);
-  await assertMayChangeKey(tx, { accountId, personId }, before);
-  const key = await revokeKey(tx, accountId, keyId, now);
-  const actor = { type: "person", id: personId } as const;
-  if (before.revokedAt === null)
-    await onKeyChange?.(tx, { kind: "key.revoked", key, actor, clientIp, now });
+async function revoke(tx: Tx, act: Act, keyId: string): Promise<void> {
+  const before = await lockKey(tx, act.accountId, keyId, act.now);
+  await assertMayChangeKey(tx, act, before);
+  await revokeKey(tx, act, keyId);
 }

@@ -12,7 +12,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { describeScopes, grantedScopes } from "../../http/scopes.ts";
 import { isBoundedKey } from "../../keys/delegation.ts";
-import type { Key } from "../../keys/keys.ts";
+import type { Key } from "../../keys/key.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";

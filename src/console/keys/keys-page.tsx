@@ -13,7 +13,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { ActorNames } from "../../keys/actor-names.ts";
-import type { Key } from "../../keys/keys.ts";
+import type { Key } from "../../keys/key.ts";
 import { withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";

@@ -1,6 +1,7 @@
 // Data of the keys page.
 
-import { type Key, listKeysFrom } from "../../keys/keys.ts";
+import type { Key } from "../../keys/key.ts";
+import { listKeysFrom } from "../../keys/keys.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
 
 const KEYS_PER_PAGE = 100;

@@ -11,10 +11,11 @@ import {
   removeMember,
   roleOf,
 } from "../../accounts/members.ts";
+import { personAct } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
+import { handleMemberChange } from "../../billing/event-handlers.ts";
 import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
-import type { KeyChange } from "../../keys/keys-routes.ts";
 import { revokeKeysBy } from "../../keys/keys.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { DoneQuery } from "../done-notice.tsx";
@@ -26,10 +27,6 @@ import { readMembers } from "./read-members.ts";
 
 export interface MemberPageDeps extends ConsoleReadDeps {
   readonly db: Db;
-  /** Called in the transaction of the change. */
-  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
-  /** Called in the transaction of the change. */
-  readonly onMemberChange?: (tx: Tx, change: MemberChange) => Promise<void>;
 }
 
 export function memberPageRoutes(deps: MemberPageDeps): readonly Route[] {
@@ -123,11 +120,13 @@ function changeRoute(deps: MemberPageDeps): Route {
             const change = await changeMembers(tx, account, caller, { form: body, now });
             if (change === undefined) return;
             const common = { accountId: account, actor: caller, clientIp, now };
-            await deps.onMemberChange?.(tx, { ...common, ...change });
+            await handleMemberChange(tx, { ...common, ...change });
             if (body.do !== "remove") return;
-            const actor = { type: "person", id: caller.personId } as const;
-            for (const key of await revokeKeysBy(tx, account, body.person, now))
-              await deps.onKeyChange?.(tx, { kind: "key.revoked", key, actor, clientIp, now });
+            await revokeKeysBy(
+              tx,
+              personAct(account, caller.personId, { clientIp, now }),
+              body.person,
+            );
           });
         } catch (error) {
           const rejected = { values: body, error: formErrorOf(error) };

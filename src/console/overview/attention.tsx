@@ -8,7 +8,7 @@ import { utcDay } from "../../base/time.ts";
 import { Notice } from "../../http/pages/components/content.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { EXPIRY_NOTICE_DAYS, isExpiringSoon } from "../../keys/expiring-keys.ts";
-import type { Key } from "../../keys/keys.ts";
+import type { Key } from "../../keys/key.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
 import { TopUpNotice } from "../billing/top-up-card.tsx";
 import { workspacePath } from "../console-layout.tsx";

@@ -7,7 +7,8 @@ import { readAutoTopUpSummary, type AutoTopUpSummary } from "../../billing/top-u
 import { listPendingAttempts } from "../../claims/claim-attempt-rows.ts";
 import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
 import { listLiveWebhooks, type Webhook } from "../../events/webhooks.ts";
-import { type Key, listKeysFrom } from "../../keys/keys.ts";
+import type { Key } from "../../keys/key.ts";
+import { listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";

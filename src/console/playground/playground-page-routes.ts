@@ -1,5 +1,6 @@
 // The routes of the playground: the page, and the short-lived key that its calls use.
 
+import { personAct } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { NANO_PER_USD } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
@@ -79,17 +80,16 @@ interface PlaygroundKeyInput {
 
 /** Revokes the person's earlier playground keys, whose raw keys exist at most in an open tab. */
 async function createPlaygroundKey(
-  { db, keys, onKeyChange }: PlaygroundDeps,
+  { db, keys }: PlaygroundDeps,
   { accountId, personId, clientIp, now }: PlaygroundKeyInput,
 ): Promise<string> {
-  const common = { actor: { type: "person", id: personId }, clientIp, now } as const;
+  const act = personAct(accountId, personId, { clientIp, now });
   return await db.write(async (tx) => {
     await requireAccessForUpdate(tx, accountId, personId, "keys.create");
     const earlier = await listKeysBy(tx, accountId, personId, now);
     for (const { id, name, revokedAt } of earlier) {
       if (name !== KEY_NAME || revokedAt !== null) continue;
-      const key = await revokeKey(tx, accountId, id, now);
-      await onKeyChange?.(tx, { kind: "key.revoked", key, ...common });
+      await revokeKey(tx, act, id);
     }
     const settings = {
       name: KEY_NAME,
@@ -97,10 +97,6 @@ async function createPlaygroundKey(
       expiresAt: now + KEY_LIFETIME_MS,
       scopes: MODEL_CALL_SCOPES,
     };
-    const created = await createKeyForMember(tx, keys, { accountId, personId, settings, now });
-    await onKeyChange?.(tx, { kind: "key.created", key: created.key, ...common });
-    if (created.loweredCaller !== undefined)
-      await onKeyChange?.(tx, { kind: "key.changed", key: created.loweredCaller, ...common });
-    return created.raw;
+    return (await createKeyForMember(tx, act, keys, settings)).raw;
   });
 }

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
+import { type Act, personAct } from "../../audit/audit.ts";
 import { secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -18,7 +19,6 @@ import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
 import { NewProviderKeyRequest } from "../../provider-keys/provider-key-record.ts";
-import type { ProviderKeyChange } from "../../provider-keys/provider-keys-routes.ts";
 import {
   listDeletedProviderKeys,
   listLiveProviderKeys,
@@ -44,8 +44,6 @@ export interface ProviderKeyPageDeps extends ConsoleReadDeps {
   readonly db: Db;
   readonly providerKeys: ProviderKeys;
   readonly idempotency: Idempotency;
-  /** Called in the transaction of the change. */
-  readonly onProviderKeyChange?: (tx: Tx, change: ProviderKeyChange) => Promise<void>;
 }
 
 const PATH = "/console/{account}/provider-keys";
@@ -167,18 +165,18 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
     run: async ({ caller, params, body, clientIp, now }) => {
       const { account } = params;
       const workspace = await requireAccess(deps, account, caller.personId, CHANGE_PERMISSION);
-      const actor = { type: "person", id: caller.personId } as const;
+      const act = personAct(account, caller.personId, { clientIp, now });
       try {
         // The provider verifies the key before the transaction, which must not wait for it.
         const operation =
           body.do === "add"
-            ? addOperation(deps, account, { form: body, newKey: await validateNewKey(deps, body) })
+            ? addOperation(deps, { form: body, newKey: await validateNewKey(deps, body) })
             : body.do === "change"
-              ? changeOperation(deps, account, body)
-              : removeOperation(deps, account, body.provider_key);
+              ? changeOperation(deps, body)
+              : removeOperation(deps, body.provider_key);
         await deps.db.write(async (tx) => {
           await requireAccessForUpdate(tx, account, caller.personId, CHANGE_PERMISSION);
-          await operation(tx, { actor, clientIp, now });
+          await operation(tx, act);
         });
       } catch (error) {
         const page = {
@@ -226,50 +224,34 @@ async function validateNewKey(
   return { provider, apiKey, name: parsed.name ?? null, addedBy: null, ...use, checkResult };
 }
 
-type TxOperation = (
-  tx: Tx,
-  common: Pick<ProviderKeyChange, "actor" | "clientIp" | "now">,
-) => Promise<void>;
+type TxOperation = (tx: Tx, act: Act) => Promise<void>;
 
 function addOperation(
-  { providerKeys, idempotency, onProviderKeyChange }: ProviderKeyPageDeps,
-  accountId: string,
+  { providerKeys, idempotency }: ProviderKeyPageDeps,
   { form, newKey }: { readonly form: AddProviderKeyForm; readonly newKey: NewProviderKey },
 ): TxOperation {
-  return async (tx, common) => {
-    const { now } = common;
-    const add = async (): Promise<string> => {
-      const key = await providerKeys.add(tx, accountId, newKey, now);
-      await onProviderKeyChange?.(tx, { kind: "provider_key.added", key, ...common });
-      return key.id;
-    };
-    const scope = `${accountId} ${common.actor.id} console.provider_key`;
+  return async (tx, act) => {
+    const add = async (): Promise<string> => (await providerKeys.add(tx, act, newKey)).id;
+    const { accountId, actor, now } = act;
+    const scope = `${accountId} ${actor.id} console.provider_key`;
     if (form.once === undefined) await add();
     else await submitOnce(tx, idempotency, { scope, token: form.once, payload: form, now }, add);
   };
 }
 
 function changeOperation(
-  { providerKeys, onProviderKeyChange }: ProviderKeyPageDeps,
-  accountId: string,
+  { providerKeys }: ProviderKeyPageDeps,
   form: ChangeProviderKeyForm,
 ): TxOperation {
-  return async (tx, common) => {
-    const before = await lockProviderKey(tx, accountId, form.provider_key);
-    const key = await providerKeys.change(tx, before, parseUse(form), common.now);
-    await onProviderKeyChange?.(tx, { kind: "provider_key.changed", key, ...common });
+  return async (tx, act) => {
+    const before = await lockProviderKey(tx, act.accountId, form.provider_key);
+    await providerKeys.change(tx, act, before, parseUse(form));
   };
 }
 
-function removeOperation(
-  { providerKeys, onProviderKeyChange }: ProviderKeyPageDeps,
-  accountId: string,
-  id: string,
-): TxOperation {
-  return async (tx, common) => {
-    const before = await lockProviderKey(tx, accountId, id);
-    const key = await providerKeys.remove(tx, accountId, id, common.now);
-    if (before.status !== "deleted")
-      await onProviderKeyChange?.(tx, { kind: "provider_key.deleted", key, ...common });
+function removeOperation({ providerKeys }: ProviderKeyPageDeps, id: string): TxOperation {
+  return async (tx, act) => {
+    await lockProviderKey(tx, act.accountId, id);
+    await providerKeys.remove(tx, act, id);
   };
 }

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
-import type { Key } from "../../keys/keys.ts";
+import type { Key } from "../../keys/key.ts";
 import type { ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
 import { keyName } from "../usage/read-usage.ts";
 

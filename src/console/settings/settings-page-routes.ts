@@ -3,13 +3,12 @@
 import { z } from "zod";
 import type { AccountDataDeps } from "../../account-data/account-data-routes.ts";
 import { closeAccount, findClosing, reopenAccount } from "../../account-data/closing.ts";
-import type { AccountRenamed } from "../../accounts/accounts.ts";
 import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
+import { recordAccountRenamed } from "../../events/account-activity.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { setTimeZone } from "../../people/people.ts";
-import type { Tx } from "../../store/db.ts";
 import { isTimeZone } from "../../usage/time-buckets.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
@@ -19,8 +18,6 @@ import { settingsPage } from "./settings-page.tsx";
 
 export interface SettingsPageDeps extends ConsoleReadDeps {
   readonly accountData: AccountDataDeps;
-  /** Called in the transaction of the change. */
-  readonly onAccountRenamed?: (tx: Tx, renamed: AccountRenamed) => Promise<void>;
 }
 
 export function settingsPageRoutes(deps: SettingsPageDeps): readonly Route[] {
@@ -77,7 +74,7 @@ function changeRoute(deps: SettingsPageDeps): Route {
           await requireAccessForUpdate(tx, accountId, personId, permission);
           const actor = { type: "person", id: personId } as const;
           if (await renameAccount(tx, accountId, name))
-            await deps.onAccountRenamed?.(tx, { accountId, name, actor, clientIp, now });
+            await recordAccountRenamed(tx, { accountId, name, actor, clientIp, now });
         });
       } catch (error) {
         const form = { name: body.name, nameError: userErrorMessage(error) };

@@ -1,7 +1,8 @@
 // Data of the usage page, and the names of keys for all pages that show usage.
 
 import { HOUR_MS } from "../../base/time.ts";
-import { getKeyLabels, type Key } from "../../keys/keys.ts";
+import type { Key } from "../../keys/key.ts";
+import { getKeyLabels } from "../../keys/keys.ts";
 import type { Reader } from "../../store/db.ts";
 import { type FilterValues, readFilterValues } from "../../usage/filter-values.ts";
 import {

@@ -1,0 +1,76 @@
+// What a change of a key leaves behind: an audit entry, and an event if a key is created or revoked.
+
+import { type Act, type AuditDetail, recordAuditEntry } from "../audit/audit.ts";
+import { usdText } from "../base/money/money.ts";
+import { emitEvent } from "../events/events.ts";
+import { policyText } from "../http/key-policy.ts";
+import type { KeyAlert } from "../ledger/key-alerts.ts";
+import type { Tx } from "../store/db.ts";
+import type { Key } from "./key.ts";
+
+/** An account cannot have a webhook before its first key, so that key emits no event. */
+export async function recordKeyCreated(
+  tx: Tx,
+  act: Act,
+  key: Key,
+  isFirst: boolean,
+): Promise<void> {
+  const entry = { ...act, action: "key.created", target: key.id, detail: detailOf(key) } as const;
+  await recordAuditEntry(tx, entry);
+  if (isFirst) return;
+  await emitEvent(tx, { type: "key.created", ...eventOf(act, key) });
+}
+
+/** The entry has the settings as they are now and, as `…_before`, the former values of those that changed. */
+export async function recordKeyChanged(
+  tx: Tx,
+  act: Act,
+  { before, after }: { readonly before: Key; readonly after: Key },
+): Promise<void> {
+  const [former, current] = [detailOf(before), detailOf(after)];
+  const changed = Object.keys(current).filter(
+    (field) => String(former[field]) !== String(current[field]),
+  );
+  const detail = {
+    ...current,
+    ...Object.fromEntries(changed.map((field) => [`${field}_before`, former[field] ?? null])),
+  };
+  await recordAuditEntry(tx, { ...act, action: "key.changed", target: after.id, detail });
+}
+
+export async function recordKeyRevoked(tx: Tx, act: Act, key: Key): Promise<void> {
+  const entry = { ...act, action: "key.revoked", target: key.id, detail: detailOf(key) } as const;
+  await recordAuditEntry(tx, entry);
+  await emitEvent(tx, { type: "key.revoked", ...eventOf(act, key) });
+}
+
+function detailOf(key: Key): AuditDetail {
+  const { name, last4, limit, limitWindow, expiresAt, scopes, policy, alertPercents } = key;
+  return {
+    name,
+    last4,
+    limit_usd: limit === null ? null : usdText(limit),
+    limit_window: limitWindow,
+    expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),
+    scopes,
+    policy: policyText(policy),
+    alert_percents: alertPercents === null ? null : alertPercents.map(String),
+  };
+}
+
+function eventOf({ actor, now }: Act, { id, accountId, name, prefix, last4 }: Key) {
+  return { accountId, data: { key_id: id, name, prefix, last4, by: actor.id }, now };
+}
+
+export async function emitKeyAlerts(tx: Tx, alerts: readonly KeyAlert[]): Promise<void> {
+  for (const { accountId, keyId, percent, spent, limit, endsAt, now } of alerts) {
+    const data = {
+      key_id: keyId,
+      percent,
+      spent_usd: Number(usdText(spent)),
+      limit_usd: Number(usdText(limit)),
+      resets_at: endsAt === null ? null : new Date(endsAt).toISOString(),
+    };
+    await emitEvent(tx, { type: "key.limit_reached", accountId, data, now });
+  }
+}

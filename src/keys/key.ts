@@ -1,0 +1,29 @@
+// An API key as it is read: its settings, and what it spent.
+
+import type { Nano } from "../base/money/money.ts";
+import type { LimitWindow } from "../base/money/spend-window.ts";
+import type { KeyPolicy } from "../http/key-policy.ts";
+import type { ListableScope } from "../http/scopes.ts";
+
+export interface Key {
+  readonly id: string;
+  readonly accountId: string;
+  readonly name: string | null;
+  readonly prefix: string;
+  readonly last4: string;
+  readonly createdAt: number;
+  readonly lastUsedAt: number | null;
+  readonly expiresAt: number | null;
+  readonly revokedAt: number | null;
+  readonly limit: Nano | null;
+  readonly limitWindow: LimitWindow | null;
+  /** Spend that counts against the limit: in its window, or in total. */
+  readonly spent: Nano;
+  /** null for all scopes that a key with or without a limit can have. */
+  readonly scopes: readonly ListableScope[] | null;
+  readonly policy: KeyPolicy;
+  /** The percentages of the limit at which an event fires. */
+  readonly alertPercents: readonly number[] | null;
+  /** The key or the person that created it; null for first keys and those from before this was recorded. */
+  readonly createdBy: string | null;
+}
