@@ -104,7 +104,6 @@ export interface MemberChange {
   readonly kind:
     | "member.invited"
     | "invitation.withdrawn"
-    | "member.added"
     | "member.removed"
     | "member.changed"
     | "owner.changed";

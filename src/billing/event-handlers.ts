@@ -1,11 +1,10 @@
 // What billing does in the transaction of a domain event: emits webhook events, writes audit entries, schedules top-ups.
 
 import type { MemberChange } from "../accounts/members.ts";
-import { recordAuditEntry } from "../audit/audit.ts";
+import { personAct, recordAuditEntry } from "../audit/audit.ts";
 import { creditsOf, usdOf } from "../base/money/money.ts";
 import { recordMemberChange } from "../events/account-activity.ts";
 import { emitEvent } from "../events/events.ts";
-import { networksOf } from "../http/request/client-ip.ts";
 import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
 import type { Tx } from "../store/db.ts";
 import { usdOfCents, usdOfCredits } from "./invoices/cents.ts";
@@ -23,16 +22,8 @@ export async function handleMemberChange(tx: Tx, change: MemberChange): Promise<
   await recordMemberChange(tx, change);
   if (change.kind !== "owner.changed") return;
   const { accountId, actor, clientIp, now } = change;
-  for (const action of await revokeCharging(tx, accountId, now))
-    await recordAuditEntry(tx, {
-      accountId,
-      actor: { type: "person", id: actor.personId },
-      action,
-      target: null,
-      detail: { by: actor.email },
-      network: networksOf(clientIp)[1],
-      now,
-    });
+  const act = personAct(accountId, actor.personId, { clientIp, now });
+  await revokeCharging(tx, { ...act, detail: { by: actor.email } });
 }
 
 export async function emitBalanceEvents(

@@ -3,8 +3,9 @@
 import type { Role } from "../accounts/members.ts";
 import { type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { creditsOf, type Nano } from "../base/money/money.ts";
+import { recordMemberAdded } from "../events/account-activity.ts";
 import { queueAddressEmail } from "../events/emails.ts";
-import { emitEvent, type NewEvent } from "../events/events.ts";
+import { emitEvent } from "../events/events.ts";
 import type { Tx } from "../store/db.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 
@@ -14,11 +15,17 @@ type ClaimStep =
       readonly attempt: ClaimAttempt;
     }
   | {
-      readonly kind: "claim.completed" | "member.added";
+      readonly kind: "claim.completed";
       readonly attempt: ClaimAttempt;
       readonly personId: string;
       readonly role: Role;
       readonly bonus: Nano;
+    }
+  | {
+      readonly kind: "joined";
+      readonly attempt: ClaimAttempt;
+      readonly personId: string;
+      readonly role: Role;
     };
 
 export async function recordClaimStep(tx: Tx, event: ClaimStep, now: number): Promise<void> {
@@ -38,10 +45,14 @@ export async function recordClaimStep(tx: Tx, event: ClaimStep, now: number): Pr
       return;
     case "claim.declined":
     case "claim.locked":
-      await recordAuditEntry(tx, { ...common, actor: actorByEmail(email), action: kind });
+      await recordAuditEntry(tx, { ...common, actor: personActor(email), action: kind });
       return;
+    case "joined": {
+      const act = { accountId, actor: personActor(event.personId), network: null, now };
+      await recordMemberAdded(tx, act, { email, role: event.role, claimAttemptId: target });
+      return;
+    }
     case "claim.completed":
-    case "member.added":
       await recordClaimCompletion(tx, event, now);
       return;
   }
@@ -49,29 +60,25 @@ export async function recordClaimStep(tx: Tx, event: ClaimStep, now: number): Pr
 
 async function recordClaimCompletion(
   tx: Tx,
-  event: Extract<ClaimStep, { kind: "claim.completed" | "member.added" }>,
+  event: Extract<ClaimStep, { kind: "claim.completed" }>,
   now: number,
 ): Promise<void> {
   const { kind, attempt, personId, role, bonus } = event;
   const { accountId, email, id } = attempt;
   await recordAuditEntry(tx, {
     accountId,
-    actor: { type: "person", id: personId },
-    action: kind === "claim.completed" ? "account.claimed" : kind,
+    actor: personActor(personId),
+    action: "account.claimed",
     target: id,
     detail: { email, role },
     network: null,
     now,
   });
-  const data = { claim_attempt_id: id, email, role };
-  const newEvent: NewEvent =
-    kind === "claim.completed"
-      ? { type: kind, accountId, data: { ...data, bonus_credits: creditsOf(bonus) }, now }
-      : { type: kind, accountId, data, now };
-  await emitEvent(tx, newEvent);
+  const data = { claim_attempt_id: id, email, role, bonus_credits: creditsOf(bonus) };
+  await emitEvent(tx, { type: kind, accountId, data, now });
 }
 
-/** For a person of whom only the email is known. */
-function actorByEmail(email: string): Actor {
-  return { type: "person", id: email };
+/** By the id or, if only that is known, the email. */
+function personActor(id: string): Actor {
+  return { type: "person", id };
 }

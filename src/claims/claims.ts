@@ -330,8 +330,7 @@ async function joinAsDeveloper(
   const isNew = (await roleOf(tx, accountId, personId)) === undefined;
   const role = await addDeveloper(tx, { accountId, personId, via: id, viaKeyId: keyId, now });
   await markClaimed(tx, id, { personId, role, bonus: 0n, now });
-  if (isNew)
-    await recordClaimStep(tx, { kind: "member.added", attempt, personId, role, bonus: 0n }, now);
+  if (isNew) await recordClaimStep(tx, { kind: "joined", attempt, personId, role }, now);
   return { status: "claimed", role, bonus: 0n };
 }
 

@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { respondToInvitation } from "../accounts/invitations.ts";
 import { workspaceJoinedVia } from "../accounts/members.ts";
-import { handleMemberChange } from "../billing/event-handlers.ts";
+import { personAct } from "../audit/audit.ts";
+import { recordMemberAdded } from "../events/account-activity.ts";
 import type { Webhooks } from "../events/webhooks.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
@@ -98,15 +99,9 @@ function invitationRoute({ db }: ConsoleRouteDeps): Route {
           const decision = { id: body.invitation, accept, personId, email, now };
           const outcome = await respondToInvitation(tx, decision);
           const { role, hasJoined } = outcome;
-          const common = { accountId: outcome.accountId, actor: caller, clientIp, now };
+          const act = personAct(outcome.accountId, personId, { clientIp, now });
           if (role !== undefined && hasJoined)
-            await handleMemberChange(tx, {
-              ...common,
-              kind: "member.added",
-              target: personId,
-              email,
-              role,
-            });
+            await recordMemberAdded(tx, act, { email, role, claimAttemptId: null });
           return outcome;
         });
         return redirect(role === undefined ? "/console" : workspacePath(accountId, ""));

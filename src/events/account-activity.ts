@@ -1,8 +1,8 @@
 // What changes of accounts and members leave behind: audit entries, events and emails, in the transaction of the change.
 
 import type { AccountCreated, AccountRenamed } from "../accounts/accounts.ts";
-import type { MemberChange } from "../accounts/members.ts";
-import { type Actor, recordAuditEntry } from "../audit/audit.ts";
+import type { MemberChange, Role } from "../accounts/members.ts";
+import { type Act, type Actor, recordAuditEntry } from "../audit/audit.ts";
 import { usdText } from "../base/money/money.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Tx } from "../store/db.ts";
@@ -65,9 +65,27 @@ export async function recordMemberChange(tx: Tx, change: MemberChange): Promise<
     const data = { by: actor.email, role };
     await queueAddressEmail(tx, { type: kind, accountId, address: email, data, now });
   }
-  if (kind !== "member.added" || email === undefined || role === undefined) return;
-  const data = { claim_attempt_id: null, email, role };
-  await emitEvent(tx, { type: kind, accountId, data, now });
+}
+
+interface NewMember {
+  readonly email: string;
+  readonly role: Role;
+  /** null for an invitation from the console. */
+  readonly claimAttemptId: string | null;
+}
+
+/** A person who joined: the actor of the act. */
+export async function recordMemberAdded(
+  tx: Tx,
+  act: Act,
+  { email, role, claimAttemptId }: NewMember,
+): Promise<void> {
+  const action = "member.added";
+  const target = claimAttemptId ?? act.actor.id;
+  await recordAuditEntry(tx, { ...act, action, target, detail: { email, role } });
+  const { accountId, now } = act;
+  const data = { claim_attempt_id: claimAttemptId, email, role };
+  await emitEvent(tx, { type: action, accountId, data, now });
 }
 
 function coarseNetwork(address: string): string {

@@ -1,6 +1,7 @@
 // Webhooks: create, change, rotate, disable, delete. A signing secret is returned once, when it is created, and stored
 // encrypted.
 
+import { type Act, recordAuditEntry } from "../audit/audit.ts";
 import { deriveKey, encrypt, decrypt, type MasterSecret } from "../base/crypto/encryption.ts";
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
@@ -58,24 +59,13 @@ interface WebhookWithSecret {
 export interface Webhooks {
   readonly add: (
     tx: Tx,
-    accountId: string,
+    act: Act,
     settings: WebhookSettings & { readonly url: string },
-    now: number,
   ) => Promise<WebhookWithSecret>;
   /** Changes only the fields that are given. */
-  readonly change: (
-    tx: Tx,
-    accountId: string,
-    id: string,
-    change: WebhookSettings & { readonly now: number },
-  ) => Promise<Webhook>;
+  readonly change: (tx: Tx, act: Act, id: string, change: WebhookSettings) => Promise<Webhook>;
   /** Replaces the signing secret; the former one still signs for a day. */
-  readonly rotate: (
-    tx: Tx,
-    accountId: string,
-    id: string,
-    now: number,
-  ) => Promise<WebhookWithSecret>;
+  readonly rotate: (tx: Tx, act: Act, id: string) => Promise<WebhookWithSecret>;
   /** The secrets that sign now, newest first. */
   readonly secretsOf: (row: Row, now: number) => readonly Secret[];
 }
@@ -95,13 +85,10 @@ export function secretBinding(accountId: string, id: string): string {
 
 export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhooks {
   const key = deriveKey(master, SECRET_PURPOSE);
-  const validUrl = (input: string): string => {
-    const endpoint = parseEndpoint(input, allowLoopback);
-    if (typeof endpoint === "string") throw invalid("url", `\`url\` ${endpoint}.`);
-    return endpoint.url.href;
-  };
+  const validUrl = (input: string): string => parseUrl(input, allowLoopback);
   return {
-    add: async (tx, accountId, settings, now) => {
+    add: async (tx, act, settings) => {
+      const { accountId, now } = act;
       const url = validUrl(settings.url);
       await enforceWebhookLimit(tx, accountId);
       const id = newId("whk", now);
@@ -120,14 +107,14 @@ export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhook
           now,
         ],
       );
-      return { webhook: await getWebhook(tx, accountId, id), secret: newSecret };
+      return { webhook: await recordChange(tx, act, "webhook.created", id), secret: newSecret };
     },
-    change: async (tx, accountId, id, change) => {
-      const before = await lockWebhook(tx, accountId, id);
+    change: async (tx, act, id, change) => {
+      const before = await lockWebhook(tx, act.accountId, id);
       const status = change.status ?? before.status;
       const isReenabled = status === "active" && before.status !== "active";
       if (status === "disabled" && before.status === "active")
-        await cancelPendingDeliveries(tx, id, change.now);
+        await cancelPendingDeliveries(tx, id, act.now);
       await tx.run(
         `update webhook set url = ?, events = ?, description = ?, status = ?, disabled_reason = ?, failing_since = ?
          where id = ?`,
@@ -141,16 +128,18 @@ export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhook
           id,
         ],
       );
-      return getWebhook(tx, accountId, id);
+      return await recordChange(tx, act, "webhook.changed", id);
     },
-    rotate: async (tx, accountId, id, now) => {
+    rotate: async (tx, act, id) => {
+      const { accountId, now } = act;
       await lockWebhook(tx, accountId, id);
       const newSecret = newSigningSecret();
       await tx.run(
         "update webhook set former_sealed = sealed, former_until = ?, sealed = ? where id = ?",
         [now + ROTATION_MS, encrypt(key, secretBinding(accountId, id), newSecret.reveal()), id],
       );
-      return { webhook: await getWebhook(tx, accountId, id), secret: newSecret };
+      const webhook = await recordChange(tx, act, "webhook.secret_rotated", id);
+      return { webhook, secret: newSecret };
     },
     secretsOf: (row, now) => {
       const bound = secretBinding(text(row, "account_id"), text(row, "id"));
@@ -160,6 +149,12 @@ export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhook
       );
     },
   };
+}
+
+function parseUrl(input: string, allowLoopback: boolean): string {
+  const endpoint = parseEndpoint(input, allowLoopback);
+  if (typeof endpoint === "string") throw invalid("url", `\`url\` ${endpoint}.`);
+  return endpoint.url.href;
 }
 
 export async function getWebhook(reader: Reader, accountId: string, id: string): Promise<Webhook> {
@@ -203,24 +198,32 @@ export async function listWebhookUrls(
   return (await listLiveWebhooks(reader, accountId)).map(({ url }) => url);
 }
 
-/** Idempotent and final: the secrets are erased, the record stays. `removed` is false if it was deleted before. */
-export async function removeWebhook(
-  tx: Tx,
-  accountId: string,
-  id: string,
-  now: number,
-): Promise<{ readonly webhook: Webhook; readonly removed: boolean }> {
+/** Idempotent and final: the secrets are erased, the record stays. */
+export async function removeWebhook(tx: Tx, act: Act, id: string): Promise<Webhook> {
   await tx.lockMany("webhook", "id", [id]);
-  const removed = (await getWebhook(tx, accountId, id)).status !== "deleted";
-  if (removed) {
-    await cancelPendingDeliveries(tx, id, now);
-    await tx.run(
-      `update webhook set status = 'deleted', sealed = null, former_sealed = null, former_until = 0,
-         disabled_reason = null where id = ?`,
-      [id],
-    );
-  }
-  return { webhook: await getWebhook(tx, accountId, id), removed };
+  const before = await getWebhook(tx, act.accountId, id);
+  if (before.status === "deleted") return before;
+  await cancelPendingDeliveries(tx, id, act.now);
+  await tx.run(
+    `update webhook set status = 'deleted', sealed = null, former_sealed = null, former_until = 0,
+       disabled_reason = null where id = ?`,
+    [id],
+  );
+  return await recordChange(tx, act, "webhook.deleted", id);
+}
+
+/** Returns the webhook. Records only the host of the URL: its path or query can contain a secret of the endpoint. */
+async function recordChange(
+  tx: Tx,
+  act: Act,
+  action: "webhook.created" | "webhook.changed" | "webhook.deleted" | "webhook.secret_rotated",
+  id: string,
+): Promise<Webhook> {
+  const webhook = await getWebhook(tx, act.accountId, id);
+  const { url, events, status } = webhook;
+  const detail = { host: new URL(url).host, events, status };
+  await recordAuditEntry(tx, { ...act, action, target: id, detail });
+  return webhook;
 }
 
 /** Throws if the webhook was deleted. */

@@ -1,27 +1,14 @@
 // Endpoints of /v1/webhooks. Those of a webhook's deliveries are in delivery-routes.ts.
 
 import { z } from "zod";
-import { type AuditAction, recordAuditEntry } from "../audit/audit.ts";
+import { keyAct } from "../audit/audit.ts";
 import { URL_LENGTH_MAX } from "../base/network/public-endpoint.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
 import { ALL_EVENTS } from "../events/events.ts";
-import {
-  getWebhook,
-  listWebhooks,
-  removeWebhook,
-  type Webhook,
-  type Webhooks,
-} from "../events/webhooks.ts";
-import { networksOf } from "../http/request/client-ip.ts";
-import {
-  type Caller,
-  type RouteInput,
-  keyRoute,
-  keyWriteRoute,
-  type Route,
-} from "../http/route.ts";
+import { getWebhook, listWebhooks, removeWebhook, type Webhooks } from "../events/webhooks.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
-import type { Db, Tx } from "../store/db.ts";
+import type { Db } from "../store/db.ts";
 import { deliveryRoutes } from "./delivery-routes.ts";
 import {
   NEW_WEBHOOK_EXAMPLE,
@@ -117,10 +104,8 @@ function addRoute(webhooks: Webhooks): Route {
       },
     },
     faults: ["conflict"],
-    run: async (tx, input) => {
-      const { caller, body, now } = input;
-      const { webhook, secret } = await webhooks.add(tx, caller.accountId, body, now);
-      await recordAudit(tx, "webhook.created", webhook, input);
+    run: async (tx, { caller, body, clientIp, now }) => {
+      const { webhook, secret } = await webhooks.add(tx, keyAct(caller, { clientIp, now }), body);
       return { status: 201, body: { ...toWebhookRecord(webhook), secret: secret.reveal() } };
     },
   });
@@ -192,10 +177,9 @@ function changeRoute(webhooks: Webhooks): Route {
       },
     },
     faults: ["not_found", "conflict"],
-    run: async (tx, input) => {
-      const { caller, params, body, now } = input;
-      const webhook = await webhooks.change(tx, caller.accountId, params.id, { ...body, now });
-      await recordAudit(tx, "webhook.changed", webhook, input);
+    run: async (tx, { caller, params, body, clientIp, now }) => {
+      const act = keyAct(caller, { clientIp, now });
+      const webhook = await webhooks.change(tx, act, params.id, body);
       return { status: 200, body: toWebhookRecord(webhook) };
     },
   });
@@ -220,10 +204,8 @@ function removeRoute(): Route {
       },
     },
     faults: ["not_found"],
-    run: async (tx, input) => {
-      const { caller, params, now } = input;
-      const { webhook, removed } = await removeWebhook(tx, caller.accountId, params.id, now);
-      if (removed) await recordAudit(tx, "webhook.deleted", webhook, input);
+    run: async (tx, { caller, params, clientIp, now }) => {
+      const webhook = await removeWebhook(tx, keyAct(caller, { clientIp, now }), params.id);
       return { status: 200, body: toWebhookRecord(webhook) };
     },
   });
@@ -248,29 +230,10 @@ function rotateRoute(webhooks: Webhooks): Route {
       },
     },
     faults: ["not_found", "conflict"],
-    run: async (tx, input) => {
-      const { caller, params, now } = input;
-      const { webhook, secret } = await webhooks.rotate(tx, caller.accountId, params.id, now);
-      await recordAudit(tx, "webhook.secret_rotated", webhook, input);
+    run: async (tx, { caller, params, clientIp, now }) => {
+      const act = keyAct(caller, { clientIp, now });
+      const { webhook, secret } = await webhooks.rotate(tx, act, params.id);
       return { status: 200, body: { ...toWebhookRecord(webhook), secret: secret.reveal() } };
     },
-  });
-}
-
-/** Records only the host of the URL: its path or query can contain a secret of the endpoint. */
-async function recordAudit(
-  tx: Tx,
-  action: AuditAction,
-  { id, accountId, url, events, status }: Webhook,
-  { caller, clientIp, now }: RouteInput<unknown, unknown, unknown, Caller>,
-): Promise<void> {
-  await recordAuditEntry(tx, {
-    accountId,
-    actor: { type: "key", id: caller.keyId },
-    action,
-    target: id,
-    detail: { host: new URL(url).host, events, status },
-    network: networksOf(clientIp)[1],
-    now,
   });
 }

@@ -18,6 +18,7 @@ import { paymentOptions } from "../../src/server/create-discovery-settings.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { openAccount, startLedger, usageRecord } from "../ledger/fixtures.ts";
+import { actIn } from "../support/act.ts";
 import type { FakeStripe } from "../support/fakes/stripe.ts";
 import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf } from "./fixtures.ts";
 
@@ -190,9 +191,7 @@ export async function enableTopUp(
 ): Promise<void> {
   const input = { threshold_usd: 5, amount_usd: 10, monthly_ceiling_usd: 30, ...rules };
   const parsed = parseRules(input, harness.billing.limits);
-  await harness.db.write((tx) =>
-    enableAutoTopUp(tx, accountId, { rules: parsed, now: harness.clock.now }),
-  );
+  await harness.db.write((tx) => enableAutoTopUp(tx, actIn(accountId, harness.clock.now), parsed));
 }
 
 /** A store that fails before or after one of its writes, and at all later writes, as if the process had crashed. */

@@ -1,6 +1,12 @@
 // Settings of auto top-up: enable, lower, disable, stop. Only the owner enables or raises it; a key can lower or disable
 // it. After failures, refunds or disputes it stops until the owner enables it again.
 
+import {
+  type Act,
+  type AuditDetail,
+  type AuditSource,
+  recordAuditEntry,
+} from "../../audit/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { monthStart } from "../../base/money/spend-window.ts";
 import { type ThresholdCrossing, setTopUpThreshold } from "../../ledger/balance-thresholds.ts";
@@ -18,6 +24,9 @@ import {
 } from "./top-up-rows.ts";
 
 const CEILING_MAX_CENTS = 100_000_000;
+
+/** With details of the person, if one acts. */
+export type TopUpAct = Act & Pick<AuditSource, "detail">;
 
 export type TopUpRules = Pick<AutoTopUp, "thresholdCents" | "amountCents" | "ceilingCents">;
 
@@ -67,7 +76,7 @@ const RULE_FIELD_NAMES = [
 ] as const;
 
 /** The rules as the fields of the form and the API. */
-export function toRulesInput(rules: TopUpRules): Record<keyof TopUpRulesInput, number> {
+function toRulesInput(rules: TopUpRules): Record<keyof TopUpRulesInput, number> {
   return {
     threshold_usd: usdOfCents(rules.thresholdCents),
     amount_usd: usdOfCents(rules.amountCents),
@@ -89,11 +98,8 @@ export function parseRules(input: TopUpRulesInput, limits: AmountLimits): TopUpR
 }
 
 /** Enables auto top-up or changes its rules; also after it was stopped. */
-export async function enableAutoTopUp(
-  tx: Tx,
-  accountId: string,
-  { rules, now }: { readonly rules: TopUpRules; readonly now: number },
-): Promise<void> {
+export async function enableAutoTopUp(tx: Tx, act: TopUpAct, rules: TopUpRules): Promise<void> {
+  const { accountId, now } = act;
   if ((await findMethod(tx, accountId)) === undefined)
     throw new Fault("conflict", "no payment method", {
       message: "Save a payment method first. Auto top-up charges it.",
@@ -107,19 +113,21 @@ export async function enableAutoTopUp(
        stopped_at = null, ceiling_told = 0, due_at = excluded.due_at`,
     [accountId, rules.thresholdCents, rules.amountCents, rules.ceilingCents, now],
   );
+  await recordChange(tx, act, "auto_top_up.changed", toRulesInput(rules));
 }
 
 /** Changes rules on behalf of a key, which may lower amounts but not raise them. */
 export async function lowerRules(
   tx: Tx,
-  accountId: string,
+  act: TopUpAct,
   change: {
     /** Omitted fields stay unchanged. */
     readonly input: Partial<TopUpRulesInput>;
     readonly limits: AmountLimits;
     readonly consoleUrl: string;
   },
-): Promise<TopUpRules> {
+): Promise<void> {
+  const { accountId } = act;
   const { input, limits, consoleUrl } = change;
   // Lock order: wallet, then auto_top_up.
   await tx.lockMany("wallet", "account_id", [accountId]);
@@ -139,32 +147,36 @@ export async function lowerRules(
     "update auto_top_up set threshold_cents = ?, amount_cents = ?, ceiling_cents = ? where account_id = ?",
     [rules.thresholdCents, rules.amountCents, rules.ceilingCents, accountId],
   );
-  return rules;
+  await recordChange(tx, act, "auto_top_up.changed", toRulesInput(rules));
 }
 
-/** Returns false if it was off. An open top-up continues: it may have been charged already. */
-export async function disableAutoTopUp(tx: Tx, accountId: string): Promise<boolean> {
+/** An open top-up continues: it may have been charged already. */
+export async function disableAutoTopUp(tx: Tx, act: TopUpAct): Promise<void> {
+  const { accountId } = act;
   await setTopUpThreshold(tx, accountId, 0n);
   const changed = await tx.run(
     `update auto_top_up set status = 'off', stopped_reason = null, stopped_at = null, due_at = null
      where account_id = ? and status <> 'off'`,
     [accountId],
   );
-  return changed === 1;
+  if (changed === 1) await recordChange(tx, act, "auto_top_up.turned_off");
 }
 
-/** Called when the method is removed or the workspace changes its owner. Returns the audit actions of what it ended. */
-export async function revokeCharging(
+/** Called when the method is removed or the workspace changes its owner. */
+export async function revokeCharging(tx: Tx, act: TopUpAct): Promise<void> {
+  const removed = await removeMethods(tx, act.accountId, act.now);
+  if (removed) await recordChange(tx, act, "payment_method.removed");
+  await disableAutoTopUp(tx, act);
+}
+
+async function recordChange(
   tx: Tx,
-  accountId: string,
-  now: number,
-): Promise<readonly ("payment_method.removed" | "auto_top_up.turned_off")[]> {
-  const removed = await removeMethods(tx, accountId, now);
-  const disabled = await disableAutoTopUp(tx, accountId);
-  return [
-    ...(removed ? ["payment_method.removed" as const] : []),
-    ...(disabled ? ["auto_top_up.turned_off" as const] : []),
-  ];
+  act: TopUpAct,
+  action: "auto_top_up.changed" | "auto_top_up.turned_off" | "payment_method.removed",
+  detail: AuditDetail = {},
+): Promise<void> {
+  const entry = { ...act, action, target: null, detail: { ...detail, ...act.detail } };
+  await recordAuditEntry(tx, entry);
 }
 
 /** Stops auto top-up until the owner enables it again. */

@@ -1,15 +1,8 @@
 // Endpoints of /v1/billing/auto-top-up. A key can read, lower and disable auto top-up, but never enable or raise it.
 
 import { z } from "zod";
-import { recordAuditEntry } from "../../audit/audit.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
-import {
-  type Caller,
-  type Route,
-  type RouteInput,
-  keyRoute,
-  keyWriteRoute,
-} from "../../http/route.ts";
+import { keyAct } from "../../audit/audit.ts";
+import { type Route, keyRoute, keyWriteRoute } from "../../http/route.ts";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import type { Tx } from "../../store/db.ts";
 import type { BillingDeps } from "../billing-deps.ts";
@@ -20,7 +13,6 @@ import {
   disableAutoTopUp,
   lowerRules,
   readAutoTopUpSummary,
-  toRulesInput,
 } from "./auto-top-up.ts";
 import { AUTO_TOP_UP_STATUSES, TOP_UP_STATES } from "./top-up-rows.ts";
 
@@ -189,7 +181,7 @@ function lowerRoute(billing: BillingDeps): Route {
     run: async (tx, input) => {
       const { accountId } = input.caller;
       const { threshold_usd, amount_usd, monthly_ceiling_usd } = input.body;
-      const rules = await lowerRules(tx, accountId, {
+      await lowerRules(tx, keyAct(input.caller, input), {
         input: {
           ...(threshold_usd === undefined ? {} : { threshold_usd }),
           ...(amount_usd === undefined ? {} : { amount_usd }),
@@ -198,7 +190,6 @@ function lowerRoute(billing: BillingDeps): Route {
         limits: billing.limits,
         consoleUrl: billing.billingPageUrl(accountId),
       });
-      await auditChange(tx, "auto_top_up.changed", input, toRulesInput(rules));
       return { status: 200, body: await autoTopUpBody(billing, tx, accountId, input.now) };
     },
   });
@@ -217,8 +208,7 @@ function disableRoute(billing: BillingDeps): Route {
     faults: [],
     run: async (tx, input) => {
       const { accountId } = input.caller;
-      if (await disableAutoTopUp(tx, accountId))
-        await auditChange(tx, "auto_top_up.turned_off", input, {});
+      await disableAutoTopUp(tx, keyAct(input.caller, input));
       return { status: 200, body: await autoTopUpBody(billing, tx, accountId, input.now) };
     },
   });
@@ -232,25 +222,4 @@ async function autoTopUpBody(
 ) {
   const state = await readAutoTopUpSummary(reader, accountId, now);
   return toAutoTopUpRecord(state, { manageUrl: billing.billingPageUrl(accountId), now });
-}
-
-async function auditChange(
-  tx: Tx,
-  action: "auto_top_up.changed" | "auto_top_up.turned_off",
-  {
-    caller,
-    clientIp,
-    now,
-  }: Pick<RouteInput<unknown, unknown, unknown, Caller>, "caller" | "clientIp" | "now">,
-  detail: Readonly<Record<string, number>>,
-): Promise<void> {
-  await recordAuditEntry(tx, {
-    accountId: caller.accountId,
-    actor: { type: "key", id: caller.keyId },
-    action,
-    target: null,
-    detail,
-    network: networksOf(clientIp)[1],
-    now,
-  });
 }

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import { type AuditAction, type AuditSource, recordAuditEntry } from "../../audit/audit.ts";
+import type { AuditSource } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { beginPayment, cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
 import { creditsOfCents } from "../../billing/invoices/cents.ts";
@@ -12,7 +12,7 @@ import {
   parseRules,
   disableAutoTopUp,
   enableAutoTopUp,
-  toRulesInput,
+  type TopUpAct,
 } from "../../billing/top-up/auto-top-up.ts";
 import { beginMethodSetup } from "../../billing/top-up/payment-methods.ts";
 import { changeBalanceAlert, parseLowBalance } from "../../events/balance-alert-routes.ts";
@@ -109,23 +109,15 @@ export async function handleBillingForm(
       return (await beginMethodSetup(billing, setup, now)) ?? saved;
     }
     case "remove_method":
-      await writeAuthorized(async (tx) => {
-        for (const ended of await revokeCharging(tx, accountId, now))
-          await recordAudit(tx, ended, context);
-      });
+      await writeAuthorized((tx) => revokeCharging(tx, topUpAct(context)));
       return done("method_removed");
     case "allow":
-      await writeAuthorized(async (tx) => {
-        const rules = parseRules(body, billing.limits);
-        await enableAutoTopUp(tx, accountId, { rules, now });
-        await recordAudit(tx, "auto_top_up.changed", context, toRulesInput(rules));
-      });
+      await writeAuthorized((tx) =>
+        enableAutoTopUp(tx, topUpAct(context), parseRules(body, billing.limits)),
+      );
       return done("top_up_on");
     case "turn_off":
-      await writeAuthorized(async (tx) => {
-        if (await disableAutoTopUp(tx, accountId))
-          await recordAudit(tx, "auto_top_up.turned_off", context);
-      });
+      await writeAuthorized((tx) => disableAutoTopUp(tx, topUpAct(context)));
       return done("top_up_off");
     case "alert":
       await writeAuthorized((tx) =>
@@ -180,22 +172,9 @@ async function createPurchase(
   return invoice.id;
 }
 
-async function recordAudit(
-  tx: Tx,
-  action: AuditAction,
-  context: BillingFormContext,
-  detail: Readonly<Record<string, number>> = {},
-): Promise<void> {
+function topUpAct(context: BillingFormContext): TopUpAct {
   const { accountId, now } = context;
-  const by = auditAuthor(context);
-  await recordAuditEntry(tx, {
-    ...by,
-    accountId,
-    action,
-    target: null,
-    detail: { ...detail, ...by.detail },
-    now,
-  });
+  return { ...auditAuthor(context), accountId, now };
 }
 
 function auditAuthor({ user, clientIp }: BillingFormContext): AuditSource {

@@ -2,16 +2,10 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import { type AuditAction, recordAuditEntry } from "../../audit/audit.ts";
+import { personAct } from "../../audit/audit.ts";
 import { listDeliveries } from "../../events/deliveries.ts";
-import {
-  listLiveWebhooks,
-  removeWebhook,
-  type Webhook,
-  type Webhooks,
-} from "../../events/webhooks.ts";
+import { listLiveWebhooks, removeWebhook, type Webhooks } from "../../events/webhooks.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
 import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
@@ -147,12 +141,11 @@ async function changeWebhooks(
   input: WebhookFormInput,
 ): Promise<string | undefined> {
   const { body, caller, now } = input;
+  const act = personAct(accountId, caller.personId, input);
   switch (body.do) {
     case "add": {
       const add = async (): Promise<string> => {
-        const { webhook, secret } = await webhooks.add(tx, accountId, { url: body.url }, now);
-        await recordAudit(tx, "webhook.created", webhook, input);
-        return secret.reveal();
+        return (await webhooks.add(tx, act, { url: body.url })).secret.reveal();
       };
       if (body.once === undefined) return await add();
       const scope = `${accountId} ${caller.personId} console.webhook`;
@@ -164,34 +157,15 @@ async function changeWebhooks(
       );
     }
     case "remove": {
-      const { webhook, removed } = await removeWebhook(tx, accountId, body.webhook, now);
-      if (removed) await recordAudit(tx, "webhook.deleted", webhook, input);
+      await removeWebhook(tx, act, body.webhook);
       return undefined;
     }
     case "enable": {
-      const webhook = await webhooks.change(tx, accountId, body.webhook, { status: "active", now });
-      await recordAudit(tx, "webhook.changed", webhook, input);
+      await webhooks.change(tx, act, body.webhook, { status: "active" });
       return undefined;
     }
     case "test":
       await testWebhook(tx, accountId, body.webhook, now);
       return undefined;
   }
-}
-
-async function recordAudit(
-  tx: Tx,
-  action: AuditAction,
-  { id, accountId, url }: Webhook,
-  { caller, clientIp, now }: WebhookFormInput,
-): Promise<void> {
-  await recordAuditEntry(tx, {
-    accountId,
-    actor: { type: "person", id: caller.personId },
-    action,
-    target: id,
-    detail: { host: new URL(url).host },
-    network: networksOf(clientIp)[1],
-    now,
-  });
 }

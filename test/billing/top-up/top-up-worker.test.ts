@@ -14,6 +14,7 @@ import { failTopUp, findRefusedTopUps } from "../../../src/billing/top-up/top-up
 import { findAutoTopUp, listTopUps, type TopUp } from "../../../src/billing/top-up/top-up-rows.ts";
 import { processTopUps } from "../../../src/billing/top-up/top-up-worker.ts";
 import { setFreeze } from "../../../src/ledger/freezes.ts";
+import { actIn } from "../../support/act.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
@@ -130,7 +131,7 @@ describeEachStore((kind, open) => {
       const accountId = await harness.newAccount();
       await saveMethod(harness, stripe, accountId);
       const { accountId: other } = await newEnabledAccount();
-      await harness.db.write((tx) => disableAutoTopUp(tx, other));
+      await harness.db.write((tx) => disableAutoTopUp(tx, actIn(other, harness.clock.now)));
       await harness.spend(other, 9n * NANO_PER_USD);
       await runJob();
       await harness.runPoll();
@@ -413,7 +414,7 @@ describeEachStore((kind, open) => {
       const [topUp] = await topUpsOf(accountId);
       if (topUp === undefined) throw new Error("no top-up");
       const method = await getMethod(harness.db, topUp.methodId);
-      await harness.db.write((tx) => revokeCharging(tx, accountId, harness.clock.now));
+      await harness.db.write((tx) => revokeCharging(tx, actIn(accountId, harness.clock.now)));
       await harness.db.write((tx) =>
         tx.run("update top_up set state = 'failed', open_for = null, due_at = ? where id = ?", [
           harness.clock.now + DAY_MS,
@@ -685,7 +686,7 @@ describeEachStore((kind, open) => {
 
     test("a removed method is not charged and is detached at Stripe", async () => {
       const { accountId, method } = await newEnabledAccount();
-      await harness.db.write((tx) => revokeCharging(tx, accountId, harness.clock.now));
+      await harness.db.write((tx) => revokeCharging(tx, actIn(accountId, harness.clock.now)));
       await harness.spend(accountId, 9n * NANO_PER_USD);
       await runJob();
       stripe.fault = "down";
