@@ -312,7 +312,8 @@ function plainDb(database: Database): Db {
     kind: "sqlite" as const,
     all,
     get: async (sql: string, params?: Values) => (await all(sql, params))[0],
-    run: async (sql: string, params?: Values) => (await all(sql, params)).length,
+    run: async (sql: string, params: Values = []) =>
+      database.query<Row, Value[]>(sql).run(...params).changes,
   };
   // Safe: a migration only runs statements.
   return {
