@@ -38,6 +38,10 @@ export const RESPONSE_HEADERS: Readonly<Record<string, HeaderObject>> = {
     description: "Seconds to wait before the next attempt.",
     schema: { type: "integer", minimum: 1, examples: [2] },
   },
+  ShouldRetry: {
+    description: "`false` if the same request will fail again: SDKs do not repeat it then.",
+    schema: { type: "string", const: "false" },
+  },
   Challenge: {
     description: "The authentication challenge, with the URL of the protected resource metadata.",
     schema: { type: "string" },
@@ -186,6 +190,8 @@ function errorHeaders(codes: readonly FaultCode[]): Readonly<Record<string, Refe
     )
   )
     headers["retry-after"] = RETRY_AFTER;
+  if (codes.includes("conflict") || codes.includes("provider_not_configured"))
+    headers["x-should-retry"] = { $ref: "#/components/headers/ShouldRetry" };
   if (codes.includes("invalid_api_key"))
     headers["www-authenticate"] = { $ref: "#/components/headers/Challenge" };
   if (codes.includes("payment_required")) {
