@@ -17,6 +17,8 @@ import { add, ceilOf, maxRatio, ONE, product, type Ratio, multiply } from "./rat
 /** Upper bounds of a call's usage. Whatever is unknown is priced at the highest rate. */
 export interface UsageBounds {
   readonly inputTokens: number;
+  /** The part of `inputTokens` that was read before in the same call. A token is written to a cache once at most. */
+  readonly repeatedTokens?: number;
   readonly outputTokens: number;
   /** The maximum uses per fee. One `request` is always counted. */
   readonly fees?: Readonly<Partial<Record<FeeMeter, number>>>;
@@ -138,11 +140,16 @@ function addBounds(
   card: PriceCard,
 ): void {
   const factor = maxFactor(bounds, card);
-  const tokens = wholeTokens(bounds.inputTokens);
-  for (const { aboveInputTokens, rates, input, output, request } of maxRatesOf(card)) {
+  const repeated = wholeTokens(bounds.repeatedTokens ?? 0);
+  const tokens = wholeTokens(bounds.inputTokens - repeated);
+  for (const { aboveInputTokens, rates, input, reread, output, request } of maxRatesOf(card)) {
     if (aboveInputTokens !== undefined && bounds.inputTokens <= aboveInputTokens) continue;
+    const read = product(tokens, input, factor);
     parts.push({
-      fixed: add(product(tokens, input, factor), feesBound(bounds, card, rates, request)),
+      fixed: add(
+        repeated === 0 ? read : add(read, product(repeated, reread, factor)),
+        feesBound(bounds, card, rates, request),
+      ),
       perOutputToken: multiply({ num: output, den: 1n }, factor),
     });
   }
@@ -154,9 +161,12 @@ interface MaxRates {
   readonly rates: Rates;
   /** Per token and per request. */
   readonly input: Pico;
+  readonly reread: Pico;
   readonly output: Pico;
   readonly request: Pico;
 }
+
+const REREAD_METERS = INPUT_METERS.filter((meter) => !meter.startsWith("cache_write"));
 
 // Cards are immutable, so their highest rates are cached.
 const maxRatesCache = new WeakMap<PriceCard, readonly MaxRates[]>();
@@ -168,6 +178,7 @@ function maxRatesOf(card: PriceCard): readonly MaxRates[] {
   const of = (rates: Rates): MaxRates => ({
     rates,
     input: maxRate(rates, INPUT_METERS),
+    reread: maxRate(rates, REREAD_METERS),
     output: maxRate(rates, OUTPUT_METERS),
     request: sizes.reduce(maxNano, rateOf(rates, "request").unitPrice),
   });

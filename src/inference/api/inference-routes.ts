@@ -97,6 +97,8 @@ const RESPONSE_HEADERS = {
   "x-postern-max-tokens":
     "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
   "x-postern-budget-cut": "`true` if `max_cost_usd` lowered the output limit.",
+  "x-postern-max-tool-calls":
+    "The limit of tool calls that was sent to the provider (`max_tool_calls`, or `max_uses` of each tool), set if the request has tools that the provider runs and no limit: the most that the balance affords, at most 10.",
   "x-postern-dropped":
     "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). With the request header `x-postern-strict: true`, a request field that would be dropped gets a 400. A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See `/docs/translation`.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",

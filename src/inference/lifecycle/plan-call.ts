@@ -1,7 +1,7 @@
 // Writes a call's request for one candidate: passed through or translated, with the output limit that its hold pays for.
 
 import { Fault } from "../../base/fault.ts";
-import { clampedOutputLimit } from "../metering/cost-estimate.ts";
+import { affordableEstimate, clampedOutputLimit } from "../metering/cost-estimate.ts";
 import { readLossy } from "../request/call-options.ts";
 import { withBeta } from "../request/forwarded-headers.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
@@ -24,9 +24,11 @@ export interface PlanDeps {
 export function planCall(
   { pseudonymOf, sendsAnthropicUserId }: PlanDeps,
   { input, request, statefulCall, catalog, pricedAt, ceiling, attempts, untrack, files }: OpenCall,
-  { candidate, estimate }: PricedCandidate,
+  { candidate, estimate: fullEstimate }: PricedCandidate,
   hold: Hold,
 ): HeldCall | Fault {
+  const estimate = affordableEstimate(fullEstimate, hold.amount);
+  const { toolCallsMax } = estimate;
   const outputMax = candidate.credential.byok
     ? undefined
     : clampedOutputLimit(estimate, hold.amount, request.choices);
@@ -45,6 +47,7 @@ export function planCall(
         pseudonym: () => pseudonymOf(input.caller.accountId),
         sendsAnthropicUserId,
         outputMax,
+        toolCallsMax,
         members: sent.members,
       },
     });

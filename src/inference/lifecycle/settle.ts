@@ -66,7 +66,7 @@ async function chargeFailed(
   if (tail !== undefined) return chargeTail(call, tail, now);
   if (isClientGone && wasSent) return chargeAbandoned(call, undefined, now);
   // Through a tool that the provider calls, such as an MCP server of the caller, a model's output reaches the caller.
-  const isAbandoned = call.input.signal.aborted || call.request.toolTokens > 0;
+  const isAbandoned = call.input.signal.aborted || call.request.toolCalls > 0;
   return isGivenUp === true && isAbandoned ? chargeHold(call, undefined, now) : NOTHING_BILLED;
 }
 

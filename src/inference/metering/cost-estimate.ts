@@ -25,8 +25,9 @@ import type { Provider } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import {
   ADVISOR_OUTPUT_TOKENS,
+  DEFAULT_TOOL_CALLS,
   NO_FEES,
-  UNBOUNDED_TOOL_TOKENS,
+  toolBounds,
   toolsOf,
 } from "../request/tool-bounds.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
@@ -63,8 +64,12 @@ export interface CostEstimate {
   /** All cache writes of the call are kept for longer, at a higher price; the reply does not report this. */
   readonly hasLongCacheWrites: boolean;
   readonly amount: Nano;
-  /** The smallest useful hold; only if the caller set no output limit. */
+  /** The smallest useful hold; only if the caller left a limit of output or tool calls open. */
   readonly minimum: Nano | undefined;
+  /** The limit of tool calls that the gateway sets, because the caller set none. */
+  readonly toolCallsMax?: number;
+  /** The same call with fewer tool calls, for a balance that does not cover `amount`: in falling order. */
+  readonly fewerToolCalls?: readonly CostEstimate[];
 }
 
 export interface EstimateContext {
@@ -75,6 +80,51 @@ export interface EstimateContext {
 }
 
 export function estimateCost(
+  request: ParsedRequest,
+  model: Model,
+  provider: Provider,
+  context: EstimateContext,
+): CostEstimate {
+  const counts = context.byok ? [] : toolCallCounts(request, model, provider);
+  const [first, ...fewer] = counts.map((toolCallsMax): CostEstimate => ({
+    ...estimateCall(
+      { ...request, ...toolBounds(request.json, toolCallsMax) },
+      model,
+      provider,
+      context,
+    ),
+    toolCallsMax,
+  }));
+  const last = fewer.at(-1);
+  if (first === undefined || last === undefined)
+    return estimateCall(request, model, provider, context);
+  return { ...first, minimum: last.minimum ?? last.amount, fewerToolCalls: fewer };
+}
+
+const TOOL_CALL_COUNTS = [50, 20, DEFAULT_TOOL_CALLS, 5, 2, 1];
+const DEEP_RESEARCH = /deep-research/;
+
+/** The limits of tool calls that the gateway may set: none if the caller set one, or if the provider has no field for it. */
+function toolCallCounts(
+  { openToolLimit }: ParsedRequest,
+  { id, wires }: Model,
+  { id: provider }: Provider,
+): readonly number[] {
+  const canLimit =
+    (openToolLimit !== undefined &&
+      wires.includes("responses") &&
+      LIMITS_TOOL_CALLS.has(provider)) ||
+    (openToolLimit === "search" && wires.includes("messages"));
+  if (!canLimit || quirkOf({ id }) !== undefined) return [];
+  return DEEP_RESEARCH.test(id)
+    ? TOOL_CALL_COUNTS
+    : TOOL_CALL_COUNTS.filter((count) => count <= DEFAULT_TOOL_CALLS);
+}
+
+/** Providers whose Responses API has `max_tool_calls`, for all tools that they run. */
+const LIMITS_TOOL_CALLS: ReadonlySet<string> = new Set(["openai", "azure"]);
+
+function estimateCall(
   original: ParsedRequest,
   model: Model,
   provider: Provider,
@@ -98,12 +148,14 @@ export function estimateCost(
     texts: API_TRAITS[request.api].generates ? undefined : textsOf(request.json["input"]),
   });
   const quirk = quirkOf(model);
-  const toolTokens = Math.max(request.toolTokens, quirk?.toolTokens ?? 0);
-  const inputTokens = Math.max(requestTokens, Math.min(limits.input, requestTokens + toolTokens));
+  const promptTokens = requestTokens + request.toolTokens;
+  const reads = toolReadsOf(request, model, quirk);
+  const repeatedTokens = repeatedReads(promptTokens, reads, limits.input);
+  const inputTokens = repeatedTokens + longestRead(promptTokens, reads, limits.input);
   const seconds = cards.some(({ base }) => (base.audio_second ?? 0n) > 0n)
     ? audioSecondsBound(request.json, limits.input)
     : 0;
-  const bounds = priceBounds(request, inputTokens, { quirk, seconds });
+  const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds });
   const bound = costBound(bounds, cards);
   const hasUnboundedReasoning =
     quirk?.hasUnboundedReasoning === true ||
@@ -114,7 +166,7 @@ export function estimateCost(
     limits.output,
     hasUnboundedReasoning,
   );
-  const advisorCost = advisorCostBound(request, model, inputTokens, context);
+  const advisorCost = advisorCostBound(request, model, promptTokens, context);
   const isOutputOpen = request.outputMax === undefined && limits.output > 0;
   const floor = Math.min(MIN_OUTPUT_TOKENS * request.choices + hiddenTokens, outputTokens);
   return {
@@ -126,7 +178,12 @@ export function estimateCost(
     outputTokens,
     hiddenTokens,
     plausible: plausibleUsage(
-      { inputTokens, outputTokens, toolTokens, choices: request.choices },
+      {
+        inputTokens,
+        outputTokens,
+        hasTools: inputTokens > requestTokens,
+        choices: request.choices,
+      },
       limits,
     ),
     advisorCost,
@@ -148,7 +205,8 @@ function billableRequest(
   card: PriceCard,
   terms: ToolTerms | undefined,
 ): ParsedRequest {
-  if (includesSearch(request, card)) return { ...request, fees: NO_FEES, toolTokens: 0 };
+  if (includesSearch(request, card))
+    return { ...request, fees: NO_FEES, toolTokens: 0, toolCalls: 0 };
   return terms === undefined ? request : { ...request, fees: heldFees(request.fees, terms) };
 }
 
@@ -233,8 +291,8 @@ interface ModelQuirk {
   readonly model: RegExp;
   readonly searches: number;
   readonly searchMeter: FeeMeter;
-  /** Upper bound of input tokens that these searches add. */
-  readonly toolTokens: number;
+  /** What one search adds to the prompt at most. */
+  readonly tokensPerSearch: number;
   /** The caller's output limit does not cover reasoning. */
   readonly hasUnboundedReasoning?: true;
 }
@@ -244,19 +302,19 @@ const MODEL_QUIRKS: readonly ModelQuirk[] = [
     model: /^(openai|azure|openrouter\/openai)\/.*-search-preview/,
     searches: 1,
     searchMeter: "web_search_preview",
-    toolTokens: 8_000,
+    tokensPerSearch: 8_000,
   },
   {
     model: /^(openai|azure)\/.*-search-api/,
     searches: 1,
     searchMeter: "web_search",
-    toolTokens: 8_000,
+    tokensPerSearch: 8_000,
   },
   {
     model: /^(openrouter\/)?perplexity\/.*deep-research/,
     searches: 50,
     searchMeter: "web_search",
-    toolTokens: UNBOUNDED_TOOL_TOKENS,
+    tokensPerSearch: 4_000,
     hasUnboundedReasoning: true,
   },
   // OpenRouter adds the search that OpenAI requires in the request.
@@ -264,11 +322,11 @@ const MODEL_QUIRKS: readonly ModelQuirk[] = [
     model: /^openrouter\/openai\/.*deep-research/,
     searches: 50,
     searchMeter: "web_search",
-    toolTokens: UNBOUNDED_TOOL_TOKENS,
+    tokensPerSearch: 4_000,
   },
 ];
 
-function quirkOf({ id }: Model): ModelQuirk | undefined {
+function quirkOf({ id }: Pick<Model, "id">): ModelQuirk | undefined {
   return MODEL_QUIRKS.find((quirk) => quirk.model.test(id));
 }
 
@@ -283,7 +341,7 @@ const MAX_TOOL_ROUNDS = 64;
 // Every tool round counts the whole prompt again, so with provider tools only the model's context bounds the input. A provider
 // that ignores the caller's output limit bills up to the model's own.
 function plausibleUsage(
-  bound: CostEstimate["plausible"] & { readonly toolTokens: number; readonly choices: number },
+  bound: CostEstimate["plausible"] & { readonly hasTools: boolean; readonly choices: number },
   limits: { readonly input: number; readonly output: number },
 ): CostEstimate["plausible"] {
   const input = bound.inputTokens * IMPLAUSIBLE_FACTOR + PROVIDER_INPUT_SLACK_TOKENS;
@@ -292,7 +350,7 @@ function plausibleUsage(
     bound.outputTokens * IMPLAUSIBLE_FACTOR,
     limits.output * bound.choices,
   );
-  return bound.toolTokens === 0
+  return !bound.hasTools
     ? { inputTokens: input, outputTokens: output }
     : {
         inputTokens: Math.max(input, limits.input * MAX_TOOL_ROUNDS),
@@ -302,7 +360,7 @@ function plausibleUsage(
 
 function priceBounds(
   { fees: requestedFees, serviceTier, speed }: ParsedRequest,
-  inputTokens: number,
+  tokens: Pick<UsageBounds, "inputTokens" | "repeatedTokens">,
   { quirk, seconds }: { readonly quirk: ModelQuirk | undefined; readonly seconds: number },
 ): Omit<UsageBounds, "outputTokens"> {
   const withSearches =
@@ -314,13 +372,52 @@ function priceBounds(
         };
   const fees = seconds === 0 ? withSearches : { ...withSearches, audio_second: seconds };
   if (serviceTier === undefined && speed === undefined)
-    return fees === NO_FEES ? { inputTokens } : { inputTokens, fees };
+    return fees === NO_FEES ? tokens : { ...tokens, fees };
   return {
-    inputTokens,
+    ...tokens,
     fees,
     ...(serviceTier === undefined ? {} : { serviceTier }),
     ...(speed === undefined ? {} : { speed }),
   };
+}
+
+/** Anthropic ends a reply with `pause_turn` after so many runs of the model. */
+const MESSAGES_RUNS_MAX = 10;
+
+interface ToolReads {
+  readonly calls: number;
+  readonly tokensPerCall: number | undefined;
+}
+
+function toolReadsOf(
+  { toolCalls, tokensPerToolCall }: ParsedRequest,
+  { wires }: Model,
+  quirk: ModelQuirk | undefined,
+): ToolReads {
+  if (quirk !== undefined) return { calls: quirk.searches, tokensPerCall: quirk.tokensPerSearch };
+  const calls = wires.every((wire) => wire === "messages")
+    ? Math.min(toolCalls, MESSAGES_RUNS_MAX)
+    : toolCalls;
+  return { calls, tokensPerCall: tokensPerToolCall };
+}
+
+/** The prompt with all results of tools. */
+function longestRead(
+  promptTokens: number,
+  { calls, tokensPerCall }: ToolReads,
+  context: number,
+): number {
+  const longest = Math.max(promptTokens, context);
+  if (tokensPerCall === undefined) return calls === 0 ? promptTokens : longest;
+  return Math.min(longest, promptTokens + calls * tokensPerCall);
+}
+
+/** What is read before the last time, if the model runs again after each call of a tool: the prompt and the results so far. */
+function repeatedReads(promptTokens: number, reads: ToolReads, context: number): number {
+  let sum = 0;
+  for (let calls = 0; calls < reads.calls; calls++)
+    sum += longestRead(promptTokens, { ...reads, calls }, context);
+  return sum;
 }
 
 /** Fields that enable web search without a tool. */
@@ -348,6 +445,12 @@ function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): 
 
 function codexHint({ json }: ParsedRequest): string {
   return codexWebSearchHint(toolsOf(json).find(({ type }) => type === "web_search")?.["type"]);
+}
+
+/** The most tool calls that a hold covers with the whole output. If it covers none, the fewest, with less output. */
+export function affordableEstimate(estimate: CostEstimate, held: Nano): CostEstimate {
+  const fewer = estimate.fewerToolCalls ?? [];
+  return [estimate, ...fewer].find(({ amount }) => held >= amount) ?? fewer.at(-1) ?? estimate;
 }
 
 /** The output limit per choice that a reduced hold covers; undefined if the hold was not reduced. */

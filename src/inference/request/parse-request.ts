@@ -63,7 +63,7 @@ export function parseRequest(
     throw invalid("model", "`model` is required: an id from GET /v1/models.");
   rejectAmbiguousMembers(text, spans, json);
   rejectTooMany(json);
-  const { fees, toolTokens, advisors, containers } = toolBounds(json);
+  const bounds = toolBounds(json);
   const gatewayFields = gatewayFieldsOf(traits, json);
   const model = readModel(json);
   validateContent(traits, json);
@@ -86,10 +86,7 @@ export function parseRequest(
     text,
     spans,
     json,
-    fees,
-    toolTokens,
-    advisors,
-    containers,
+    ...bounds,
     gatewayFields,
     model,
     stream: isStream,

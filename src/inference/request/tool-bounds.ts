@@ -1,5 +1,6 @@
-// Upper bounds for tools that the provider runs: how many uses it can charge for, and how many tokens they add to the input.
-// Some tools have a field that limits them; for the others a fixed number is held, and the provider's usage decides the charge.
+// Upper bounds for tools that the provider runs: how many uses it can charge for, how often it reads the prompt again because of
+// them, and what their results add to it. Without a limit in the request, the gateway sets one that the hold covers where the
+// provider has a field for it.
 
 import type { FeeMeter } from "@postern/wires";
 import { isObject, isSet, type JsonObject, stringIn } from "../../base/json.ts";
@@ -7,15 +8,12 @@ import { isObject, isSet, type JsonObject, stringIn } from "../../base/json.ts";
 /** For a tool without a limit in the request. */
 export const DEFAULT_TOOL_CALLS = 10;
 const MAX_TOOL_CALLS = 1_000;
-/** The results of one search, and the prompt that the model reads again because of it. */
+/** The results of one search. */
 const TOKENS_PER_SEARCH = 20_000;
 /** A generated image, when the model reads it again. */
 const TOKENS_PER_IMAGE = 4_000;
 /** The provider's own instructions for a built-in tool that the caller runs. */
 const TOOL_DESCRIPTION_TOKENS = 4_000;
-/** For tools whose results nothing bounds: the context length of most models. */
-export const UNBOUNDED_TOOL_TOKENS = 200_000;
-
 /** Output of an advisor model in one call. */
 export const ADVISOR_OUTPUT_TOKENS = 8_000;
 /** For an advisor without `max_uses`. */
@@ -46,8 +44,14 @@ export const NO_FEES: Readonly<Partial<Record<FeeMeter, number>>> = {};
 export interface ToolBounds {
   /** How many uses of each fee can be charged at most. */
   readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
-  /** How many tokens tools can add to the input at most. */
+  /** Tokens of the provider's own instructions for tools. */
   readonly toolTokens: number;
+  /** How often the provider may read the prompt again, each time with another result of its tools. */
+  readonly toolCalls: number;
+  /** What one result adds to the prompt at most; undefined if only the model's context bounds it. */
+  readonly tokensPerToolCall: number | undefined;
+  /** What can limit `toolCalls`, if the request does not: "search" only of tools with `max_uses` on the Messages API. */
+  readonly openToolLimit: "any" | "search" | undefined;
   readonly advisors: readonly Advisor[];
   readonly containers: readonly RequestedContainer[];
 }
@@ -67,11 +71,13 @@ export const CONTAINER_GIGABYTES: ReadonlyMap<unknown, number> = new Map([
   ["64g", 64],
 ]);
 
-export function toolBounds(json: JsonObject): ToolBounds {
+/** `callsMax`: for tools without a limit in the request. */
+export function toolBounds(json: JsonObject, callsMax = DEFAULT_TOOL_CALLS): ToolBounds {
   const tools = toolsOf(json);
   return {
-    fees: maxFees(tools, json),
-    toolTokens: maxToolTokens(tools, json),
+    fees: maxFees(tools, json, callsMax),
+    toolTokens: tools.reduce((sum, tool) => sum + descriptionTokens(tool), 0),
+    ...toolReads(tools, json, callsMax),
     advisors: advisorsOf(json),
     containers: containersOf(tools),
   };
@@ -91,23 +97,53 @@ function containersOf(tools: readonly JsonObject[]): readonly RequestedContainer
   });
 }
 
-function maxFees(tools: readonly JsonObject[], json: JsonObject): ToolBounds["fees"] {
+function maxFees(
+  tools: readonly JsonObject[],
+  json: JsonObject,
+  callsMax: number,
+): ToolBounds["fees"] {
   const hasSearch = hasSearchOption(json);
   if (!hasSearch && tools.length === 0) return NO_FEES;
   const fees: Partial<Record<FeeMeter, number>> = {};
   for (const tool of tools) {
     const fee = feeOfTool(tool);
-    if (fee !== undefined) add(fees, fee, maxUses(tool, json));
+    if (fee !== undefined) add(fees, fee, maxUses(tool, json, callsMax));
   }
-  if (hasSearch) add(fees, "web_search", DEFAULT_TOOL_CALLS);
+  if (hasSearch) add(fees, "web_search", callsMax);
   return fees;
 }
 
-function maxToolTokens(tools: readonly JsonObject[], json: JsonObject): number {
-  let tokens = hasSearchOption(json) ? DEFAULT_TOOL_CALLS * TOKENS_PER_SEARCH : 0;
-  for (const tool of tools) tokens += tokensOfTool(tool, json);
-  if (hasUnboundedTools(json)) tokens += UNBOUNDED_TOOL_TOKENS;
-  return Math.min(tokens, UNBOUNDED_TOOL_TOKENS);
+type ToolReads = Pick<ToolBounds, "toolCalls" | "tokensPerToolCall" | "openToolLimit">;
+
+const NO_READS: ToolReads = { toolCalls: 0, tokensPerToolCall: 0, openToolLimit: undefined };
+
+function toolReads(tools: readonly JsonObject[], json: JsonObject, callsMax: number): ToolReads {
+  const providerTools = tools.filter(isProviderRun);
+  const hasSearch = hasSearchOption(json);
+  const servers = hasMcpServers(json) ? 1 : 0;
+  const passes = extraPasses(json);
+  if (providerTools.length === 0 && !hasSearch && servers === 0 && passes === 0) return NO_READS;
+  const { max_tool_calls: requestLimit } = json;
+  const open = providerTools.filter(({ max_uses: uses }) => !isCount(uses));
+  const isOpen = open.length > 0 || hasSearch || servers > 0;
+  const limited = providerTools.reduce(
+    (sum, { max_uses: uses }) => sum + (isCount(uses) ? uses : 0),
+    0,
+  );
+  const calls = isCount(requestLimit)
+    ? requestLimit
+    : limited + (isOpen ? callsMax * openLimits(open, json) : 0);
+  const sizes = providerTools.map(resultTokens);
+  if (hasSearch) sizes.push(TOKENS_PER_SEARCH);
+  const isUnbounded = servers > 0 || passes > 0 || sizes.includes(undefined);
+  const canLimit = isOpen && !isCount(requestLimit);
+  const isSearchOnly =
+    servers === 0 && open.every(({ type }) => LIMITED_BY_USES.test(String(type)));
+  return {
+    toolCalls: Math.min(calls, MAX_TOOL_CALLS) + passes,
+    tokensPerToolCall: isUnbounded ? undefined : Math.max(...sizes.map((size) => size ?? 0)),
+    openToolLimit: canLimit ? (isSearchOnly ? "search" : "any") : undefined,
+  };
 }
 
 const NO_ADVISORS: readonly Advisor[] = [];
@@ -140,13 +176,20 @@ function hasSearchOption(json: JsonObject): boolean {
   return isSet(json["web_search_options"]) || isSet(json["search_parameters"]);
 }
 
-// MCP servers that the provider calls, compaction, which reads everything again, and reasoning modes of several passes.
-function hasUnboundedTools({ mcp_servers, context_management, reasoning }: JsonObject): boolean {
-  return (
-    (Array.isArray(mcp_servers) && mcp_servers.length > 0) ||
-    hasCompaction(context_management) ||
-    (isObject(reasoning) && isSet(reasoning["mode"]) && reasoning["mode"] !== "standard")
-  );
+/** `max_tool_calls` of Responses limits all tools together, `max_uses` of the Messages API each of them. */
+function openLimits(open: readonly JsonObject[], { messages }: JsonObject): number {
+  return messages === undefined ? 1 : Math.max(1, open.length);
+}
+
+function hasMcpServers({ mcp_servers: servers }: JsonObject): boolean {
+  return Array.isArray(servers) && servers.length > 0;
+}
+
+// Compaction reads everything again, and so do reasoning modes of several passes.
+function extraPasses({ context_management, reasoning }: JsonObject): number {
+  const hasMode =
+    isObject(reasoning) && isSet(reasoning["mode"]) && reasoning["mode"] !== "standard";
+  return (hasCompaction(context_management) ? 1 : 0) + (hasMode ? 1 : 0);
 }
 
 // Agents clear old reasoning and results in every call; that only shortens the prompt.
@@ -171,21 +214,27 @@ export function toolsOf({ tools, input }: JsonObject): readonly JsonObject[] {
   return itemTools.length === 0 ? own : [...own, ...itemTools];
 }
 
-function tokensOfTool(tool: JsonObject, json: JsonObject): number {
+function descriptionTokens(tool: JsonObject): number {
   const { type } = tool;
   if (typeof type !== "string" || CALLER_TOOL_TYPE.test(type)) return 0;
-  if (CLIENT_EXECUTED_TOOL_TYPE.test(type) || (type === "shell" && !isHosted(tool)))
-    return TOOL_DESCRIPTION_TOKENS;
-  if (ADVISOR_TOOL_TYPE.test(type)) return TOOL_DESCRIPTION_TOKENS;
-  if (/search/.test(type)) return maxUses(tool, json) * TOKENS_PER_SEARCH;
-  if (type.startsWith("image_generation"))
-    return Math.min(
-      TOOL_DESCRIPTION_TOKENS + maxUses(tool, json) * TOKENS_PER_IMAGE,
-      UNBOUNDED_TOOL_TOKENS,
-    );
-  return isCount(tool["max_content_tokens"])
-    ? Math.min(maxUses(tool, json) * tool["max_content_tokens"], UNBOUNDED_TOOL_TOKENS)
-    : UNBOUNDED_TOOL_TOKENS;
+  return !isProviderRun(tool) || type.startsWith("image_generation") ? TOOL_DESCRIPTION_TOKENS : 0;
+}
+
+/** Whether the provider runs it and reads its result within the call. An advisor has a price of its own. */
+function isProviderRun(tool: JsonObject): boolean {
+  const { type } = tool;
+  if (typeof type !== "string" || CALLER_TOOL_TYPE.test(type) || ADVISOR_TOOL_TYPE.test(type))
+    return false;
+  return type === "shell" ? isHosted(tool) : !CLIENT_EXECUTED_TOOL_TYPE.test(type);
+}
+
+/** Tools that the Messages API limits by `max_uses`. */
+export const LIMITED_BY_USES = /^web_(search|fetch)/;
+
+function resultTokens({ type, max_content_tokens: limit }: JsonObject): number | undefined {
+  if (typeof type === "string" && /search/.test(type)) return TOKENS_PER_SEARCH;
+  if (typeof type === "string" && type.startsWith("image_generation")) return TOKENS_PER_IMAGE;
+  return isCount(limit) ? limit : undefined;
 }
 
 /** The fee of a tool; undefined if it costs tokens only or is unknown. */
@@ -212,12 +261,9 @@ function isHosted({ environment }: JsonObject): boolean {
 function maxUses(
   { max_uses: toolLimit }: JsonObject,
   { max_tool_calls: requestLimit }: JsonObject,
+  callsMax: number,
 ): number {
-  const limit = isCount(toolLimit)
-    ? toolLimit
-    : isCount(requestLimit)
-      ? requestLimit
-      : DEFAULT_TOOL_CALLS;
+  const limit = isCount(toolLimit) ? toolLimit : isCount(requestLimit) ? requestLimit : callsMax;
   return Math.min(limit, isCount(requestLimit) ? requestLimit : MAX_TOOL_CALLS, MAX_TOOL_CALLS);
 }
 

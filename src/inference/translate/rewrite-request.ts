@@ -7,6 +7,7 @@ import { quoted, withMembers } from "../request/json-edit.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { setStore } from "./provider-store.ts";
+import { limitedTools } from "./tools/tool-limit.ts";
 
 export interface RequestAdjustments {
   /** An end-user ID for the account that reveals nothing about it. */
@@ -15,6 +16,8 @@ export interface RequestAdjustments {
   readonly sendsAnthropicUserId: boolean;
   /** The output limit that the balance affords; undefined if it did not have to be lowered. */
   readonly outputMax: number | undefined;
+  /** The limit of tool calls that the hold covers; undefined if the caller set one, or if it bounds nothing. */
+  readonly toolCallsMax?: number | undefined;
   /** Replaces the messages, as JSON text. */
   readonly messages?: string | undefined;
   /** Replaces the input of a response, as JSON text. */
@@ -59,6 +62,8 @@ export function rewriteRequest(
     if (adjustments[field] !== undefined) changes[field] = adjustments[field];
   if (adjustments.outputMax !== undefined)
     changes[traits.outputLimitField ?? provider.outputLimitField] = String(adjustments.outputMax);
+  if (adjustments.toolCallsMax !== undefined)
+    setToolLimit(changes, request, adjustments.toolCallsMax);
   setStore(changes, request, credential);
   if (!byok && provider.endUserField !== null)
     setPseudonym(changes, request, provider.endUserField, adjustments);
@@ -88,6 +93,18 @@ function useMaxTokensField(
   if (limit === undefined) return;
   changes["max_completion_tokens"] = undefined;
   if (typeof limit === "number") changes["max_tokens"] = String(limit);
+}
+
+function setToolLimit(
+  changes: Record<string, string | undefined>,
+  { api, json }: ParsedRequest,
+  toolCallsMax: number,
+): void {
+  if (api === "chat" || api === "embeddings") return;
+  const changed = changes["tools"];
+  const tools: unknown = changed === undefined ? json["tools"] : JSON.parse(changed);
+  for (const [field, value] of Object.entries(limitedTools(api, { tools }, toolCallsMax)))
+    changes[field] = JSON.stringify(value);
 }
 
 function setPseudonym(

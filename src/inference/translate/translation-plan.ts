@@ -38,6 +38,7 @@ import { streamErrorFault } from "../upstream/provider-error.ts";
 import { abilitiesOf } from "./abilities.ts";
 import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
+import type { RequestAdjustments } from "./rewrite-request.ts";
 import type { StreamingApi } from "./stream-transform.ts";
 import {
   customToolNames,
@@ -46,6 +47,7 @@ import {
   withCustomCalls,
 } from "./tools/custom-tools.ts";
 import { askForTools } from "./tools/forced-tools.ts";
+import { limitedTools } from "./tools/tool-limit.ts";
 import {
   readerWithTranslatedCalls,
   type ServerToolTranslation,
@@ -197,7 +199,7 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
   return {
     wire,
     path: written.path ?? requestPath(wire, input),
-    body: requestBody(wire, candidate, written),
+    body: requestBody(wire, candidate, withToolLimit(wire, written, input.adjustments)),
     beta: betaOf(written.body, wire),
     dropped,
     readUsage: (json) => usageOf(wire, json, origin.provider),
@@ -246,6 +248,18 @@ function adaptReader(
   const reader = clientTools.size > 0 ? readerWithClientCalls(custom, clientTools) : custom;
   const translate = createPartTranslation?.(requestId);
   return translate === undefined ? reader : readerWithTranslatedCalls(reader, translate);
+}
+
+function withToolLimit(
+  wire: UpstreamWire,
+  written: WrittenRequest,
+  { toolCallsMax }: RequestAdjustments,
+): WrittenRequest {
+  if (toolCallsMax === undefined) return written;
+  return {
+    ...written,
+    body: { ...written.body, ...limitedTools(wire, written.body, toolCallsMax) },
+  };
 }
 
 function requestBody(

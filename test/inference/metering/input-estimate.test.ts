@@ -48,8 +48,9 @@ function sampleOf(recording: Recording): Sample | undefined {
 }
 
 function isReadToUsage(json: JsonObject): boolean {
-  const { toolTokens, advisors, fees } = toolBounds(json);
-  const hasProviderTools = toolTokens > 0 || advisors.length > 0 || Object.keys(fees).length > 0;
+  const { toolTokens, toolCalls, advisors, fees } = toolBounds(json);
+  const hasProviderTools =
+    toolTokens > 0 || toolCalls > 0 || advisors.length > 0 || Object.keys(fees).length > 0;
   // Earlier turns that the provider stores are not in the request; the gateway sends them itself.
   return hasProviderTools || json["previous_response_id"] !== undefined;
 }

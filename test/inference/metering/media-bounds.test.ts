@@ -192,10 +192,16 @@ describe("input bound", () => {
 
   test("bounds generated images by image, and adds nothing for the standard reasoning mode", () => {
     const image_generation = { tools: [{ type: "image_generation", quality: "low" }] };
-    expect(toolBounds(image_generation).toolTokens).toBe(44_000);
-    expect(toolBounds({ ...image_generation, max_tool_calls: 1 }).toolTokens).toBe(8_000);
-    expect(toolBounds({ reasoning: { mode: "standard" } }).toolTokens).toBe(0);
-    expect(toolBounds({ reasoning: { mode: "pro" } }).toolTokens).toBe(200_000);
+    const image = { toolTokens: 4_000, tokensPerToolCall: 4_000 };
+    expect(toolBounds(image_generation)).toMatchObject({ ...image, toolCalls: 10 });
+    const limited = toolBounds({ ...image_generation, max_tool_calls: 1 });
+    expect(limited).toMatchObject({ ...image, toolCalls: 1, openToolLimit: undefined });
+    expect(toolBounds({ reasoning: { mode: "standard" } }).toolCalls).toBe(0);
+    expect(toolBounds({ reasoning: { mode: "pro" } })).toMatchObject({
+      toolCalls: 1,
+      tokensPerToolCall: undefined,
+      openToolLimit: undefined,
+    });
   });
 
   test("counts an image as an image, unless the URL is a document or video", () => {

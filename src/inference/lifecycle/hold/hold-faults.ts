@@ -181,17 +181,24 @@ function insufficientCreditsFault(
   context: FundingContext & Pick<HoldFaultContext, "request">,
 ): Fault {
   const required = estimate.minimum ?? estimate.amount;
-  const affordable = Math.floor(affordableTokens(estimate, available) / context.request.choices);
+  const smallest = estimate.fewerToolCalls?.at(-1) ?? estimate;
+  const { request } = context;
+  const affordable = Math.floor(affordableTokens(smallest, available) / request.choices);
   const sentence = `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(maxNano(available, 0n))} is available.`;
   const limit = affordable > 0 ? `Limit the output to at most ${affordable} tokens` : undefined;
   const buy = canBuy(context.paymentOptions)
     ? "buy credits with POST /v1/billing/invoice"
     : undefined;
   const choices = [limit, buy].filter((choice) => choice !== undefined).join(", or ");
-  const advice =
+  const tools =
+    request.toolCalls === 0
+      ? ""
+      : ` The tools that the provider runs may read up to ${smallest.inputTokens} tokens: lower \`max_tool_calls\` or \`max_uses\`, or use a model with a shorter context.`;
+  const funding =
     choices === ""
       ? " This gateway sells no credits."
       : ` ${choices.charAt(0).toUpperCase()}${choices.slice(1)}.`;
+  const advice = tools + funding;
   return new Fault("insufficient_credits", "hold does not fit", {
     message: sentence + advice,
     fields: {

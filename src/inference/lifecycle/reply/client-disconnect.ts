@@ -99,10 +99,10 @@ function isReasoningOff({ api, json }: ParsedRequest, wire: UpstreamWireName): b
 
 // Only the provider's usage has the fees of its tools and the tokens that they read.
 function usesProviderTools(
-  { toolTokens, advisors }: ParsedRequest,
+  { toolTokens, toolCalls, advisors }: ParsedRequest,
   { hasFees }: CostEstimate,
 ): boolean {
-  return hasFees || toolTokens > 0 || advisors.length > 0;
+  return hasFees || toolTokens > 0 || toolCalls > 0 || advisors.length > 0;
 }
 
 function hasMediaOutput({ modalities, audio }: JsonObject): boolean {
