@@ -90,7 +90,7 @@ const WALLET_BUDGET_COLUMNS: readonly Column[] = [
   "month_spent:bigint",
 ];
 
-const DEBT_COLUMNS: readonly Column[] = ["account_id:text", "owed:bigint"];
+const WALLET_DEBT_COLUMNS: readonly Column[] = ["account_id:text", "owed:bigint"];
 
 const KEY_SPEND_COLUMNS: readonly Column[] = [
   "account_id:text",
@@ -182,7 +182,7 @@ export async function updateWallets(
   const work = [
     ...(unbudgeted.length > 0 ? [tx.updateMany("wallet", WALLET_COLUMNS, unbudgeted)] : []),
     ...(budgeted.length > 0 ? [tx.updateMany("wallet", WALLET_BUDGET_COLUMNS, budgeted)] : []),
-    ...(indebted.length > 0 ? [tx.updateMany("wallet", DEBT_COLUMNS, indebted)] : []),
+    ...(indebted.length > 0 ? [tx.updateMany("wallet", WALLET_DEBT_COLUMNS, indebted)] : []),
   ];
   await Promise.all(work);
 }

@@ -8,6 +8,7 @@ import type { Invoice } from "../../src/billing/invoices/invoices.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import type { PaymentFact } from "../../src/billing/payments/payment-processor.ts";
+import { grant } from "../../src/ledger/ledger.ts";
 import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
@@ -70,6 +71,12 @@ describe.each(KINDS)("report on %s", (kind) => {
     for (const account of [writtenOff, owing])
       await purchase(harness, account, { cents: 500, back: 525, kind: "disputed" });
     const { now } = harness.clock;
+    // A grant pays what a call cost beyond the credits.
+    const paying = await harness.newAccount();
+    await call(harness, paying, () => 0, 10n ** 12n);
+    await store.db.write((tx) =>
+      grant(tx, { id: "grant.paying", accountId: paying, amount: 1_000n, now, reason: "test" }),
+    );
     await store.db.write((tx) =>
       writeOffAccountDebt(tx, {
         accountId: writtenOff,

@@ -86,15 +86,10 @@ export function estimateCost(
   context: EstimateContext,
 ): CostEstimate {
   const counts = context.byok ? [] : toolCallCounts(request, model, provider);
-  const [first, ...fewer] = counts.map((toolCallsMax): CostEstimate => ({
-    ...estimateCall(
-      { ...request, ...toolBounds(request.json, toolCallsMax) },
-      model,
-      provider,
-      context,
-    ),
-    toolCallsMax,
-  }));
+  const [first, ...fewer] = counts.map((toolCallsMax) => {
+    const limited = Object.assign({}, request, toolBounds(request.json, toolCallsMax));
+    return Object.assign({ toolCallsMax }, estimateCall(limited, model, provider, context));
+  });
   const last = fewer.at(-1);
   if (first === undefined || last === undefined)
     return estimateCall(request, model, provider, context);

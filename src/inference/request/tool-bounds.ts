@@ -119,31 +119,39 @@ const NO_READS: ToolReads = { toolCalls: 0, tokensPerToolCall: 0, openToolLimit:
 
 function toolReads(tools: readonly JsonObject[], json: JsonObject, callsMax: number): ToolReads {
   const providerTools = tools.filter(isProviderRun);
-  const hasSearch = hasSearchOption(json);
-  const servers = hasMcpServers(json) ? 1 : 0;
+  const hasServers = hasMcpServers(json);
   const passes = extraPasses(json);
-  if (providerTools.length === 0 && !hasSearch && servers === 0 && passes === 0) return NO_READS;
-  const { max_tool_calls: requestLimit } = json;
-  const open = providerTools.filter(({ max_uses: uses }) => !isCount(uses));
-  const isOpen = open.length > 0 || hasSearch || servers > 0;
-  const limited = providerTools.reduce(
-    (sum, { max_uses: uses }) => sum + (isCount(uses) ? uses : 0),
-    0,
-  );
-  const calls = isCount(requestLimit)
-    ? requestLimit
-    : limited + (isOpen ? callsMax * openLimits(open, json) : 0);
   const sizes = providerTools.map(resultTokens);
-  if (hasSearch) sizes.push(TOKENS_PER_SEARCH);
-  const isUnbounded = servers > 0 || passes > 0 || sizes.includes(undefined);
-  const canLimit = isOpen && !isCount(requestLimit);
-  const isSearchOnly =
-    servers === 0 && open.every(({ type }) => LIMITED_BY_USES.test(String(type)));
+  if (hasSearchOption(json)) sizes.push(TOKENS_PER_SEARCH);
+  if (hasServers) sizes.push(undefined);
+  if (sizes.length === 0 && passes === 0) return NO_READS;
+  const open = providerTools.filter(({ max_uses: uses }) => !isCount(uses));
+  const isOpen = open.length > 0 || sizes.length > providerTools.length;
+  const isUnbounded = passes > 0 || sizes.includes(undefined);
   return {
-    toolCalls: Math.min(calls, MAX_TOOL_CALLS) + passes,
+    toolCalls:
+      callsOf(providerTools, json, isOpen ? callsMax * openLimits(open, json) : 0) + passes,
     tokensPerToolCall: isUnbounded ? undefined : Math.max(...sizes.map((size) => size ?? 0)),
-    openToolLimit: canLimit ? (isSearchOnly ? "search" : "any") : undefined,
+    openToolLimit:
+      isOpen && !isCount(json["max_tool_calls"]) ? toolLimit(open, hasServers) : undefined,
   };
+}
+
+function callsOf(
+  tools: readonly JsonObject[],
+  { max_tool_calls: requestLimit }: JsonObject,
+  open: number,
+): number {
+  if (isCount(requestLimit)) return Math.min(requestLimit, MAX_TOOL_CALLS);
+  let calls = open;
+  for (const { max_uses: uses } of tools) if (isCount(uses)) calls += uses;
+  return Math.min(calls, MAX_TOOL_CALLS);
+}
+
+function toolLimit(open: readonly JsonObject[], hasServers: boolean): "any" | "search" {
+  return !hasServers && open.every(({ type }) => LIMITED_BY_USES.test(String(type)))
+    ? "search"
+    : "any";
 }
 
 const NO_ADVISORS: readonly Advisor[] = [];
