@@ -1,7 +1,11 @@
-// `npm run fuzz -- [requests] [seed] [first index]`: sends generated requests to a gateway. It prints its seed, and for each
-// failure the line that repeats it.
+// `npm run fuzz -- [requests] [seed] [first index]`: sends generated requests to a gateway. `npm run fuzz -- money [cases] [seed]
+// [first index]`: checks that every call is paid for or owed. Both print their seed, and for each failure the line that repeats
+// it.
 
 import { runFuzz } from "./fuzz.ts";
+import { runMoneyFuzz } from "./money/money-fuzz.ts";
+
+if (process.argv[2] === "money") await fuzzMoney();
 
 const requests = Number(process.argv[2] ?? 200_000);
 const seed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);
@@ -23,3 +27,22 @@ console.log(`open files ${result.openFiles.join(" before, ")} after`);
 for (const failure of result.failures) console.log(failure);
 console.log(`${result.failures.length} failures, seed ${seed}`);
 process.exit(result.failures.length === 0 ? 0 : 1);
+
+async function fuzzMoney(): Promise<never> {
+  const cases = Number(process.argv[3] ?? 100_000);
+  const moneySeed = Number(process.argv[4] ?? Date.now() % 1_000_000_000);
+  const first = Number(process.argv[5] ?? 0);
+  const begin = performance.now();
+  console.log(`seed ${moneySeed}`);
+  const { failures, outcomes } = await runMoneyFuzz({
+    seed: moneySeed,
+    cases,
+    from: first,
+    onProgress: (done) =>
+      console.log(`${done} cases in ${((performance.now() - begin) / 1_000).toFixed(0)} s`),
+  });
+  console.log(`outcomes ${JSON.stringify(outcomes)}`);
+  for (const failure of failures) console.log(failure);
+  console.log(`${failures.length} failures in ${cases} cases, seed ${moneySeed}`);
+  process.exit(failures.length === 0 ? 0 : 1);
+}

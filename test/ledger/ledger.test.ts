@@ -365,6 +365,30 @@ describeEachStore(
         });
       });
 
+      test("a repeated settlement from paid credit reports what was not covered, and nothing if all was", async () => {
+        let losesReply = true;
+        const lossy: Db = {
+          ...db,
+          write: async (work) => {
+            const result = await db.write(work);
+            if (!losesReply) return result;
+            losesReply = false;
+            throw Object.assign(new Error("lost"), { [UNAVAILABLE]: true });
+          },
+        };
+        const shaky = await process(lossy, "paid again");
+        for (const [cost, expected] of [
+          [60n, { status: "already" }],
+          [95n, { status: "already", overrun: 5n }],
+        ] as const) {
+          const id = await account(30n, 60n);
+          losesReply = false;
+          await shaky.hold(hold(id, "h", 60n));
+          losesReply = true;
+          expect(await shaky.settle(settle(id, "h", cost))).toEqual(expected);
+        }
+      });
+
       test("a late settlement of a swept hold charges once", async () => {
         const id = await account(100n);
         const dead = await process(db, "dead");

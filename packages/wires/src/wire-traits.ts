@@ -38,6 +38,8 @@ export interface WireTraits {
   readonly takesCustomTools: (abilities: Abilities) => boolean;
   /** Whether it takes functions beside this effort, `undefined` for the model's default. */
   readonly takesFunctions: (abilities: Abilities, effort: unknown) => boolean;
+  /** What limits the calls of tools that the provider runs: all together, or each of them. */
+  readonly toolLimitField?: "max_tool_calls" | "max_uses";
   /** Reasoning is on only if the request turns it on. */
   readonly reasonsOnRequest: boolean;
 }
@@ -61,6 +63,7 @@ const MESSAGES: WireTraits = {
   base: "messages",
   headers: { "anthropic-version": "2023-06-01" },
   keyHeader: "x-api-key",
+  toolLimitField: "max_uses",
 };
 
 export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
@@ -81,6 +84,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     translated: "responses",
     sibling: "chat",
     takesCustomTools: () => true,
+    toolLimitField: "max_tool_calls",
   },
   messages: { ...MESSAGES, translated: "messages", hasModelInPath: true, reasonsOnRequest: true },
   count_tokens: { ...MESSAGES, operation: "count_tokens" },

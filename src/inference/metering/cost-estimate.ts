@@ -1,7 +1,13 @@
 // The upper bound of a call's cost, over every price card that may apply: the request's input, what the provider's own
 // tools may read and charge, and the output limit.
 
-import { FEE_METERS, type FeeMeter, codexWebSearchHint, API_TRAITS } from "@postern/wires";
+import {
+  FEE_METERS,
+  type FeeMeter,
+  codexWebSearchHint,
+  API_TRAITS,
+  WIRE_TRAITS,
+} from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
 import type { Nano } from "../../base/money/money.ts";
@@ -107,13 +113,17 @@ function toolCallCounts(
 ): readonly number[] {
   const canLimit =
     (openToolLimit !== undefined &&
-      wires.includes("responses") &&
+      hasToolLimit(wires, "max_tool_calls") &&
       LIMITS_TOOL_CALLS.has(provider)) ||
-    (openToolLimit === "search" && wires.includes("messages"));
+    (openToolLimit === "search" && hasToolLimit(wires, "max_uses"));
   if (!canLimit || quirkOf({ id }) !== undefined) return [];
   return DEEP_RESEARCH.test(id)
     ? TOOL_CALL_COUNTS
     : TOOL_CALL_COUNTS.filter((count) => count <= DEFAULT_TOOL_CALLS);
+}
+
+function hasToolLimit(wires: Model["wires"], field: "max_tool_calls" | "max_uses"): boolean {
+  return wires.some((wire) => WIRE_TRAITS[wire].toolLimitField === field);
 }
 
 /** Providers whose Responses API has `max_tool_calls`, for all tools that they run. */
@@ -390,7 +400,7 @@ function toolReadsOf(
   quirk: ModelQuirk | undefined,
 ): ToolReads {
   if (quirk !== undefined) return { calls: quirk.searches, tokensPerCall: quirk.tokensPerSearch };
-  const calls = wires.every((wire) => wire === "messages")
+  const calls = wires.every((wire) => WIRE_TRAITS[wire].toolLimitField === "max_uses")
     ? Math.min(toolCalls, MESSAGES_RUNS_MAX)
     : toolCalls;
   return { calls, tokensPerCall: tokensPerToolCall };

@@ -100,7 +100,6 @@ function setToolLimit(
   { api, json }: ParsedRequest,
   toolCallsMax: number,
 ): void {
-  if (api === "chat" || api === "embeddings") return;
   const changed = changes["tools"];
   const tools: unknown = changed === undefined ? json["tools"] : JSON.parse(changed);
   for (const [field, value] of Object.entries(limitedTools(api, { tools }, toolCallsMax)))

@@ -142,7 +142,9 @@ export async function chargeAbandoned(
     model: meter?.model,
   };
   const { charge, cost } = chargeUsage(call, estimatedUsage(partial, input), endedAt);
-  const paid = cost > hold.amount ? hold.amount : cost;
+  // A count of the input alone stays within the hold. More was relayed only if the provider ignores the output limit.
+  const isBeyondLimit = output > call.estimate.outputTokens;
+  const paid = cost > hold.amount && !isBeyondLimit ? hold.amount : cost;
   return {
     charge: { ...charge, exact: false, cost: credential.byok ? charge.cost : paid },
     cost: paid,
