@@ -62,8 +62,7 @@ export function rewriteRequest(
     if (adjustments[field] !== undefined) changes[field] = adjustments[field];
   if (adjustments.outputMax !== undefined)
     changes[traits.outputLimitField ?? provider.outputLimitField] = String(adjustments.outputMax);
-  if (adjustments.toolCallsMax !== undefined)
-    setToolLimit(changes, request, adjustments.toolCallsMax);
+  setToolLimit(changes, request, adjustments.toolCallsMax);
   setStore(changes, request, credential);
   if (!byok && provider.endUserField !== null)
     setPseudonym(changes, request, provider.endUserField, adjustments);
@@ -98,8 +97,9 @@ function useMaxTokensField(
 function setToolLimit(
   changes: Record<string, string | undefined>,
   { api, json }: ParsedRequest,
-  toolCallsMax: number,
+  toolCallsMax: number | undefined,
 ): void {
+  if (toolCallsMax === undefined) return;
   const changed = changes["tools"];
   const tools: unknown = changed === undefined ? json["tools"] : JSON.parse(changed);
   for (const [field, value] of Object.entries(limitedTools(api, { tools }, toolCallsMax)))
