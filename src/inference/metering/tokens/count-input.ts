@@ -42,13 +42,13 @@ export async function countInput(body: JsonObject, encoding: Encoding): Promise<
 function inputText(body: JsonObject): InputText {
   const input: InputText = { texts: [], tokens: REPLY_TOKENS, isKnown: true };
   const { messages, input: items, instructions, tools } = body;
-  input.isKnown = !UNCOUNTED_FIELDS.some((field) => isObject(body[field]) || isText(body[field]));
+  input.isKnown = !UNCOUNTED_FIELDS.some((field) => hasContent(body[field]));
   if (typeof instructions === "string")
     addMessage(input, { role: "system", content: instructions });
   if (typeof items === "string") addMessage(input, { role: "user", content: items });
   else for (const item of listOf(items)) addItem(input, item);
   for (const message of listOf(messages)) addItem(input, message);
-  if (listOf(tools).some((tool) => functionOf(tool) === undefined)) input.isKnown = false;
+  if (!listOf(tools).every((tool) => isCountable(functionOf(tool)))) input.isKnown = false;
   const { text } = body;
   if (isObject(text) && isObject(text["format"]) && text["format"]["type"] !== "text")
     input.isKnown = false;
@@ -70,12 +70,27 @@ function addItem(input: InputText, item: unknown): void {
   if (!isObject(item)) input.isKnown = false;
   else if (item["type"] === undefined || item["type"] === "message") addMessage(input, item);
   else if (item["type"] === "function_call") addCall(input, item);
-  else if (item["type"] === "function_call_output" && isText(item["output"]))
+  else if (item["type"] === "function_call_output" && hasOnly(item, OUTPUT_MEMBERS))
     addMessage(input, { role: "tool", content: item["output"] });
   else input.isKnown = false;
 }
 
-function addMessage(input: InputText, { role, name, content, tool_calls }: JsonObject): void {
+/** Others, such as `refusal` and `function_call`, are input, too. */
+const MESSAGE_MEMBERS = names("type id status phase role name content tool_calls tool_call_id");
+const TOOL_CALL_MEMBERS = names("type id index function");
+const CALL_MEMBERS = names("type id status name arguments call_id");
+const OUTPUT_MEMBERS = names("type id status call_id output");
+const PART_MEMBERS = names("type text annotations");
+const TEXT_PART = /^(?:text|input_text|output_text)$/;
+/** Of functions and their schemas; the package leaves out others, such as `default`. */
+const FUNCTION_MEMBERS = names("type name description parameters strict");
+const SCHEMA_MEMBERS = names(
+  "type description properties required items enum anyOf additionalProperties",
+);
+
+function addMessage(input: InputText, message: JsonObject): void {
+  const { role, name, content, tool_calls } = message;
+  if (!hasOnly(message, MESSAGE_MEMBERS)) input.isKnown = false;
   input.tokens += MESSAGE_TOKENS;
   input.texts.push(isText(role) ? role : "user");
   if (isText(name)) {
@@ -83,19 +98,33 @@ function addMessage(input: InputText, { role, name, content, tool_calls }: JsonO
     input.tokens += NAME_TOKENS;
   }
   if (isText(content)) input.texts.push(content);
+  else if (isObject(content)) input.isKnown = false;
   else
     for (const part of listOf(content)) {
-      if (isObject(part) && isText(part["text"])) input.texts.push(part["text"]);
+      if (isTextPart(part)) input.texts.push(part.text);
       else input.isKnown = false;
     }
   for (const call of listOf(tool_calls)) {
-    const called = isObject(call) ? call["function"] : undefined;
+    const called =
+      isObject(call) && hasOnly(call, TOOL_CALL_MEMBERS) ? call["function"] : undefined;
     if (isObject(called)) addCall(input, called);
     else input.isKnown = false;
   }
 }
 
-function addCall(input: InputText, { name, arguments: args }: JsonObject): void {
+function isTextPart(part: unknown): part is { readonly text: string } {
+  return (
+    isObject(part) &&
+    isText(part["type"]) &&
+    TEXT_PART.test(part["type"]) &&
+    isText(part["text"]) &&
+    hasOnly(part, PART_MEMBERS)
+  );
+}
+
+function addCall(input: InputText, call: JsonObject): void {
+  const { name, arguments: args } = call;
+  if (!hasOnly(call, CALL_MEMBERS)) input.isKnown = false;
   input.tokens += TOOL_CALL_TOKENS;
   if (isText(name)) input.texts.push(name);
   if (isText(args)) input.texts.push(args);
@@ -122,6 +151,36 @@ function functionOf(tool: unknown): JsonObject | undefined {
   if (!isObject(tool) || tool["type"] !== "function") return undefined;
   const nested = tool["function"];
   return isObject(nested) ? nested : tool;
+}
+
+function isCountable(definition: JsonObject | undefined): boolean {
+  return (
+    definition !== undefined &&
+    hasOnly(definition, FUNCTION_MEMBERS) &&
+    isCountableSchema(definition["parameters"])
+  );
+}
+
+function isCountableSchema(schema: unknown): boolean {
+  if (!isObject(schema)) return !hasContent(schema);
+  const { properties, items, anyOf } = schema;
+  const inner = [...Object.values(isObject(properties) ? properties : {}), ...listOf(anyOf), items];
+  return hasOnly(schema, SCHEMA_MEMBERS) && inner.every(isCountableSchema);
+}
+
+function hasOnly(object: JsonObject, members: ReadonlySet<string>): boolean {
+  return Object.keys(object).every((name) => members.has(name) || !hasContent(object[name]));
+}
+
+/** Whether a value can have text for the model. */
+function hasContent(value: unknown): boolean {
+  return Array.isArray(value)
+    ? value.length > 0
+    : isObject(value) || (isText(value) && value !== "");
+}
+
+function names(list: string): ReadonlySet<string> {
+  return new Set(list.split(" "));
 }
 
 function listOf(value: unknown): readonly unknown[] {
