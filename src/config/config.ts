@@ -60,7 +60,7 @@ import {
   type TelemetryConfig,
   parseTelemetryConfig,
 } from "./telemetry-settings.ts";
-import { unknownVariableErrors } from "./unknown-variables.ts";
+import { unknownVariableErrors, withoutServiceLink } from "./unknown-variables.ts";
 import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agent-settings.ts";
 
 export interface Config extends processes.ProcessConfig, ModelConfig, AgentPaymentConfig {
@@ -292,7 +292,9 @@ export interface ConfigSources {
 export function readConfig({ env, hostName, providers }: ConfigSources): ConfigResult {
   // .env files and dashboards write an unset variable as an empty one.
   const variables = Object.fromEntries(
-    Object.entries(env).filter(([, value]) => value !== undefined && value !== ""),
+    Object.entries(withoutServiceLink(env)).filter(
+      ([, value]) => value !== undefined && value !== "",
+    ),
   );
   const parsed = EnvironmentSchema.safeParse(variables);
   const errors = parsed.success

@@ -5,6 +5,8 @@ export const ALL_OPTIONS: readonly string[] = [
   "existingSecret=postern",
   "autoscaling.enabled=true",
   "serviceMonitor.enabled=true",
+  "networkPolicy.enabled=true",
+  "image.pullSecrets[0].name=registry",
   "ingress.enabled=true",
   "ingress.host=gateway.example.com",
 ];

@@ -163,6 +163,31 @@ const skipHelm = skipUnless(
   "helm is not installed; it renders the chart in deploy/helm",
 );
 
+/** What Kubernetes sets in the pods of a namespace with a Service named `postern`. */
+const SERVICE_LINKS = {
+  POSTERN_PORT: "tcp://10.96.0.12:80",
+  POSTERN_PORT_80_TCP: "tcp://10.96.0.12:80",
+  POSTERN_PORT_80_TCP_ADDR: "10.96.0.12",
+  POSTERN_PORT_80_TCP_PORT: "80",
+  POSTERN_PORT_80_TCP_PROTO: "tcp",
+  POSTERN_SERVICE_HOST: "10.96.0.12",
+  POSTERN_SERVICE_PORT: "80",
+  POSTERN_SERVICE_PORT_HTTP: "80",
+};
+
+const Workload = z.object({
+  spec: z.object({
+    template: z.object({
+      spec: z.object({
+        enableServiceLinks: z.boolean(),
+        containers: z.array(
+          z.object({ env: z.array(z.object({ name: z.string(), value: z.string().optional() })) }),
+        ),
+      }),
+    }),
+  }),
+});
+
 describe("deploy/helm", () => {
   const chart = path.join(ROOT, "deploy/helm/postern");
   const render = (...settings: readonly string[]) =>
@@ -186,12 +211,51 @@ describe("deploy/helm", () => {
       "HorizontalPodAutoscaler",
       "Ingress",
       "Job",
+      "NetworkPolicy",
       "PodDisruptionBudget",
       "Service",
       "ServiceMonitor",
     ]);
     for (const [, name = ""] of stdout.matchAll(/name: (POSTERN_\w+)/g))
       expect(Object.keys(SETTINGS)).toContain(name);
+  });
+
+  test.skipIf(skipHelm)(
+    "starts its containers with the variables of Services beside their own",
+    () => {
+      const { stdout } = render(...ALL_OPTIONS);
+      const pods = parseAllDocuments(stdout)
+        .map((document) => Workload.safeParse(document.toJS()))
+        .flatMap(({ data }) => (data === undefined ? [] : [data.spec.template.spec]));
+      expect(pods.length).toBe(2);
+      for (const { enableServiceLinks, containers } of pods) {
+        expect(enableServiceLinks).toBe(false);
+        for (const { env } of containers) {
+          const own = Object.fromEntries(env.map(({ name, value = "pod-1" }) => [name, value]));
+          const secret = {
+            POSTERN_SECRET: "s".repeat(44),
+            DATABASE_URL: "postgres://u:p@db/postern",
+          };
+          const result = readConfig({
+            env: { ...SERVICE_LINKS, ...own, ...secret, OPENAI_API_KEY: "k" },
+            hostName: "h",
+            providers: PROVIDERS,
+          });
+          expect(result).toMatchObject({ ok: true, config: { port: 8787 } });
+        }
+      }
+    },
+  );
+
+  test("the variables of a Service named postern are no settings", () => {
+    const env: Record<string, string> = SERVICE_LINKS;
+    const result = readConfig({ env, hostName: "h", providers: PROVIDERS });
+    expect(result).toMatchObject({ ok: true, config: { port: 8787 } });
+    const misspelled = { ...env, POSTERN_SERVICE_HOSTS: "x" };
+    expect(readConfig({ env: misspelled, hostName: "h", providers: PROVIDERS })).toMatchObject({
+      ok: false,
+      errors: [expect.stringContaining("POSTERN_SERVICE_HOSTS is not a setting")],
+    });
   });
 
   test.skipIf(skipHelm)("says which value is missing", () => {

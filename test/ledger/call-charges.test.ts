@@ -123,8 +123,8 @@ describeEachStore((kind) => {
   });
 
   test("keeps every transfer when old records are archived", async () => {
-    const old = [await call("a", 100n, NOW - 90 * DAY_MS), await call("b", 9n, NOW - 90 * DAY_MS)];
-    await moveToRows(old.slice(0, 1));
+    await call("a", 100n, NOW - 90 * DAY_MS);
+    await call("b", 9n, NOW - 90 * DAY_MS);
     await call("a", 270n, NOW - 80 * DAY_MS);
     await call("a", 3n);
     await rollUpUsage(store.db);

@@ -181,7 +181,8 @@ describe.each(STORE_KINDS)("usage records on %s", (store) => {
       const reasoned = listAt((await usage("?model=sim/reason")).body, "data")[0];
       expect(Number(valueAt(reasoned, "usage.reasoning_tokens"))).toBeGreaterThan(0);
       const caller = await registerAccount(gateway);
-      const content = "A long rule that the provider keeps in its cache. ".repeat(120);
+      // The simulator's cache is shared by the gateways of a process.
+      const content = `${gateway.url} ${"A long rule that the provider keeps in its cache. ".repeat(120)}`;
       const costs: number[] = [];
       for (let repetition = 0; repetition < 2; repetition++) {
         const reply = await chat(gateway, caller.key, { messages: [{ role: "user", content }] });

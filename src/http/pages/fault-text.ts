@@ -15,7 +15,7 @@ const FIELD_LABELS: Readonly<Record<string, string>> = {
   api_key: "API key",
   name: "name",
 };
-const API_ONLY = /\/v1\/|\/openapi\.|`next_cursor`|`allow` header|`param`/;
+const API_ONLY = /\/v1\/|\/openapi\.|\/llms\.txt|`next_cursor`|`allow` header|`param`/;
 const RETRY_AFTER =
   /(?:Retry after|Wait(?: for)?) `retry-after` seconds(?: and (?:try again|retry))?/g;
 

@@ -66,7 +66,7 @@ async function holdLater(request: HoldRequest): Promise<HoldOutcome> {
 async function writeOther(): Promise<void> {
   await db.write(async (tx) => {
     await tx.run("delete from swept_hold where swept_at < ?", [NOW]);
-    await tx.insertMany("usage_pending", ["id:text"], [["other"]]);
+    await tx.insertMany("usage_pending", ["id:text", "deltas:text"], [["other", "[]"]]);
     await tx.deleteMany("usage_pending", "id", ["other"]);
     await tx.all("select id from usage_record");
   });
@@ -100,7 +100,9 @@ describe("a transaction that names no table of cached rows", () => {
   });
 
   test("that another process makes is noticed as one that may have changed them", async () => {
-    await outside.write((tx) => tx.insertMany("usage_pending", ["id:text"], [["other"]]));
+    await outside.write((tx) =>
+      tx.insertMany("usage_pending", ["id:text", "deltas:text"], [["other", "[]"]]),
+    );
     await new Promise((resolve) => setImmediate(resolve));
     expect(ledger.tryHoldSync(hold("h", 1n))).toBeUndefined();
   });

@@ -18,6 +18,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
+{{- define "postern.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- define "postern.environment" -}}
 envFrom:
   - secretRef:
@@ -25,6 +32,9 @@ envFrom:
 env:
   - name: POSTERN_BASE_URL
     value: {{ required "baseUrl is required: the public https:// URL of the gateway" .Values.baseUrl | quote }}
+  # A Service named like the release would otherwise set POSTERN_PORT to its own address.
+  - name: POSTERN_PORT
+    value: "8787"
   - name: POSTERN_TRUSTED_PROXIES
     value: {{ .Values.trustedProxies | quote }}
   - name: POSTERN_PROCESS_NAME
