@@ -8,6 +8,7 @@ import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:f
 import path from "node:path";
 import process, { argv } from "node:process";
 import { findBun, root } from "./bun.js";
+import { ENTRIES } from "./entries.js";
 import { lastChangedOption } from "./last-changed.js";
 import { isDependency, LICENSES_FILE, licenseTexts } from "./licenses.js";
 
@@ -42,7 +43,7 @@ function compile(name, options) {
     ...options,
     `--asset=${licenses}`,
     lastChangedOption(),
-    path.join("src", "main.ts"),
+    ...ENTRIES,
     "--outfile",
     outfile,
   ];

@@ -7,6 +7,7 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process, { argv } from "node:process";
 import { findBun, root } from "./bun.js";
+import { ENTRIES } from "./entries.js";
 import { lastChangedOption } from "./last-changed.js";
 import { LICENSES_FILE, licenseTexts } from "./licenses.js";
 
@@ -26,7 +27,7 @@ if (!argv.includes("--restore")) {
 function bundle() {
   const args = [
     "build",
-    "src/main.ts",
+    ...ENTRIES,
     "--target=bun",
     "--splitting",
     "--outdir",

@@ -10,6 +10,7 @@ import { z } from "zod";
 import packageJson from "../../package.json" with { type: "json" };
 import { runBuildStage } from "../deploy/build-stage.ts";
 import { skipUnless } from "../support/skip.ts";
+import { COUNTED_TOKENS, countedCall } from "./counted-call.ts";
 import { listeningUrl } from "./run-postern.ts";
 
 const ROOT = path.resolve(import.meta.dir, "../..");
@@ -83,6 +84,8 @@ describe("the executable that the first stage of the Dockerfile builds", () => {
       headers: { "content-type": "application/json" },
     });
     expect(made.status).toBe(201);
+    const { api_key } = z.object({ api_key: z.string() }).parse(await made.json());
+    expect(await countedCall(url, api_key)).toBe(COUNTED_TOKENS);
     expect(readdirSync(path.join(empty, "here"))).toContain("postern.db");
     const ended = new Promise((resolve) => child.on("exit", resolve));
     child.kill("SIGTERM");
@@ -133,6 +136,7 @@ function bundledPackages(): readonly string[] {
     [
       "build",
       "src/main.ts",
+      "src/inference/metering/tokens/count-worker.ts",
       "--target=bun",
       "--splitting",
       "--outdir",

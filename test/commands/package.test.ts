@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { skipUnless } from "../support/skip.ts";
+import { COUNTED_TOKENS, countedCall } from "./counted-call.ts";
 import { listeningUrl } from "./run-postern.ts";
 
 const ROOT = path.resolve(import.meta.dir, "../..");
@@ -108,6 +109,7 @@ describe("the npm package", () => {
         { model: "sim/echo", messages: [{ role: "user", content: "Hello, gateway." }] },
       );
       expect(JSON.stringify(call)).toContain("Hello, gateway.");
+      expect(await countedCall(url, String(account["api_key"]))).toBe(COUNTED_TOKENS);
       // Loaded on first use: pages with images, YAML, the MCP server and the identity provider of development.
       const pages = ["/docs/mpp", "/openapi.yaml", "/mcp/server-card", "/console"];
       for (const page of pages)

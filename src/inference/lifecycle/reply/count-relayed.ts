@@ -7,7 +7,8 @@ import { hasInputTokens } from "../../metering/charge.ts";
 import { BYTES_PER_TOKEN } from "../../metering/input-bound.ts";
 import { estimateInputTokens } from "../../metering/input-estimate.ts";
 import { countInput, isInputCountable, isOpenAiWire } from "../../metering/tokens/count-input.ts";
-import { type Encoding, encodingOf, loadTokenizer } from "../../metering/tokens/tokenizer.ts";
+import type { Encoding } from "../../metering/tokens/count-worker.ts";
+import { countTextTokens, encodingOf } from "../../metering/tokens/tokenizer.ts";
 import type { HeldCall } from "../call.ts";
 
 export interface CountedTokens {
@@ -26,10 +27,15 @@ export async function countTokens(
   // For a family whose tokenizer has no package: most have about as many tokens or more.
   const encoding = encodingOf(model.id) ?? "o200k_base";
   const isInputReported = hasInputTokens(meter && usageSoFar(meter));
-  return {
-    input: isInputReported ? {} : { input: await countCallInput(call, encoding) },
-    output: meter === undefined ? 0 : await countOutput(meter, encoding),
-  };
+  try {
+    return {
+      input: isInputReported ? {} : { input: await countCallInput(call, encoding) },
+      output: meter === undefined ? 0 : await countOutput(meter, encoding),
+    };
+  } catch {
+    // The thread that counts has failed, for example for want of memory. The call must be settled all the same.
+    return roughTokens(call, meter);
+  }
 }
 
 function roughTokens(
@@ -54,8 +60,7 @@ async function countCallInput(call: HeldCall, encoding: Encoding): Promise<numbe
 
 async function countOutput({ text, toolCalls }: StreamMeter, encoding: Encoding): Promise<number> {
   if (text.length === 0) return 0;
-  const count = await loadTokenizer(encoding);
-  const tokens = await count(decodeRelayedText(text));
+  const tokens = await countTextTokens(decodeRelayedText(text), encoding);
   const share = (text.length + text.omitted) / text.length;
   return Math.floor(tokens * share) + toolCallTokens(toolCalls);
 }

@@ -2,7 +2,8 @@
 // text, and functions are rendered as TypeScript. Checked against recorded calls by test/inference/metering/token-counts.test.ts.
 
 import { isObject, type JsonObject } from "../../../base/json.ts";
-import { type CountTokens, type Encoding, loadTokenizer } from "./tokenizer.ts";
+import type { Encoding } from "./count-worker.ts";
+import { countTextTokens } from "./tokenizer.ts";
 
 const REPLY_TOKENS = 3;
 const MESSAGE_TOKENS = 3;
@@ -33,10 +34,10 @@ export function isInputCountable(body: JsonObject): boolean {
 
 export async function countInput(body: JsonObject, encoding: Encoding): Promise<number> {
   const { texts, tokens } = inputText(body);
-  const count = await loadTokenizer(encoding);
-  let total = tokens;
-  for (const text of texts) total += await count(text);
-  return total + (await functionTokens(body["tools"], count));
+  const counts = await Promise.all(texts.map((text) => countTextTokens(text, encoding)));
+  let total = tokens + (await functionTokens(body["tools"], encoding));
+  for (const count of counts) total += count;
+  return total;
 }
 
 function inputText(body: JsonObject): InputText {
@@ -131,7 +132,7 @@ function addCall(input: InputText, call: JsonObject): void {
 }
 
 /** The package's text of the functions is counted piece by piece, as every text. */
-async function functionTokens(tools: unknown, count: CountTokens): Promise<number> {
+async function functionTokens(tools: unknown, encoding: Encoding): Promise<number> {
   const functions = listOf(tools).flatMap((tool) => functionOf(tool) ?? []);
   if (functions.length === 0) return 0;
   const { formatFunctionDefinitions, FUNCTION_DEFINITION_TOKEN_OVERHEAD } =
@@ -142,7 +143,9 @@ async function functionTokens(tools: unknown, count: CountTokens): Promise<numbe
   );
   return Math.max(
     0,
-    (await count(text)) + FUNCTION_DEFINITION_TOKEN_OVERHEAD - FUNCTIONS_EXCESS_TOKENS,
+    (await countTextTokens(text, encoding)) +
+      FUNCTION_DEFINITION_TOKEN_OVERHEAD -
+      FUNCTIONS_EXCESS_TOKENS,
   );
 }
 

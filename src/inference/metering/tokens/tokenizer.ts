@@ -1,9 +1,9 @@
-// Counts the tokens of a text with OpenAI's tokenizers. Only a call that ends without the provider's usage needs them, so a
-// tokenizer is loaded by the first of these calls and not before: it takes about half a second and 80 MB.
+// Counts the tokens of a text with OpenAI's tokenizers, on a thread of its own: to load one takes about half a second, and the
+// event loop must not wait for it. Only a call that ends without the provider's usage needs the thread, so the first of these
+// calls starts it.
 
-import { memoize } from "../../../base/memoize.ts";
-
-export type Encoding = "o200k_base" | "cl100k_base";
+import { Worker } from "node:worker_threads";
+import type { CountRequest, CountResult, Encoding } from "./count-worker.ts";
 
 /** The tokenizers of model families, by the name of the model. */
 const ENCODINGS: readonly (readonly [model: RegExp, encoding: Encoding])[] = [
@@ -18,54 +18,51 @@ export function encodingOf(model: string): Encoding | undefined {
   return ENCODINGS.find(([pattern]) => pattern.test(model))?.[1];
 }
 
-/** Resolves to the count. The event loop runs in between, because a text may have a million characters. */
-export type CountTokens = (text: string) => Promise<number>;
+/** The bundles of `npm run build` and of the npm package have the worker as an entry of its own, and this file in their root. */
+const WORKER_URL = new URL(
+  import.meta.url.endsWith("/metering/tokens/tokenizer.ts")
+    ? "count-worker.ts"
+    : "inference/metering/tokens/count-worker.js",
+  import.meta.url,
+);
 
-export const loadTokenizer = memoize(async (encoding: Encoding): Promise<CountTokens> => {
-  const tokenizer =
-    encoding === "o200k_base"
-      ? await import("gpt-tokenizer/encoding/o200k_base")
-      : await import("gpt-tokenizer/encoding/cl100k_base");
-  // By default it keeps 100,000 pieces of the texts.
-  tokenizer.setMergeCacheSize(0);
-  return (text) => countPieces(text, (piece) => tokenizer.countTokens(piece, PLAIN_TEXT));
-});
-
-/** A model's output may spell a special token. */
-const PLAIN_TEXT = { disallowedSpecial: new Set<string>() };
-
-/** The time that the tokenizer takes grows with the square of a run without a space, such as base64. */
-const PIECE_MAX_CHARS = 512;
-const PIECES_PER_TURN = 64;
-
-async function countPieces(text: string, count: (piece: string) => number): Promise<number> {
-  let tokens = 0;
-  let pieces = 0;
-  for (let start = 0; start < text.length;) {
-    const end = pieceEnd(text, start);
-    tokens += count(text.slice(start, end));
-    // A cut within a run can only add a token. The count must not exceed the provider's.
-    if (end < text.length && text[end] !== " ") tokens -= 1;
-    start = end;
-    if (++pieces % PIECES_PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
-  }
-  return tokens;
+interface Counter {
+  readonly worker: Worker;
+  readonly pending: Map<number, PromiseWithResolvers<number>>;
 }
 
-/** Before the last single space: tokens begin with their space. */
-function pieceEnd(text: string, start: number): number {
-  const end = start + PIECE_MAX_CHARS;
-  if (end >= text.length) return text.length;
-  for (let at = end; at > start + PIECE_MAX_CHARS / 2; at--)
-    if (text[at] === " " && isWordCharacter(text.charCodeAt(at + 1)) && text[at - 1] !== " ")
-      return at;
-  return isLowSurrogate(text.charCodeAt(end)) ? end - 1 : end;
+let counter: Counter | undefined;
+let lastId = 0;
+
+/** Rejects if the thread has failed; the next count starts a new one. */
+export function countTextTokens(text: string, encoding: Encoding): Promise<number> {
+  counter ??= startCounter();
+  const { worker, pending } = counter;
+  const id = ++lastId;
+  const result = Promise.withResolvers<number>();
+  pending.set(id, result);
+  // Only a count that is awaited keeps the process alive.
+  worker.ref();
+  worker.postMessage({ id, text, encoding } satisfies CountRequest);
+  return result.promise;
 }
 
-function isWordCharacter(code: number): boolean {
-  return (code >= 97 && code <= 122) || (code >= 65 && code <= 90);
-}
-
-function isLowSurrogate(code: number): boolean {
-  return code >= 0xdc_00 && code <= 0xdf_ff;
+function startCounter(): Counter {
+  const worker = new Worker(WORKER_URL);
+  const started: Counter = { worker, pending: new Map() };
+  const { pending } = started;
+  worker.on("message", ({ id, tokens }: CountResult) => {
+    pending.get(id)?.resolve(tokens);
+    pending.delete(id);
+    if (pending.size === 0) worker.unref();
+  });
+  const onFailure = (cause: unknown): void => {
+    if (counter === started) counter = undefined;
+    for (const result of pending.values())
+      result.reject(new Error("the tokenizer failed", { cause }));
+    pending.clear();
+  };
+  worker.on("error", onFailure);
+  worker.on("exit", onFailure);
+  return started;
 }
