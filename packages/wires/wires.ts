@@ -83,6 +83,8 @@ export { createCallSplitter, splitCalls } from "./src/canonical/tools/split-call
 
 /** Without the items of a compaction, which only one provider can read: `withoutCompactions(request, "chat", losses)`. */
 export { withoutCompactions } from "./src/passes/compactions.ts";
+/** Lists the fields of content that only the caller's API has: `addPartLabelLosses(request, "gemini", losses)`. */
+export { addPartLabelLosses } from "./src/passes/part-labels.ts";
 /** With the tools that a tool search would load: `withAllToolsLoaded(request, "chat", losses)`. */
 export { withAllToolsLoaded } from "./src/passes/loaded-tools.ts";
 /** OpenAI's tools that the client runs, as functions: `openAiToolsAsFunctions(request, "messages", losses)`. */

@@ -417,7 +417,7 @@ for (const { title, bodies } of [...CONVERSATIONS, ...FIELDS])
 describe("postern.lossy", () => {
   const LOSSY_CASES: Readonly<Record<Api, readonly [body: Json, path: string, wire: Wire]>> = {
     chat: [{ n: 2 }, "n", "messages"],
-    responses: [{ unknown_field: 2 }, "unknown_field", "chat"],
+    responses: [{ image: { size: 2 } }, "image", "chat"],
     messages: [{ inference_geo: "us" }, "inference_geo", "responses"],
   };
   for (const api of APIS)

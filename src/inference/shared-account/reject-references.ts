@@ -3,7 +3,9 @@
 // rejected in the body only: the canonical form has those that are not sent, too.
 
 import type { NativeFields, Part, Source, CanonicalRequest } from "@postern/wires";
+import type { Fault } from "../../base/fault.ts";
 import type { JsonObject } from "../../base/json.ts";
+import { isClientLabel, withoutClientLabels, type WithoutLabels } from "./client-labels.ts";
 import {
   SEND_SOURCE,
   storedReferenceFault,
@@ -22,11 +24,31 @@ export function rejectStoredReferences(
 ): void {
   if (destination === undefined) return;
   const found = findReference(body, destination);
-  if (found === undefined) return;
-  const { path, alternative } = found;
-  if (alternative === undefined) throw unknownFieldFault(path, destination.provider.name);
+  if (found !== undefined) throw faultOf(found, destination, writtenAs);
+}
+
+/** The request without labels of the caller's framework that could be references, and their paths. */
+export function withoutUnsafeLabels(
+  json: JsonObject,
+  destination: Destination | undefined,
+): WithoutLabels {
+  const found = destination && findReference(json, destination);
+  if (destination === undefined || found === undefined) return { json, dropped: [] };
+  if (found.alternative !== undefined || !isClientLabel(found.path))
+    throw faultOf(found, destination, "request");
+  const kept = withoutClientLabels(json);
+  rejectStoredReferences(kept.json, destination, "request");
+  return kept;
+}
+
+function faultOf(
+  { path, alternative }: FoundReference,
+  destination: Destination,
+  writtenAs: "request" | "translation",
+): Fault {
+  if (alternative === undefined) return unknownFieldFault(path, destination.provider.name);
   const fault = writtenAs === "request" ? storedReferenceFault : translatedReferenceFault;
-  throw fault({ path, alternative });
+  return fault({ path, alternative });
 }
 
 /** Checks the canonical form, because its faults name the caller's fields; those of the sent body have other names. */

@@ -40,7 +40,9 @@ export function droppedPaths(
   if (loss !== undefined) throw lossFault(loss, model);
   const emptied = canDrop ? emptiedTurnLoss(request, rejected) : undefined;
   if (emptied !== undefined) throw lossFault({ ...emptied, fatal: true }, model);
-  return losses.map((one) => one.path);
+  return losses.length < 2
+    ? losses.map((one) => one.path)
+    : [...new Set(losses.map((one) => one.path))];
 }
 
 export function isRejected(loss: Loss): boolean {

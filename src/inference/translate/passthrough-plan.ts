@@ -4,7 +4,7 @@ import { usageOf, OUTBOUND_WIRES, API_TRAITS, WIRE_TRAITS } from "@postern/wires
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
-import { rejectStoredReferences } from "../shared-account/reject-references.ts";
+import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
@@ -36,15 +36,16 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
 }
 
 function planOf(input: PlanInput, adapted: AdaptedFields | undefined): TransportPlan {
-  const { request, candidate, requestId } = input;
-  const { api, json, wantsUsage } = request;
+  const { candidate, requestId } = input;
+  const { api, wantsUsage } = input.request;
   // The text that is sent differs from this only in fields that the gateway writes.
   const destination = destinationOf(candidate.credential, api);
-  rejectStoredReferences(json, destination, "request");
-  rejectUnknownTools(json, destination);
+  const labels = withoutUnsafeLabels(input.request.json, destination);
+  const request = { ...input.request, json: labels.json };
+  rejectUnknownTools(labels.json, destination);
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
-  const { adjustments, dropped } = adaptRequest(input, adapted);
+  const { adjustments, dropped } = adaptRequest({ ...input, request }, adapted, labels.dropped);
   const allDropped = dropped.concat(droppedStore(request, candidate.credential));
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
@@ -94,21 +95,20 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
 function adaptRequest(
   { request, candidate, adjustments }: PlanInput,
   adapted: AdaptedFields | undefined,
+  labels: readonly string[],
 ): {
   readonly adjustments: RequestAdjustments;
   readonly dropped: readonly string[];
 } {
   const { api, json } = request;
   const { model } = candidate;
-  const history = sanitizeHistory(request, candidate);
-  const foreign = dropForeignHistory(request);
+  const history = adaptHistory(request, candidate, labels);
   const { adapts } = API_TRAITS[api];
   const omitted = isStreamingApi(api) ? rejectedSampling(api, json, model) : [];
   const relaxed = adapts === "tools" ? relaxTools(json, model) : undefined;
   const claude = adapts === "claude" ? adaptClaudeSettings(json, model) : undefined;
   const dropped = omitted.concat(
     history.dropped,
-    foreign.dropped,
     relaxed?.dropped ?? [],
     claude?.dropped ?? [],
     adapted?.dropped ?? [],
@@ -117,14 +117,41 @@ function adaptRequest(
   return {
     adjustments: {
       ...adjustments,
-      messages: history.messages ?? foreign.messages,
-      input: foreign.input,
-      omitted,
+      messages: history.messages,
+      input: history.input,
+      omitted: omitted.concat(labels.filter((path) => /^\w+$/.test(path))),
       tools: relaxed?.tools,
       members: { ...adjustments.members, ...claude?.members, ...adapted?.members },
     },
     dropped,
   };
+}
+
+/** The messages or input that this model takes, as JSON text; `labels` were removed from the request. */
+function adaptHistory(
+  request: PlanInput["request"],
+  candidate: PlanInput["candidate"],
+  labels: readonly string[],
+): Pick<RequestAdjustments, "messages" | "input"> & { readonly dropped: readonly string[] } {
+  const history = sanitizeHistory(request, candidate);
+  const foreign = dropForeignHistory(request);
+  const { json } = request;
+  return {
+    messages: history.messages ?? foreign.messages ?? withoutLabels("messages", json, labels),
+    input: foreign.input ?? withoutLabels("input", json, labels),
+    dropped: labels.concat(history.dropped, foreign.dropped),
+  };
+}
+
+/** The list as JSON text, if labels were removed in it. */
+function withoutLabels(
+  list: "messages" | "input",
+  json: JsonObject,
+  labels: readonly string[],
+): string | undefined {
+  return labels.some((path) => path.startsWith(`${list}[`))
+    ? JSON.stringify(json[list])
+    : undefined;
 }
 
 function adaptClaudeSettings(json: JsonObject, model: Model): AdaptedFields {

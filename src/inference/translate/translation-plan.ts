@@ -2,6 +2,7 @@
 
 import {
   type Loss,
+  addPartLabelLosses,
   type CanonicalReply,
   type CanonicalRequest,
   withFetchedFiles,
@@ -160,7 +161,9 @@ function writeTranslation(
   const takesCustomTools = WIRE_TRAITS[wire].takesCustomTools(abilities);
   const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
   const written = outbound.writeRequest(sent, target);
-  const allLosses = losses.length === 0 ? written.losses : [...losses, ...written.losses];
+  const labels: Loss[] = [];
+  addPartLabelLosses(sent, wire, labels);
+  const allLosses = [...losses, ...written.losses, ...labels];
   const customTools = takesCustomTools ? NO_NAMES : customToolNames(loaded);
   const { createPartTranslation } = server;
   const complete = { ...written, losses: allLosses };

@@ -208,7 +208,7 @@ function hintTable(): string {
     ...APIS.map((api) => [...new Set(hintNames(api, group))].map(code).join(", ") || "–"),
   ]);
   const text =
-    "Also hints: the `name` of a message, `strict` of tools, cache breakpoints, and any field of another provider whose value is `false` or empty.";
+    "Also hints: the `name` of a message, `strict` of tools, cache breakpoints, any field of another provider whose value is `false` or empty, and what client frameworks leave in messages or add to a request, such as `id`, `createdAt` or `chat_id`.";
   return `## Hints\n\n${table(["Hint", ...APIS.map((api) => API_TITLES[api])], rows)}\n${text}\n`;
 }
 

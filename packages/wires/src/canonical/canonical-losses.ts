@@ -2,7 +2,12 @@
 import type { JsonObject } from "../json-fields.ts";
 import type { NativeFields, NativePart, Part, WireName } from "./canonical-parts.ts";
 import type { CanonicalRequest, NativeTool, RequestField, Turn } from "./canonical-request.ts";
-import { isHintField, isNativeHint, REASONING_DIALECT_FIELDS } from "./native-hints.ts";
+import {
+  isHintField,
+  isNativeHint,
+  isNativeLabel,
+  REASONING_DIALECT_FIELDS,
+} from "./native-hints.ts";
 
 /**
  * A loss of a hint is dropped and listed. Any other gets the caller a 400 that names it, unless the caller allows losses with
@@ -133,7 +138,7 @@ export function takeNativeFields(
     losses.push({
       path: path === undefined || path === "" ? key : `${path}.${key}`,
       reason: `This field is specific to the ${native.wire} API and has no equivalent at this model's provider.`,
-      hint: isNativeHint(native.wire, key, value) || undefined,
+      hint: isNativeHint(native.wire, key, value) || isNativeLabel(path ?? "", key) || undefined,
     });
   }
   return undefined;

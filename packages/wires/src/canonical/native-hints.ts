@@ -107,8 +107,30 @@ function hasNoEffect(value: unknown): boolean {
   );
 }
 
+/**
+ * Fields of a request that change what is asked for, or who answers and where. Every other field that the canonical form does not
+ * have is a label or a setting that only its own API knows.
+ */
+const NATIVE_MEANING: ReadonlySet<string> = new Set(
+  (
+    "audio modalities moderation web_search_options data_sources documents document_name search_settings search_parameters " +
+    "compound_custom citation_options exclude_domains include_domains guardrails safe_prompt safety_model safety_settings " +
+    "compliance plugins image_config extra_body user_security_context structured_outputs grammar bad_words web_search web_fetch " +
+    "background conversation previous_response_id prompt image multi_agent text container mcp_servers thread fallbacks " +
+    "fallback_credit_token inference_geo user_profile_id workspace_id"
+  ).split(" "),
+);
+const MEANING_PREFIX = /^(?:text\.|guided_|search_|media_)/;
+
 export function isHintField(field: RequestField): boolean {
   return field in HINT_FIELDS;
+}
+
+/** `path` is that of the object with the field: empty for the request. Below its turns, only parts and tools have a meaning. */
+export function isNativeLabel(path: string, key: string): boolean {
+  return path === ""
+    ? !NATIVE_MEANING.has(key) && !MEANING_PREFIX.test(key)
+    : /^(?:messages|input|system|instructions)\b/.test(path);
 }
 
 export function isNativeHint(wire: WireName, key: string, value: unknown): boolean {

@@ -46,7 +46,16 @@ const MESSAGE_FIELDS: ReadonlySet<string> = new Set(
   ),
 );
 /** Images of an earlier reply are next to its content. */
-const ASSISTANT_FIELDS: ReadonlySet<string> = new Set([...MESSAGE_FIELDS, "images"]);
+const ASSISTANT_FIELDS: ReadonlySet<string> = new Set([
+  ...MESSAGE_FIELDS,
+  "images",
+  "extra_content",
+]);
+const PART_FIELDS: ReadonlySet<string> = new Set(
+  "type text refusal image_url input_audio video_url file thinking cache_control prompt_cache_breakpoint extra_content".split(
+    " ",
+  ),
+);
 const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set([
   "id",
   "type",
@@ -137,7 +146,16 @@ function readAssistant(message: JsonObject, path: string, legacyCalls: string[])
       path: `${path}.function_call`,
     });
   }
-  return parts;
+  return attachMessageSignature(parts, readSignature(message, path, "call"));
+}
+
+// OpenAI's Agents SDK copies the extra content of a call to its message.
+function attachMessageSignature(parts: Part[], signature: OpaqueBlob | undefined): Part[] {
+  const at = parts.findIndex((part) => part.type === "tool_call");
+  const call = parts[at];
+  if (signature === undefined || call?.type !== "tool_call" || call.signature !== undefined)
+    return parts;
+  return parts.with(at, { ...call, signature });
 }
 
 // A text's signature comes as reasoning without text.
@@ -237,10 +255,18 @@ function readContent(content: unknown, path: string): Part[] {
   if (typeof content === "string") return [{ type: "text", text: content, cache: undefined, path }];
   const parts: Part[] = [];
   for (const [at, value] of mustBeArray(content, path).entries()) {
-    const part = readPart(mustBeObject(value, `${path}[${at}]`), `${path}[${at}]`);
-    if (part.type !== "text" || part.text !== "" || part.cache !== undefined) parts.push(part);
+    const part = mustBeObject(value, `${path}[${at}]`);
+    const read = withNativeFields(readPart(part, `${path}[${at}]`), part);
+    if (read.type !== "text" || read.text !== "" || read.cache !== undefined) parts.push(read);
   }
   return parts;
+}
+
+function withNativeFields(read: Part, part: JsonObject): Part {
+  const fields = read.type === "native" ? undefined : unknownFields(part, PART_FIELDS);
+  return fields === undefined || read.type === "native"
+    ? read
+    : { ...read, native: { wire: "chat", fields } };
 }
 
 function readPart(part: JsonObject, path: string): Part {

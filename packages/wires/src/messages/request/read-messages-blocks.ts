@@ -44,16 +44,27 @@ const TOOL_RESULT_FIELDS: ReadonlySet<string> = new Set([
   "is_error",
   "cache_control",
 ]);
-const IMAGE_FIELDS: ReadonlySet<string> = new Set(["type", "source", "cache_control"]);
+const CONTENT_FIELDS: ReadonlySet<string> = new Set(
+  "type text thinking signature data source title context citations cache_control".split(" "),
+);
 
 /** Most providers reject empty text, so it is dropped. */
 export function readBlocks(blocks: readonly unknown[], path: string): Part[] {
   const parts: Part[] = [];
   for (const [at, value] of blocks.entries()) {
-    const part = readBlock(mustBeObject(value, `${path}[${at}]`), `${path}[${at}]`);
+    const block = mustBeObject(value, `${path}[${at}]`);
+    const part = withNativeFields(readBlock(block, `${path}[${at}]`), block);
     if (part.type !== "text" || part.text !== "" || part.cache !== undefined) parts.push(part);
   }
   return parts;
+}
+
+// Calls and results have fields of their own.
+function withNativeFields(part: Part, block: JsonObject): Part {
+  if (part.type === "native" || part.type === "tool_call" || part.type === "tool_result")
+    return part;
+  const fields = unknownFields(block, CONTENT_FIELDS);
+  return fields === undefined ? part : { ...part, native: { wire: "messages", fields } };
 }
 
 export function readText(text: string, path: string): TextPart {
@@ -103,16 +114,13 @@ function readBlock(block: JsonObject, path: string): Part {
       return readToolUse(block, path);
     case "tool_result":
       return readToolResult(block, path);
-    case "image": {
-      const native = unknownFields(block, IMAGE_FIELDS);
+    case "image":
       return {
         type,
         source: readImageSource(mustBeObject(block["source"], `${path}.source`), `${path}.source`),
         cache: readCache(block, path),
-        native: native && { wire: "messages", fields: native },
         path,
       };
-    }
     case "document":
       return readDocument(block, path);
     default:

@@ -46,7 +46,9 @@ function readMessage(message: JsonObject, path: string): readonly Turn[] {
     ];
   const rest = parts.filter((part) => !isToolResult(part));
   const results: Turn = { role: "tool", parts: parts.filter(isToolResult), path };
-  return rest.length === 0 ? [results] : [results, { role: "user", parts: rest, path, native }];
+  return rest.length === 0
+    ? [{ ...results, native }]
+    : [results, { role: "user", parts: rest, path, native }];
 }
 
 function isToolResult(part: Part): boolean {

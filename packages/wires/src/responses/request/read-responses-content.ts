@@ -15,6 +15,7 @@ import {
   mustBeString,
   optionalOneOf,
   optionalString,
+  unknownFields,
 } from "../../json-fields.ts";
 import {
   IMAGE_DETAILS,
@@ -24,6 +25,12 @@ import {
 } from "../../openai-parts.ts";
 import { readAnnotations } from "../items/read-responses-output-items.ts";
 
+const PART_FIELDS: ReadonlySet<string> = new Set(
+  (
+    "type text refusal annotations logprobs detail image_url file_id filename file_url file_data input_audio video_url " +
+    "cache_control prompt_cache_breakpoint"
+  ).split(" "),
+);
 const PDF_BASE64_PREFIX = "JVBER";
 
 /** Most providers reject empty text, so it is dropped. */
@@ -32,12 +39,29 @@ export function readContent(content: unknown, path: string, native?: NativeField
   if (typeof content === "string") return [{ type: "text", text: content, native, path }];
   const parts: Part[] = [];
   for (const [at, value] of mustBeArray(content, path).entries()) {
-    const part = readPart(mustBeObject(value, `${path}[${at}]`), `${path}[${at}]`);
-    if (part.type === "text") {
-      if (part.text !== "" || part.cache !== undefined) parts.push({ ...part, native });
-    } else parts.push(part.type === "refusal" ? { ...part, native } : part);
+    const object = mustBeObject(value, `${path}[${at}]`);
+    const part = withNativeFields(readPart(object, `${path}[${at}]`), object, native);
+    if (part.type !== "text" || part.text !== "" || part.cache !== undefined) parts.push(part);
   }
   return parts;
+}
+
+/** `messageFields` are those of a message that are kept with each of its texts. */
+function withNativeFields(
+  part: Part,
+  object: JsonObject,
+  messageFields: NativeFields | undefined,
+): Part {
+  if (part.type === "native") return part;
+  const isText = part.type === "text" || part.type === "refusal";
+  const fields = {
+    ...part.native?.fields,
+    ...unknownFields(object, PART_FIELDS),
+    ...(isText ? messageFields?.fields : undefined),
+  };
+  return Object.keys(fields).length === 0
+    ? part
+    : { ...part, native: { wire: "responses", fields } };
 }
 
 function readPart(part: JsonObject, path: string): Part {
