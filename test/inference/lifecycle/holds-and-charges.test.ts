@@ -54,7 +54,9 @@ for (const store of STORE_KINDS) {
           gate.close();
           const account = await registerAccount(gateway);
           const body = bodyOf(api, "[[sim: tokens=20]] once", { stream, [LIMIT_OF[api]]: 4_000 });
-          const each = await holdOf(await registerAccount(gateway), api, body);
+          // The reply of a caller that has left is still read, so the gate opens for it.
+          const each = await holdOf(await registerAccount(gateway), api, body, gate.open);
+          gate.close();
           await grantCredits(
             gateway,
             account,
@@ -104,6 +106,7 @@ async function holdOf(
   account: TestAccount,
   api: "chat" | "messages" | "responses",
   body: Json,
+  onLeft: () => void = () => {},
 ): Promise<bigint> {
   const client = new AbortController();
   const before = (await readWallet(gateway.server.db, account.id)).held;
@@ -118,6 +121,7 @@ async function holdOf(
   );
   client.abort();
   await open;
+  onLeft();
   await expectSettledLedger(gateway.server.db);
   return held - before;
 }

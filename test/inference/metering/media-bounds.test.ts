@@ -7,6 +7,7 @@ import { toolBounds } from "../../../src/inference/request/tool-bounds.ts";
 import {
   type TestAccount,
   type Gateway,
+  type GatewayOptions,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
@@ -25,13 +26,17 @@ import { openSocketClient } from "../support/socket-client.ts";
 let gateway: Gateway | undefined;
 let provider: RawProvider | undefined;
 
-async function open(prefix: string, reply: RawReply): Promise<[Gateway, TestAccount]> {
+async function open(
+  prefix: string,
+  reply: RawReply,
+  timeouts?: GatewayOptions["timeouts"],
+): Promise<[Gateway, TestAccount]> {
   provider = await startRawProvider(() => reply);
   const env = {
     [`${prefix}_BASE_URL`]: provider.url,
     [`${prefix}_API_KEY`]: "test-key-0123456789",
   };
-  gateway = await startGateway({ providers: [], env });
+  gateway = await startGateway({ providers: [], env, ...(timeouts && { timeouts }) });
   const account = await registerAccount(gateway);
   await grantCredits(gateway, account, 100n * USD);
   return [gateway, account];
@@ -57,16 +62,20 @@ const replyWithUsage = (prompt_tokens: number): RawReply => ({
   }),
 });
 
-test("charges an image as one if the client disconnects before usage is reported, regardless of its size", async () => {
+test("charges an image as one, regardless of its size, if the usage of an abandoned call never comes", async () => {
   const chunk = (content: string): string =>
     `data: ${JSON.stringify({ object: "chat.completion.chunk", model: "gpt-4.1", choices: [{ index: 0, delta: { content } }] })}\n\n`;
   const [first, last] = [chunk("It is "), chunk("42.")];
-  const [target, account] = await open("OPENAI", {
-    headers: { "content-type": "text/event-stream" },
-    body: first + last,
-    cuts: [first.length],
-    ending: "silence",
-  });
+  const [target, account] = await open(
+    "OPENAI",
+    {
+      headers: { "content-type": "text/event-stream" },
+      body: first + last,
+      cuts: [first.length],
+      ending: "silence",
+    },
+    { drainMs: 2_000 },
+  );
   const url = `data:image/png;base64,${"A".repeat(1_000_000)}`;
   const client = openSocketClient(target, account, "chat", {
     model: "openai/gpt-4.1",
