@@ -125,7 +125,8 @@ export function moneyCase(seed: number, index: number): MoneyCase {
     chunks,
     tokensPerChunk,
     stopsAfter: integer(chunks),
-    rounds: hasTools && chance(0.7) ? 1 + integer(30) : 0,
+    // Without usage, nothing tells how often a provider with tools ran its model.
+    rounds: hasTools && chance(0.7) && provider !== "reports_nothing" ? 1 + integer(30) : 0,
     statedUsd: chance(0.3) ? integer(1_000) / 1e3 : integer(1_000_000) / 1e9,
     balanceNano: pick([
       integer(1_000_000),

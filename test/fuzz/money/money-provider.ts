@@ -36,7 +36,7 @@ export interface MoneyProvider {
 const MARK = /case-(\d+)-/;
 const WORD = " abc";
 /** A caller's departure reaches the provider in less. */
-const DEPARTURE_MS = 40;
+const DEPARTURE_MS = 250;
 
 export async function startMoneyProvider(): Promise<MoneyProvider> {
   const running = new Map<number, RunningCase>();
@@ -124,7 +124,7 @@ async function sendWhole(
 ): Promise<void> {
   const { plan } = run;
   run.reached.resolve();
-  if (plan.caller === "leaves") await departure(run);
+  if (plan.caller === "leaves") await departure(run, response);
   if (plan.provider === "falls_silent") return;
   if (plan.provider === "cuts" || plan.provider === "states_an_error") {
     bill.isFailed = true;
@@ -199,7 +199,7 @@ async function stops(
 ): Promise<boolean> {
   const { plan } = run;
   run.reached.resolve();
-  if (plan.caller === "leaves") await departure(run);
+  if (plan.caller === "leaves") await departure(run, response);
   if (plan.provider === "falls_silent") return true;
   if (plan.provider !== "cuts" && plan.provider !== "states_an_error") return false;
   bill.isFailed = true;
@@ -208,11 +208,13 @@ async function stops(
   return true;
 }
 
-/** Waits until the caller has left, and as long as its departure needs to get here. */
-async function departure(run: RunningCase): Promise<void> {
+/** Waits until the caller has left, and until its departure gets here or the gateway reads on. */
+async function departure(run: RunningCase, response: ServerResponse): Promise<void> {
   await run.left.promise;
+  const closed = new Promise<void>((resolve) => response.once("close", () => resolve()));
   // Nothing tells the provider that the gateway reads on, so it waits longer than a close needs.
-  await new Promise((resolve) => setTimeout(resolve, DEPARTURE_MS));
+  const waited = new Promise<void>((resolve) => setTimeout(resolve, DEPARTURE_MS));
+  await Promise.race([closed, waited]);
 }
 
 function openingOf(run: RunningCase, wire: Wire, bill: Bill): readonly Json[] {
