@@ -148,6 +148,49 @@ const SETTLEMENTS: readonly Mutation[] = [
     [["abandoned calls are not limited", "if (waitMs === 0) return;", "if (waitMs >= 0) return;"]],
   ),
   ...of(
+    "src/inference/streaming/relay.ts",
+    ["inference/streaming/ended-by-gateway"],
+    [
+      ["a stream that the gateway ends is free", "isAbandoned: !isBroken,", "isAbandoned: false,"],
+      [
+        "a stream that is too long is not read to its usage",
+        "  else drainRest(relay);",
+        "  else endAbandoned(relay, false);",
+      ],
+      [
+        "a stream that is given up costs only what was relayed",
+        "isGivenUp: relay.rest?.isBillOpen === true",
+        "isGivenUp: false",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/reply/respond-stream.ts",
+    ["inference/streaming/long-event-charges"],
+    [["a reply without its end is replayed", "isWhole && !pipeline.parser.hasCutEvent", "isWhole"]],
+  ),
+  ...of(
+    "src/inference/lifecycle/reply/client-disconnect.ts",
+    ["inference/metering/abandoned-cached-input"],
+    [["cached input of a stream that is left is charged in full", " && !mayBeCached(call)", ""]],
+  ),
+  ...of(
+    "src/inference/lifecycle/reply/meter.ts",
+    ["inference/metering/empty-replies"],
+    [
+      [
+        "an empty stream is charged",
+        "if (isWhole && isNothing(meter, usage)) return NOTHING_BILLED;",
+        "",
+      ],
+      [
+        "an empty whole reply is charged",
+        "if (meter !== undefined && isEmptyReply(meter))",
+        "if (meter === undefined)",
+      ],
+    ],
+  ),
+  ...of(
     "packages/wires/src/chat/reply/write-chat-reply.ts",
     [
       "packages/wires/test/chat-messages/chat-to-messages",

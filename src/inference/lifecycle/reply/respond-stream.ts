@@ -78,7 +78,9 @@ export function respondStream(
       const { outcome, isWhole, isAbandoned } = settlement;
       const isUsageMissing = isWhole && !meter.isUsageFinal;
       const isEmpty = isWhole && isNothing(meter, usageSoFar(meter));
-      const stored = isWhole ? recorder?.reply(headers) : undefined;
+      // What was relayed of a reply with an event that is too long has no end, so it is not replayed.
+      const canReplay = isWhole && !pipeline.parser.hasCutEvent;
+      const stored = canReplay ? recorder?.reply(headers) : undefined;
       const metered = {
         outcome: isEmpty ? ("empty_reply" as const) : outcome,
         status: 200,

@@ -56,12 +56,13 @@ function inputText(body: JsonObject): InputText {
   return input;
 }
 
-/** Schemas of the output, stored prompts, and what the provider adds. */
+/** Schemas of the output, stored prompts, and what the provider adds, also to the output. */
 const UNCOUNTED_FIELDS = [
   "response_format",
   "prompt",
   "conversation",
   "previous_response_id",
+  "context_management",
   "functions",
   "web_search_options",
   "prediction",
