@@ -25,7 +25,7 @@ export const FAULTS = {
   ],
   key_limit_reached: [
     403,
-    "This key has reached its spending limit. Use another key, or raise the limit: in the console if a person owns the account, otherwise with PATCH /v1/keys/{id}.",
+    "This key has reached its spending limit. Limit the output, use another key, or ask who `limit_raised_by` names to raise the limit.",
   ],
   workspace_budget_reached: [
     403,
@@ -133,6 +133,20 @@ export const CLAIM_STEP: NextStep = {
   why: "Let a human claim the account. The first claim adds $1.00.",
 };
 
+/** Works with every key, whatever its scopes. */
+export const READ_OWN_KEY_STEP: NextStep = {
+  method: "GET",
+  url: "/v1/keys/self",
+  why: "Read the limit, the spend, the scopes and the policy of this key.",
+};
+
+/** For keys that worked once: their holder belongs to an account, and needs no new one. */
+export const KEYS_PAGE_STEP: NextStep = {
+  method: "GET",
+  url: "/docs/keys.md",
+  why: "Read how the keys of an account are created, limited and revoked.",
+};
+
 export interface FaultOptions {
   /** Replaces the public message of the table. */
   readonly message?: string;
@@ -182,4 +196,13 @@ export function invalid(param: string | undefined, message: string): Fault {
     message,
     param === undefined ? { message } : { message, param },
   );
+}
+
+/** A key that was live when the request arrived, and is not any more. */
+export function endedKeyFault(detail: string): Fault {
+  return new Fault("invalid_api_key", detail, {
+    message:
+      "The API key was revoked, or has expired, since the request arrived. Ask your human, or the program that created it, for another key of the account.",
+    next: [KEYS_PAGE_STEP],
+  });
 }

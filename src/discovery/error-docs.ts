@@ -25,7 +25,7 @@ export const ERROR_ADVICE = {
   },
   invalid_api_key: {
     retry: "no",
-    next: "Stop using this key. Look for another key that you have; if there is none, register.",
+    next: "Read the message: it says whether the key is missing, sent in the wrong way, mistyped, expired or revoked. If it was revoked or has expired, ask your human for another key of the account. Register only if you never had a key.",
   },
   insufficient_credits: {
     retry: "no",
@@ -45,7 +45,7 @@ export const ERROR_ADVICE = {
   },
   key_limit_reached: {
     retry: "no",
-    next: "Wait until the limit resets, or use another key. The account may still have credits. To raise the limit: if a human owns the account, the owner does so in the console; otherwise use `PATCH /v1/keys/{id}`.",
+    next: "With `retry-after`, open calls hold the rest of the limit: retry. Otherwise request at most `affordable_max_tokens`, wait until `limit_resets_at`, or use another key. `limit_raised_by` names who can raise the limit: `key` (the key `limit_raised_by_key`, with `PATCH /v1/keys/{id}`), `owner` (in the console) or `none`. `GET /v1/keys/self` reads the limit.",
   },
   workspace_budget_reached: {
     retry: "after retry-after",

@@ -15,6 +15,13 @@ import type { UploadLimit } from "./request/upload-limit.ts";
 import type { AuthenticatedKey, Route, SessionUser } from "./route.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
 
+export interface KeyRejection {
+  /** A sentence. */
+  readonly reason: string;
+  /** False for what never was a key of this gateway. */
+  readonly wasLive: boolean;
+}
+
 export interface RequestHandlerDeps {
   readonly routes: readonly Route[];
   readonly db: Db;
@@ -27,8 +34,8 @@ export interface RequestHandlerDeps {
     now: number,
     source: "cache" | "store",
   ) => AuthenticatedKey | undefined | Promise<AuthenticatedKey | undefined>;
-  /** Why a key that was not found is rejected, as a sentence; undefined if it is live. */
-  readonly explainRejectedKey?: (rawKey: string, now: number) => Promise<string | undefined>;
+  /** Why a key that was not found is rejected; undefined if it is live. */
+  readonly explainRejectedKey?: (rawKey: string, now: number) => Promise<KeyRejection | undefined>;
   /** Rechecks, inside the transaction of a write, a key that was authenticated when the request arrived. */
   readonly findLiveKey?: (
     reader: Reader,

@@ -37,6 +37,8 @@ export interface KeyRestrictions {
 /** A caller whose key was looked up, and what the key may do. */
 export interface AuthenticatedKey extends Caller {
   readonly granted: ReadonlySet<Scope>;
+  /** Whether a person owns the account. */
+  readonly isClaimed?: boolean;
 }
 
 /** The signed-in person of a session cookie. */
@@ -162,8 +164,8 @@ export type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | Sessi
 /** A route without its type parameters, as the router stores it. */
 export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown> {
   readonly auth: "none" | "key" | "optional-session" | "session";
-  /** What an API key needs; set where `auth` is "key". */
-  readonly scope?: Scope;
+  /** What an API key needs, where `auth` is "key"; undefined if every key may. */
+  readonly scope?: Scope | undefined;
   readonly read?: (
     input: AnyRouteInput,
   ) => Promise<RouteResponse | Response> | RouteResponse | Response;
@@ -179,8 +181,8 @@ export function publicRoute<P = None, Q = None, B = None>(spec: RouteSpec<P, Q, 
 }
 
 interface KeyAccess {
-  /** What the API key needs. */
-  readonly scope: Scope;
+  /** What the API key needs; undefined if every key may. */
+  readonly scope: Scope | undefined;
 }
 
 /** A route that requires an API key. */

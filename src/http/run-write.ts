@@ -1,6 +1,6 @@
 // Runs a write route in one transaction with its idempotency record.
 
-import { Fault } from "../base/fault.ts";
+import { endedKeyFault } from "../base/fault.ts";
 import type { Tx } from "../store/db.ts";
 import { requireScope } from "./guards/authenticate.ts";
 import type { RequestContext, RequestHandlerDeps } from "./request-context.ts";
@@ -51,7 +51,6 @@ async function requireLiveKey(
 ): Promise<void> {
   if (deps.findLiveKey === undefined || caller === undefined || !("keyId" in caller)) return;
   const key = await deps.findLiveKey(tx, caller.keyId, deps.now());
-  if (key === undefined)
-    throw new Fault("invalid_api_key", "key revoked or expired while its request was read");
+  if (key === undefined) throw endedKeyFault("key revoked or expired while its request was read");
   requireScope(route, key);
 }

@@ -50,6 +50,7 @@ export interface InferenceDeps {
   readonly pseudonymOf: (accountId: string) => string;
   readonly sendsAnthropicUserId: boolean;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
+  readonly findLimitRaiser: HoldDeps["findLimitRaiser"];
   readonly isSignInDisabled: boolean;
   readonly paymentOptions: PaymentOptions;
   readonly freezeOf?: HoldDeps["freezeOf"];
@@ -160,8 +161,8 @@ function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): Rel
 }
 
 function holdDepsOf(deps: InferenceDeps): HoldDeps {
-  const { ledger, lease, now, limits, isClaimed, isSignInDisabled, paymentOptions, freezeOf } =
-    deps;
+  const { ledger, lease, now, limits, isClaimed, findLimitRaiser, freezeOf } = deps;
+  const { isSignInDisabled, paymentOptions } = deps;
   return {
     ledger,
     lease,
@@ -170,6 +171,7 @@ function holdDepsOf(deps: InferenceDeps): HoldDeps {
     rateLimit: rateLimitOf(limits),
     openCallsMax: limits.openCallsPerKey || undefined,
     isClaimed,
+    findLimitRaiser,
     isSignInDisabled,
     paymentOptions,
     freezeOf,

@@ -3,7 +3,7 @@
 // without a limit and with all scopes may do everything.
 
 import type { Act } from "../audit/audit.ts";
-import { Fault } from "../base/fault.ts";
+import { endedKeyFault, Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import { formatUsdExact } from "../base/text/format.ts";
@@ -103,7 +103,7 @@ async function lockAccess(tx: Tx, { accountId, keyId }: CallerKey, now: number):
   await tx.lockMany("api_key", "id", [keyId]);
   const key = await getKey(tx, accountId, keyId, now);
   const live = await findLiveKey(tx, keyId, now);
-  if (live === undefined) throw new Fault("invalid_api_key", "key revoked or expired");
+  if (live === undefined) throw endedKeyFault("key revoked or expired");
   const { granted } = live;
   const remaining = (key.limit ?? 0n) - key.spent - toNano(keySpend?.["held"] ?? 0);
   return {

@@ -54,7 +54,14 @@ export interface KeyRouteDeps {
 }
 
 export function keyRoutes({ db, keys }: KeyRouteDeps): readonly Route[] {
-  return [createRoute(keys), listRoute(db), getRoute(db), changeRoute(), revokeRoute()];
+  return [
+    createRoute(keys),
+    listRoute(db),
+    ownRoute(db),
+    getRoute(db),
+    changeRoute(),
+    revokeRoute(),
+  ];
 }
 
 function createRoute(keys: Keys): Route {
@@ -115,6 +122,27 @@ function listRoute(db: Db): Route {
       const page = await listKeys(db, caller.accountId, query, now);
       return { status: 200, body: { ...page, data: page.data.map(toKeyRecord) } };
     },
+  });
+}
+
+function ownRoute(db: Db): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/keys/self",
+    id: "getOwnKey",
+    scope: undefined,
+    tag: "Keys",
+    summary: "Get the calling key",
+    description:
+      "The limit, the spend, the scopes and the policy of the key that sends the request. Needs no scope.",
+    dialect: "openai",
+    query: z.strictObject({}),
+    responses: { 200: { description: "The key.", schema: KeyRecord, example: KEY_EXAMPLE } },
+    faults: [],
+    run: async ({ caller, now }) => ({
+      status: 200,
+      body: toKeyRecord(await getKey(db, caller.accountId, caller.keyId, now)),
+    }),
   });
 }
 

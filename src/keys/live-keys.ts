@@ -23,7 +23,7 @@ const PARAMETER = "? || ''";
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
 const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy,
-  response_storage.mode, response_storage.retention_days,
+  response_storage.mode, response_storage.retention_days, account.claimed_at,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
   from api_key left join account on account.id = api_key.account_id
@@ -83,6 +83,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
     keyId: text(row, "id"),
     granted: grantedScopes(toScopes(row), hasLimit),
     expiresAt,
+    isClaimed: row["claimed_at"] !== null,
     ...(policy === undefined ? {} : { policy }),
     restrictions: { policy: textOrNull(row, "policy"), scopes: textOrNull(row, "scopes") },
     responseStorage: toResponseStorage(row),

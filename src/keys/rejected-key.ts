@@ -1,9 +1,13 @@
 // Why a raw key is rejected, for the 401 that its holder gets. It tells nothing about keys that the caller does not have.
 
 import { fingerprints, type MasterSecret } from "../base/crypto/encryption.ts";
+import type { KeyRejection } from "../http/request-context.ts";
 import { integerOrNull, type Reader } from "../store/db.ts";
 import { keyPepper } from "./key-hashes.ts";
 import { isRawKey } from "./raw-key.ts";
+
+const SELECT_KEY = `select revoked_at, expires_at, claimed_at from api_key
+  left join account on account.id = api_key.account_id where hash = ?`;
 
 interface RejectedKeyDeps {
   readonly db: Reader;
@@ -16,20 +20,27 @@ export async function explainRejectedKey(
   { db, master, prefix }: RejectedKeyDeps,
   raw: string,
   now: number,
-): Promise<string | undefined> {
+): Promise<KeyRejection | undefined> {
   if (!raw.startsWith(`${prefix}-rt-`))
-    return `This is not an API key of this gateway: its keys begin with \`${prefix}-rt-\`.`;
-  if (!isRawKey(prefix, raw)) return "The API key is incomplete or contains a typo.";
+    return never(`This is not an API key of this gateway: its keys begin with \`${prefix}-rt-\`.`);
+  if (!isRawKey(prefix, raw)) return never("The API key is incomplete or contains a typo.");
   for (const hash of fingerprints(keyPepper(master), raw)) {
-    const row = await db.get("select revoked_at, expires_at from api_key where hash = ?", [hash]);
+    const row = await db.get(SELECT_KEY, [hash]);
     if (row === undefined) continue;
     const revokedAt = integerOrNull(row, "revoked_at");
-    if (revokedAt !== null) return `The API key was revoked at ${timestamp(revokedAt)}.`;
+    if (revokedAt !== null) {
+      const by = row["claimed_at"] === null ? "" : " by the owner or a key of its account";
+      return { reason: `The API key was revoked at ${timestamp(revokedAt)}${by}.`, wasLive: true };
+    }
     const expiresAt = integerOrNull(row, "expires_at");
     if (expiresAt === null || expiresAt > now) return undefined;
-    return `The API key expired at ${timestamp(expiresAt)}.`;
+    return { reason: `The API key expired at ${timestamp(expiresAt)}.`, wasLive: true };
   }
-  return "This gateway has no such API key.";
+  return never("This gateway has no such API key.");
+}
+
+function never(reason: string): KeyRejection {
+  return { reason, wasLive: false };
 }
 
 function timestamp(ms: number): string {

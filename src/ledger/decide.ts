@@ -56,7 +56,15 @@ export type HoldOutcome =
     }
   | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
   | { readonly status: "frozen"; readonly owed: Nano }
-  | { readonly status: "key_limit"; readonly remaining: Nano; readonly windowEndsAt: number | null }
+  | {
+      readonly status: "key_limit";
+      readonly remaining: Nano;
+      /** What is left of the limit once the open calls of the key have ended at no cost, beyond `remaining`. */
+      readonly held: Nano;
+      /** What the limit, the budgets and the credits all cover. */
+      readonly affordable: Nano;
+      readonly windowEndsAt: number | null;
+    }
   | { readonly status: "budget"; readonly blocked: BudgetState }
   | { readonly status: "key_rejected"; readonly reason: "unknown" | "revoked" | "expired" }
   | { readonly status: "key_changed" }
@@ -212,13 +220,15 @@ function decideAmount(
   const at = chargeTime(request.now, wallet, keySpend);
   const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
   const needed = minNano(request.minimum ?? request.amount, request.amount);
+  const { budget, held } = wallet;
   if (needed > keyRemaining)
     return {
       status: "key_limit",
       remaining: keyRemaining,
+      held: remainingKeyLimit(key, { ...keySpend, held: 0n }, at, keyRemaining) - keyRemaining,
+      affordable: minNano(remainingBudget(budget, { held, at, wanted: keyRemaining }), available),
       windowEndsAt: windowEnd(key.window, at),
     };
-  const { budget, held } = wallet;
   const blocked = budget === undefined ? undefined : blockingBudget(budget, { held, at, needed });
   if (blocked !== undefined) return { status: "budget", blocked };
   if (needed > available)

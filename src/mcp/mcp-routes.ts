@@ -6,6 +6,7 @@ import { Fault } from "../base/fault.ts";
 import { lazy } from "../base/lazy.ts";
 import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import { rejectedKeyFault } from "../http/guards/authenticate.ts";
+import type { KeyRejection } from "../http/request-context.ts";
 import type { Peer } from "../http/request-context.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import { publicRoute, type Route } from "../http/route.ts";
@@ -18,7 +19,7 @@ export interface McpRouteDeps {
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
   readonly isKeyLive: (rawKey: string, now: number) => Promise<boolean>;
   /** Why a key that is not live is rejected. */
-  readonly explainRejectedKey: (rawKey: string, now: number) => Promise<string | undefined>;
+  readonly explainRejectedKey: (rawKey: string, now: number) => Promise<KeyRejection | undefined>;
   readonly baseUrl: string;
   readonly version: string;
   /** The payment methods of a 402. */

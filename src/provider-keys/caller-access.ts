@@ -1,7 +1,7 @@
 // What an API key may do with provider keys. A provider key receives the prompts of the API keys that use it, so a key gives it
 // only its own, unless the key acts as the owner of an account that has none.
 
-import { Fault } from "../base/fault.ts";
+import { endedKeyFault, Fault } from "../base/fault.ts";
 import type { Caller } from "../http/route.ts";
 import { SCOPE_NAMES } from "../http/scopes.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
@@ -27,7 +27,7 @@ export async function lockProviderKeyAccess(
   const [account] = await tx.lockMany("account", "id", [accountId]);
   const isClaimed = (account?.["claimed_at"] ?? null) !== null;
   const key = await findLiveKey(tx, keyId, now);
-  if (key === undefined) throw new Fault("invalid_api_key", "key revoked or expired");
+  if (key === undefined) throw endedKeyFault("key revoked or expired");
   const isOwner = !isClaimed && key.granted.size === SCOPE_NAMES.length;
   const reachesOthers = key.granted.has("keys:manage");
   return { accountId, keyId, isClaimed, isOwner, reachesOthers };

@@ -5,6 +5,7 @@ import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import { emitBudgetEvents } from "../budgets/budgets.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
+import type { KeyRejection } from "../http/request-context.ts";
 import { type BodyQuota, createBodyQuota } from "../http/request/body-quota.ts";
 import {
   createIdempotency,
@@ -51,7 +52,7 @@ export interface Core {
   readonly reconcileHolds: () => Promise<HoldReconciliation>;
   readonly keys: Keys;
   /** Why a raw key is rejected; undefined if it is live. */
-  readonly explainRejectedKey: (raw: string, now: number) => Promise<string | undefined>;
+  readonly explainRejectedKey: (raw: string, now: number) => Promise<KeyRejection | undefined>;
   readonly catalog: LiveCatalog;
   readonly bodyQuota: BodyQuota;
   /** Undefined where connections are not limited. */

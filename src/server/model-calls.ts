@@ -12,6 +12,7 @@ import { infer } from "../inference/lifecycle/infer.ts";
 import { DEFAULT_TIMEOUTS } from "../inference/lifecycle/timeouts.ts";
 import { createFetchFile } from "../inference/media/fetch-file.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
+import { findLimitRaiser } from "../keys/limit-raiser.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
@@ -86,6 +87,7 @@ export function createModelCalls(
     pseudonymOf: createPseudonyms(master),
     sendsAnthropicUserId: config.sendsAnthropicUserId,
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
+    findLimitRaiser: (key, at) => findLimitRaiser(db, key, at),
     isSignInDisabled,
     paymentOptions: paymentOptions(config),
     freezeOf: (accountId) => findFreeze(db, accountId),

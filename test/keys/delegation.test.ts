@@ -184,30 +184,6 @@ describe.each(STORE_KINDS)("keys of a claimed account on %s", (store) => {
     ]);
   });
 
-  test("403 key_limit_reached refers to the owner of a claimed account, and otherwise to the request that raises the limit", async () => {
-    await changeAsOwner({ limit: 0n });
-    const claimed = await chat(gateway, account.key);
-    expect(valueAt(claimed.body, "error.message")).toContain(
-      "owner to raise the limit in the console",
-    );
-    expect(valueAt(claimed.body, "error.next.0.url")).toBe(`/console/${account.id}/keys`);
-    const unclaimed = await registerAccount(gateway);
-    const id = textAt(
-      (await call(gateway, "GET /v1/account", { key: unclaimed.key })).body,
-      "key.id",
-    );
-    await change(id, { limit_usd: 0 }, unclaimed.key);
-    const { body } = await chat(gateway, unclaimed.key);
-    expect(valueAt(body, "error.message")).toContain("PATCH /v1/keys/{id}");
-    const step = valueAt(body, "error.next.0") as { method: string; url: string; body: Json };
-    const raised = await call(gateway, `${step.method} ${step.url}`, {
-      key: unclaimed.key,
-      body: step.body,
-    });
-    expect(raised.status).toBe(200);
-    expect((await chat(gateway, unclaimed.key)).status).toBe(200);
-  });
-
   test("only keys without a limit can raise limits in an unclaimed account", async () => {
     const unclaimed = await registerAccount(gateway);
     const limited = await createKey({ limit_usd: 1, limit_window: "day" }, unclaimed.key);

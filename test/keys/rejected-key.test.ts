@@ -22,8 +22,8 @@ describeEachStore((kind, open) => {
     const { raw: revoked } = await create(null);
     await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW + 1_000]));
     const { raw: expiring } = await create(NOW + 2_000);
-    const explain = (raw: string, now = NOW + 2_000): Promise<string | undefined> =>
-      explainRejectedKey(deps, raw, now);
+    const explain = async (raw: string, now = NOW + 2_000): Promise<string | undefined> =>
+      (await explainRejectedKey(deps, raw, now))?.reason;
     expect(await explain(revoked)).toBe("The API key was revoked at 2026-11-18T00:00:01.000Z.");
     expect(await explain(expiring, NOW)).toBeUndefined();
     expect(await explain(expiring)).toBe("The API key expired at 2026-11-18T00:00:02.000Z.");
@@ -56,7 +56,7 @@ test("the 401 of the API and of the MCP server names the reason", async () => {
     const response = await fetch(gateway.url + path, { method, headers, body });
     expect([path, response.status]).toEqual([path, 401]);
     expect(await response.text()).toMatch(
-      /The API key was revoked at [\d-]+T[\d:.]+Z\. Use another key, or create an account/,
+      /The API key was revoked at [\d-]+T[\d:.]+Z\. Ask your human, or the program that created it/,
     );
   }
   await gateway.stop();

@@ -134,6 +134,7 @@ describe.each(STORE_KINDS)("scopes of keys on %s", (store) => {
     const { key } = await createKey(account, { scopes: ["audit:read"] });
     const reader = await createKey(account, { scopes: ["usage:read"] });
     for (const route of keyRoutes(gateway)) {
+      if (route.scope === undefined) continue;
       const sent = route.scope === "audit:read" ? reader.key : key;
       const response = await call(gateway, `${route.method} ${pathOf(route)}`, {
         key: sent,
@@ -149,7 +150,7 @@ describe.each(STORE_KINDS)("scopes of keys on %s", (store) => {
     for (const scope of LISTABLE_SCOPES) {
       const { key } = await createKey(account, { scopes: [scope] });
       for (const route of keyRoutes(gateway)) {
-        if (route.method !== "GET") continue;
+        if (route.method !== "GET" || route.scope === undefined) continue;
         const { text } = await call(gateway, `GET ${pathOf(route)}`, { key });
         const isOpen = route.scope === scope || route.scope === scope.replace(/:write$/, ":read");
         expect(`${scope} ${route.id} ${!text.includes("required_scope")}`).toBe(
@@ -199,8 +200,12 @@ describe.each(STORE_KINDS)("scopes of keys on %s", (store) => {
 describe("the scopes of the routes", () => {
   test("every scope is needed by an endpoint, and writing never needs a scope to read", async () => {
     const gateway = await startGateway();
-    const routes = keyRoutes(gateway);
+    const all = keyRoutes(gateway);
     await gateway.stop();
+    const routes = all.filter(({ scope }) => scope !== undefined);
+    expect(all.filter(({ scope }) => scope === undefined).map(({ id }) => id)).toEqual([
+      "getOwnKey",
+    ]);
     expect(new Set(routes.map(({ scope }) => scope))).toEqual(new Set(LISTABLE_SCOPES));
     const readsToWrite = routes.filter(
       ({ id, method, scope }) =>

@@ -549,6 +549,8 @@ describeEachStore(
         expect(await ledger.hold(hold(id, "2", 31n))).toEqual({
           status: "key_limit",
           remaining: 30n,
+          held: 70n,
+          affordable: 30n,
           windowEndsAt: tomorrow,
         });
         expect(await ledger.settle(settle(id, "1", 90n))).toMatchObject({

@@ -356,6 +356,7 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
       rateLimit: undefined,
       openCallsMax: undefined,
       isClaimed: async () => false,
+      findLimitRaiser: async () => ({ by: "none", canClaim: false }),
       isSignInDisabled: false,
       paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
     },

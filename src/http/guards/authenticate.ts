@@ -1,8 +1,8 @@
 // Authenticates a request by API key or session cookie, and applies the rate limit of the key.
 
-import { Fault } from "../../base/fault.ts";
+import { Fault, KEYS_PAGE_STEP, type NextStep, READ_OWN_KEY_STEP } from "../../base/fault.ts";
 import type { RequestContext, RequestHandlerDeps } from "../request-context.ts";
-import { readApiKey } from "../request/api-key-header.ts";
+import { missingKeyFault, readApiKey } from "../request/api-key-header.ts";
 import type { AuthenticatedKey, Caller, Route, SessionUser } from "../route.ts";
 import { isScopeOfLimitedKeys, SCOPES } from "../scopes.ts";
 
@@ -37,9 +37,7 @@ function readSentKey(context: RequestContext, route: Route): string {
   const raw = readApiKey(context.request.headers, route.dialect);
   context.isKeySent = raw !== undefined;
   if (raw !== undefined) return raw;
-  throw new Fault("invalid_api_key", "no key", {
-    message: "The API key is missing. Send it as `authorization: Bearer <API_KEY>`.",
-  });
+  throw missingKeyFault(context.request.headers);
 }
 
 async function rejectKey(deps: RequestHandlerDeps, raw: string, now: number): Promise<never> {
@@ -53,12 +51,17 @@ export async function rejectedKeyFault(
   now: number,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Fault> {
-  const reason = await explain?.(raw, now);
+  const rejection = await explain?.(raw, now);
+  if (rejection === undefined)
+    return new Fault("invalid_api_key", "unknown, expired or revoked key", { headers });
+  const { reason, wasLive } = rejection;
+  const advice = wasLive
+    ? "Ask your human, or the program that created it, for another key of the same account."
+    : "Use another key, or create an account with POST /v1/accounts.";
   return new Fault("invalid_api_key", "unknown, expired or revoked key", {
     headers,
-    ...(reason === undefined
-      ? {}
-      : { message: `${reason} Use another key, or create an account with POST /v1/accounts.` }),
+    message: `${reason} ${advice}`,
+    ...(wasLive ? { next: [KEYS_PAGE_STEP] } : {}),
   });
 }
 
@@ -80,21 +83,26 @@ function enforceRateLimit(
 /** Throws `forbidden` if the key does not have the scope of the route. */
 export function requireScope(
   { scope }: Pick<Route, "scope">,
-  { accountId, granted }: AuthenticatedKey,
+  { accountId, granted, isClaimed = false }: AuthenticatedKey,
 ): void {
   if (scope === undefined || granted.has(scope)) return;
+  const advice = isClaimed
+    ? "Use another key of the account, or ask the owner of the account to change this one."
+    : "Use another key of the account. No person owns it yet: only its first key can change this one.";
   throw new Fault("forbidden", `key without ${scope}`, {
-    message: `This key does not have the scope \`${scope}\` (${SCOPES[scope]})${isScopeOfLimitedKeys(scope) ? "" : ", which no key with a spending limit has"}. Use another key of the account, or ask the owner of the account to change this one.`,
+    message: `This key does not have the scope \`${scope}\` (${SCOPES[scope]})${isScopeOfLimitedKeys(scope) ? "" : ", which no key with a spending limit has"}. ${advice}`,
     fields: { required_scope: scope },
     headers: { "www-authenticate": `Bearer error="insufficient_scope", scope="${scope}"` },
-    next: [
-      {
-        method: "GET",
-        url: `/console/${accountId}/keys`,
-        why: "Console page where the owner of the account changes the scopes and limits of its keys.",
-      },
-    ],
+    next: [READ_OWN_KEY_STEP, ...(isClaimed ? [ownerKeysStep(accountId)] : [])],
   });
+}
+
+function ownerKeysStep(accountId: string): NextStep {
+  return {
+    method: "GET",
+    url: `/console/${accountId}/keys`,
+    why: "Console page where the owner of the account changes the scopes and limits of its keys.",
+  };
 }
 
 // A model call is counted by its hold, across all processes. Rejected ones are counted here and checked before the body is

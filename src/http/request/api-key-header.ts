@@ -1,6 +1,6 @@
 // Reads the raw API key from `authorization` or `x-api-key`.
 
-import { Fault, invalid } from "../../base/fault.ts";
+import { Fault, invalid, type NextStep } from "../../base/fault.ts";
 import type { Dialect } from "../route.ts";
 
 export function readApiKey(headers: Headers, dialect: Dialect): string | undefined {
@@ -25,10 +25,44 @@ export function readApiKey(headers: Headers, dialect: Dialect): string | undefin
 
 // A malformed key is a 401 (RFC 6749 §5.2); two keys are ambiguous and therefore a 400.
 function notBearer(header: string, dialect: Dialect): Fault {
-  const message = "Send the `authorization` header once, as `Bearer <API_KEY>`.";
+  const message = RAW_KEY.test(header)
+    ? "The API key in `authorization` is sent without `Bearer`. Send the header as `Bearer <API_KEY>`."
+    : "Send the `authorization` header once, as `Bearer <API_KEY>`.";
   if (header.includes(",") && dialect !== "oauth") return invalid("authorization", message);
-  return new Fault("invalid_api_key", "not a bearer key", { message });
+  return new Fault("invalid_api_key", "not a bearer key", { message, next: [AUTHENTICATION_STEP] });
 }
+
+/** A key of a gateway, whatever its prefix, alone or after another scheme than `Bearer`. */
+const RAW_KEY = /^(?:(?!bearer\b)\w+ +)?[\w-]+-rt-[^\s,]{20,}$/i;
+
+/** Headers in which other services take their keys. */
+const OTHER_KEY_HEADERS = [
+  "api-key",
+  "apikey",
+  "x-goog-api-key",
+  "x-auth-token",
+  "x-access-token",
+  "proxy-authorization",
+];
+
+/** The 401 of a request without a key, which names the header that contains one. */
+export function missingKeyFault(headers: Headers): Fault {
+  const wrong = OTHER_KEY_HEADERS.find((name) => RAW_KEY.test(headers.get(name) ?? ""));
+  if (wrong === undefined)
+    return new Fault("invalid_api_key", "no key", {
+      message: "The API key is missing. Send it as `authorization: Bearer <API_KEY>`.",
+    });
+  return new Fault("invalid_api_key", "key in another header", {
+    message: `The API key is in the header \`${wrong}\`, which is not read. Send it as \`authorization: Bearer <API_KEY>\`.`,
+    next: [AUTHENTICATION_STEP],
+  });
+}
+
+const AUTHENTICATION_STEP: NextStep = {
+  method: "GET",
+  url: "/docs/keys.md",
+  why: "Read how to send an API key.",
+};
 
 /** `Authorization: Payment` pays for a request, whose key is in `x-api-key`. */
 export function isPaymentCredential(authorization: string | null): boolean {

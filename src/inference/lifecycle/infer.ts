@@ -2,7 +2,7 @@
 // Each stage takes the value of the stage before it and adds what it learns. Whatever fails, the hold is resolved exactly
 // once, and a charge is written in one transaction with its usage record.
 
-import { Fault } from "../../base/fault.ts";
+import { endedKeyFault, Fault } from "../../base/fault.ts";
 import { requireScope } from "../../http/guards/authenticate.ts";
 import type { AuthenticatedKey, Caller } from "../../http/route.ts";
 import { readCostCeiling, rejectUnknownOptions } from "../request/call-options.ts";
@@ -72,8 +72,7 @@ export async function infer(deps: InferDeps, input: CallInput): Promise<Response
 /** The caller with the policy and scopes that its key has now. Those of `input` may be some seconds old. */
 async function currentCaller(deps: InferDeps, { caller }: CallInput): Promise<Caller> {
   const key = await deps.findKey(caller.keyId, deps.now());
-  if (key === undefined)
-    throw new Fault("invalid_api_key", "key revoked or expired since it was read");
+  if (key === undefined) throw endedKeyFault("key revoked or expired since it was read");
   requireScope({ scope: "models:write" }, key);
   deps.tokenCounts.rejectIfExceeded(key, deps.now());
   return key;

@@ -1,6 +1,6 @@
 // `Idempotency-Key` on a model call: the first request runs, a repetition gets its response.
 
-import { Fault } from "../../base/fault.ts";
+import { endedKeyFault } from "../../base/fault.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import { type Db, isUnavailable, type Reader, type Tx } from "../../store/db.ts";
 import type { CallInput, StoredReply } from "./call.ts";
@@ -28,7 +28,7 @@ export async function withIdempotency(
   const releaseKey = (): Promise<void> => db.write((tx) => release(tx, call));
   const claim = db.write(async (tx) => {
     if (!(await isKeyActive(tx, caller.keyId, now())))
-      throw new Fault("invalid_api_key", "revoked or expired key");
+      throw endedKeyFault("revoked or expired key");
     return begin(tx, call);
   });
   const stored = await claim.catch(async (error: unknown) => {

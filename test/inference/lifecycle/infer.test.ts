@@ -79,6 +79,7 @@ function createHarness(
     pseudonymOf: () => "pseudonym",
     sendsAnthropicUserId: false,
     isClaimed: async () => false,
+    findLimitRaiser: async () => ({ by: "none", canClaim: false }),
     isSignInDisabled: false,
     paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
     findKey: async () => undefined,

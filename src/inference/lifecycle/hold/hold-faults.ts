@@ -1,6 +1,12 @@
 // The errors for a hold that the ledger refused: what is missing, and what the caller can do.
 
-import { CLAIM_STEP, Fault, type NextStep } from "../../../base/fault.ts";
+import {
+  CLAIM_STEP,
+  endedKeyFault,
+  Fault,
+  type NextStep,
+  READ_OWN_KEY_STEP,
+} from "../../../base/fault.ts";
 import {
   type Nano,
   NANO_PER_CREDIT,
@@ -17,10 +23,17 @@ import type { Freeze } from "../../../ledger/freezes.ts";
 import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 
+/** Who can raise the limit of a key: another key, the account's owner, or none until a person claims the account. */
+export type LimitRaiser =
+  | { readonly by: "key"; readonly keyId: string }
+  | { readonly by: "owner" }
+  | { readonly by: "none"; readonly canClaim: boolean };
+
 interface HoldFaultContext {
   readonly request: ParsedRequest;
   readonly accountId: string;
-  readonly keyId: string;
+  /** Who can raise the limit of the key; looked up only if the limit refuses the call. */
+  readonly raiser: LimitRaiser | undefined;
   /** Whether a human owns the account; looked up only where the owner can help. */
   readonly isClaimed: boolean;
   /** If true, no human can claim the account. */
@@ -36,9 +49,7 @@ export function holdFault(
 ): Fault {
   switch (outcome.status) {
     case "key_rejected":
-      return new Fault("invalid_api_key", `key is ${outcome.reason}`, {
-        message: `The API key is ${outcome.reason}. Use another key, or create an account with POST /v1/accounts.`,
-      });
+      return endedKeyFault(`key is ${outcome.reason}`);
     case "key_changed":
       return new Fault("conflict", "key changed since it was read", {
         message: "The policy or the scopes of this key changed during the call. Send it again.",
@@ -64,34 +75,83 @@ export function holdFault(
 }
 
 function keyLimitFault(
-  { remaining, windowEndsAt }: Extract<HoldOutcome, { status: "key_limit" }>,
+  outcome: Extract<HoldOutcome, { status: "key_limit" }>,
   estimate: CostEstimate,
-  { accountId, keyId, isClaimed }: HoldFaultContext,
+  context: HoldFaultContext,
 ): Fault {
-  const raise: NextStep = isClaimed
-    ? {
+  const { remaining, held, affordable, windowEndsAt } = outcome;
+  const required = estimate.minimum ?? estimate.amount;
+  const tokens = affordableMaxTokens(estimate, affordable, context);
+  const isHeld = required <= remaining + held;
+  const raiser = context.raiser ?? { by: "none", canClaim: false };
+  const message = isHeld
+    ? `Open calls of this key hold ${formatUsd(held)} of its spending limit, and this call may cost up to ${formatUsdCeil(required)}. ${HELD_ADVICE}`
+    : `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(remaining)} is left of the key's spending limit.${limitOutput(tokens)}${resetAdvice(windowEndsAt)} ${RAISER_ADVICE[raiser.by](raiser)}`;
+  return new Fault("key_limit_reached", isHeld ? "key limit is held" : "key limit", {
+    message,
+    ...(isHeld ? HELD_RETRY : {}),
+    fields: {
+      required_credits: ceilCredits(required),
+      available_credits: creditsOf(remaining),
+      affordable_max_tokens: tokens,
+      held_credits: ceilCredits(held),
+      limit_raised_by: raiser.by,
+      ...(raiser.by === "key" ? { limit_raised_by_key: raiser.keyId } : {}),
+      ...(windowEndsAt === null ? {} : { limit_resets_at: new Date(windowEndsAt).toISOString() }),
+    },
+    next: keyLimitSteps(raiser, context),
+  });
+}
+
+const HELD_ADVICE =
+  "The hold is released when a call ends: retry after `retry-after` seconds, or limit the output.";
+
+/** SDKs repeat a 403 only if this header asks for it. */
+const HELD_RETRY = { retryAfterSeconds: 1, headers: { "x-should-retry": "true" } } as const;
+
+const RAISER_ADVICE = {
+  key: (raiser: LimitRaiser) =>
+    `The key ${raiser.by === "key" ? raiser.keyId : ""} of this account can raise the limit.`,
+  owner: () => "Ask the owner of the workspace to raise the limit in the console.",
+  none: () =>
+    "No other key can raise the limit, and no person owns the account yet: a person who claims it can.",
+};
+
+function limitOutput(tokens: number): string {
+  return tokens > 0 ? ` Limit the output to at most ${tokens} tokens.` : "";
+}
+
+function resetAdvice(windowEndsAt: number | null): string {
+  return windowEndsAt === null
+    ? ""
+    : ` The limit resets at ${new Date(windowEndsAt).toISOString()}.`;
+}
+
+/** What the refused key itself can do. */
+function keyLimitSteps(
+  raiser: LimitRaiser,
+  { accountId, isSignInDisabled }: HoldFaultContext,
+): readonly NextStep[] {
+  if (raiser.by === "owner")
+    return [
+      READ_OWN_KEY_STEP,
+      {
         method: "GET",
         url: `/console/${accountId}/keys`,
         why: "A console page where the workspace's owner can raise the limit.",
-      }
-    : {
-        method: "PATCH",
-        url: `/v1/keys/${keyId}`,
-        body: { limit_usd: null },
-        why: "Remove the limit, or send a higher one.",
-      };
-  const advice = isClaimed
-    ? "Use another key, or ask the workspace's owner to raise the limit in the console."
-    : "Use another key, or raise the limit with PATCH /v1/keys/{id}.";
-  return new Fault("key_limit_reached", "key limit", {
-    message: `This call may cost more than is left of the key's spending limit. ${advice}`,
-    fields: {
-      required_credits: ceilCredits(estimate.minimum ?? estimate.amount),
-      available_credits: creditsOf(remaining),
-      ...(windowEndsAt === null ? {} : { limit_resets_at: new Date(windowEndsAt).toISOString() }),
-    },
-    next: [raise],
-  });
+      },
+    ];
+  const canClaim = raiser.by === "none" && raiser.canClaim && !isSignInDisabled;
+  return canClaim ? [READ_OWN_KEY_STEP, CLAIM_STEP] : [READ_OWN_KEY_STEP];
+}
+
+function affordableMaxTokens(
+  estimate: CostEstimate,
+  available: Nano,
+  { request }: Pick<HoldFaultContext, "request">,
+): number {
+  const smallest = estimate.fewerToolCalls?.at(-1) ?? estimate;
+  return Math.floor(affordableTokens(smallest, available) / request.choices);
 }
 
 function budgetFault(
@@ -103,12 +163,14 @@ function budgetFault(
   const name = window === "day" ? "daily" : "monthly";
   const resetsAt = new Date(endsAt).toISOString();
   const holds = held === 0n ? "" : `, ${formatUsd(held)} held by open calls`;
-  const advice = isClaimed
+  const isHeld = required <= (limit ?? 0n) - used;
+  const raise = isClaimed
     ? "Wait until then, or ask the workspace's owner to raise it in the console."
     : "Wait until then, or raise it with PATCH /v1/account/budgets.";
+  const advice = isHeld ? HELD_ADVICE : raise;
   return new Fault("workspace_budget_reached", `${window} budget`, {
     message: `This call may cost up to ${formatUsdCeil(required)}, more than is left of the workspace's ${name} budget of ${formatUsd(limit ?? 0n)} (${formatUsd(used)} spent${holds}). The budget resets at ${resetsAt}. ${advice}`,
-    retryAfterSeconds: (endsAt - now) / 1_000,
+    ...(isHeld ? HELD_RETRY : { retryAfterSeconds: (endsAt - now) / 1_000 }),
     fields: {
       budget_window: window,
       budget_usd: Number(usdText(limit ?? 0n)),
@@ -183,7 +245,7 @@ function insufficientCreditsFault(
   const required = estimate.minimum ?? estimate.amount;
   const smallest = estimate.fewerToolCalls?.at(-1) ?? estimate;
   const { request } = context;
-  const affordable = Math.floor(affordableTokens(smallest, available) / request.choices);
+  const affordable = affordableMaxTokens(estimate, available, context);
   const sentence = `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(maxNano(available, 0n))} is available.`;
   const limit = affordable > 0 ? `Limit the output to at most ${affordable} tokens` : undefined;
   const buy = canBuy(context.paymentOptions)

@@ -13,7 +13,7 @@ import type { CostEstimate } from "../../metering/cost-estimate.ts";
 import { mostExpensive, type PricedCandidate } from "../../routing/priced-candidates.ts";
 import type { CallInput, Hold, OpenCall, SettledCall } from "../call.ts";
 import { cappedAt } from "./cost-ceiling.ts";
-import { holdFault, closingFault, operatorFreezeFault } from "./hold-faults.ts";
+import { closingFault, holdFault, type LimitRaiser, operatorFreezeFault } from "./hold-faults.ts";
 
 export interface HoldDeps extends FreezeDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "settle">;
@@ -23,9 +23,15 @@ export interface HoldDeps extends FreezeDeps {
   readonly rateLimit: KeyRateLimit | undefined;
   readonly openCallsMax: number | undefined;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
+  readonly findLimitRaiser: FindLimitRaiser;
   readonly isSignInDisabled: boolean;
   readonly paymentOptions: PaymentOptions;
 }
+
+export type FindLimitRaiser = (
+  key: { readonly accountId: string; readonly keyId: string },
+  now: number,
+) => Promise<LimitRaiser>;
 
 export interface FreezeDeps {
   /** Undefined for an account that may make calls. */
@@ -93,7 +99,6 @@ function paidEstimate(
 const OWNER_FIXABLE_OUTCOMES: ReadonlySet<string> = new Set([
   "insufficient_credits",
   "budget",
-  "key_limit",
   "frozen",
 ]);
 
@@ -140,7 +145,10 @@ async function placeHold(
   const isClaimed =
     OWNER_FIXABLE_OUTCOMES.has(outcome.status) && (await deps.isClaimed(caller.accountId));
   const { now } = holdRequest;
-  const context = { request, ...caller, isClaimed, isSignInDisabled, paymentOptions, now };
+  const raiser =
+    outcome.status === "key_limit" ? await deps.findLimitRaiser(caller, now) : undefined;
+  const payment = { isSignInDisabled, paymentOptions };
+  const context = { request, ...caller, raiser, isClaimed, ...payment, now };
   throw holdFault(outcome, estimate, context);
 }
 
