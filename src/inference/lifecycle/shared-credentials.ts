@@ -121,6 +121,9 @@ function comparisonReference(json: JsonObject): SharedAccountUse | undefined {
 const UNBOUNDED_COST_FIELDS: FieldHints = [
   ["fallbacks", "Name the fallback models in `models`"],
   ["plugins", "Use the model's own tools"],
+  // OpenAI bounds neither the number of subagents nor the depth of their tree.
+  ["multi_agent", "Run each agent in a call of its own"],
+  ["best_of", "Use `n`"],
   ["data_sources", "Send the documents in the request"],
 ];
 

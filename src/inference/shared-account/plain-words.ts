@@ -15,11 +15,14 @@ const SERIAL = /^(?!(?:19|20)\d\d$)\d{3,}$/;
 const MIXED_SEGMENT_MAX = 7;
 const IDENTIFYING_NAME =
   /(?:^|_)(?:ids?|names?|urls?|uris?|refs?|references?|handles?)$|(?:token|key|credential)s?$/;
+/** What accounts have under names that their owners choose, and models, which have prices of their own. */
+const STORED_OR_PRICED =
+  /(?:^|_)(?:models?|files?|assistants?|agents?|adapters?|loras?|corpus|corpora|datasets?|knowledge(?:_bases?)?|collections?|librar(?:y|ies)|stores?|workflows?|projects?|organizations?|workspaces?|templates?|profiles?)$/;
 
 /** Whether an unknown field could name something stored: by its text, by the names in it, or by its own name. */
 export function couldIdentify(key: string, value: unknown): boolean {
   if (typeof value === "string")
-    return value !== "" && (!isPlainWord(value) || IDENTIFYING_NAME.test(snakeCase(key)));
+    return value !== "" && (!isPlainWord(value) || isIdentifyingName(snakeCase(key)));
   if (Array.isArray(value)) return value.some((item) => couldIdentify(key, item));
   return (
     isObject(value) &&
@@ -27,6 +30,10 @@ export function couldIdentify(key: string, value: unknown): boolean {
       ([name, member]) => !isPlainName(name) || couldIdentify(name, member),
     )
   );
+}
+
+function isIdentifyingName(name: string): boolean {
+  return IDENTIFYING_NAME.test(name) || STORED_OR_PRICED.test(name);
 }
 
 function isPlainWord(text: string): boolean {

@@ -188,6 +188,14 @@ describe("a field or type that the gateway may not know", () => {
     ],
     ["chat", { memory_scope: "Team A" }, "memory_scope"],
     ["chat", { workspace_token: "abc" }, "workspace_token"],
+    // Names that the owner of an account chose, and models whose price was not held.
+    ["chat", { lora_adapter: "customer" }, "lora_adapter"],
+    ["chat", { knowledge: { stores: ["handbook"] } }, "knowledge"],
+    ["responses", { agent: "support" }, "agent"],
+    ["responses", { escalation: { model: "gpt-5-pro" } }, "escalation"],
+    // They multiply what a call costs.
+    ["responses", { multi_agent: { enabled: true, max_concurrent_subagents: 50 } }, "multi_agent"],
+    ["chat", { best_of: 20 }, "best_of"],
   ])("of %s that could name something stored is refused: %j", async (api, fields, path) => {
     const { status, error } = await send(api, fields);
     expect([status, error["message"]]).toEqual([400, expect.stringContaining(`\`${path}\``)]);
