@@ -86,20 +86,37 @@ export interface EstimateContext {
 }
 
 export function estimateCost(
-  request: ParsedRequest,
+  original: ParsedRequest,
   model: Model,
   provider: Provider,
   context: EstimateContext,
 ): CostEstimate {
+  const kept = {
+    max_tool_calls: LIMITS_TOOL_CALLS.has(provider.id),
+    max_uses: hasToolLimit(model.wires, "max_uses"),
+  };
+  const request = hasTools(original)
+    ? Object.assign({}, original, toolBounds(original.json, DEFAULT_TOOL_CALLS, kept))
+    : original;
   const counts = context.byok ? [] : toolCallCounts(request, model, provider);
   const [first, ...fewer] = counts.map((toolCallsMax) => {
-    const limited = Object.assign({}, request, toolBounds(request.json, toolCallsMax));
+    const limited = Object.assign({}, request, toolBounds(request.json, toolCallsMax, kept));
     return Object.assign({ toolCallsMax }, estimateCall(limited, model, provider, context));
   });
   const last = fewer.at(-1);
   if (first === undefined || last === undefined)
     return estimateCall(request, model, provider, context);
   return { ...first, minimum: last.minimum ?? last.amount, fewerToolCalls: fewer };
+}
+
+/** A limit of 0 hides a tool from the other bounds. */
+function hasTools({ json, fees, toolCalls }: ParsedRequest): boolean {
+  return (
+    toolCalls > 0 ||
+    fees !== NO_FEES ||
+    json["mcp_servers"] !== undefined ||
+    toolsOf(json).length > 0
+  );
 }
 
 const TOOL_CALL_COUNTS = [50, 20, DEFAULT_TOOL_CALLS, 5, 2, 1];

@@ -71,9 +71,24 @@ export const CONTAINER_GIGABYTES: ReadonlyMap<unknown, number> = new Map([
   ["64g", 64],
 ]);
 
+/** Which limits of the request a provider keeps; a field that it does not know limits nothing. */
+export interface KeptLimits {
+  readonly max_tool_calls: boolean;
+  readonly max_uses: boolean;
+}
+
+const ALL_LIMITS: KeptLimits = { max_tool_calls: true, max_uses: true };
+
 /** `callsMax`: for tools without a limit in the request. */
-export function toolBounds(json: JsonObject, callsMax = DEFAULT_TOOL_CALLS): ToolBounds {
-  const tools = toolsOf(json);
+export function toolBounds(
+  request: JsonObject,
+  callsMax = DEFAULT_TOOL_CALLS,
+  kept = ALL_LIMITS,
+): ToolBounds {
+  const json = kept.max_tool_calls ? request : { ...request, max_tool_calls: undefined };
+  const tools = toolsOf(json).map((tool) =>
+    kept.max_uses && isLimitedByUses(tool) ? tool : withoutLimits(tool),
+  );
   return {
     fees: maxFees(tools, json, callsMax),
     toolTokens: tools.reduce((sum, tool) => sum + descriptionTokens(tool), 0),
@@ -149,9 +164,7 @@ function callsOf(
 }
 
 function toolLimit(open: readonly JsonObject[], hasServers: boolean): "any" | "search" {
-  return !hasServers && open.every(({ type }) => LIMITED_BY_USES.test(String(type)))
-    ? "search"
-    : "any";
+  return !hasServers && open.every(isLimitedByUses) ? "search" : "any";
 }
 
 const NO_ADVISORS: readonly Advisor[] = [];
@@ -234,6 +247,14 @@ function isProviderRun(tool: JsonObject): boolean {
   if (typeof type !== "string" || CALLER_TOOL_TYPE.test(type) || ADVISOR_TOOL_TYPE.test(type))
     return false;
   return type === "shell" ? isHosted(tool) : !CLIENT_EXECUTED_TOOL_TYPE.test(type);
+}
+
+function withoutLimits(tool: JsonObject): JsonObject {
+  return { ...tool, max_uses: undefined, max_content_tokens: undefined };
+}
+
+function isLimitedByUses({ type }: JsonObject): boolean {
+  return LIMITED_BY_USES.test(String(type));
 }
 
 /** Tools that the Messages API limits by `max_uses`. */
