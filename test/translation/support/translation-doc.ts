@@ -142,6 +142,9 @@ const RULES = `## Rules
 - **Forced tool calls**: Opus 5.5, Sonnet 5.5 and Fable 5.1 reject a \`tool_choice\` that forces a call. The choice becomes an instruction,
   which the model can ignore, and is listed as dropped, also on the model's own API.
 - **Output limits** below a provider's minimum become that minimum.
+- **Agents and turns**: a message between agents (\`agent_message\`) becomes a user message that names both, without its encrypted
+  content; \`multi_agent_call\` and its output become a function call and its result. The effort of a \`configuration_update\`, or of a
+  system message's \`output_config\`, becomes the effort of the reply. A tool that a \`tool_addition\` defines is offered from the start.
 - **Empty messages** are left out. A conversation that starts with the assistant gets the user message "Continue." first, where
   the provider requires one; the message is then listed as dropped.
 - **Parallel calls** may be in one assistant message or in several before their results. A tool result without an id belongs to the

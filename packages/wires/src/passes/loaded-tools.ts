@@ -84,7 +84,19 @@ function isToolLoading({ wire, value }: NativePart): boolean {
   return (
     type === "tool_search_tool_result" ||
     (type === "server_tool_use" && String(name).startsWith("tool_search_tool_")) ||
-    (type === "tool_addition" && isObject(tool) && tool["type"] === "tool_reference")
+    type === "mcp_tool_listing" ||
+    (type === "tool_addition" &&
+      isObject(tool) &&
+      (tool["type"] === "tool_reference" || isFunctionDefinition(tool)))
+  );
+}
+
+/** Its reader adds the tool to the others. */
+function isFunctionDefinition({ type, definition }: JsonObject): boolean {
+  return (
+    type === "tool_definition" &&
+    isObject(definition) &&
+    (definition["type"] ?? "custom") === "custom"
   );
 }
 

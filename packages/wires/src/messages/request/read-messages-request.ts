@@ -9,10 +9,12 @@ import type {
 import { checkRequest, checkSchema } from "../../canonical/check-request.ts";
 import { invalid } from "../../invalid-request.ts";
 import {
+  isObject,
   type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
+  objectIn,
   oneOf,
   optionalArray,
   optionalBoolean,
@@ -24,7 +26,7 @@ import {
   unknownFields,
 } from "../../json-fields.ts";
 import { readCache } from "./read-messages-blocks.ts";
-import { readTurns } from "./read-messages-turns.ts";
+import { MESSAGES_EFFORTS, readTurnEffort, readTurns } from "./read-messages-turns.ts";
 
 const TOKENS_MAX = 100_000_000;
 const STOPS_MAX = 64;
@@ -53,6 +55,7 @@ const KNOWN_FIELDS: ReadonlySet<string> = new Set(
   ),
 );
 const OUTPUT_FIELDS: ReadonlySet<string> = new Set(["effort", "format"]);
+const THINKING_FIELDS: ReadonlySet<string> = new Set(["type", "budget_tokens", "display"]);
 const METADATA_FIELDS: ReadonlySet<string> = new Set(["user_id"]);
 const TOOL_FIELDS: ReadonlySet<string> = new Set([
   "type",
@@ -75,23 +78,24 @@ export function readRequest(input: unknown): CanonicalRequest {
     choice?.["disable_parallel_tool_use"],
     "tool_choice.disable_parallel_tool_use",
   );
+  const messages = mustBeArray(body["messages"], "messages");
+  const reasoning = readReasoning(
+    optionalObject(body["thinking"], "thinking"),
+    config,
+    body["max_tokens"] ?? Infinity,
+  );
+  const effort = readTurnEffort(messages);
   const tier = optionalOneOf(body["service_tier"], "service_tier", ["auto", "standard_only"]);
   return checkRequest(
     {
       model: mustBeName(body["model"], "model"),
-      turns: readTurns(body["system"], mustBeArray(body["messages"], "messages")),
+      turns: readTurns(body["system"], messages),
       stream: optionalBoolean(body["stream"], "stream"),
-      tools: optionalArray(body["tools"], "tools")?.map((tool, at) =>
-        readTool(mustBeObject(tool, `tools[${at}]`), `tools[${at}]`),
-      ),
+      tools: readAllTools(body["tools"], messages),
       toolChoice: choice && readToolChoice(choice),
       parallelToolCalls: isSingle === undefined ? undefined : !isSingle,
       output: readOutput(config?.["format"] ?? body["output_format"], "output_config.format"),
-      reasoning: readReasoning(
-        optionalObject(body["thinking"], "thinking"),
-        config,
-        body["max_tokens"] ?? Infinity,
-      ),
+      reasoning: effort === undefined ? reasoning : { ...reasoning, effort },
       maxOutputTokens: optionalInteger(body["max_tokens"], "max_tokens", 1, TOKENS_MAX),
       temperature: optionalNumber(body["temperature"], "temperature", 0, 1),
       topP: optionalNumber(body["top_p"], "top_p", 0, 1),
@@ -116,13 +120,41 @@ function readNative(
   metadata: JsonObject | undefined,
 ): CanonicalRequest["native"] {
   const outputRest = config && unknownFields(config, OUTPUT_FIELDS);
+  const thinking = objectIn(body["thinking"]);
+  const thinkingRest = thinking && unknownFields(thinking, THINKING_FIELDS);
   const metadataRest = metadata && unknownFields(metadata, METADATA_FIELDS);
   const fields: JsonObject = {
     ...unknownFields(body, KNOWN_FIELDS),
+    ...Object.fromEntries(
+      Object.entries(thinkingRest ?? {}).map(([key, one]) => [`thinking.${key}`, one]),
+    ),
     ...(outputRest && { output_config: outputRest }),
     ...(metadataRest && { metadata: metadataRest }),
   };
   return Object.keys(fields).length === 0 ? undefined : { wire: "messages", fields };
+}
+
+/** The tools of the request, and those that its messages define. */
+function readAllTools(value: unknown, messages: readonly unknown[]): readonly Tool[] | undefined {
+  const tools = optionalArray(value, "tools")?.map((tool, at) =>
+    readTool(mustBeObject(tool, `tools[${at}]`), `tools[${at}]`),
+  );
+  const names = new Set(tools?.map(({ name }) => name));
+  const added: Tool[] = [];
+  for (const [at, message] of messages.entries()) {
+    if (!isObject(message) || !Array.isArray(message["content"])) continue;
+    for (const [index, block] of message["content"].entries()) {
+      if (!isObject(block) || block["type"] !== "tool_addition") continue;
+      const definition = objectIn(objectIn(block["tool"])?.["definition"]);
+      if (definition === undefined) continue;
+      const path = `messages[${at}].content[${index}].tool.definition`;
+      const tool = readTool(definition, path);
+      if (tool.type === "native" || names.has(tool.name)) continue;
+      names.add(tool.name);
+      added.push(tool);
+    }
+  }
+  return added.length === 0 ? tools : [...(tools ?? []), ...added];
 }
 
 function readTool(tool: JsonObject, path: string): Tool {
@@ -173,13 +205,7 @@ function readReasoning(
   config: JsonObject | undefined,
   limit: unknown,
 ): Reasoning | undefined {
-  const effort = optionalOneOf(config?.["effort"], "output_config.effort", [
-    "low",
-    "medium",
-    "high",
-    "xhigh",
-    "max",
-  ]);
+  const effort = optionalOneOf(config?.["effort"], "output_config.effort", MESSAGES_EFFORTS);
   if (thinking === undefined) return effort && { effort };
   const type = oneOf(thinking["type"], "thinking.type", [
     "enabled",

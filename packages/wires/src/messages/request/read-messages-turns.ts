@@ -1,11 +1,15 @@
 import type { OpaqueBlob, Part, TextPart, ToolCallPart } from "../../canonical/canonical-parts.ts";
-import type { Turn } from "../../canonical/canonical-request.ts";
+import type { Effort, Turn } from "../../canonical/canonical-request.ts";
 import { invalid } from "../../invalid-request.ts";
 import {
+  arrayIn,
+  isObject,
   type JsonObject,
   mustBeArray,
   mustBeObject,
   oneOf,
+  optionalObject,
+  optionalOneOf,
   unknownFields,
 } from "../../json-fields.ts";
 import { readBlocks, readText } from "./read-messages-blocks.ts";
@@ -22,10 +26,54 @@ export function readTurns(system: unknown, messages: readonly unknown[]): readon
         : readBlocks(mustBeArray(system, "system"), "system");
     if (parts.length > 0) turns.push({ role: "system", parts, path: "system" });
   }
-  for (const [at, message] of messages.entries())
-    turns.push(...readMessage(mustBeObject(message, `messages[${at}]`), `messages[${at}]`));
+  const lastUser = messages.findLastIndex((one) => isObject(one) && one["role"] === "user");
+  for (const [at, value] of messages.entries()) {
+    const path = `messages[${at}]`;
+    const message = mustBeObject(value, path);
+    const read =
+      message["role"] === "system" ? readSystem(message, path) : readMessage(message, path);
+    // No longer shown to the model.
+    const isCleared = message["clear_at"] === "next_user_message" && at < lastUser;
+    if (!isCleared) turns.push(...read);
+  }
   return turns;
 }
+
+// The effort in it is read with the request, and may be all that it has.
+function readSystem(message: JsonObject, path: string): readonly Turn[] {
+  const { output_config: config, clear_at: clearAt, ...rest } = message;
+  optionalOneOf(clearAt, `${path}.clear_at`, ["next_user_message", "never"]);
+  const { effort: _effort, ...others } = optionalObject(config, `${path}.output_config`) ?? {};
+  const hasOthers = Object.keys(others).length > 0;
+  const content = rest["content"] ?? (config === undefined ? undefined : []);
+  return readMessage(
+    { ...rest, content, ...(hasOthers && { output_config: others }) },
+    path,
+  ).filter(({ parts, native }) => parts.length > 0 || native !== undefined);
+}
+
+/** The effort of a system message applies to the user's turn that it follows, with all its tool calls. */
+export function readTurnEffort(messages: readonly unknown[]): Effort | undefined {
+  let effort: Effort | undefined;
+  for (const [at, message] of messages.entries()) {
+    if (!isObject(message)) continue;
+    if (message["role"] === "user" && !hasOnlyResults(message)) effort = undefined;
+    if (message["role"] !== "system") continue;
+    const path = `messages[${at}].output_config`;
+    const config = optionalObject(message["output_config"], path);
+    effort = optionalOneOf(config?.["effort"], `${path}.effort`, MESSAGES_EFFORTS) ?? effort;
+  }
+  return effort;
+}
+
+function hasOnlyResults({ content }: JsonObject): boolean {
+  return (
+    arrayIn(content).length > 0 &&
+    arrayIn(content).every((block) => isObject(block) && block["type"] === "tool_result")
+  );
+}
+
+export const MESSAGES_EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const;
 
 function readMessage(message: JsonObject, path: string): readonly Turn[] {
   const role = oneOf(message["role"], `${path}.role`, ["user", "assistant", "system"]);

@@ -36,11 +36,11 @@ import { readContent } from "./read-responses-content.ts";
 const ROLES = ["user", "assistant", "system", "developer"] as const;
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set("type role content id status phase".split(" "));
 const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set(
-  "type id call_id name namespace arguments input status".split(" "),
+  "type id call_id name namespace arguments input status action".split(" "),
 );
 // A result's tool is known from its call.
 const TOOL_RESULT_FIELDS: ReadonlySet<string> = new Set(
-  "type id call_id name namespace output status".split(" "),
+  "type id call_id name namespace output status action".split(" "),
 );
 // Results of native items. Every other native item belongs to an assistant turn.
 const USER_ITEM_TYPES: ReadonlySet<string> = new Set([
@@ -85,6 +85,7 @@ function readItem(state: ReaderState, item: JsonObject, path: string): void {
   const type =
     optionalString(item["type"], `${path}.type`) ??
     (item["role"] === undefined ? "item_reference" : "message");
+  if (readAgentItem(state, item, path)) return;
   switch (type) {
     case "message":
       return readMessage(state, item, path);
@@ -100,25 +101,28 @@ function readItem(state: ReaderState, item: JsonObject, path: string): void {
       return;
     case "item_reference":
       throw invalid(path, `\`${path}\` references an item by id. Send the item itself.`);
-    default: {
-      const clientPart = clientPartOf(state, item, path);
-      if (clientPart !== undefined) {
-        turnOf(state, clientPart.type === "tool_call" ? "assistant" : "tool", path).parts.push(
-          clientPart,
-        );
-        return;
-      }
-      const role = ROLES.find((one) => one === item["role"]);
-      const image = generatedImageOf(item);
-      const native: Part =
-        image === undefined
-          ? { type: "native", wire: "responses", value: item, path }
-          : { ...image, signature: takeSignature(state, "image"), path };
-      if (role !== undefined && role !== "assistant")
-        state.turns.push({ role, parts: [native], path });
-      else turnOf(state, USER_ITEM_TYPES.has(type) ? "user" : "assistant", path).parts.push(native);
-    }
+    default:
+      return readOther(state, item, type, path);
   }
+}
+
+// The call or result of a tool that the client runs, or an item that only this API has.
+function readOther(state: ReaderState, item: JsonObject, type: string, path: string): void {
+  const clientPart = clientPartOf(state, item, path);
+  if (clientPart !== undefined) {
+    turnOf(state, clientPart.type === "tool_call" ? "assistant" : "tool", path).parts.push(
+      clientPart,
+    );
+    return;
+  }
+  const role = ROLES.find((one) => one === item["role"]);
+  const image = generatedImageOf(item);
+  const native: Part =
+    image === undefined
+      ? { type: "native", wire: "responses", value: item, path }
+      : { ...image, signature: takeSignature(state, "image"), path };
+  if (role !== undefined && role !== "assistant") state.turns.push({ role, parts: [native], path });
+  else turnOf(state, USER_ITEM_TYPES.has(type) ? "user" : "assistant", path).parts.push(native);
 }
 
 // Consecutive items of the model, tool results or native items of the user are one turn; user messages are separate turns.
@@ -143,6 +147,42 @@ function readMessage(state: ReaderState, item: JsonObject, path: string): void {
   if (role !== "assistant") state.turns.push({ role, parts, native, path });
   else if (native === undefined) turnOf(state, "assistant", path).parts.push(...parts);
   else state.turns.push({ role, parts, native, path });
+}
+
+/** Whether it was an item of a conversation between agents. */
+function readAgentItem(state: ReaderState, item: JsonObject, path: string): boolean {
+  switch (item["type"]) {
+    case "multi_agent_call": {
+      const call = { ...item, name: item["action"], agent: undefined };
+      turnOf(state, "assistant", path).parts.push(readCall(state, call, path));
+      return true;
+    }
+    case "multi_agent_call_output":
+      turnOf(state, "tool", path).parts.push(readResult({ ...item, agent: undefined }, path));
+      return true;
+    case "agent_message":
+      readAgentMessage(state, item, path);
+      return true;
+    // The request's settings are read from it.
+    case "configuration_update":
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Messages between agents are text for the agent that reads the conversation.
+function readAgentMessage(state: ReaderState, item: JsonObject, path: string): void {
+  const author = mustBeName(item["author"], `${path}.author`);
+  const recipient = mustBeName(item["recipient"], `${path}.recipient`);
+  const parts = readContent(item["content"], `${path}.content`);
+  const text = `Message from the agent ${author} to the agent ${recipient}:`;
+  const hasText = parts.some((part) => part.type !== "native");
+  state.turns.push({
+    role: "user",
+    parts: hasText ? [{ type: "text", text, path }, ...parts] : parts,
+    path,
+  });
 }
 
 // The signature of another part is reasoning without text: before a call or an image, and after a text.

@@ -1,5 +1,6 @@
 import {
   type CanonicalRequest,
+  type Effort,
   EFFORTS,
   type FieldNames,
   type OutputFormat,
@@ -8,6 +9,7 @@ import {
 } from "../../canonical/canonical-request.ts";
 import { checkRequest, checkSchema } from "../../canonical/check-request.ts";
 import {
+  isObject,
   type JsonObject,
   mustBeName,
   mustBeObject,
@@ -52,20 +54,46 @@ export function readRequest(input: unknown): CanonicalRequest {
   const text = optionalObject(body["text"], "text");
   const include = readInclude(body["include"]);
   const tools = readAllTools(body["tools"], body["input"]);
+  const update = readUpdates(body["input"]);
   return checkRequest({
     model: mustBeName(body["model"], "model"),
     turns: [...readInstructions(body["instructions"]), ...readTurns(body["input"], tools)],
     stream: optionalBoolean(body["stream"], "stream"),
     tools,
     toolChoice: readToolChoice(body["tool_choice"], tools ?? []),
-    output: readFormat(text?.["format"]),
+    output: update.output ?? readFormat(text?.["format"], FORMAT_PATH),
     verbosity: optionalOneOf(text?.["verbosity"], "text.verbosity", ["low", "medium", "high"]),
-    reasoning: readReasoning(body["reasoning"]),
+    reasoning: update.effort
+      ? { ...readReasoning(body["reasoning"]), effort: update.effort }
+      : readReasoning(body["reasoning"]),
     ...readScalars(RESPONSES_FIELDS, body),
     logprobs: include.includes(INCLUDE_LOGPROBS) || undefined,
     native: readNative(body, text, include),
     names: FIELD_NAMES,
   });
+}
+
+interface ConfigurationUpdates {
+  readonly effort?: Effort | undefined;
+  readonly output?: OutputFormat | undefined;
+}
+
+/** Each setting stays in effect until a later item of the conversation replaces it. */
+function readUpdates(input: unknown): ConfigurationUpdates {
+  let updates: ConfigurationUpdates = {};
+  if (!Array.isArray(input)) return updates;
+  for (const [at, item] of input.entries()) {
+    if (!isObject(item) || item["type"] !== "configuration_update") continue;
+    const path = `input[${at}]`;
+    const reasoning = optionalObject(item["reasoning"], `${path}.reasoning`);
+    const text = optionalObject(item["text"], `${path}.text`);
+    updates = {
+      effort:
+        optionalOneOf(reasoning?.["effort"], `${path}.reasoning.effort`, EFFORTS) ?? updates.effort,
+      output: readFormat(text?.["format"], `${path}.text.format`) ?? updates.output,
+    };
+  }
+  return updates;
 }
 
 function readInstructions(value: unknown): readonly Turn[] {
@@ -140,19 +168,19 @@ function readReasoning(value: unknown): Reasoning | undefined {
   return Object.values(reasoning).some((one) => one !== undefined) ? reasoning : undefined;
 }
 
-function readFormat(value: unknown): OutputFormat | undefined {
-  const format = optionalObject(value, FORMAT_PATH);
+function readFormat(value: unknown, path: string): OutputFormat | undefined {
+  const format = optionalObject(value, path);
   if (format === undefined) return undefined;
-  const type = oneOf(format["type"], `${FORMAT_PATH}.type`, ["text", "json_object", "json_schema"]);
+  const type = oneOf(format["type"], `${path}.type`, ["text", "json_object", "json_schema"]);
   if (type !== "json_schema") return { type };
-  checkSchema(format["schema"] ?? {}, `${FORMAT_PATH}.schema`);
-  const strict = optionalBoolean(format["strict"], `${FORMAT_PATH}.strict`);
+  checkSchema(format["schema"] ?? {}, `${path}.schema`);
+  const strict = optionalBoolean(format["strict"], `${path}.strict`);
   return {
     type,
-    name: mustBeName(format["name"], `${FORMAT_PATH}.name`),
-    description: optionalString(format["description"], `${FORMAT_PATH}.description`),
-    schema: optionalObject(format["schema"], `${FORMAT_PATH}.schema`) ?? {},
+    name: mustBeName(format["name"], `${path}.name`),
+    description: optionalString(format["description"], `${path}.description`),
+    schema: optionalObject(format["schema"], `${path}.schema`) ?? {},
     strict,
-    strictPath: strict === true ? `${FORMAT_PATH}.strict` : undefined,
+    strictPath: strict === true ? `${path}.strict` : undefined,
   };
 }
