@@ -1,16 +1,16 @@
-// The short form of `npm run fuzz -- money`, with another seed in each run.
+// The short form of `npm run fuzz -- money`: the same cases in each run, so that it fails only after a change.
 
 import { expect, test } from "bun:test";
-import { TEST_SEED } from "../../support/random.ts";
 import { runMoneyFuzz } from "./money-fuzz.ts";
 
+const SEED = 7;
 const CASES = 2_000;
 const TIMEOUT_MS = 300_000;
 
 test(
   "every call is paid for or owed, and no call costs more than its list price",
   async () => {
-    const { failures, outcomes } = await runMoneyFuzz({ seed: TEST_SEED, cases: CASES });
+    const { failures, outcomes } = await runMoneyFuzz({ seed: SEED, cases: CASES });
     expect(failures).toEqual([]);
     for (const expected of ["honest 200", "ignores_limit 200 debt", "states_cost 200 debt"])
       expect([expected, (outcomes[expected] ?? 0) > 0]).toEqual([expected, true]);

@@ -143,7 +143,9 @@ export async function chargeAbandoned(
   };
   const { charge, cost } = chargeUsage(call, estimatedUsage(partial, input), endedAt);
   // A count of the input alone stays within the hold. More was relayed only if the provider ignores the output limit.
-  const isBeyondLimit = output > call.estimate.outputTokens;
+  const { outputMax, estimate, request } = call;
+  const sentMax = outputMax === undefined ? estimate.outputTokens : outputMax * request.choices;
+  const isBeyondLimit = output > sentMax;
   const paid = cost > hold.amount && !isBeyondLimit ? hold.amount : cost;
   return {
     charge: { ...charge, exact: false, cost: credential.byok ? charge.cost : paid },
