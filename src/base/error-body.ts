@@ -67,7 +67,12 @@ const AWS_EXCEPTIONS: Readonly<Record<number, string>> = {
 };
 
 export function publicError(fault: Fault, docsPath?: string): PublicError {
-  const { param, isUnknownField, fields, next = nextStepsOf(fault.code, docsPath) } = fault.options;
+  const { param, isUnknownField, next = nextStepsOf(fault.code, docsPath) } = fault.options;
+  const { retryAfterSeconds: wait } = fault.options;
+  const fields =
+    wait === undefined
+      ? fault.options.fields
+      : { retry_after_seconds: Math.max(1, Math.ceil(wait)), ...fault.options.fields };
   return { code: fault.code, message: fault.publicMessage, param, isUnknownField, fields, next };
 }
 

@@ -79,7 +79,7 @@ export const ERROR_ADVICE = {
   },
   rate_limited: {
     retry: "after retry-after",
-    next: "Wait `retry-after` seconds, then send requests more slowly.",
+    next: "Wait `retry-after` seconds, also in the body as `retry_after_seconds`, then send requests more slowly.",
   },
   internal: {
     retry: "with backoff",
