@@ -87,7 +87,7 @@ describe("two gateways on one PostgreSQL", () => {
       // Model calls first, because they may use a cached key.
       const rejected = await chat(second, key);
       expect(rejected.status).toBe(401);
-      expect(textAt(rejected.body, "error.message")).toStartWith("The API key is revoked. Use");
+      expect(textAt(rejected.body, "error.message")).toStartWith("The API key was revoked");
       expect((await call(second, "GET /v1/account", { key })).status).toBe(401);
     }
   });
