@@ -152,11 +152,11 @@ function errorOn(api: Api, error: JsonObject): JsonObject {
     : { error: { type: "overloaded_error", param: null, request_id: requestId, ...error } };
 }
 
-/** A stream's error has no status, and so none of the provider's. */
+/** A stream's error has no status, so it has neither the provider's nor a wait before the next request. */
 function withoutProviderStatus(body: JsonObject): JsonObject {
   const { error } = body;
   if (!isObject(error)) return body;
-  const { provider_status: _status, ...others } = error;
+  const { provider_status: _status, retry_after_seconds: _wait, ...others } = error;
   return { ...body, error: others };
 }
 
