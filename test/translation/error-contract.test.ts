@@ -115,6 +115,7 @@ for (const api of APIS) {
           message: isOwn ? MESSAGE : `on-${wire}: ${MESSAGE}`,
           ...(isOwn && api !== "messages" ? { type: OPENAI_ERROR.type } : {}),
           code: "overloaded",
+          retry_after_seconds: 5,
           provider: `on-${wire}`,
           provider_code: providerCode,
         });
@@ -152,11 +153,11 @@ function errorOn(api: Api, error: JsonObject): JsonObject {
     : { error: { type: "overloaded_error", param: null, request_id: requestId, ...error } };
 }
 
-/** A stream's error has no status, so it has neither the provider's nor a wait before the next request. */
+/** A stream's error has no status, and so none of the provider's. */
 function withoutProviderStatus(body: JsonObject): JsonObject {
   const { error } = body;
   if (!isObject(error)) return body;
-  const { provider_status: _status, retry_after_seconds: _wait, ...others } = error;
+  const { provider_status: _status, ...others } = error;
   return { ...body, error: others };
 }
 
