@@ -79,7 +79,7 @@ describe.each(STORE_KINDS)("errors about keys on %s", (store) => {
     expect(raised.status).toBe(200);
   });
 
-  test("the only key of an unclaimed account is told of the claim, not to raise its own limit", async () => {
+  test("the error of the only key of an unclaimed account offers the claim, and not to raise its own limit", async () => {
     const { key } = await registerAccount(gateway);
     await call(gateway, `PATCH /v1/keys/${await ownId(key)}`, { key, body: { limit_usd: 0 } });
     const refused = await chat(gateway, key);

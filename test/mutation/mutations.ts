@@ -158,7 +158,7 @@ const SETTLEMENTS: readonly Mutation[] = [
         "  else endAbandoned(relay, false);",
       ],
       [
-        "a stream that is given up costs only what was relayed",
+        "a stream that is abandoned before its usage costs only what was relayed",
         "isGivenUp: relay.rest?.isBillOpen === true",
         "isGivenUp: false",
       ],

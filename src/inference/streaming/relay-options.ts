@@ -43,7 +43,7 @@ export interface StreamSettlement {
   readonly isWhole: boolean;
   /** The client left, or the gateway ended the response: without the provider's usage, what was relayed is charged. */
   readonly isAbandoned: boolean;
-  /** Reading on for the usage was given up while the provider's bill may have grown: the hold is charged. */
+  /** The gateway stopped reading before the usage arrived, and the provider may still bill: the hold is charged. */
   readonly isGivenUp: boolean;
 }
 

@@ -37,7 +37,7 @@ export interface MoneyFuzzResult {
 /** Cases that wait for a silent provider overlap. */
 const WORKERS = 24;
 const CASES_PER_VERIFICATION = 1_000;
-/** Longer than a busy machine delays a part of a reply: a call that is given up costs its hold. */
+/** Longer than a busy machine delays a part of a reply: a call whose usage is not awaited costs its hold. */
 const SILENCE_MS = 3_000;
 const LEAST_SHARE = 0.97;
 /** A cost is rounded up once, a stated cost once more. */
@@ -241,7 +241,7 @@ function checkPaid(run: RunningCase, paid: number): void {
     throw new Error(`${paid} was paid, and the provider bills ${due}`);
 }
 
-/** A lie is charged at the hold at most, and so is a call that is given up while its bill may run on. */
+/** A lie is charged at the hold at most, and so is an abandoned call that the provider may still bill. */
 const UNBOUNDED: ReadonlySet<string> = new Set(["lies", "falls_silent"]);
 
 /** What counting instead of the provider may differ by: the framing of a message, its tools, and the ends of the text. */

@@ -167,7 +167,7 @@ describe.each(STORE_KINDS)("a stream that the gateway ends, on %s", (store) => {
     expect(costOf(record)).toBeGreaterThanOrEqual(700n * OUTPUT_NANO);
   });
 
-  test("because reading on is given up costs the hold where only the usage tells the bill", async () => {
+  test("that is not read to its usage in time costs the hold where only the usage tells the bill", async () => {
     const own = await startGateway({
       store,
       providers: [],
