@@ -66,8 +66,18 @@ type CoreOptions = Pick<
 
 /** Releases what an earlier run of this process left open, before other services are created. */
 export async function openCore(config: Config, options: CoreOptions): Promise<Core> {
-  const { log, now, heartbeatWatchMs: watchMs, isForced = false } = options;
   const store = await openStore(config.store, true);
+  try {
+    return await openCoreOn(store, config, options);
+  } catch (error) {
+    // Otherwise the lock of the data folder stays until the garbage collector closes its file.
+    await store.close();
+    throw error;
+  }
+}
+
+async function openCoreOn(store: Db, config: Config, options: CoreOptions): Promise<Core> {
+  const { log, now, heartbeatWatchMs: watchMs, isForced = false } = options;
   // Only a store that serves a single process may keep holds in memory.
   const holdBuffer = store.kind === "sqlite" ? bufferHolds(store) : undefined;
   const db = holdBuffer ?? store;

@@ -8,6 +8,7 @@ import { newId } from "../../src/base/id.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { bytesOrNull, type Db, type Values } from "../../src/store/db.ts";
 import { clearMovedMark, migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -74,6 +75,8 @@ describe("postern move from SQLite to PostgreSQL", () => {
       1,
       expect.stringContaining("the store was moved to another one with postern move"),
     ]);
+    const unlocked = openSqlite({ folder: source.location.address, lock: true });
+    await unlocked.close();
     const forced = await startPostern(["serve", "--force"], { ...settings(), POSTERN_PORT: "0" });
     await stopPostern(forced);
     const moved = openStoreAt(target);
