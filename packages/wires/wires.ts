@@ -55,13 +55,7 @@ export {
   type Turn,
 } from "./src/canonical/canonical-request.ts";
 /** What a translation drops: `addLoss(losses, "top_k", "…")`. A hint is a loss that changes no output. */
-export {
-  type Loss,
-  addHintLoss,
-  addLoss,
-  codexWebSearchHint,
-  fieldPath,
-} from "./src/canonical/canonical-losses.ts";
+export { type Loss, addHintLoss, addLoss, fieldPath } from "./src/canonical/canonical-losses.ts";
 /** Fields that only one wire knows and that may be dropped: `NATIVE_HINTS.responses`. */
 export { HINT_FIELDS, type HintGroup, NATIVE_HINTS } from "./src/canonical/native-hints.ts";
 /** Reasoning of another provider within an opaque field: `isEncodedBlob(part.signature)`. */

@@ -1,6 +1,7 @@
 // What the APIs that callers use differ in, beside the form of requests and replies. Code outside this package asks for a trait
 // and does not compare the name of an API.
 
+import { codexWebSearchHint } from "./canonical/canonical-losses.ts";
 import { responsesErrorFields } from "./error-object.ts";
 import { type JsonObject, objectIn } from "./json-fields.ts";
 
@@ -38,6 +39,10 @@ export interface ApiTraits {
   readonly hasProviderFields: boolean;
   /** Callers' tools take settings that only some providers have. */
   readonly adapts: "tools" | "claude" | "nothing";
+  /** A reply says how long the cache keeps what the call wrote. */
+  readonly reportsCacheTtl: boolean;
+  /** What clients of this API can do about a tool of this type that is refused. */
+  readonly toolHint?: (toolType: unknown) => string;
   /** Header in which clients look for the request id, beside `x-request-id`. */
   readonly requestIdHeader?: string;
   /** Callers' `anthropic-*` headers reach the provider. */
@@ -61,6 +66,7 @@ const EMBEDDINGS: Omit<ApiTraits, "outputLimitField"> = {
   schemaPath: [],
   hasProviderFields: false,
   adapts: "nothing",
+  reportsCacheTtl: true,
   forwardsHeaders: false,
   keepAlive: COMMENT,
   errorFrame: (body) => `data: ${JSON.stringify(body)}\n\n`,
@@ -80,6 +86,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     schemaPath: ["response_format"],
     hasProviderFields: true,
     adapts: "tools",
+    reportsCacheTtl: false,
   },
   responses: {
     ...EMBEDDINGS,
@@ -91,6 +98,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     effortPath: ["reasoning", "effort"],
     schemaPath: ["text", "format"],
     foreignParts: "items",
+    toolHint: codexWebSearchHint,
     errorFrame: (body, sequenceNumber) => {
       const fields = responsesErrorFields(objectIn(body["error"]) ?? {});
       const data = { type: "error", sequence_number: sequenceNumber, ...fields };

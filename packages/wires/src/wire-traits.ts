@@ -4,6 +4,7 @@
 import type { OUTBOUND_WIRES } from "./all-wires.ts";
 import type { ApiName } from "./api-traits.ts";
 import type { Abilities } from "./canonical/wire-interfaces.ts";
+import { OUTPUT_TOKENS_MIN } from "./responses/request/responses-fields.ts";
 
 export type UpstreamWireName = ApiName | "count_tokens" | "gemini" | "converse";
 export type TranslatedWire = keyof typeof OUTBOUND_WIRES;
@@ -40,6 +41,14 @@ export interface WireTraits {
   readonly takesFunctions: (abilities: Abilities, effort: unknown) => boolean;
   /** What limits the calls of tools that the provider runs: all together, or each of them. */
   readonly toolLimitField?: "max_tool_calls" | "max_uses";
+  /** A lower output limit is raised to it in translation. */
+  readonly outputLimitMin?: number;
+  /** Lists of a request whose entries name further models, which run within the call. Other wires drop them. */
+  readonly namedModelLists: readonly ("advisors" | "fallbacks" | "tools")[];
+  /** Runs of code in a history reach the provider, with their containers. */
+  readonly sendsCodeRuns: boolean;
+  /** Which of OpenAI's fields a server of this wire takes if nothing else is known of it. */
+  readonly openaiFields?: "common" | "all";
   /** Reasoning is on only if the request turns it on. */
   readonly reasonsOnRequest: boolean;
 }
@@ -55,6 +64,8 @@ const DEFAULTS: Omit<WireTraits, "base"> = {
   readsGoogleStorage: false,
   takesCustomTools: () => false,
   takesFunctions: () => true,
+  namedModelLists: [],
+  sendsCodeRuns: false,
   reasonsOnRequest: false,
 };
 
@@ -72,6 +83,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     base: "chat",
     translated: "chat",
     sibling: "responses",
+    openaiFields: "common",
     takesCustomTools: ({ openaiFields }) => openaiFields !== false,
     takesFunctions: ({ chatTools }, effort) =>
       chatTools === undefined ||
@@ -83,10 +95,20 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     base: "responses",
     translated: "responses",
     sibling: "chat",
+    openaiFields: "all",
+    outputLimitMin: OUTPUT_TOKENS_MIN,
+    namedModelLists: ["tools"],
+    sendsCodeRuns: true,
     takesCustomTools: () => true,
     toolLimitField: "max_tool_calls",
   },
-  messages: { ...MESSAGES, translated: "messages", hasModelInPath: true, reasonsOnRequest: true },
+  messages: {
+    ...MESSAGES,
+    translated: "messages",
+    hasModelInPath: true,
+    reasonsOnRequest: true,
+    namedModelLists: ["advisors", "fallbacks"],
+  },
   count_tokens: { ...MESSAGES, operation: "count_tokens" },
   embeddings: { ...DEFAULTS, base: "chat", isReplaceable: false },
   gemini: {

@@ -1,6 +1,7 @@
 // Enforces the policy of a key on a call: models, providers, price and tokens per minute. The ledger enforces requests per
 // minute and concurrent calls together with the hold.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
 import { usdText } from "../../base/money/money.ts";
@@ -90,15 +91,18 @@ interface NamedModel {
   readonly param: string;
 }
 
-// Each field exists on one wire only: elsewhere it is dropped.
-function namedModels({ advisors, json }: ParsedRequest, { model }: Candidate): NamedModel[] {
-  const named: NamedModel[] = [];
-  if (model.wires.includes("messages")) {
-    for (const { model: name, param } of advisors) named.push({ name, param });
-    named.push(...modelsIn(json["fallbacks"], "fallbacks"));
-  }
-  if (model.wires.includes("responses")) named.push(...modelsIn(json["tools"], "tools"));
-  return named.filter(({ name }) => name !== "");
+function namedModels(
+  { advisors, json }: ParsedRequest,
+  { model }: Candidate,
+): readonly NamedModel[] {
+  return model.wires
+    .flatMap((wire) => WIRE_TRAITS[wire].namedModelLists)
+    .flatMap((list) =>
+      list === "advisors"
+        ? advisors.map(({ model: name, param }) => ({ name, param }))
+        : modelsIn(json[list], list),
+    )
+    .filter(({ name }) => name !== "");
 }
 
 function modelsIn(list: unknown, param: string): readonly NamedModel[] {

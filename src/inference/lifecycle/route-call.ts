@@ -1,5 +1,6 @@
 // The routing stage: which candidates may serve a call.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import type { Fault } from "../../base/fault.ts";
 import type { Candidates } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
@@ -35,7 +36,8 @@ function usableCandidates(candidates: Candidates, faultOf: SharedFault): Candida
   if (sharedFault === undefined) return candidates;
   const translatable = faultOf({ sendsCalls: false }) === undefined;
   const [first, ...others] = candidates.filter(
-    ({ credential, wires }) => credential.byok || (translatable && !wires.includes("responses")),
+    ({ credential, wires }) =>
+      credential.byok || (translatable && !wires.some((wire) => WIRE_TRAITS[wire].sendsCodeRuns)),
   );
   if (first === undefined) throw sharedFault;
   return [first, ...others];

@@ -1,13 +1,7 @@
 // The upper bound of a call's cost, over every price card that may apply: the request's input, what the provider's own
 // tools may read and charge, and the output limit.
 
-import {
-  FEE_METERS,
-  type FeeMeter,
-  codexWebSearchHint,
-  API_TRAITS,
-  WIRE_TRAITS,
-} from "@postern/wires";
+import { FEE_METERS, type FeeMeter, API_TRAITS, WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
 import type { Nano } from "../../base/money/money.ts";
@@ -216,10 +210,10 @@ function estimateCall(
   };
 }
 
-// Of OpenAI's APIs, only Responses reports how long a cache write is kept.
 function hasLongCacheWrites({ api, json }: ParsedRequest, { provider }: Model): boolean {
   const options = json["prompt_cache_options"];
-  return provider === "openai" && api === "chat" && isObject(options) && options["ttl"] === "12h";
+  if (provider !== "openai" || API_TRAITS[api].reportsCacheTtl) return false;
+  return isObject(options) && options["ttl"] === "12h";
 }
 
 function billableRequest(
@@ -232,19 +226,15 @@ function billableRequest(
   return terms === undefined ? request : { ...request, fees: heldFees(request.fees, terms) };
 }
 
-/** OpenAI's smallest output limit on Responses. A smaller translated limit is raised to it. */
-const RESPONSES_OUTPUT_MIN = 16;
-
+// A translated limit below the least of the provider's API is raised to it.
 function sentOutputMax(
   { api, json, outputMax }: ParsedRequest,
   { wires }: Model,
 ): number | undefined {
   // A call with tools may go over Responses, too.
   const isTranslated = !wires.some((wire) => wire === api) || toolsOf(json).length > 0;
-  const canBeRaised = api !== "embeddings" && wires.includes("responses") && isTranslated;
-  return outputMax === undefined || !canBeRaised
-    ? outputMax
-    : Math.max(outputMax, RESPONSES_OUTPUT_MIN);
+  if (outputMax === undefined || !isTranslated || !API_TRAITS[api].generates) return outputMax;
+  return Math.max(outputMax, ...wires.map((wire) => WIRE_TRAITS[wire].outputLimitMin ?? 0));
 }
 
 /** Reasoning bound for a model whose reasoning no limit covers, if the caller set no output limit. */
@@ -272,15 +262,15 @@ function includesSearch({ fees, json }: ParsedRequest, { requestFees }: PriceCar
   return fees !== NO_FEES && json["tools"] === undefined && Object.keys(requestFees).length > 0;
 }
 
-// Each advisor call reads the whole input, at the advisor model's own price. Only the Messages API has advisors: elsewhere
-// the tool is dropped.
+// Each advisor call reads the whole input, at the advisor model's own price. Wires without advisors drop the tool.
 function advisorCostBound(
   request: ParsedRequest,
   { id, provider, wires }: Model,
   inputTokens: number,
   { catalog, now, byok }: EstimateContext,
 ): Nano {
-  if (byok || !wires.includes("messages")) return 0n;
+  const hasAdvisors = wires.some((wire) => WIRE_TRAITS[wire].namedModelLists.includes("advisors"));
+  if (byok || !hasAdvisors) return 0n;
   let sum = 0n;
   for (const { model, calls, param } of request.advisors) {
     const card = cardResolver(catalog, provider, now)(model);
@@ -458,15 +448,16 @@ function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): 
           ? undefined
           : (SEARCH_OPTION_FIELDS.find((option) => isObject(request.json[option])) ?? "tools");
   if (field === undefined) return;
-  const codex = request.api === "responses" && field === "tools" ? codexHint(request) : "";
+  const hint = field === "tools" ? toolHint(request) : "";
   throw new Fault("invalid_request", `no price for this ${field}`, {
-    message: `The price of this \`${field}\` is not known for ${model.id}, so the call cannot be billed. Remove \`${field}\` or use another model.${codex}`,
+    message: `The price of this \`${field}\` is not known for ${model.id}, so the call cannot be billed. Remove \`${field}\` or use another model.${hint}`,
     param: field,
   });
 }
 
-function codexHint({ json }: ParsedRequest): string {
-  return codexWebSearchHint(toolsOf(json).find(({ type }) => type === "web_search")?.["type"]);
+function toolHint({ api, json }: ParsedRequest): string {
+  const hints = toolsOf(json).map(({ type }) => API_TRAITS[api].toolHint?.(type) ?? "");
+  return hints.find((hint) => hint !== "") ?? "";
 }
 
 /** The most tool calls that a hold covers with the whole output. If it covers none, the fewest, with less output. */

@@ -1,7 +1,7 @@
 // What each model supports, for the wires that write requests to it. An absent ability means what the newest models do;
 // the rules list the exceptions, taken from the providers' documentation and from recorded 400s.
 
-import type { Abilities } from "@postern/wires";
+import { type Abilities, WIRE_TRAITS } from "@postern/wires";
 import type { Model } from "../../models/catalog.ts";
 import { PROVIDERS } from "../providers/providers.ts";
 
@@ -275,7 +275,8 @@ function findAbilities(model: Model): Abilities {
   const host = isCustom ? CUSTOM_PROVIDER : provider;
   const rules = RULES.filter((rule) => rule.providers.includes(host) && rule.match.test(name));
   // Nothing is known about an operator's own chat server, so assume only the common fields.
-  const isPlainChatServer = isCustom && wires.includes("chat") && !wires.includes("responses");
+  const openaiFields = new Set(wires.map((wire) => WIRE_TRAITS[wire].openaiFields));
+  const isPlainChatServer = isCustom && openaiFields.has("common") && !openaiFields.has("all");
   const abilities: Abilities = Object.assign(
     {},
     isPlainChatServer ? OPENAI_COMPATIBLE_ABILITIES : {},

@@ -39,7 +39,7 @@ export async function nativeCall(
         ...sent,
         adaptPlan: (original) => {
           const plan = sent.adaptPlan?.(original) ?? original;
-          return plan.wire === "responses" && !plan.isTranslated ? nativePlan(plan) : plan;
+          return plan.isTranslated ? plan : nativePlan(plan);
         },
       };
     },

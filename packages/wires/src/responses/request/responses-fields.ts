@@ -12,6 +12,8 @@ import {
 } from "../../scalar-fields.ts";
 
 export const TOKENS_MAX = 100_000_000;
+/** OpenAI's smallest output limit. */
+export const OUTPUT_TOKENS_MIN = 16;
 
 export const RESPONSES_FIELDS: readonly ScalarField[] = [
   scalar("parallelToolCalls", "parallel_tool_calls", flag, "by_rule"),

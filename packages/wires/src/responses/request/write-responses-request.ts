@@ -7,10 +7,8 @@ import { writeCacheKey, writeEffort, writeRandomness } from "../../openai-parame
 import { writeScalars } from "../../scalar-fields.ts";
 import { writeTools } from "../items/write-responses-tools.ts";
 import { INCLUDE_ENCRYPTED_REASONING, INCLUDE_LOGPROBS } from "./read-responses-request.ts";
-import { RESPONSES_FIELDS } from "./responses-fields.ts";
+import { OUTPUT_TOKENS_MIN, RESPONSES_FIELDS } from "./responses-fields.ts";
 import { writeItems } from "./write-responses-input-items.ts";
-
-const OUTPUT_TOKENS_MIN = 16;
 
 const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, string])[] = [
   ["topK", "`top_k`"],
