@@ -1,6 +1,7 @@
 // Usage records and sums as CSV (RFC 4180). Values that a spreadsheet would evaluate as a formula are escaped.
 
 import { usdText } from "../base/money/money.ts";
+import { labelValue, SESSION_LABELS } from "./session-labels.ts";
 import type { Grouping, UsageSum } from "./usage-stats.ts";
 import type { UsageRecord } from "./usage.ts";
 
@@ -30,6 +31,10 @@ const COLUMNS: readonly CsvColumn<UsageRecord>[] = [
   ["latency_ms", (record) => record.latencyMs],
   ["first_token_ms", (record) => record.firstTokenMs ?? ""],
   ["labels", (record) => record.labels.join(" ")],
+  ...SESSION_LABELS.map((name): CsvColumn<UsageRecord> => [
+    name,
+    ({ labels }) => labelValue(labels, name) ?? "",
+  ]),
 ];
 
 const SUM_COLUMNS: readonly CsvColumn<UsageSum>[] = [

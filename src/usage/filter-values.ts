@@ -5,6 +5,7 @@ import { type Nano, toNano } from "../base/money/money.ts";
 import { DAY_MS } from "../base/time.ts";
 import { type Reader, text } from "../store/db.ts";
 import { readPending } from "./rollup/pending.ts";
+import { labelDimensionOf } from "./usage-filter.ts";
 
 /** A filter offers so many values, those that cost most; others are still valid in an address. */
 const VALUES_MAX = 200;
@@ -69,7 +70,7 @@ export async function readFilterValues(
 function addCosts(costs: ValueCosts, combination: Combination, cost: Nano): void {
   const { model, keyId, provider, label } = combination;
   if (label !== "") {
-    addCost(costs.labels, label, cost);
+    if (labelDimensionOf(label) === "label") addCost(costs.labels, label, cost);
     return;
   }
   addCost(costs.models, model, cost);

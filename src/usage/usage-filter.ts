@@ -3,11 +3,21 @@
 import { minIdAt } from "../base/id.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { Value } from "../store/db.ts";
+import { SESSION_LABELS, type SessionLabel, sessionLabelOf } from "./session-labels.ts";
 import type { IdRange } from "./usage-of-account.ts";
 import type { Outcome, UsageApi } from "./usage.ts";
 
 /** What usage is grouped by, besides time. */
-export const DIMENSIONS = ["model", "key", "provider", "api", "label"] as const;
+export const DIMENSIONS = [
+  "model",
+  "key",
+  "provider",
+  "api",
+  "label",
+  "session",
+  "agent",
+  "parent_agent",
+] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
 export interface UsageFilter {
@@ -19,6 +29,30 @@ export interface UsageFilter {
   readonly api?: UsageApi | undefined;
   /** `name=value`. */
   readonly label?: string | undefined;
+  readonly session?: string | undefined;
+  readonly agent?: string | undefined;
+  readonly parentAgent?: string | undefined;
+}
+
+/** The dimensions that are labels, of which a call can have several. */
+export type LabelDimension = "label" | SessionLabel;
+
+export function isLabelDimension(dimension: string | undefined): dimension is LabelDimension {
+  return dimension === "label" || SESSION_LABELS.some((name) => name === dimension);
+}
+
+/** The label of the caller, or the session, agent or parent agent, that a label belongs to. */
+export function labelDimensionOf(label: string): LabelDimension {
+  return sessionLabelOf(label) ?? "label";
+}
+
+/** `name=value` for each filter by a label. */
+export function labelsOfFilter({ label, session, agent, parentAgent }: UsageFilter): string[] {
+  const ids = Object.entries({ session, agent, parent_agent: parentAgent });
+  return [
+    ...(label === undefined ? [] : [label]),
+    ...ids.flatMap(([name, id]) => (id === undefined ? [] : [`${name}=${id}`])),
+  ];
 }
 
 /** The roll-ups do not know these. */
@@ -66,13 +100,15 @@ export function idRange({ from, to }: Pick<UsageListFilter, "from" | "to">): IdR
 
 /** Without those of `idRange`. */
 export function recordConditions(filter: UsageListFilter): readonly Condition[] {
-  const { from, to, label, outcome } = filter;
+  const { from, to, outcome } = filter;
   return [
     ...dimensionConditions(filter),
     ...given([
       ["created_at >= ?", from],
       ["created_at < ?", to],
-      ["labels like ?", label === undefined ? undefined : `%,${label},%`],
+      ...labelsOfFilter(filter).map(
+        (label) => ["labels like ? escape '\\'", `%,${escapeLike(label)},%`] as const,
+      ),
       ["status = ?", filter.status],
       ["id = ?", filter.id],
       ["outcome = ?", outcome === "failed" ? undefined : outcome],
@@ -81,6 +117,10 @@ export function recordConditions(filter: UsageListFilter): readonly Condition[] 
       ? [{ sql: "outcome not in ('completed', 'client_aborted')", values: [] }]
       : []),
   ];
+}
+
+function escapeLike(text: string): string {
+  return text.replaceAll(/[\\%_]/g, "\\$&");
 }
 
 function given(

@@ -6,7 +6,7 @@ import { maxId, type Page, type PageRequest } from "../base/pagination.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { type Reader, integer, textOrNull } from "../store/db.ts";
 import { oldestPendingHour } from "./rollup/pending.ts";
-import { OTHER_LABELS } from "./rollup/roll-up.ts";
+import { otherLabelOf } from "./rollup/roll-up.ts";
 import type { RollupUnit } from "./rollup/rollup-rows.ts";
 import {
   type Condition,
@@ -14,6 +14,7 @@ import {
   ID_SLACK_MS,
   idRange,
   joinConditions,
+  labelsOfFilter,
   recordConditions,
   type UsageListFilter,
 } from "./usage-filter.ts";
@@ -166,8 +167,9 @@ function rollupConditions(filter: UsageListFilter): readonly Condition[] {
   return [
     ...dimensionConditions(filter),
     ...(outcome === undefined ? [] : [{ sql: outcome, values: [] }]),
-    ...(filter.label === undefined
-      ? []
-      : [{ sql: "label in (?, ?)", values: [filter.label, OTHER_LABELS] }]),
+    // A row of the roll-ups has one label: the last one is usually the most specific.
+    ...labelsOfFilter(filter)
+      .slice(-1)
+      .map((label) => ({ sql: "label in (?, ?)", values: [label, otherLabelOf(label)] })),
   ];
 }

@@ -66,9 +66,10 @@ export const UsageRecordSchema = z
     ),
     latency_ms: z.int(),
     first_token_ms: z.int().nullable(),
-    labels: z
-      .record(z.string(), z.string())
-      .meta({ description: "The labels of the header `x-postern-labels`." }),
+    labels: z.record(z.string(), z.string()).meta({
+      description:
+        "The labels of the header `x-postern-labels`, and the `session`, `agent` and `parent_agent` that the headers of an agent name.",
+    }),
     dropped: z.array(z.string()).meta({
       description: "What a translation could not express, as in the header `x-postern-dropped`.",
     }),
@@ -144,6 +145,9 @@ const SumRecord = z
     provider: z.string().optional(),
     api: z.string().optional(),
     label: z.string().optional(),
+    session: z.string().optional(),
+    agent: z.string().optional(),
+    parent_agent: z.string().optional(),
     ...SUM_FIELDS,
   })
   .meta({ id: "UsageSum" });

@@ -7,6 +7,7 @@ import { keyRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageLimit, Timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { sumsToCsv, toCsv } from "./csv.ts";
+import { SESSION_ID_LENGTH_MAX } from "./session-labels.ts";
 import { isTimeZone } from "./time-buckets.ts";
 import type { UsageFilter } from "./usage-filter.ts";
 import { listUsage } from "./usage-list.ts";
@@ -34,6 +35,8 @@ const CSV_ROWS_MAX = 10_000;
 const CURSOR_LENGTH_MAX = 300;
 const CSV_HEADERS = { "x-next-cursor": "CSV only: the cursor of the next page, if there is one." };
 
+const IdQuery = z.string().max(SESSION_ID_LENGTH_MAX).optional();
+
 const FilterQuery = {
   from: Timestamp.optional().meta({ description: "Calls made at or after this time." }),
   to: Timestamp.optional().meta({ description: "Calls made before this time." }),
@@ -46,6 +49,9 @@ const FilterQuery = {
     .max(100)
     .optional()
     .meta({ description: "Only calls with this label, as `name=value`." }),
+  session: IdQuery.meta({ description: "Only calls of this session." }),
+  agent: IdQuery.meta({ description: "Only calls of this agent." }),
+  parent_agent: IdQuery.meta({ description: "Only calls of agents that this agent started." }),
 };
 
 export function usageRoutes({ db }: { readonly db: Db }): readonly Route[] {
@@ -121,8 +127,8 @@ function summaryRoute(db: Db): Route {
     id: "summarizeUsage",
     scope: "usage:read",
     tag: "Usage",
-    summary: "Summarize usage by time, model, key, provider, API or label",
-    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}), with the totals of the period and of the one before it. With \`accept: text/csv\`, returns the groups as CSV; the header \`x-next-cursor\` is the cursor of the next page. A call with several labels counts in each of them.`,
+    summary: "Summarize usage by time, model, key, provider, API, label or session",
+    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}), with the totals of the period and of the one before it. With \`accept: text/csv\`, returns the groups as CSV; the header \`x-next-cursor\` is the cursor of the next page. A call with several labels counts in each of them, so sums can be filtered by one of \`label\`, \`session\`, \`agent\` and \`parent_agent\`.`,
     dialect: "openai",
     query: z.strictObject({
       ...FilterQuery,
@@ -220,6 +226,9 @@ function parseFilter(query: FilterInput): UsageFilter {
     provider: query.provider,
     api: query.api,
     label: query.label,
+    session: query.session,
+    agent: query.agent,
+    parentAgent: query.parent_agent,
   };
 }
 

@@ -9,7 +9,13 @@ import { percentileMs } from "./rollup/latency-histogram.ts";
 import { readSums } from "./rollup/read-sums.ts";
 import { addSums, countOf, emptySums, type RollupSums } from "./rollup/rollup-delta.ts";
 import type { TimeBuckets } from "./time-buckets.ts";
-import { type Dimension, DIMENSIONS, type UsageFilter } from "./usage-filter.ts";
+import {
+  type Dimension,
+  DIMENSIONS,
+  isLabelDimension,
+  labelsOfFilter,
+  type UsageFilter,
+} from "./usage-filter.ts";
 
 export const GROUPINGS = ["day", "hour", ...DIMENSIONS] as const;
 export type Grouping = (typeof GROUPINGS)[number];
@@ -93,7 +99,7 @@ export async function sumGroups(
   const groups = slices
     .map((slice) => toSum(isTime ? slice.bucket : slice.group, slice.sums))
     .sort((one, other) => (one.group < other.group ? 1 : -1));
-  if (grouping === "label" && filter.label === undefined)
+  if (isLabelDimension(grouping) && labelsOfFilter(filter).length === 0)
     return { groups, total: await totalUsage(reader, accountId, filter) };
   const total = emptySums();
   for (const { sums } of slices) addSums(total, sums);

@@ -9,7 +9,13 @@ import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { latencyBucket, percentileMs } from "../../src/usage/rollup/latency-histogram.ts";
 import { OTHER_LABELS, LABELS_PER_DAY_MAX, rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { bucketOf, startOfDay } from "../../src/usage/time-buckets.ts";
-import type { UsageFilter, UsageListFilter } from "../../src/usage/usage-filter.ts";
+import {
+  isLabelDimension,
+  labelDimensionOf,
+  labelsOfFilter,
+  type UsageFilter,
+  type UsageListFilter,
+} from "../../src/usage/usage-filter.ts";
 import { listUsage } from "../../src/usage/usage-list.ts";
 import {
   type Grouping,
@@ -38,6 +44,8 @@ const FILTERS: readonly UsageFilter[] = [
   { api: "responses" },
   { label: "team=a" },
   { label: "job=j2", model: "m0", to: START + 5 * DAY_MS },
+  { session: "s1", from: START + DAY_MS },
+  { agent: "a_0" },
   { from: START + 90 * DAY_MS },
 ];
 
@@ -67,6 +75,7 @@ describeEachStore((kind, open) => {
     const expectSums = async (): Promise<void> => {
       for (const filter of FILTERS)
         for (const [grouping, timeZone] of VIEWS) {
+          if (isOfOtherLabel(filter, grouping)) continue;
           const sums = await readUsage(store.db, (reader) =>
             sumUsage(reader, ACCOUNT, { ...filter, timeZone }, grouping),
           );
@@ -245,7 +254,7 @@ function randomRecords(): readonly UsageRecord[] {
       model: `m${random(3)}`,
       provider: `p${random(2)}`,
       api: random(2) > 0 ? "chat" : "responses",
-      labels: random(3) > 0 ? [] : [`job=j${random(4)}`, "team=a"],
+      labels: randomLabels(random),
       outcome,
       status: outcome === "upstream_error" ? 502 : 200,
       cost: BigInt(random(1_000_000)),
@@ -270,7 +279,7 @@ function matches(record: UsageRecord, filter: UsageFilter): boolean {
     (filter.keyId ?? record.keyId) === record.keyId &&
     (filter.provider ?? record.provider) === record.provider &&
     (filter.api ?? record.api) === record.api &&
-    (filter.label === undefined || record.labels.includes(filter.label))
+    labelsOfFilter(filter).every((label) => record.labels.includes(label))
   );
 }
 
@@ -292,14 +301,35 @@ function plainSums(
   return sums;
 }
 
+/** Sums by a label cannot be filtered by another one. */
+function isOfOtherLabel(filter: UsageFilter, grouping: Grouping): boolean {
+  const labels = labelsOfFilter(filter);
+  return isLabelDimension(grouping) && labels.some((one) => labelDimensionOf(one) !== grouping);
+}
+
+/** `agent=a_0` and `agent=ax0` differ in a character that is a wildcard of `like`. */
+function randomLabels(random: (below: number) => number): readonly string[] {
+  const chosen = random(3) > 0 ? [] : [`job=j${random(4)}`, "team=a"];
+  const agents = ["a_0", "ax0"].map((id) => `agent=${id}`);
+  const session = random(3) > 0 ? [] : [`session=s${random(3)}`, ...agents.slice(random(2), 1)];
+  return [...chosen, ...session, ...(random(5) > 0 ? [] : [agents[1] ?? ""])].filter(
+    (label, index, all) => all.findIndex((one) => one.startsWith(label.slice(0, 6))) === index,
+  );
+}
+
 function groupsOf(
   record: UsageRecord,
-  { label }: UsageFilter,
+  filter: UsageFilter,
   { grouping, timeZone }: { readonly grouping: Grouping; readonly timeZone: string },
 ): readonly string[] {
   const hour = record.createdAt - (record.createdAt % HOUR_MS);
   if (grouping === "day" || grouping === "hour")
     return [bucketOf({ unit: grouping, timeZone }, hour)];
-  if (grouping === "label") return label === undefined ? record.labels : [label];
+  if (isLabelDimension(grouping)) {
+    const [filtered] = labelsOfFilter(filter);
+    const labels = filtered === undefined ? record.labels : [filtered];
+    const found = labels.filter((label) => labelDimensionOf(label) === grouping);
+    return grouping === "label" ? found : found.map((label) => label.slice(grouping.length + 1));
+  }
   return [grouping === "key" ? record.keyId : record[grouping]];
 }

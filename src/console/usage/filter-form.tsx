@@ -120,49 +120,73 @@ export function FilterForm(props: FilterFormProps): Child {
             Clear
           </a>
         ) : null}
-        <details class="more-filters" open={MORE_NAMES.some((name) => query[name] !== undefined)}>
-          <summary>More filters</summary>
-          <div class="inline filters">
-            <FilterSelect
-              name="provider"
-              label="Provider"
-              allLabel="All providers"
-              options={options.providers}
-              selected={query.provider}
-            />
-            <FilterSelect
-              name="api"
-              label="API"
-              allLabel="All APIs"
-              options={USAGE_APIS}
-              selected={query.api}
-            />
-            {options.labels.length === 0 ? null : (
-              <FilterSelect
-                name="label"
-                label="Label"
-                allLabel="All labels"
-                options={options.labels}
-                selected={query.label}
-              />
-            )}
-            {moreFilters}
-          </div>
-        </details>
+        <MoreFilters query={query} options={options}>
+          {moreFilters}
+        </MoreFilters>
       </form>
     </details>
   );
 }
 
-function DayField({
-  name,
-  label,
-  value,
-}: {
+function MoreFilters({
+  query,
+  options,
+  children,
+}: Pick<FilterFormProps, "query" | "options" | "children">): Child {
+  return (
+    <details class="more-filters" open={MORE_NAMES.some((name) => query[name] !== undefined)}>
+      <summary>More filters</summary>
+      <div class="inline filters">
+        <FilterSelect
+          name="provider"
+          label="Provider"
+          allLabel="All providers"
+          options={options.providers}
+          selected={query.provider}
+        />
+        <FilterSelect
+          name="api"
+          label="API"
+          allLabel="All APIs"
+          options={USAGE_APIS}
+          selected={query.api}
+        />
+        {options.labels.length === 0 ? null : (
+          <FilterSelect
+            name="label"
+            label="Label"
+            allLabel="All labels"
+            options={options.labels}
+            selected={query.label}
+          />
+        )}
+        <TextField name="session" label="Session" value={query.session} />
+        <TextField name="agent" label="Agent" value={query.agent} />
+        {query.parent_agent === undefined ? null : (
+          <TextField name="parent_agent" label="Parent agent" value={query.parent_agent} />
+        )}
+        {children}
+      </div>
+    </details>
+  );
+}
+
+interface FieldProps {
   readonly name: string;
   readonly label: string;
   readonly value: string | undefined;
-}): Child {
+}
+
+function TextField({ name, label, value }: FieldProps): Child {
+  return (
+    <div>
+      <label for={name}>{label}</label>
+      <input id={name} name={name} value={value} />
+    </div>
+  );
+}
+
+function DayField({ name, label, value }: FieldProps): Child {
   return (
     <div>
       <label for={name}>{label}</label>
@@ -171,7 +195,16 @@ function DayField({
   );
 }
 
-const MORE_NAMES = ["provider", "api", "label", "status", "request"];
+const MORE_NAMES = [
+  "provider",
+  "api",
+  "label",
+  "session",
+  "agent",
+  "parent_agent",
+  "status",
+  "request",
+];
 const KEPT_NAMES = new Set(["range", "tz", "by", "unit", "cursor"]);
 
 export function hasFilter(query: Query): boolean {

@@ -15,7 +15,7 @@ import {
   type UsageSum,
 } from "../../usage/usage-stats.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { filterOf, type Period, type UsageQuery } from "./usage-query.ts";
+import { dimensionOf, filterOf, type Period, type UsageQuery } from "./usage-query.ts";
 
 /** Names of keys are read for at most this many rows of a table. */
 const NAMES_MAX = 200;
@@ -39,7 +39,7 @@ export async function readUsageView(
   view: { readonly query: UsageQuery; readonly period: Period; readonly now: number },
 ): Promise<UsageView> {
   const { query, period, now } = view;
-  const dimension = query.by ?? "model";
+  const dimension = dimensionOf(query);
   const filter = filterOf(query, period);
   return await readUsage(db, async (reader) => {
     const before = previousPeriod(filter, endOfHour(now));

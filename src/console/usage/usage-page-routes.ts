@@ -9,7 +9,7 @@ import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import type { SnippetSettings } from "./call-snippets.tsx";
 import { readUsageView } from "./read-usage.ts";
 import { usagePage } from "./usage-page.tsx";
-import { filterOf, inTimeZoneOf, periodOf, UsageQuery } from "./usage-query.ts";
+import { dimensionOf, filterOf, inTimeZoneOf, periodOf, UsageQuery } from "./usage-query.ts";
 
 export interface UsagePageDeps extends ConsoleReadDeps {
   readonly snippets: SnippetSettings;
@@ -57,7 +57,7 @@ function exportRoute(deps: UsagePageDeps): Route {
       const { account } = params;
       await requireAccess(deps, account, caller.personId, "usage.read");
       const period = periodOf(query, now);
-      const dimension = query.by ?? "model";
+      const dimension = dimensionOf(query);
       const sums = await readUsage(deps.db, (reader) =>
         sumUsage(reader, account, filterOf(query, period), dimension),
       );

@@ -19,15 +19,22 @@ import {
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { type Dimension, DIMENSIONS } from "../../usage/usage-filter.ts";
+import { type Dimension, DIMENSIONS, isLabelDimension } from "../../usage/usage-filter.ts";
 import { cacheHitShare, type UsageSum } from "../../usage/usage-stats.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import { type SnippetSettings, CallSnippets } from "./call-snippets.tsx";
-import { dayLink, FilterForm, pageWith, PeriodActions, TimeZoneLink } from "./filter-form.tsx";
+import {
+  dayLink,
+  FilterForm,
+  hasFilter,
+  pageWith,
+  PeriodActions,
+  TimeZoneLink,
+} from "./filter-form.tsx";
 import type { KeyNames, UsageView } from "./read-usage.ts";
 import { SpendChart } from "./spend-chart.tsx";
-import { type Period, periodText, type UsageQuery } from "./usage-query.ts";
+import { dimensionOf, type Period, periodText, type UsageQuery } from "./usage-query.ts";
 
 const DIMENSION_NAMES: Readonly<Record<Dimension, string>> = {
   model: "Model",
@@ -35,6 +42,9 @@ const DIMENSION_NAMES: Readonly<Record<Dimension, string>> = {
   provider: "Provider",
   api: "API",
   label: "Label",
+  session: "Session",
+  agent: "Agent",
+  parent_agent: "Parent agent",
 };
 const GROUPS_SHOWN_MAX = 200;
 
@@ -52,7 +62,7 @@ export function usagePage(props: UsagePageProps): PageLayout {
   const { user, workspace, query, period, view, snippets, now } = props;
   const path = workspacePath(workspace.accountId, "/usage");
   const logs = workspacePath(workspace.accountId, "/logs");
-  const dimension = query.by ?? "model";
+  const dimension = dimensionOf(query);
   const name = groupNamer(dimension, view.keyNames);
   return consolePage({
     title: "Usage",
@@ -69,7 +79,7 @@ export function usagePage(props: UsagePageProps): PageLayout {
           <>
             <Figures figures={totalFigures(view.totals, view.previous, period)} />
             <SpendChart
-              title={`Spend by ${dimension === "api" ? "API" : dimension}`}
+              title={`Spend by ${dimensionText(dimension)}`}
               points={view.points}
               period={period}
               now={now}
@@ -94,7 +104,17 @@ export function usagePage(props: UsagePageProps): PageLayout {
   });
 }
 
+const NO_LABELS = {
+  label: undefined,
+  session: undefined,
+  agent: undefined,
+  parent_agent: undefined,
+};
 const NO_GROUPS = { by: undefined, unit: undefined };
+
+function dimensionText(dimension: Dimension): string {
+  return dimension === "api" ? "API" : DIMENSION_NAMES[dimension].toLowerCase();
+}
 
 export function groupNamer(dimension: Dimension, keyNames: KeyNames): (group: string) => string {
   return (group) => (dimension === "key" ? (keyNames.get(group) ?? group) : group);
@@ -105,13 +125,13 @@ function NoCalls({
   period,
   snippets,
 }: Pick<UsagePageProps, "query" | "period" | "snippets">): Child {
-  const { model, key, provider, api, label } = query;
-  const isFiltered = [model, key, provider, api, label].some((value) => value !== undefined);
+  const isFiltered = hasFilter({ ...query, from: undefined, to: undefined });
   return (
     <Card id="no-calls" title="Usage">
       <EmptyState title={isFiltered ? "No calls match these filters" : noCallsText(period)}>
         <p class="muted">
-          Spend, tokens and latency by model, key, provider, API and label appear here after a call.
+          Spend, tokens and latency by model, key, provider, API, label and session appear here
+          after a call.
         </p>
         {isFiltered ? null : <CallSnippets snippets={snippets} />}
       </EmptyState>
@@ -137,8 +157,11 @@ function GroupLinks({
   return (
     <Segments
       label="Group by"
-      links={DIMENSIONS.map((by) => ({
-        href: pageWith(path, query, { by }),
+      links={DIMENSIONS.filter((by) => by !== "parent_agent" || by === dimension).map((by) => ({
+        href: pageWith(path, isLabelDimension(by) ? { ...query, ...NO_LABELS } : query, {
+          by,
+          ...(isLabelDimension(by) ? { [by]: query[by] } : {}),
+        }),
         label: DIMENSION_NAMES[by],
         isCurrent: by === dimension,
       }))}
@@ -214,7 +237,7 @@ function GroupTable({
   return (
     <Card
       id="groups"
-      title={`By ${dimension === "api" ? "API" : dimension}`}
+      title={`By ${dimensionText(dimension)}`}
       aside={
         groups.length <= GROUPS_SHOWN_MAX ? null : (
           <span class="note">The {GROUPS_SHOWN_MAX} that cost most; the export has all.</span>
@@ -222,7 +245,7 @@ function GroupTable({
       }
     >
       <Table
-        label={`Usage by ${dimension}`}
+        label={`Usage by ${dimensionText(dimension)}`}
         columns={[
           { name: DIMENSION_NAMES[dimension] },
           { name: "Calls", isNumber: true },

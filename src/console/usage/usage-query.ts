@@ -4,7 +4,14 @@ import { z } from "zod";
 import { DAY_MS, HOUR_MS, utcDay } from "../../base/time.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/time-buckets.ts";
-import { DIMENSIONS, type UsageFilter } from "../../usage/usage-filter.ts";
+import {
+  type Dimension,
+  DIMENSIONS,
+  isLabelDimension,
+  labelDimensionOf,
+  labelsOfFilter,
+  type UsageFilter,
+} from "../../usage/usage-filter.ts";
 import { OUTCOMES, USAGE_APIS } from "../../usage/usage.ts";
 
 const RANGES = { "24h": 1, yesterday: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
@@ -35,6 +42,9 @@ export const UsageQuery = z.object({
   provider: Text,
   api: optional(z.enum(USAGE_APIS)),
   label: Text,
+  session: Text,
+  agent: Text,
+  parent_agent: Text,
 });
 export type UsageQuery = z.infer<typeof UsageQuery>;
 
@@ -112,8 +122,16 @@ function dayStart(date: string, timeZone: string): number {
 }
 
 export function filterOf(query: UsageQuery, { from, to }: Period): UsageFilter {
-  const { model, key, provider, api, label } = query;
-  return { from, to, model, keyId: key, provider, api, label };
+  const { model, key, provider, api, label, session, agent, parent_agent: parentAgent } = query;
+  return { from, to, model, keyId: key, provider, api, label, session, agent, parentAgent };
+}
+
+/** Sums by a label cannot be filtered by another one: then they are by model. */
+export function dimensionOf({ by = "model", ...query }: UsageQuery): Dimension {
+  const { label, session, agent, parent_agent: parentAgent } = query;
+  const labels = labelsOfFilter({ label, session, agent, parentAgent });
+  const isOther = labels.some((one) => labelDimensionOf(one) !== by);
+  return isLabelDimension(by) && isOther ? "model" : by;
 }
 
 /** All buckets of a period, oldest first, including those without calls. */

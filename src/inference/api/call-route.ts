@@ -2,7 +2,7 @@
 
 import { API_TRAITS } from "@postern/wires";
 import type { Caller, RouteInput } from "../../http/route.ts";
-import { LABELS_HEADER, parseLabels } from "../../usage/labels.ts";
+import { readCallLabels } from "../../usage/session-labels.ts";
 import type { CallInput } from "../lifecycle/call.ts";
 import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api } from "../request/parse-request.ts";
@@ -46,7 +46,7 @@ export function callInputOf(
     headers,
     forwardedHeaders: readForwardedHeaders(headers, API_TRAITS[api].forwardsHeaders),
     signal: request.signal,
-    labels: parseLabels(headers.get(LABELS_HEADER)),
+    ...readCallLabels(headers),
     idempotent,
     hasPayment,
   };

@@ -9,6 +9,7 @@ import {
 } from "../../http/request/idempotent-call.ts";
 import { keyRoute, type Route } from "../../http/route.ts";
 import { LABELS_HEADER } from "../../usage/labels.ts";
+import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
 import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import type { QuoteDeps } from "../lifecycle/quote.ts";
@@ -84,6 +85,10 @@ const BILLED_ROUTE = {
   requestHeaders: {
     [LABELS_HEADER]:
       "Up to five labels such as `team=search, job=nightly`, to filter and group usage by.",
+    [SESSION_HEADERS.session]:
+      "The session that the call belongs to: up to 64 letters, digits and `_.:@+-`. Claude Code and Codex name theirs in headers of their own.",
+    [SESSION_HEADERS.agent]: "The agent of the session that makes the call.",
+    [SESSION_HEADERS.parent_agent]: "The agent that started this agent.",
     [MAX_COST_HEADER]:
       "The most that the call may cost in US dollars, as `postern.max_cost_usd` in the body, for clients that cannot add body fields.",
     [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",

@@ -28,8 +28,9 @@ export interface CallInput {
   readonly headers: Headers;
   readonly forwardedHeaders: ForwardedHeaders;
   readonly signal: AbortSignal;
-  /** From the header `x-postern-labels`. */
+  /** From the header `x-postern-labels`, and from those that name a session. */
   readonly labels: readonly string[];
+  readonly sessionId: string | undefined;
   readonly idempotent: IdempotentCall | undefined;
   /** Whether the request contains a payment. If so, a lack of credits is an error at once and not only after a fallback. */
   readonly hasPayment?: boolean;

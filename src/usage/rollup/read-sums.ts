@@ -1,16 +1,21 @@
 // Reads sums of usage. SQLite answers on the main thread, so every statement reads a short range, with a pause between
 // two of them for other requests.
 
+import { invalid } from "../../base/fault.ts";
 import { toNano } from "../../base/money/money.ts";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
+import { labelValue, SESSION_LABELS, type SessionLabel } from "../session-labels.ts";
 import { bucketOf, type LocalDays, localDaysOf, type TimeBuckets } from "../time-buckets.ts";
 import {
   type Condition,
   type Dimension,
   dimensionConditions,
   idRange,
+  isLabelDimension,
   joinConditions,
+  labelDimensionOf,
+  labelsOfFilter,
   recordConditions,
   type UsageFilter,
 } from "../usage-filter.ts";
@@ -65,7 +70,16 @@ const DIMENSION_COLUMNS: Readonly<Record<Dimension, string>> = {
   provider: "provider",
   api: "api",
   label: "label",
+  session: idColumn("session"),
+  agent: idColumn("agent"),
+  parent_agent: idColumn("parent_agent"),
 };
+
+/** The label without its name. */
+function idColumn(name: SessionLabel): string {
+  return `substr(label, ${name.length + 2})`;
+}
+
 /** The time that one statement covers: for totals, and for one row per hour or day. */
 const TOTAL_MS: Readonly<Record<RollupUnit, number>> = { hour: DAY_MS, day: 16 * DAY_MS };
 const BUCKETS_MS: Readonly<Record<RollupUnit, number>> = { hour: DAY_MS / 2, day: 16 * DAY_MS };
@@ -87,6 +101,7 @@ export async function readSums(
   filter: UsageFilter,
   grouping: SumGrouping,
 ): Promise<readonly UsageSlice[]> {
+  rejectSeveralLabels(filter, grouping);
   const query = { reader, accountId, filter, grouping };
   const slices = new Map<string, UsageSlice>();
   const { rollups, records } = splitPeriod(filter, grouping);
@@ -97,6 +112,23 @@ export async function readSums(
     await addPending(query, { from: first.from, to: last.to }, slices);
   // A local day from which all calls were moved has none.
   return [...slices.values()].filter(({ sums }) => countOf(sums, "calls") > 0);
+}
+
+/** A row of the roll-ups is of one label, so that sums of calls with two labels cannot be read from them. */
+function rejectSeveralLabels(filter: UsageFilter, { dimension }: SumGrouping): void {
+  const labels = labelsOfFilter(filter);
+  const [first] = labels;
+  if (first === undefined) return;
+  if (labels.length > 1)
+    throw invalid(
+      "label",
+      "Send only one of `label`, `session`, `agent` and `parent_agent`: sums are kept for each label alone.",
+    );
+  if (!isLabelDimension(dimension) || labelDimensionOf(first) === dimension) return;
+  throw invalid(
+    "group_by",
+    `\`group_by=${dimension}\` cannot be combined with a filter by another label. GET /v1/sessions/{id} lists the agents of a session.`,
+  );
 }
 
 /** Whole days come from the daily roll-ups, the hours around them from the hourly ones, the rest from the records. */
@@ -265,8 +297,17 @@ async function presentRange(
 }
 
 function labelCondition({ filter, grouping }: Pick<SumQuery, "filter" | "grouping">): Condition {
-  if (filter.label !== undefined) return { sql: "label = ?", values: [filter.label] };
-  return { sql: grouping.dimension === "label" ? "label <> ''" : "label = ''", values: [] };
+  const [label] = labelsOfFilter(filter);
+  if (label !== undefined) return { sql: "label = ?", values: [label] };
+  const { dimension } = grouping;
+  if (!isLabelDimension(dimension)) return { sql: "label = ''", values: [] };
+  if (dimension !== "label") return { sql: isNamed(dimension), values: [] };
+  const others = SESSION_LABELS.map((name) => ` and not ${isNamed(name)}`).join("");
+  return { sql: `label <> ''${others}`, values: [] };
+}
+
+function isNamed(name: SessionLabel): string {
+  return `substr(label, 1, ${name.length + 1}) = '${name}='`;
 }
 
 export function sumsOf(row: Row): RollupSums {
@@ -332,6 +373,9 @@ function addDeltas(
       provider: key.provider,
       api: key.api,
       label: key.label,
+      session: labelValue([key.label], "session") ?? "",
+      agent: labelValue([key.label], "agent") ?? "",
+      parent_agent: labelValue([key.label], "parent_agent") ?? "",
     };
     const group = grouping.dimension === undefined ? "" : groups[grouping.dimension];
     addSlice(slices, query, { at: key.at, group }, delta);
@@ -339,12 +383,15 @@ function addDeltas(
 }
 
 function isCounted({ filter, grouping }: SumQuery, key: RollupDelta["key"]): boolean {
-  if (
-    filter.label === undefined
-      ? (key.label !== "") !== (grouping.dimension === "label")
-      : key.label !== filter.label
-  )
-    return false;
+  const [label] = labelsOfFilter(filter);
+  const { dimension } = grouping;
+  const isOfGroup =
+    label !== undefined
+      ? key.label === label
+      : isLabelDimension(dimension)
+        ? key.label !== "" && labelDimensionOf(key.label) === dimension
+        : key.label === "";
+  if (!isOfGroup) return false;
   return (
     (filter.model ?? key.model) === key.model &&
     (filter.keyId ?? key.keyId) === key.keyId &&

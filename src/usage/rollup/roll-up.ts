@@ -3,6 +3,7 @@
 import { DAY_MS } from "../../base/time.ts";
 import { type Db, text, type Tx } from "../../store/db.ts";
 import type { FailureCount } from "../provider-failures.ts";
+import { labelDimensionOf } from "../usage-filter.ts";
 import { addToChargeHours, type ChargesAt, pendingCharges } from "./charge-hours.ts";
 import { pendingDeltas, pendingFailures } from "./pending.ts";
 import { addToProviderHours } from "./provider-hours.ts";
@@ -12,9 +13,15 @@ import { addToRollups } from "./rollup-rows.ts";
 /** Short transactions, because they delay settlements on SQLite. */
 const PENDING_PER_TRANSACTION = 50;
 const DELTAS_PER_TRANSACTION = 300;
-/** Further labels of an account and day are counted together, so that a caller cannot create rows without limit. */
+/** Of each kind. Further labels of an account and day are counted together, so that a caller cannot create rows without limit. */
 export const LABELS_PER_DAY_MAX = 200;
 export const OTHER_LABELS = "(other)";
+
+/** The label under which further labels of this kind are counted. */
+export function otherLabelOf(label: string): string {
+  const dimension = labelDimensionOf(label);
+  return dimension === "label" ? OTHER_LABELS : `${dimension}=${OTHER_LABELS}`;
+}
 
 /** Returns the number of batches that were rolled up. */
 export async function rollUpUsage(db: Db): Promise<number> {
@@ -74,21 +81,27 @@ export async function limitLabels(
       continue;
     }
     const day = at - (at % DAY_MS);
-    const id = `${accountId} ${day}`;
-    const labels = labelsByDay.get(id) ?? (await readLabels(tx, accountId, day));
+    const other = otherLabelOf(label);
+    const id = `${accountId} ${day} ${other}`;
+    const labels = labelsByDay.get(id) ?? (await readLabels(tx, accountId, day, other));
     labelsByDay.set(id, labels);
     if (labels.size < LABELS_PER_DAY_MAX) labels.add(label);
-    limited.push(
-      labels.has(label) ? delta : { ...delta, key: { ...delta.key, label: OTHER_LABELS } },
-    );
+    limited.push(labels.has(label) ? delta : { ...delta, key: { ...delta.key, label: other } });
   }
   return limited;
 }
 
-async function readLabels(tx: Tx, accountId: string, day: number): Promise<Set<string>> {
+/** The labels that are counted together with `other` beyond the limit. */
+async function readLabels(
+  tx: Tx,
+  accountId: string,
+  day: number,
+  other: string,
+): Promise<Set<string>> {
   const rows = await tx.all(
     "select distinct label from usage_rollup where account_id = ? and unit = 'day' and at = ? and label <> ''",
     [accountId, day],
   );
-  return new Set(rows.map((row) => text(row, "label")));
+  const labels = rows.map((row) => text(row, "label"));
+  return new Set(labels.filter((label) => otherLabelOf(label) === other));
 }

@@ -109,6 +109,7 @@ function createHarness(
         forwardedHeaders: NO_FORWARDED_HEADERS,
         signal,
         labels: [],
+        sessionId: undefined,
         idempotent: undefined,
       }),
   };
