@@ -1,6 +1,7 @@
 // Routes of /v1/accounts and /v1/account.
 
 import { z } from "zod";
+import { recordAccountCreated, recordAccountRenamed } from "../accounts/account-activity.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/account-record.ts";
 import {
   type AccountDeps,
@@ -21,7 +22,6 @@ import type { NextStep } from "../base/fault.ts";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money/money.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/budget-record.ts";
-import { recordAccountCreated, recordAccountRenamed } from "../events/account-activity.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {

@@ -2,7 +2,7 @@
 // erased the account can be reopened. Closing moves no money.
 
 import { lockWorkspace } from "../accounts/members.ts";
-import { type Actor, recordAuditEntry } from "../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { usdText } from "../base/money/money.ts";
 import { DAY_MS } from "../base/time.ts";

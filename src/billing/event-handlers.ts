@@ -1,10 +1,10 @@
 // What billing does in the transaction of a domain event: emits webhook events, writes audit entries, schedules top-ups.
 
+import { recordMemberChange } from "../accounts/account-activity.ts";
 import type { MemberChange } from "../accounts/members.ts";
-import { personAct, recordAuditEntry } from "../audit/audit.ts";
+import { personAct, recordAuditEntry } from "../activity/audit.ts";
+import { emitEvent } from "../activity/events.ts";
 import { creditsOf, usdOf } from "../base/money/money.ts";
-import { recordMemberChange } from "../events/account-activity.ts";
-import { emitEvent } from "../events/events.ts";
 import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
 import type { Tx } from "../store/db.ts";
 import { usdOfCents, usdOfCredits } from "./invoices/cents.ts";

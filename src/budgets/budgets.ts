@@ -2,10 +2,10 @@
 // them, and records the change. A budget limits what keys can spend, so in a claimed account keys cannot change it.
 
 import { lockWorkspace } from "../accounts/members.ts";
-import { type Actor, recordAuditEntry } from "../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../activity/audit.ts";
+import { emitEvent } from "../activity/events.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
-import { emitEvent } from "../events/events.ts";
 import {
   BUDGET_WINDOWS,
   type BudgetLimits,

@@ -1,11 +1,10 @@
 // What a step of a claim leaves behind: an audit entry, an event or an email. Each is written in the transaction of the step.
 
+import { recordMemberAdded } from "../accounts/account-activity.ts";
 import type { Role } from "../accounts/members.ts";
-import { type Actor, recordAuditEntry } from "../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../activity/audit.ts";
+import { emitEvent } from "../activity/events.ts";
 import { creditsOf, type Nano } from "../base/money/money.ts";
-import { recordMemberAdded } from "../events/account-activity.ts";
-import { queueAddressEmail } from "../events/emails.ts";
-import { emitEvent } from "../events/events.ts";
 import type { Tx } from "../store/db.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 
@@ -41,7 +40,12 @@ export async function recordClaimStep(tx: Tx, event: ClaimStep, now: number): Pr
         network: attempt.network,
         detail: { email, invitation: attempt.invitation },
       });
-      await queueAddressEmail(tx, { type: kind, accountId, address: email, data: {}, now });
+      await emitEvent(tx, {
+        type: kind,
+        accountId,
+        data: { claim_attempt_id: target, email },
+        now,
+      });
       return;
     case "claim.declined":
     case "claim.locked":

@@ -1,6 +1,6 @@
 // A new owner's choices about the existing keys of the account: keep, limit or revoke each.
 
-import type { Act } from "../audit/audit.ts";
+import type { Act } from "../activity/audit.ts";
 import type { Nano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import { grantedScopes, MODEL_CALL_SCOPES } from "../http/scopes.ts";

@@ -1,12 +1,12 @@
 // Creates a workspace for a signed-in person, without an agent. It gets what a claim gives: the bonus, once per human. It
 // gets no starting credit, because a person could create any number of workspaces.
 
+import { recordAccountCreated } from "../accounts/account-activity.ts";
 import { type Account, createAccount } from "../accounts/accounts.ts";
 import { claimWorkspace } from "../accounts/members.ts";
-import { personAct } from "../audit/audit.ts";
+import { personAct } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import type { Nano } from "../base/money/money.ts";
-import { recordAccountCreated } from "../events/account-activity.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Keys } from "../keys/keys.ts";
 import { openWallet } from "../ledger/ledger.ts";

@@ -1,11 +1,11 @@
 // The routes of the console. Each page requires a permission; `accounts/members.ts` defines the permissions of each role.
 
 import { z } from "zod";
+import { recordMemberAdded } from "../accounts/account-activity.ts";
 import { respondToInvitation } from "../accounts/invitations.ts";
 import { workspaceJoinedVia } from "../accounts/members.ts";
-import { personAct } from "../audit/audit.ts";
-import { recordMemberAdded } from "../events/account-activity.ts";
-import type { Webhooks } from "../events/webhooks.ts";
+import { personAct } from "../activity/audit.ts";
+import type { Webhooks } from "../activity/webhooks.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import { auditRoute } from "./audit/audit-page-routes.ts";

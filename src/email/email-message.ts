@@ -1,7 +1,7 @@
 // The subject and text of each email. A message contains no secrets, and its links open pages that ask for sign-in.
 
-import type { EmailType } from "../events/email-types.ts";
-import type { Email } from "../events/emails.ts";
+import type { EmailType } from "./email-types.ts";
+import type { Email } from "./emails.ts";
 
 export interface EmailMessage {
   readonly subject: string;

@@ -3,11 +3,11 @@
 
 import type { Child } from "hono/jsx";
 import { formatDateTime, pluralize } from "../base/text/format.ts";
-import { EMAIL_CATEGORIES, type EmailCategory } from "../events/email-types.ts";
-import type { Email } from "../events/emails.ts";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { EmailMessage } from "./email-message.ts";
+import { EMAIL_CATEGORIES, type EmailCategory } from "./email-types.ts";
+import type { Email } from "./emails.ts";
 
 export function emailSettingsPage({
   user,

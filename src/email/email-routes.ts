@@ -1,13 +1,13 @@
 // The page on which a person chooses which emails they get, and the page that lists the emails in development mode.
 
 import { z } from "zod";
-import { EMAIL_CATEGORY_NAMES } from "../events/email-types.ts";
-import { listEmails, listOptOuts, setOptOuts } from "../events/emails.ts";
 import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { emailMessage } from "./email-message.ts";
 import { emailSettingsPage, sentEmailsPage } from "./email-pages.tsx";
+import { EMAIL_CATEGORY_NAMES } from "./email-types.ts";
+import { listEmails, listOptOuts, setOptOuts } from "./emails.ts";
 
 const SETTINGS_PATH = "/emails";
 const LISTED_MAX = 50;

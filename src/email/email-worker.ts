@@ -1,24 +1,28 @@
-// Sends the queued emails by SMTP, at least once each: a crash after the server accepted a message sends it again with the
+// Queues the emails of new events and sends them by SMTP, at least once each: a crash after the server accepted a message sends it again with the
 // same Message-ID. An email that is not accepted within a day fails, because it is out of date by then.
 
+import { hasEventsToEmail, takeEventsToEmail } from "../activity/events.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
+import { clampDueTimes } from "../store/clamp-due.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { emailMessage } from "./email-message.ts";
 import {
   EMAIL_DUE_TABLE,
   type EmailOutcome,
   hasDueEmail,
   type LeasedEmail,
   leaseEmails,
+  queueEmails,
   recordEmailAttempt,
   sweepEmails,
-} from "../events/emails.ts";
-import { clampDueTimes } from "../store/clamp-due.ts";
-import type { Db } from "../store/db.ts";
-import { emailMessage } from "./email-message.ts";
+} from "./emails.ts";
 import type { SendEmail } from "./smtp.ts";
 
 const BATCH_MAX = 20;
+/** Events whose emails one run queues. */
+const EVENTS_BATCH_MAX = 100;
 const LIFETIME_MS = DAY_MS;
 /** After the first, second … failed attempt; the last one repeats until the email is too old. */
 const RETRY_DELAYS_MS = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS] as const;
@@ -34,7 +38,7 @@ export interface EmailWorkerDeps {
 }
 
 export interface EmailWorker {
-  /** Sends what is due, one email after the other. */
+  /** Queues the emails of new events and sends what is due, one email after the other. */
   readonly tick: () => Promise<void>;
   readonly sweep: () => Promise<void>;
 }
@@ -43,6 +47,7 @@ export function createEmailWorker(deps: EmailWorkerDeps): EmailWorker {
   const { db, now, send } = deps;
   return {
     tick: async () => {
+      if (await hasEventsToEmail(db)) await db.write((tx) => queueNewEmails(tx, now()));
       if (send === undefined || !(await hasDueEmail(db, now()))) return;
       const lease = newId("eml", now());
       const leased = await db.write((tx) =>
@@ -58,6 +63,11 @@ export function createEmailWorker(deps: EmailWorkerDeps): EmailWorker {
       await db.write((tx) => sweepEmails(tx, now()));
     },
   };
+}
+
+async function queueNewEmails(tx: Tx, now: number): Promise<void> {
+  for (const event of await takeEventsToEmail(tx, { limit: EVENTS_BATCH_MAX, now }))
+    await queueEmails(tx, event);
 }
 
 async function attempt(

@@ -2,7 +2,7 @@
 // a key that it creates is subtracted from its own, so that together they cannot spend more. In an unclaimed account, keys
 // without a limit and with all scopes may do everything.
 
-import type { Act } from "../audit/audit.ts";
+import type { Act } from "../activity/audit.ts";
 import { endedKeyFault, Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";

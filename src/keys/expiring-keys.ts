@@ -1,7 +1,7 @@
 // Finds keys that expire soon, so that their owners can be notified in time.
 
+import { emitEvent } from "../activity/events.ts";
 import { DAY_MS } from "../base/time.ts";
-import { emitEvent } from "../events/events.ts";
 import { integer, text, textOrNull, type Tx } from "../store/db.ts";
 import type { Key } from "./key.ts";
 

@@ -1,8 +1,8 @@
 // What a change of a key leaves behind: an audit entry, and an event if a key is created or revoked.
 
-import { type Act, type AuditDetail, recordAuditEntry } from "../audit/audit.ts";
+import { type Act, type AuditDetail, recordAuditEntry } from "../activity/audit.ts";
+import { emitEvent } from "../activity/events.ts";
 import { usdText } from "../base/money/money.ts";
-import { emitEvent } from "../events/events.ts";
 import { policyText } from "../http/key-policy.ts";
 import type { KeyAlert } from "../ledger/key-alerts.ts";
 import type { Tx } from "../store/db.ts";

@@ -1,7 +1,7 @@
 // Routes of /v1/keys.
 
 import { z } from "zod";
-import { keyAct } from "../audit/audit.ts";
+import { keyAct } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";

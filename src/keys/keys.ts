@@ -1,7 +1,7 @@
 // Gateway API keys. It owns the table api_key. A raw key is only returned when it is created; the store has its HMAC. A
 // key's spend belongs to the ledger and is only read here.
 
-import type { Act, Actor } from "../audit/audit.ts";
+import type { Act, Actor } from "../activity/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { newIdAfter } from "../base/id.ts";

@@ -3,7 +3,7 @@
 // others create none. A developer changes only keys that they created, and raises nothing.
 
 import { type Allowance, getMember, hasPermission, type Member } from "../accounts/members.ts";
-import type { Act } from "../audit/audit.ts";
+import type { Act } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import { formatUsdExact } from "../base/text/format.ts";

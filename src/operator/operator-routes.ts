@@ -1,7 +1,7 @@
 // The routes of the operator pages. Empty if no operator is configured.
 
 import { z } from "zod";
-import { AUDIT_ACTIONS, type AuditAction, listAllAuditEntries } from "../audit/audit.ts";
+import { AUDIT_ACTIONS, type AuditAction, listAllAuditEntries } from "../activity/audit.ts";
 import { DAY_MS } from "../base/time.ts";
 import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
 import type { Route } from "../http/route.ts";

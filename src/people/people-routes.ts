@@ -2,7 +2,7 @@
 // The pages to sign in, sign out and manage sessions.
 
 import { z } from "zod";
-import { recordAuditEntry } from "../audit/audit.ts";
+import { recordAuditEntry } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";

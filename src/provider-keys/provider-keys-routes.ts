@@ -1,7 +1,7 @@
 // Routes of /v1/provider-keys.
 
 import { z } from "zod";
-import { keyAct } from "../audit/audit.ts";
+import { keyAct } from "../activity/audit.ts";
 import { secret } from "../base/crypto/secret.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";

@@ -1,7 +1,7 @@
 // Callers' own API keys at model providers (BYOK). Owns the table provider_key. A raw key is received once and sent only to
 // its provider.
 
-import { type Act, recordAuditEntry } from "../audit/audit.ts";
+import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import type { Secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";

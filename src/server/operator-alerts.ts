@@ -1,13 +1,13 @@
 // The checks of the operator's alerts, and the channels that the settings name.
 
 import { statfsSync } from "node:fs";
+import { signatureHeaders } from "../activity/webhook-signature.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { usdText } from "../base/money/money.ts";
 import { MINUTE_MS, utcDay } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
 import { createSmtpSender } from "../email/smtp.ts";
-import { signatureHeaders } from "../events/webhook-signature.ts";
 import { priceAge } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import {

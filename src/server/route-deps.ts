@@ -3,11 +3,11 @@
 import { createExports } from "../account-data/export-stream.ts";
 import { listAllMembers } from "../accounts/members.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
+import { listWebhookUrls } from "../activity/webhooks.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
-import { listWebhookUrls } from "../events/webhooks.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";

@@ -2,7 +2,8 @@
 
 import { type AccountDataDeps, accountDataRoutes } from "../account-data/account-data-routes.ts";
 import { type AccountRouteDeps, accountRoutes } from "../account-data/accounts-routes.ts";
-import { auditRoutes } from "../audit/audit-routes.ts";
+import { balanceAlertRoutes } from "../accounts/balance-alert-routes.ts";
+import { activityRoutes } from "../activity/activity-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/invoices-routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
 import { mppRoutes } from "../billing/mpp/mpp-protocol.ts";
@@ -15,7 +16,6 @@ import { discoveryRoutes } from "../discovery/discovery-routes.tsx";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 import { modelPageRoutes } from "../discovery/model-pages/model-pages-routes.ts";
 import { type EmailRouteDeps, emailRoutes } from "../email/email-routes.ts";
-import { eventRoutes } from "../events/events-routes.ts";
 import type { Route } from "../http/route.ts";
 import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/inference-routes.ts";
 import { type KeyRouteDeps, keyRoutes } from "../keys/keys-routes.ts";
@@ -70,8 +70,8 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...providerKeyRoutes(deps.providerKeys),
     ...usageRoutes({ db }),
     ...webhookRoutes(deps.webhooks),
-    ...eventRoutes({ db }),
-    ...auditRoutes({ db }),
+    ...activityRoutes({ db }),
+    ...balanceAlertRoutes({ db }),
     ...billingRoutes(deps.billing),
     ...x402Routes(deps.billing),
     ...mppRoutes(deps.billing),

@@ -1,5 +1,7 @@
 // The composition root: creates every service from the settings, each with explicit dependencies.
 
+import { listWebhookUrls } from "../activity/webhooks.ts";
+import { createWebhooks, type Webhooks } from "../activity/webhooks.ts";
 import type { JobRun } from "../base/job-run.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
@@ -9,8 +11,6 @@ import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
 import { createSmtpSender } from "../email/smtp.ts";
-import { listWebhookUrls } from "../events/webhooks.ts";
-import { createWebhooks, type Webhooks } from "../events/webhooks.ts";
 import { createOperatorContext } from "../operator/create-operator.ts";
 import type { OperatorContext } from "../operator/page-context.ts";
 import { createKeptForms, type KeptForms } from "../people/kept-form.ts";

@@ -1,8 +1,8 @@
 // The API record of a webhook delivery, and its example.
 
 import { z } from "zod";
-import { type Delivery, DELIVERY_STATUSES } from "../events/deliveries.ts";
-import { EVENT_EXAMPLE } from "../events/event-record.ts";
+import { type Delivery, DELIVERY_STATUSES } from "../activity/deliveries.ts";
+import { EVENT_EXAMPLE } from "../activity/event-record.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { WEBHOOK_EXAMPLE } from "./webhook-record.ts";
 

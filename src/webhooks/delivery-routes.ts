@@ -1,8 +1,8 @@
 // Endpoints of a webhook's deliveries: list, replay, and send a test event.
 
 import { z } from "zod";
-import { getDelivery, listDeliveries } from "../events/deliveries.ts";
-import { getWebhook } from "../events/webhooks.ts";
+import { getDelivery, listDeliveries } from "../activity/deliveries.ts";
+import { getWebhook } from "../activity/webhooks.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";

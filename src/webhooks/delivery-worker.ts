@@ -1,11 +1,7 @@
 // Sends due deliveries. Workers of several processes can share one store, because each delivery is leased by one of
 // them at a time. Delivery is at least once: after a crash an event can arrive twice.
 
-import { recordAuditEntry } from "../audit/audit.ts";
-import { newId } from "../base/id.ts";
-import type { Log } from "../base/log.ts";
-import { type ResolveHost, parseEndpoint, resolveHost } from "../base/network/public-endpoint.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
+import { recordAuditEntry } from "../activity/audit.ts";
 import {
   type AttemptOutcome,
   DELIVERY_DUE_TABLE,
@@ -15,10 +11,19 @@ import {
   leaseDue,
   recordAttempt,
   releaseLease,
-} from "../events/deliveries.ts";
-import { emitEvent, sweepEvents, toStoredEvent } from "../events/events.ts";
-import { signatureHeaders } from "../events/webhook-signature.ts";
-import { type Webhooks, disableWebhook, recordFailure, recordSuccess } from "../events/webhooks.ts";
+} from "../activity/deliveries.ts";
+import { emitEvent, sweepEvents, toStoredEvent } from "../activity/events.ts";
+import { signatureHeaders } from "../activity/webhook-signature.ts";
+import {
+  type Webhooks,
+  disableWebhook,
+  recordFailure,
+  recordSuccess,
+} from "../activity/webhooks.ts";
+import { newId } from "../base/id.ts";
+import type { Log } from "../base/log.ts";
+import { type ResolveHost, parseEndpoint, resolveHost } from "../base/network/public-endpoint.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
 import { type Db, type Tx, text } from "../store/db.ts";
 import { type SendResult, send } from "./send-to-endpoint.ts";

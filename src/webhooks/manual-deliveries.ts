@@ -1,14 +1,14 @@
 // Deliveries that a caller asks for: a test event, and the replay of an earlier delivery.
 
-import { Fault } from "../base/fault.ts";
 import {
   type Delivery,
   getDelivery,
   hasPendingDelivery,
   requeueDelivery,
-} from "../events/deliveries.ts";
-import { emitTestEvent, TEST_EVENT_TYPE } from "../events/events.ts";
-import { lockWebhook } from "../events/webhooks.ts";
+} from "../activity/deliveries.ts";
+import { emitTestEvent, TEST_EVENT_TYPE } from "../activity/events.ts";
+import { lockWebhook } from "../activity/webhooks.ts";
+import { Fault } from "../base/fault.ts";
 import type { Tx } from "../store/db.ts";
 
 /** Emits a test event for this webhook. Returns the delivery's id. */

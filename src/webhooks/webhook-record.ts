@@ -1,8 +1,8 @@
 // The API record of a webhook, and its examples.
 
 import { z } from "zod";
-import { ALL_EVENTS, EVENT_TYPES } from "../events/events.ts";
-import { type Webhook, WEBHOOK_STATUSES } from "../events/webhooks.ts";
+import { ALL_EVENTS, EVENT_TYPES } from "../activity/events.ts";
+import { type Webhook, WEBHOOK_STATUSES } from "../activity/webhooks.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 
 export const SubscribedEventType = z.enum([...EVENT_TYPES, ALL_EVENTS]);

@@ -1,11 +1,11 @@
 // Endpoints of /v1/webhooks. Those of a webhook's deliveries are in delivery-routes.ts.
 
 import { z } from "zod";
-import { keyAct } from "../audit/audit.ts";
+import { keyAct } from "../activity/audit.ts";
+import { ALL_EVENTS } from "../activity/events.ts";
+import { getWebhook, listWebhooks, removeWebhook, type Webhooks } from "../activity/webhooks.ts";
 import { URL_LENGTH_MAX } from "../base/network/public-endpoint.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
-import { ALL_EVENTS } from "../events/events.ts";
-import { getWebhook, listWebhooks, removeWebhook, type Webhooks } from "../events/webhooks.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";

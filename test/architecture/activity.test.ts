@@ -1,8 +1,8 @@
 // Each audit action and each event type is written in one source file: the function that makes the change.
 
 import { expect, test } from "bun:test";
-import { AUDIT_ACTIONS } from "../../src/audit/audit.ts";
-import { EVENT_TYPES } from "../../src/events/events.ts";
+import { AUDIT_ACTIONS } from "../../src/activity/audit.ts";
+import { EVENT_TYPES } from "../../src/activity/events.ts";
 import { sourceFiles } from "../support/source/source-files.ts";
 
 /** The files that call the function and contain the name as a literal. */

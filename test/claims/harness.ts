@@ -1,10 +1,10 @@
 // A gateway with accounts, keys, people and claims, on a store and a clock that the test controls, and a minimal browser:
 // a cookie jar that calls the request handler.
 
+import { listWebhookUrls } from "../../src/activity/webhooks.ts";
 import { type Secret, secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type ClaimLimits, type Claims, createClaims } from "../../src/claims/claims.ts";
-import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import { faultPage } from "../../src/http/pages/fault-page.tsx";
 import type { Peer } from "../../src/http/request-context.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";

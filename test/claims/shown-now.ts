@@ -1,7 +1,7 @@
 // What a claim page of an account would show now, for a confirmation without a page.
 
+import { listWebhookUrls } from "../../src/activity/webhooks.ts";
 import { digestOfAll, readKeysAndSetup } from "../../src/claims/shown-state.ts";
-import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import type { Reader } from "../../src/store/db.ts";
 
 export async function shownNow(reader: Reader, accountId: string, now: number): Promise<string> {

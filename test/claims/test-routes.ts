@@ -2,11 +2,11 @@
 
 import { accountRoutes } from "../../src/account-data/accounts-routes.ts";
 import { listAllMembers } from "../../src/accounts/members.ts";
+import { listWebhookUrls } from "../../src/activity/webhooks.ts";
 import type { Secret } from "../../src/base/crypto/secret.ts";
 import { claimPageRoutes } from "../../src/claims/claim-page-routes.ts";
 import { claimRoutes } from "../../src/claims/claims-routes.ts";
 import type { Claims } from "../../src/claims/claims.ts";
-import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import { ASSET_CACHE_CONTROL, STYLESHEET } from "../../src/http/pages/assets.ts";
 import { publicRoute, type Route } from "../../src/http/route.ts";
 import { keyRoutes } from "../../src/keys/keys-routes.ts";

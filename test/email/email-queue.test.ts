@@ -3,12 +3,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createAccount } from "../../src/accounts/accounts.ts";
 import { claimWorkspace } from "../../src/accounts/members.ts";
+import { emitEvent, type NewEvent } from "../../src/activity/events.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { createEmailWorker, type EmailWorker } from "../../src/email/email-worker.ts";
+import { setOptOuts } from "../../src/email/emails.ts";
 import type { OutgoingEmail, SendEmail } from "../../src/email/smtp.ts";
-import { queueAddressEmail, queueEventEmails, setOptOuts } from "../../src/events/emails.ts";
 import { emitExpiringKeys } from "../../src/keys/expiring-keys.ts";
 import { createKeys } from "../../src/keys/keys.ts";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
@@ -37,6 +38,7 @@ describeEachStore((kind, open) => {
       sent = [];
       await store.db.write(async (tx) => {
         await tx.run("delete from email");
+        await tx.run("delete from event");
         const deps = { openWallet, grantStartingCredit: () => Promise.resolve() };
         const request = { email: null, network: "n/32", startingCredit: 0n, now };
         accountId = (await createAccount(tx, request, deps)).id;
@@ -53,14 +55,19 @@ describeEachStore((kind, open) => {
     };
     const worker = (send: SendEmail | undefined = accept): EmailWorker =>
       createEmailWorker({ db: store.db, log, now: () => now, baseUrl: "https://p.test", send });
-    const event = () => ({ type: "balance.empty", accountId, data: {}, now });
-    const queue = () => store.db.write((tx) => queueEventEmails(tx, event()));
+    const event = (): NewEvent => ({
+      type: "balance.empty",
+      accountId,
+      data: { credits: 0, usd: 0, below_usd: 0.0001 },
+      now,
+    });
+    const queue = () => store.db.write((tx) => emitEvent(tx, event()));
     const statuses = async () =>
       (await store.db.all("select status from email order by id")).map((row) => row["status"]);
 
     test("nothing is sent of a transaction that failed", async () => {
       const failed = store.db.write(async (tx) => {
-        await queueEventEmails(tx, event());
+        await emitEvent(tx, event());
         throw new Error("rolled back");
       });
       expect(failed).rejects.toThrow("rolled back");
@@ -127,10 +134,13 @@ describeEachStore((kind, open) => {
     });
 
     test("an address gets five emails about claims and invitations a day, and none after it opted out", async () => {
-      const claim = (address: string) =>
-        store.db.write((tx) =>
-          queueAddressEmail(tx, { type: "claim.started", accountId, address, data: {}, now }),
+      const claim = async (email: string): Promise<void> => {
+        const data = { claim_attempt_id: "claim_1", email };
+        await store.db.write((tx) =>
+          emitEvent(tx, { type: "claim.started", accountId, data, now }),
         );
+        await worker().tick();
+      };
       for (let times = 0; times < 8; times += 1) await claim("Ada@Example.com");
       expect(await statuses()).toHaveLength(5);
       now += DAY_MS + 1;
@@ -168,6 +178,7 @@ describeEachStore((kind, open) => {
       });
       const report = () => store.db.write((tx) => emitExpiringKeys(tx, now));
       await report();
+      await worker().tick();
       expect(await statuses()).toEqual([]);
       now += 24 * DAY_MS;
       await Promise.all([report(), report()]);
@@ -180,6 +191,7 @@ describeEachStore((kind, open) => {
         tx.run("update api_key set expires_at = ? where id = ?", [now + DAY_MS, key.id]),
       );
       await report();
+      await worker().tick();
       expect(await statuses()).toHaveLength(2);
     });
   });

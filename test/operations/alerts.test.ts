@@ -3,10 +3,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
+import { signatureHeaders } from "../../src/activity/webhook-signature.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
-import { signatureHeaders } from "../../src/events/webhook-signature.ts";
 import { type AlertMessage, createAlerts } from "../../src/operations/alerts.ts";
 import { createAlertChannels } from "../../src/server/operator-alerts.ts";
 import { runInProcess } from "../support/run-command.ts";

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { renameAccount } from "../../src/accounts/accounts.ts";
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
-import { recordAuditEntry } from "../../src/audit/audit.ts";
+import { recordAuditEntry } from "../../src/activity/audit.ts";
 import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
 import { createInvoice } from "../../src/billing/invoices/invoices.ts";

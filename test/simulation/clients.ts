@@ -1,13 +1,13 @@
 // The clients of a simulation: callers that repeat what failed, a payment processor that reports facts several times and in any
 // order, and people who claim accounts. Each keeps the responses that it got, which are compared with the store at the end.
 
+import { listWebhookUrls } from "../../src/activity/webhooks.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { Fault } from "../../src/base/fault.ts";
 import { insertInvoice } from "../../src/billing/invoices/invoices.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import type { FactKind, PaymentFact } from "../../src/billing/payments/payment-processor.ts";
 import { type Claimer, createClaims } from "../../src/claims/claims.ts";
-import { listWebhookUrls } from "../../src/events/webhooks.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { isUnavailable } from "../../src/store/db.ts";
 import { shownNow } from "../claims/shown-now.ts";

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer } from "node:net";
 import OpenAI from "openai";
-import { emitEvent } from "../../src/events/events.ts";
+import { emitEvent } from "../../src/activity/events.ts";
 import { eventually } from "../support/eventually.ts";
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { HOUR, MINUTE, truncateTables, createHarness, type Harness } from "./harness.ts";

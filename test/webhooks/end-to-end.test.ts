@@ -142,11 +142,21 @@ test("sends events of changes that people make in the console, and audits them",
     ["member.removed", developer.id, owner.id],
     ["session.ended", developer.id, expect.stringMatching(/^ses_/)],
   ]);
-  await waitForEvents(6);
+  await waitForEvents(8);
   expect(receiver.received.slice(3).map(({ event }) => [event["type"], event["data"]])).toEqual([
     ["key.created", expect.objectContaining({ key_id: minted, by: owner.id })],
     ["key.revoked", expect.objectContaining({ key_id: minted, by: owner.id })],
+    [
+      "member.invited",
+      {
+        invitation_id: invitation,
+        email: developer.email,
+        role: "developer",
+        by: owner.email,
+      },
+    ],
     ["member.added", { claim_attempt_id: null, email: developer.email, role: "developer" }],
+    ["member.invited", expect.objectContaining({ invitation_id: second })],
   ]);
   // A key sees who made the change, but not from which network.
   const { body: audit } = await call("GET", "/v1/audit?action=key.created&limit=1");

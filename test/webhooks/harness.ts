@@ -1,12 +1,12 @@
 // Webhooks, events and what emits them, behind the real request handler, on a given store and a test clock.
 
-import { auditRoutes } from "../../src/audit/audit-routes.ts";
+import { balanceAlertRoutes } from "../../src/accounts/balance-alert-routes.ts";
+import { activityRoutes } from "../../src/activity/activity-routes.ts";
+import { createWebhooks, type Webhooks } from "../../src/activity/webhooks.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ResolveHost } from "../../src/base/network/public-endpoint.ts";
 import { emitBalanceEvents } from "../../src/billing/event-handlers.ts";
-import { eventRoutes } from "../../src/events/events-routes.ts";
-import { createWebhooks, type Webhooks } from "../../src/events/webhooks.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { grantedScopes } from "../../src/http/scopes.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
@@ -134,8 +134,8 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
   const handle = createRequestHandler({
     routes: [
       ...webhookRoutes({ db, webhooks }),
-      ...eventRoutes({ db }),
-      ...auditRoutes({ db }),
+      ...activityRoutes({ db }),
+      ...balanceAlertRoutes({ db }),
       ...keyRoutes({ db, keys }),
       ...providerKeyRoutes({ db, providerKeys }),
     ],

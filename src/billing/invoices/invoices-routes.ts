@@ -1,7 +1,7 @@
 // Endpoints of /v1/billing for invoices, and the endpoint for the payment processor's webhooks.
 
 import { z } from "zod";
-import type { AuditSource } from "../../audit/audit.ts";
+import type { AuditSource } from "../../activity/audit.ts";
 import { CLAIM_STEP, Fault } from "../../base/fault.ts";
 import { canBuy } from "../../base/purchase-steps.ts";
 import { networksOf } from "../../http/request/client-ip.ts";

@@ -1,6 +1,6 @@
 // Invoices for credits. Only payments/payment-facts.ts marks an invoice as paid or refunded.
 
-import { type AuditAction, type AuditSource, recordAuditEntry } from "../../audit/audit.ts";
+import { type AuditAction, type AuditSource, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";

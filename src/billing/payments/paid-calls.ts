@@ -1,7 +1,7 @@
 // Pays for model calls with the payment in a request. If the balance does not cover a call, that payment buys credits and
 // the call runs on them; without a payment, the 402 says how to pay. The credits stay if the call fails.
 
-import type { AuditSource } from "../../audit/audit.ts";
+import type { AuditSource } from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { BillingDeps } from "../billing-deps.ts";
 import {

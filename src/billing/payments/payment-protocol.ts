@@ -1,6 +1,6 @@
 // The interface of the protocols of agent payments: x402 and Machine Payments.
 
-import type { AuditSource } from "../../audit/audit.ts";
+import type { AuditSource } from "../../activity/audit.ts";
 import type { NextStep } from "../../base/fault.ts";
 import { priceOf } from "../invoices/cents.ts";
 import type { Invoice } from "../invoices/invoices.ts";

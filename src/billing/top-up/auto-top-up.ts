@@ -6,7 +6,7 @@ import {
   type AuditDetail,
   type AuditSource,
   recordAuditEntry,
-} from "../../audit/audit.ts";
+} from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { monthStart } from "../../base/money/spend-window.ts";
 import { type ThresholdCrossing, setTopUpThreshold } from "../../ledger/balance-thresholds.ts";

@@ -1,7 +1,7 @@
 // Saves and detaches payment methods, and reconciles their state with the processor.
 
 import { lockWorkspace, roleOf } from "../../accounts/members.ts";
-import { recordAuditEntry } from "../../audit/audit.ts";
+import { recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import type { Log } from "../../base/log.ts";
 import { MINUTE_MS } from "../../base/time.ts";

@@ -1,7 +1,7 @@
 // Endpoints of /v1/billing/auto-top-up. A key can read, lower and disable auto top-up, but never enable or raise it.
 
 import { z } from "zod";
-import { keyAct } from "../../audit/audit.ts";
+import { keyAct } from "../../activity/audit.ts";
 import { type Route, keyRoute, keyWriteRoute } from "../../http/route.ts";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import type { Tx } from "../../store/db.ts";

@@ -1,9 +1,9 @@
 // `postern admin rotate-secret`: moves stored data from the previous master secret to the current one.
 
+import { reencryptWebhooks } from "../../activity/reencrypt-webhooks.ts";
 import type { MasterSecret } from "../../base/crypto/encryption.ts";
 import type { Config } from "../../config/config.ts";
 import { loadMasterSecret } from "../../config/master-secret.ts";
-import { reencryptWebhooks } from "../../events/reencrypt-webhooks.ts";
 import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
 import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-keys.ts";
 import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";

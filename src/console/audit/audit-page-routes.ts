@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { listMembers } from "../../accounts/members.ts";
-import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "../../audit/audit.ts";
+import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "../../activity/audit.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";

@@ -2,9 +2,9 @@
 // The audit log of a workspace, newest first.
 
 import type { Child } from "hono/jsx";
-import { publicActor } from "../../audit/audit-record.ts";
-import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/audit.ts";
-import { formatAuditDetail } from "../../audit/format-detail.ts";
+import { publicActor } from "../../activity/audit-record.ts";
+import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../activity/audit.ts";
+import { formatAuditDetail } from "../../activity/format-detail.ts";
 import type { Page } from "../../base/pagination.ts";
 import { Card, EmptyState } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";

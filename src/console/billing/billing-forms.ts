@@ -1,8 +1,9 @@
 // The forms of the billing page. Each returns the path or URL to redirect to.
 
 import { z } from "zod";
+import { changeBalanceAlert, parseLowBalance } from "../../accounts/balance-alert-routes.ts";
 import type { Permission } from "../../accounts/members.ts";
-import type { AuditSource } from "../../audit/audit.ts";
+import type { AuditSource } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { beginPayment, cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
 import { creditsOfCents } from "../../billing/invoices/cents.ts";
@@ -15,7 +16,6 @@ import {
   type TopUpAct,
 } from "../../billing/top-up/auto-top-up.ts";
 import { beginMethodSetup } from "../../billing/top-up/payment-methods.ts";
-import { changeBalanceAlert, parseLowBalance } from "../../events/balance-alert-routes.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";

@@ -1,7 +1,7 @@
 // The routes of the keys pages. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
-import { type Act, personAct } from "../../audit/audit.ts";
+import { type Act, personAct } from "../../activity/audit.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";

@@ -11,7 +11,7 @@ import {
   removeMember,
   roleOf,
 } from "../../accounts/members.ts";
-import { personAct } from "../../audit/audit.ts";
+import { personAct } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { handleMemberChange } from "../../billing/event-handlers.ts";
 import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";

@@ -1,12 +1,12 @@
 // Data of the overview page.
 
 import { countMembers } from "../../accounts/members.ts";
+import { listLiveWebhooks, type Webhook } from "../../activity/webhooks.ts";
 import type { Nano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import { readAutoTopUpSummary, type AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { listPendingAttempts } from "../../claims/claim-attempt-rows.ts";
 import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
-import { listLiveWebhooks, type Webhook } from "../../events/webhooks.ts";
 import type { Key } from "../../keys/key.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";

@@ -1,6 +1,6 @@
 // The routes of the playground: the page, and the short-lived key that its calls use.
 
-import { personAct } from "../../audit/audit.ts";
+import { personAct } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { NANO_PER_USD } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";

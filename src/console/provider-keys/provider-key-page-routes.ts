@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import { type Act, personAct } from "../../audit/audit.ts";
+import { type Act, personAct } from "../../activity/audit.ts";
 import { secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";

@@ -3,8 +3,8 @@
 import { z } from "zod";
 import type { AccountDataDeps } from "../../account-data/account-data-routes.ts";
 import { closeAccount, findClosing, reopenAccount } from "../../account-data/closing.ts";
+import { recordAccountRenamed } from "../../accounts/account-activity.ts";
 import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
-import { recordAccountRenamed } from "../../events/account-activity.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";

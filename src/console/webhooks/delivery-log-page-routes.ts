@@ -1,8 +1,8 @@
 // The routes of the delivery log of a webhook.
 
 import { z } from "zod";
-import { listDeliveries } from "../../events/deliveries.ts";
-import { getWebhook } from "../../events/webhooks.ts";
+import { listDeliveries } from "../../activity/deliveries.ts";
+import { getWebhook } from "../../activity/webhooks.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";

@@ -3,10 +3,10 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
+import type { Delivery } from "../../activity/deliveries.ts";
+import type { Webhook } from "../../activity/webhooks.ts";
 import type { Page } from "../../base/pagination.ts";
 import { formatMilliseconds } from "../../base/text/format.ts";
-import type { Delivery } from "../../events/deliveries.ts";
-import type { Webhook } from "../../events/webhooks.ts";
 import { Card, EmptyState, Notice, Tag, type Tone } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { DateTime, RelativeTime } from "../../http/pages/components/local-time.tsx";

@@ -2,9 +2,9 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import { personAct } from "../../audit/audit.ts";
-import { listDeliveries } from "../../events/deliveries.ts";
-import { listLiveWebhooks, removeWebhook, type Webhooks } from "../../events/webhooks.ts";
+import { personAct } from "../../activity/audit.ts";
+import { listDeliveries } from "../../activity/deliveries.ts";
+import { listLiveWebhooks, removeWebhook, type Webhooks } from "../../activity/webhooks.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";

@@ -2,9 +2,9 @@
 // The webhooks of a workspace as a table with the latest delivery of each, and the form that adds one.
 
 import type { Child } from "hono/jsx";
-import type { Delivery } from "../../events/deliveries.ts";
-import { ALL_EVENTS } from "../../events/events.ts";
-import type { Webhook } from "../../events/webhooks.ts";
+import type { Delivery } from "../../activity/deliveries.ts";
+import { ALL_EVENTS } from "../../activity/events.ts";
+import type { Webhook } from "../../activity/webhooks.ts";
 import { Card, CodeBlock, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";

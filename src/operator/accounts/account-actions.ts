@@ -1,7 +1,7 @@
 // Changes that an operator makes to an account, at the command line or on the operator pages. Each is one transaction with
 // its transfers and an audit entry: actor, action, reason, and balances before and after.
 
-import { type Actor, type AuditAction, recordAuditEntry } from "../../audit/audit.ts";
+import { type Actor, type AuditAction, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../../base/money/money.ts";
 import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";

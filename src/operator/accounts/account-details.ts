@@ -2,7 +2,7 @@
 
 import { type Account, getAccount } from "../../accounts/accounts.ts";
 import { type Member, listAllMembers } from "../../accounts/members.ts";
-import { type AuditEntry, listAuditEntries } from "../../audit/audit.ts";
+import { type AuditEntry, listAuditEntries } from "../../activity/audit.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import type { Page } from "../../base/pagination.ts";
 import { DAY_MS } from "../../base/time.ts";

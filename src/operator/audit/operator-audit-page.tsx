@@ -2,8 +2,12 @@
 // The audit log of all accounts, and of events outside of accounts such as operator sign-ins.
 
 import type { Child } from "hono/jsx";
-import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../../audit/audit.ts";
-import { formatAuditDetail } from "../../audit/format-detail.ts";
+import {
+  AUDIT_ACTIONS,
+  type AuditEntry,
+  type AllAccountsAuditFilter,
+} from "../../activity/audit.ts";
+import { formatAuditDetail } from "../../activity/format-detail.ts";
 import type { Page } from "../../base/pagination.ts";
 import { formatDateTime } from "../../base/text/format.ts";
 import { FilterSelect } from "../../http/pages/components/form.tsx";

@@ -1,6 +1,6 @@
 // Audit entries of bank transfers that an operator has recorded: payments and refunds.
 
-import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../../activity/audit.ts";
 import { type Nano, toNano, usdText } from "../../base/money/money.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
 import { findInvoice } from "../../billing/invoices/invoices.ts";

@@ -1,7 +1,7 @@
 // Ends an unclear x402 payment that an operator did not find on the chain. It credits nothing, and is rejected if the
 // chain shows the payment or if it was credited.
 
-import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { usdText } from "../../base/money/money.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";

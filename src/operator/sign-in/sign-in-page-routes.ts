@@ -2,7 +2,7 @@
 // own, and accepts only the configured addresses. Sign-ins and rejections are recorded in the audit log.
 
 import { z } from "zod";
-import { recordAuditEntry } from "../../audit/audit.ts";
+import { recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { foldEmail } from "../../base/text/email.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";

@@ -2,7 +2,7 @@
 
 import { lockWorkspace } from "../../accounts/members.ts";
 import { findOwnStorage, setOwnStorage } from "../../accounts/own-response-storage.ts";
-import { type Actor, recordAuditEntry } from "../../audit/audit.ts";
+import { type Actor, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { type ResponseStorage, strictestStorage } from "../../base/response-storage.ts";
 import { DAY_MS } from "../../base/time.ts";

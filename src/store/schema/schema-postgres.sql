@@ -659,7 +659,7 @@ create unique index agent_payment_by_token on agent_payment (payer) where method
 
 create index agent_payment_by_unclear on agent_payment (created_at) where state = 'unclear';
 
--- audit
+-- activity
 
 create table audit (
   id text primary key,
@@ -677,19 +677,20 @@ create index audit_by_account on audit (account_id, id);
 
 create index audit_by_actor on audit (actor_id, id);
 
--- events
-
 create table event (
   id text primary key,
   account_id text not null,
   type text not null,
   created_at bigint not null,
-  data text not null
+  data text not null,
+  emailed_at bigint
 );
 
 create index event_by_account on event (account_id, id);
 
 create index event_by_age on event (created_at);
+
+create index event_to_email on event (id) where emailed_at is null;
 
 create table webhook_delivery (
   id text primary key,
@@ -710,6 +711,25 @@ create index webhook_delivery_by_age on webhook_delivery (created_at);
 create index webhook_delivery_by_due on webhook_delivery (status, due_at);
 
 create index webhook_delivery_by_webhook on webhook_delivery (webhook_id, id);
+
+create table webhook (
+  id text primary key,
+  account_id text not null,
+  url text not null,
+  events text not null,
+  description text,
+  status text not null,
+  disabled_reason text,
+  sealed text,
+  former_sealed text,
+  former_until bigint not null,
+  failing_since bigint,
+  created_at bigint not null
+);
+
+create index webhook_by_account on webhook (account_id, id);
+
+-- email
 
 create table email (
   id text primary key,
@@ -738,25 +758,6 @@ create table email_opt_out (
   category text not null,
   primary key (person_id, category)
 );
-
--- webhooks
-
-create table webhook (
-  id text primary key,
-  account_id text not null,
-  url text not null,
-  events text not null,
-  description text,
-  status text not null,
-  disabled_reason text,
-  sealed text,
-  former_sealed text,
-  former_until bigint not null,
-  failing_since bigint,
-  created_at bigint not null
-);
-
-create index webhook_by_account on webhook (account_id, id);
 
 -- operator
 

@@ -734,7 +734,7 @@ create unique index agent_payment_by_token on agent_payment (payer) where method
 
 create index agent_payment_by_unclear on agent_payment (created_at) where state = 'unclear';
 
--- audit
+-- activity
 
 -- The audit log.
 create table audit (
@@ -753,8 +753,6 @@ create index audit_by_account on audit (account_id, id);
 
 create index audit_by_actor on audit (actor_id, id);
 
--- events
-
 -- Events of accounts, the source of webhooks and emails.
 -- Deleted: after 30 days
 create table event (
@@ -762,12 +760,15 @@ create table event (
   account_id text not null,
   type text not null,
   created_at bigint not null,
-  data text not null -- JSON: the payload
+  data text not null, -- JSON: the payload
+  emailed_at bigint -- when its emails were queued
 ) without rowid;
 
 create index event_by_account on event (account_id, id);
 
 create index event_by_age on event (created_at);
+
+create index event_to_email on event (id) where emailed_at is null;
 
 -- Events to send to webhook endpoints, with their attempts.
 -- Deleted: after 30 days
@@ -790,6 +791,26 @@ create index webhook_delivery_by_age on webhook_delivery (created_at);
 create index webhook_delivery_by_due on webhook_delivery (status, due_at);
 
 create index webhook_delivery_by_webhook on webhook_delivery (webhook_id, id);
+
+-- Webhook endpoints.
+create table webhook (
+  id text primary key,
+  account_id text not null,
+  url text not null,
+  events text not null, -- event types, separated by spaces
+  description text,
+  status text not null, -- `active`, `disabled` or `deleted`
+  disabled_reason text,
+  sealed text, -- encrypted signing secret
+  former_sealed text, -- secret before the rotation
+  former_until bigint not null, -- until when the former secret signs too
+  failing_since bigint, -- first failure in a row
+  created_at bigint not null
+) without rowid;
+
+create index webhook_by_account on webhook (account_id, id);
+
+-- email
 
 -- Emails to send.
 -- Deleted: after 7 days
@@ -822,26 +843,6 @@ create table email_opt_out (
   category text not null,
   primary key (person_id, category)
 ) without rowid;
-
--- webhooks
-
--- Webhook endpoints.
-create table webhook (
-  id text primary key,
-  account_id text not null,
-  url text not null,
-  events text not null, -- event types, separated by spaces
-  description text,
-  status text not null, -- `active`, `disabled` or `deleted`
-  disabled_reason text,
-  sealed text, -- encrypted signing secret
-  former_sealed text, -- secret before the rotation
-  former_until bigint not null, -- until when the former secret signs too
-  failing_since bigint, -- first failure in a row
-  created_at bigint not null
-) without rowid;
-
-create index webhook_by_account on webhook (account_id, id);
 
 -- operator
 

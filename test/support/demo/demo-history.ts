@@ -1,8 +1,8 @@
 // Gives the workspaces of the demonstration a past: dates, and webhooks with their deliveries.
 
+import type { EventType } from "../../../src/activity/events.ts";
 import { newId } from "../../../src/base/id.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/base/time.ts";
-import type { EventType } from "../../../src/events/events.ts";
 import { integer, text, type Tx } from "../../../src/store/db.ts";
 import type { Gateway } from "../gateway.ts";
 

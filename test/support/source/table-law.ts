@@ -18,7 +18,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   ],
   ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
   idempotency: ["idempotent_answer"],
-  audit: ["audit"],
+  activity: ["event", "audit", "webhook", "webhook_delivery"],
   people: ["person", "session"],
   accounts: [
     "account",
@@ -31,7 +31,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   keys: ["api_key"],
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],
-  events: ["event", "webhook", "webhook_delivery", "email", "email_opt_out"],
+  email: ["email", "email_opt_out"],
   billing: [
     "invoice",
     "checkout",

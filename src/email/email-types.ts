@@ -1,6 +1,7 @@
 // Which events are also sent by email, to which members, and the categories in which a person can turn emails off.
 
 import type { Role } from "../accounts/members.ts";
+import type { EventType } from "../activity/events.ts";
 
 /** Categories with their labels on the page of email settings. */
 export const EMAIL_CATEGORIES = {
@@ -21,13 +22,20 @@ export const EMAIL_CATEGORY_NAMES = Object.keys(EMAIL_CATEGORIES) as EmailCatego
 const OWNERS_AND_ADMINS: readonly Role[] = ["owner", "admin"];
 const PAYERS: readonly Role[] = ["owner", "admin", "billing"];
 
-interface EventEmail {
+export interface MemberEmail {
   readonly category: EmailCategory;
   readonly roles: readonly Role[];
 }
 
-/** The events that are sent to members. */
+/** An email to the address in the event's data, whose owner may never have signed in. */
+interface NamedRecipientEmail {
+  readonly category: EmailCategory;
+  readonly roles?: undefined;
+}
+
 const EVENT_EMAILS = {
+  "claim.started": { category: "claims" },
+  "member.invited": { category: "invitations" },
   "balance.low": { category: "balance", roles: PAYERS },
   "balance.empty": { category: "balance", roles: PAYERS },
   "budget.reached": { category: "budgets", roles: PAYERS },
@@ -38,16 +46,12 @@ const EVENT_EMAILS = {
   "top_up.ceiling_reached": { category: "top_ups", roles: PAYERS },
   "webhook.disabled": { category: "webhooks", roles: OWNERS_AND_ADMINS },
   "member.added": { category: "members", roles: OWNERS_AND_ADMINS },
-} as const satisfies Record<string, EventEmail>;
+} as const satisfies Partial<Record<EventType, MemberEmail | NamedRecipientEmail>>;
 
-/** Emails to an address whose owner may never have signed in. */
-export const ADDRESS_EMAILS = {
-  "claim.started": "claims",
-  "member.invited": "invitations",
-} as const satisfies Record<string, EmailCategory>;
+export const NAMED_RECIPIENT_EMAILS = ["claim.started", "member.invited"] as const;
 
-export type EmailType = keyof typeof EVENT_EMAILS | keyof typeof ADDRESS_EMAILS;
+export type EmailType = keyof typeof EVENT_EMAILS;
 
-export function eventEmailOf(type: string): EventEmail | undefined {
+export function eventEmailOf(type: string): MemberEmail | NamedRecipientEmail | undefined {
   return Object.entries(EVENT_EMAILS).find(([name]) => name === type)?.[1];
 }

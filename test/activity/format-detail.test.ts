@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { formatAuditDetail } from "../../src/audit/format-detail.ts";
+import { formatAuditDetail } from "../../src/activity/format-detail.ts";
 
 test("writes the detail of an audit entry as one line", () => {
   const policy = JSON.stringify({ models: ["openai/gpt-5"], requests_per_minute: 6 });

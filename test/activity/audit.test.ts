@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { AUDIT_ACTIONS } from "../../src/audit/audit.ts";
+import { AUDIT_ACTIONS } from "../../src/activity/audit.ts";
 import { recordSessionsEnded } from "../../src/people/people-routes.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { truncateTables, createHarness, START_MS, type Harness } from "../webhooks/harness.ts";

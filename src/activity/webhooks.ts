@@ -1,7 +1,6 @@
 // Webhooks: create, change, rotate, disable, delete. A signing secret is returned once, when it is created, and stored
 // encrypted.
 
-import { type Act, recordAuditEntry } from "../audit/audit.ts";
 import { deriveKey, encrypt, decrypt, type MasterSecret } from "../base/crypto/encryption.ts";
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
@@ -19,6 +18,7 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import { type Act, recordAuditEntry } from "./audit.ts";
 import { cancelPendingDeliveries } from "./deliveries.ts";
 import { ALL_EVENTS } from "./events.ts";
 import { newSigningSecret } from "./webhook-signature.ts";

@@ -1,7 +1,7 @@
 // Endpoints of /v1/account/balance-alert: the threshold of the event `balance.low`.
 
 import { z } from "zod";
-import { type AuditSource, recordAuditEntry } from "../audit/audit.ts";
+import { type AuditSource, recordAuditEntry } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { networksOf } from "../http/request/client-ip.ts";
@@ -29,7 +29,7 @@ const RESPONSES = {
   },
 };
 
-export function balanceAlertRoutes(db: Db): readonly Route[] {
+export function balanceAlertRoutes({ db }: { readonly db: Db }): readonly Route[] {
   return [getRoute(db), setRoute()];
 }
 

@@ -1,6 +1,7 @@
-// The queue of emails: one row per recipient, inserted in the transaction of the change that it reports. It owns the tables
-// email and email_opt_out. email/email-worker.ts sends them. A worker leases a due email by moving `due_at` ahead.
+// The queue of emails: one row per recipient of an event. It owns the tables email and email_opt_out. email-worker.ts sends
+// them. A worker leases a due email by moving `due_at` ahead.
 
+import type { StoredEvent } from "../activity/events.ts";
 import { newId } from "../base/id.ts";
 import { foldEmail } from "../base/text/email.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
@@ -16,10 +17,11 @@ import {
   type Tx,
 } from "../store/db.ts";
 import {
-  ADDRESS_EMAILS,
   EMAIL_CATEGORY_NAMES,
   type EmailCategory,
   eventEmailOf,
+  type MemberEmail,
+  NAMED_RECIPIENT_EMAILS,
 } from "./email-types.ts";
 
 /** Longer than any attempt takes. */
@@ -56,13 +58,6 @@ export interface LeasedEmail extends Email {
   readonly lease: string;
 }
 
-interface EmailSource {
-  readonly type: string;
-  readonly accountId: string;
-  readonly data: object;
-  readonly now: number;
-}
-
 interface Recipient {
   readonly address: string;
   readonly personId: string | null;
@@ -81,71 +76,74 @@ const INSERT_COLUMNS: readonly Column[] = [
   "created_at:bigint",
 ];
 
-/** Queues the emails of an event to the members whose role receives them and who did not turn them off. */
-export async function queueEventEmails(tx: Tx, source: EmailSource): Promise<void> {
-  const { type, accountId, data } = source;
+/** Queues the emails of an event that was taken from the outbox in the same transaction. */
+export async function queueEmails(tx: Tx, event: StoredEvent): Promise<void> {
+  const { type, accountId, data, createdAt } = event;
   const email = eventEmailOf(type);
   if (email === undefined) return;
-  const rows = await tx.all(
-    `select person.id, person.email from membership join person on person.id = membership.person_id
-     where account_id = ? and role in (${email.roles.map(() => "?").join(", ")})
-       and not exists (select 1 from email_opt_out where email_opt_out.person_id = person.id and category = ?)
-     order by person.id`,
-    [accountId, ...email.roles, email.category],
-  );
-  const subject = "email" in data ? data.email : undefined;
-  const recipients = rows
-    .map((row) => ({ address: text(row, "email"), personId: text(row, "id") }))
-    // The person who joined needs no email about it.
-    .filter(({ address }) => type !== "member.added" || address !== subject);
-  await insertEmails(tx, source, recipients);
-}
-
-/** Queues an email to an address, unless its owner turned the category off or it got several today. */
-export async function queueAddressEmail(
-  tx: Tx,
-  source: EmailSource & { readonly type: keyof typeof ADDRESS_EMAILS; readonly address: string },
-): Promise<void> {
-  const { type, address, now } = source;
-  const types = Object.keys(ADDRESS_EMAILS);
-  const folded = foldEmail(address);
-  const recent = await tx.get(
-    `select count(*) as count from email where address = ? and created_at > ?
-     and type in (${types.map(() => "?").join(", ")})`,
-    [folded, now - DAY_MS, ...types],
-  );
-  if (recent !== undefined && integer(recent, "count") >= UNSOLICITED_PER_DAY_MAX) return;
-  const optOut = await tx.get(
-    `select person_id from email_opt_out join person on person.id = person_id
-     where person.email in (?, ?) and category = ?`,
-    [address, folded, ADDRESS_EMAILS[type]],
-  );
-  if (optOut === undefined) await insertEmails(tx, source, [{ address: folded, personId: null }]);
-}
-
-async function insertEmails(
-  tx: Tx,
-  { type, accountId, data, now }: EmailSource,
-  recipients: readonly Recipient[],
-): Promise<void> {
-  if (recipients.length === 0) return;
-  const json = JSON.stringify(data);
+  const recipients =
+    email.roles === undefined
+      ? await findNamedRecipient(tx, event, email.category)
+      : await listMemberRecipients(tx, event, email);
   await tx.insertMany(
     "email",
     INSERT_COLUMNS,
     recipients.map(({ address, personId }) => [
-      newId("eml", now),
+      newId("eml", createdAt),
       accountId,
       type,
       address,
       personId,
-      json,
+      JSON.stringify(data),
       "pending",
       0,
-      now,
-      now,
+      createdAt,
+      createdAt,
     ]),
   );
+}
+
+/** The members whose role receives the email and who did not turn it off. */
+async function listMemberRecipients(
+  tx: Tx,
+  { type, accountId, data }: StoredEvent,
+  { roles, category }: MemberEmail,
+): Promise<readonly Recipient[]> {
+  const rows = await tx.all(
+    `select person.id, person.email from membership join person on person.id = membership.person_id
+     where account_id = ? and role in (${roles.map(() => "?").join(", ")})
+       and not exists (select 1 from email_opt_out where email_opt_out.person_id = person.id and category = ?)
+     order by person.id`,
+    [accountId, ...roles, category],
+  );
+  return (
+    rows
+      .map((row) => ({ address: text(row, "email"), personId: text(row, "id") }))
+      // The person who joined needs no email about it.
+      .filter(({ address }) => type !== "member.added" || address !== data["email"])
+  );
+}
+
+/** The address that the event names, unless its owner turned the category off or it got several today. */
+async function findNamedRecipient(
+  tx: Tx,
+  { data, createdAt }: StoredEvent,
+  category: EmailCategory,
+): Promise<readonly Recipient[]> {
+  const address = String(data["email"]);
+  const folded = foldEmail(address);
+  const recent = await tx.get(
+    `select count(*) as count from email where address = ? and created_at > ?
+     and type in (${NAMED_RECIPIENT_EMAILS.map(() => "?").join(", ")})`,
+    [folded, createdAt - DAY_MS, ...NAMED_RECIPIENT_EMAILS],
+  );
+  if (recent !== undefined && integer(recent, "count") >= UNSOLICITED_PER_DAY_MAX) return [];
+  const optOut = await tx.get(
+    `select person_id from email_opt_out join person on person.id = person_id
+     where person.email in (?, ?) and category = ?`,
+    [address, folded, category],
+  );
+  return optOut === undefined ? [{ address: folded, personId: null }] : [];
 }
 
 export async function hasDueEmail(reader: Reader, now: number): Promise<boolean> {

@@ -2,12 +2,11 @@
 
 import type { AccountCreated, AccountRenamed } from "../accounts/accounts.ts";
 import type { MemberChange, Role } from "../accounts/members.ts";
-import { type Act, type Actor, recordAuditEntry } from "../audit/audit.ts";
+import { type Act, type Actor, recordAuditEntry } from "../activity/audit.ts";
+import { emitEvent } from "../activity/events.ts";
 import { usdText } from "../base/money/money.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Tx } from "../store/db.ts";
-import { queueAddressEmail } from "./emails.ts";
-import { emitEvent } from "./events.ts";
 
 /** A new account. It cannot have a webhook yet, so no event is emitted. */
 export async function recordAccountCreated(tx: Tx, created: AccountCreated): Promise<void> {
@@ -61,10 +60,9 @@ export async function recordMemberChange(tx: Tx, change: MemberChange): Promise<
     network: coarseNetwork(clientIp),
     now,
   });
-  if (kind === "member.invited" && email !== undefined) {
-    const data = { by: actor.email, role };
-    await queueAddressEmail(tx, { type: kind, accountId, address: email, data, now });
-  }
+  if (kind !== "member.invited" || email === undefined || role === undefined) return;
+  const data = { invitation_id: target, email, role, by: actor.email };
+  await emitEvent(tx, { type: kind, accountId, data, now });
 }
 
 interface NewMember {

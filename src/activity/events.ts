@@ -1,17 +1,17 @@
-// Transactional outbox: an event, its webhook deliveries and its emails are inserted in the transaction of the change that
-// they report, so a crash or a rollback cannot leave one without the other. webhooks/delivery-worker.ts and
-// email/email-worker.ts send them later.
+// Transactional outbox: an event and its webhook deliveries are inserted in the transaction of the change that they report,
+// so a crash or a rollback cannot leave one without the other. webhooks/delivery-worker.ts sends the deliveries, and
+// email/email-worker.ts finds the recipients of emails.
 
 import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { DAY_MS } from "../base/time.ts";
-import type { BudgetWindow } from "../ledger/budget-rules.ts";
 import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
 import { queueDeliveries } from "./deliveries.ts";
-import { queueEventEmails } from "./emails.ts";
 
 export const EVENT_TYPES = [
+  "claim.started",
   "claim.completed",
+  "member.invited",
   "member.added",
   "balance.low",
   "balance.empty",
@@ -56,12 +56,20 @@ interface BalanceData {
 
 /** The `data` of each event type. It must not contain secrets: any key of the account can read it. */
 interface EventData {
+  readonly "claim.started": { readonly claim_attempt_id: string; readonly email: string };
   readonly "claim.completed": MemberData & { readonly bonus_credits: number };
+  readonly "member.invited": {
+    readonly invitation_id: string;
+    readonly email: string;
+    readonly role: string;
+    /** The email address of the inviting person. */
+    readonly by: string;
+  };
   readonly "member.added": MemberData;
   readonly "balance.low": BalanceData;
   readonly "balance.empty": BalanceData;
   readonly "budget.reached": {
-    readonly window: BudgetWindow;
+    readonly window: "day" | "month";
     /** 50, 80 or 100. */
     readonly percent: number;
     readonly used_usd: number;
@@ -141,7 +149,6 @@ export async function emitEvent(tx: Tx, event: NewEvent): Promise<void> {
       : [];
   });
   await insertEvent(tx, { type, accountId, data: { ...data }, now }, webhookIds);
-  await queueEventEmails(tx, event);
 }
 
 export const TEST_EVENT_TYPE = "webhook.test";
@@ -171,6 +178,24 @@ export async function listEvents(
     [accountId, page.cursor ?? maxId("evt"), ...(type === undefined ? [] : [type]), page.limit + 1],
   );
   return toPage(rows.map(toStoredEvent), page.limit);
+}
+
+export async function hasEventsToEmail(reader: Reader): Promise<boolean> {
+  const row = await reader.get("select id from event where emailed_at is null limit 1");
+  return row !== undefined;
+}
+
+/** Takes the oldest events whose emails were not queued yet. Two workers never take the same event. */
+export async function takeEventsToEmail(
+  tx: Tx,
+  { limit, now }: { readonly limit: number; readonly now: number },
+): Promise<readonly StoredEvent[]> {
+  const rows = await tx.all(
+    `update event set emailed_at = ? where emailed_at is null
+     and id in (select id from event where emailed_at is null order by id limit ?) returning *`,
+    [now, limit],
+  );
+  return rows.map(toStoredEvent);
 }
 
 /** Applies to events and to their deliveries. */
