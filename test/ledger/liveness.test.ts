@@ -186,6 +186,39 @@ describeEachStore((kind, open) => {
       expect(await held()).toBe(900n);
     });
 
+    const RETURNS: Readonly<Record<string, () => Promise<unknown>>> = {
+      "a heartbeat": () => first.heartbeat(),
+      "a new start at the time of its last heartbeat": () => startEpoch(store.db, first.name, NOW),
+    };
+    for (const [title, comeBack] of Object.entries(RETURNS))
+      test(`${title} between detection and release keeps the other work of a process`, async () => {
+        const released: string[] = [];
+        let isBack = false;
+        const sweep = createSweeper({
+          // Detection only reads.
+          db: {
+            ...db,
+            write: async (work, durability) => {
+              if (isBack) await comeBack();
+              return store.db.write(work, durability);
+            },
+          },
+          process: second.name,
+          now: () => NOW,
+          monotonicNow: () => monotonicMs,
+          otherWork: {
+            findProcesses: async () => [first.name],
+            release: async (_tx, processes) => {
+              released.push(...processes.map(({ name }) => name));
+            },
+          },
+        });
+        for (let checks = 0; checks < 3; checks++, monotonicMs += 10 * SECOND_MS) await sweep();
+        isBack = true;
+        await sweep();
+        expect(released).toEqual([]);
+      });
+
     test("holds of a previous start under the same name are released immediately", async () => {
       await startEpoch(store.db, first.name, NOW);
       expect(await sweeperOf(first)()).toBe(1);

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createLedger, deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../../src/ledger/reconcile.ts";
+import { releaseHolds } from "../../src/ledger/sweep.ts";
 import type { Row, Tx, Value } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
@@ -35,8 +36,7 @@ describeEachStore((kind, open) => {
     });
     afterEach(() => store.close());
 
-    async function startProcess(): Promise<[Ledger<UsageRecord>, typeof reconcile]> {
-      const { db } = store;
+    async function startProcess(db = store.db): Promise<[Ledger<UsageRecord>, typeof reconcile]> {
       const identity = { db, process: "p", epoch: await startEpoch(db, "p", now) };
       const ownHolds = createOwnHolds<UsageRecord>();
       const started = createLedger({ ...identity, ownHolds, writeRecords: insertUsage });
@@ -50,12 +50,17 @@ describeEachStore((kind, open) => {
       const outcome = await ledger.hold({ id, ...OWNER, amount: 100n, now, expiresAt });
       expect(outcome.status).toBe("held");
     };
-    const settle = (id: string, cost: bigint): Promise<{ status: string }> =>
+    const settle = (
+      id: string,
+      cost: bigint,
+      more: { readonly refuseUncovered?: boolean } = {},
+    ): Promise<{ status: string }> =>
       ledger.settle({
         id,
         ...OWNER,
         cost,
         now,
+        ...more,
         record: usageRecord({ id, ...OWNER, cost, createdAt: now }),
       });
 
@@ -96,6 +101,31 @@ describeEachStore((kind, open) => {
       expect(await balance()).toEqual({ promo: 930, held: 0 });
       expect(await store.db.all("select id from usage_record")).toEqual([{ id: "c1" }]);
       expect(await reconcileFor()).toEqual(NOTHING);
+      expect((await verifyLedger(store.db)).problems).toEqual([]);
+    });
+
+    test("charges a reply that was delivered, also if another process has swept its hold since", async () => {
+      let onHolds = async (_rows: readonly Row[]): Promise<void> => {};
+      [ledger, reconcile] = await startProcess({
+        ...store.db,
+        all: async (sql, values) => {
+          const rows = await store.db.all(sql, values);
+          if (sql.includes("as lifetime_ms from hold")) await onHolds(rows);
+          return rows;
+        },
+      });
+      await hold("c1");
+      await lose(() => settle("c1", 70n, { refuseUncovered: true }));
+      expect(await reconcileFor(2)).toEqual(NOTHING);
+      onHolds = async (rows) => {
+        onHolds = async () => {};
+        await store.db.write((tx) => releaseHolds(tx, now, rows));
+        await hold("other");
+        await settle("other", 960n);
+      };
+      expect(await runJob()).toEqual({ settledAgain: 1, released: 0 });
+      const wallet = await store.db.get("select promo, held, owed from wallet");
+      expect(Object.values(wallet ?? {}).map(Number)).toEqual([0, 0, 30]);
       expect((await verifyLedger(store.db)).problems).toEqual([]);
     });
 

@@ -103,6 +103,27 @@ const SETTLEMENTS: readonly Mutation[] = [
         "process.epoch > hold.epoch",
         "process.epoch >= hold.epoch",
       ],
+      [
+        "releases the keys of a process that wrote a heartbeat since",
+        'integer(row, "epoch") === epoch &&\n        integer(row, "seen_at") === seenAt',
+        'integer(row, "epoch") === epoch',
+      ],
+      [
+        "releases the keys of a process that has started again",
+        'integer(row, "epoch") === epoch &&',
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/reconcile.ts",
+    ["ledger/reconcile"],
+    [
+      [
+        "a delivered reply becomes free when its hold was swept",
+        "ledger.settle({ ...request, refuseUncovered: false })",
+        "ledger.settle(request)",
+      ],
     ],
   ),
   ...of(
@@ -126,6 +147,11 @@ const SETTLEMENTS: readonly Mutation[] = [
         "if (stated === 0n)\n    return {",
       ],
       [
+        "a stated cost is charged at the hold if the usage is implausible",
+        "cost: stated,",
+        "cost: isUsageImplausible ? minNano(stated, held) : stated,",
+      ],
+      [
         "a stated cost of 0 makes a call free",
         "statedCostUsd === undefined || statedCostUsd === 0",
         "statedCostUsd === undefined",
@@ -139,6 +165,84 @@ const SETTLEMENTS: readonly Mutation[] = [
         "reasoning is charged twice in a broken stream",
         "Math.max(0, outputTokens - (tokens.reasoning ?? 0))",
         "outputTokens",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/metering/cost-estimate.ts",
+    ["inference/metering/server-tools", "inference/metering/tool-holds"],
+    [
+      [
+        "the prompt is held once, however often tools let the model read it",
+        "calls < reads.calls; calls++",
+        "calls < 0; calls++",
+      ],
+      [
+        "a repeated read is held without the context that it may have",
+        "longestRead(promptTokens, { ...reads, calls }, context)",
+        "promptTokens",
+      ],
+      [
+        "the last read is held without the results of tools",
+        "repeatedTokens + longestRead(promptTokens, reads, limits.input)",
+        "repeatedTokens + promptTokens",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/request/tool-bounds.ts",
+    ["inference/metering/server-tools", "inference/metering/tool-holds"],
+    [
+      [
+        "an MCP server's results are held like a search's",
+        "if (hasServers) sizes.push(undefined);",
+        "if (hasServers) sizes.push(TOKENS_PER_SEARCH);",
+      ],
+      [
+        "one use of a tool is held, whatever the limit is",
+        "add(fees, fee, maxUses(tool, json, callsMax));",
+        "add(fees, fee, 1);",
+      ],
+      [
+        "searches by an option of the request are held without their price",
+        'if (hasSearch) add(fees, "web_search", callsMax);',
+        "",
+      ],
+      [
+        "the caller's limit of calls does not decide the hold",
+        "if (isCount(requestLimit)) return Math.min(requestLimit, MAX_TOOL_CALLS);",
+        "",
+      ],
+      [
+        "a limit of uses holds for all tools together, and not for each",
+        "messages === undefined ? 1 : Math.max(1, open.length)",
+        "1",
+      ],
+      [
+        "uses that the caller allows are not held",
+        "if (isCount(uses)) calls += uses;",
+        "if (isCount(uses)) calls += 1;",
+      ],
+      [
+        "compaction reads the prompt without a hold",
+        "(hasCompaction(context_management) ? 1 : 0)",
+        "0",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/request/tool-bounds.ts",
+    ["inference/metering/ignored-tool-limits"],
+    [
+      [
+        "`max_tool_calls` lowers the hold where the provider ignores it",
+        "kept.max_tool_calls ? request : { ...request, max_tool_calls: undefined }",
+        "request",
+      ],
+      [
+        "`max_uses` lowers the hold of a tool without that field",
+        "kept.max_uses && isLimitedByUses(tool) ? tool : withoutLimits(tool)",
+        "tool",
       ],
     ],
   ),

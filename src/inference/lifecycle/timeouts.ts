@@ -12,5 +12,7 @@ export const DEFAULT_TIMEOUTS: Timeouts = {
   idleMs: 180_000,
   // The longest replies take half an hour: 128,000 tokens of a model that reasons.
   drainMs: 3_600_000,
+  replyMaxBytes: 64 * 1_048_576,
+  eventMaxBytes: 32 * 1_048_576,
   streamMaxBytes: 256 * 1_048_576,
 };

@@ -27,6 +27,8 @@ export interface ReplyTimeouts {
   readonly firstEventMs: number;
   /** Until the end of a reply that is not streamed. */
   readonly replyMs: number;
+  /** Of a reply that is not streamed. */
+  readonly replyMaxBytes: number;
 }
 
 export interface AttemptDeps {
@@ -206,8 +208,9 @@ async function attemptOnce(
     if ("kind" in response) failure = response;
     else {
       const headers = returnedHeaders(response.headers, now());
-      const { firstEventMs } = timeouts;
-      const reading = { isStream, headers, onFirstBytes: clearDeadline, firstEventMs };
+      const { firstEventMs, replyMaxBytes } = timeouts;
+      const onFirstBytes = clearDeadline;
+      const reading = { isStream, headers, onFirstBytes, firstEventMs, replyMaxBytes };
       const result = await readReply(response, reading);
       if (result.ok) return result;
       ({ failure } = result);

@@ -7,8 +7,6 @@ import {
   type UpstreamResponse,
 } from "@postern/http-client";
 
-const REPLY_MAX_BYTES = 64 * 1_048_576;
-
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 export type BodyResult =
@@ -21,7 +19,7 @@ const TAIL_BYTES = 65_536;
 
 export function readBody(
   reply: UpstreamResponse,
-  maxBytes = REPLY_MAX_BYTES,
+  maxBytes: number,
 ): BodyResult | Promise<BodyResult> {
   // Most replies arrive together with their headers.
   const bytes = takeIfComplete(reply.body, maxBytes);

@@ -47,6 +47,7 @@ export interface ReplyContext {
   /** Called when the first bytes of a stream arrive. */
   readonly onFirstBytes: () => void;
   readonly firstEventMs: number;
+  readonly replyMaxBytes: number;
 }
 
 /** How much of a stream is buffered in search of its first event. */
@@ -63,7 +64,7 @@ export function readReply(
   const contentType = reply.headers.get("content-type") ?? "";
   if (context.isStream && STREAM_CONTENT_TYPE.test(contentType))
     return readStreamStart(reply.body, contentType, context);
-  const body = readBody(reply);
+  const body = readBody(reply, context.replyMaxBytes);
   return body instanceof Promise
     ? body.then((read) => toWholeReply(read, context))
     : toWholeReply(body, context);

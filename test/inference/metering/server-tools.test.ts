@@ -250,3 +250,37 @@ test("holds a search at the meter of the provider that runs it", async () => {
   expect(billed("google/gemini-3-flash-preview", { web_search: 30 })).toEqual({ grounding: 30 });
   expect(billed("mistral/mistral-large-latest", preview)).toBe(preview);
 });
+
+test("holds the fee of each use that the limits allow", async () => {
+  await open();
+  const turns = { messages: [] };
+  const search = { type: "web_search_20250305" };
+  const cases: readonly (readonly [Json, ParsedRequest["fees"]])[] = [
+    [{ tools: [{ type: "web_search" }], max_tool_calls: 7 }, { web_search: 7 }],
+    [{ tools: [{ type: "web_search" }] }, { web_search: 10 }],
+    [{ ...turns, web_search_options: {} }, { web_search: 10 }],
+    [{ ...turns, tools: [{ ...search, max_uses: 4 }] }, { web_search: 4 }],
+    [{ ...turns, tools: [{ ...search, max_uses: 4 }, search] }, { web_search: 14 }],
+    [{ tools: [{ ...search, max_uses: 9 }], max_tool_calls: 2 }, { web_search: 2 }],
+  ];
+  for (const [request, fees] of cases)
+    expect([request, toolBounds(request).fees]).toEqual([request, fees]);
+  expect(toolBounds({ tools: [{ type: "web_search" }] }, 3).fees).toEqual({ web_search: 3 });
+});
+
+test("holds each repeated read of the prompt that the limits allow", async () => {
+  await open();
+  const search = { type: "web_search_20250305" };
+  const fetchTool = { type: "web_fetch_20250910" };
+  const cases: readonly (readonly [Json, number])[] = [
+    [{ tools: [{ type: "web_search" }, { type: "mcp" }] }, 10],
+    [{ messages: [], tools: [search, fetchTool] }, 20],
+    [{ messages: [], tools: [{ ...search, max_uses: 7 }] }, 7],
+    [{ messages: [], tools: [{ ...search, max_uses: 7 }, fetchTool] }, 17],
+    [{ messages: [], context_management: { edits: [{ type: "compact_20260112" }] } }, 1],
+    [{ reasoning: { mode: "deep" } }, 1],
+    [{ tools: [{ type: "function", name: "f" }] }, 0],
+  ];
+  for (const [request, calls] of cases)
+    expect([request, toolBounds(request).toolCalls]).toEqual([request, calls]);
+});

@@ -62,7 +62,12 @@ function openRelay(options: RelayOptions = {}) {
         return () => ticks.delete(tick);
       },
     },
-    limits: { idleMs: IDLE_MS, drainMs: 10 * IDLE_MS, streamMaxBytes: 32 * 1_048_576 },
+    limits: {
+      idleMs: IDLE_MS,
+      drainMs: 10 * IDLE_MS,
+      eventMaxBytes: 32 * 1_048_576,
+      streamMaxBytes: 32 * 1_048_576,
+    },
     now: () => now,
     shutdownSignals: { drained: { aborted: false }, forced: forced.signal },
     leaseTerm: () => 1,

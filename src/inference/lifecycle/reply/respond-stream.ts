@@ -54,7 +54,7 @@ export function respondStream(
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply);
   const pipeline = createEventPipeline({
-    parser: framing === "aws" ? createAwsFrameParser() : createCuttingParser(),
+    parser: framing === "aws" ? createAwsFrameParser() : cuttingParser(deps),
     meter,
     transform: plan.createStreamTransform(),
     parsesAllEvents: plan.isTranslated,
@@ -101,8 +101,8 @@ export function respondStream(
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
 }
 
-function createCuttingParser(): SseParser {
-  return createSseParser(undefined, { cutsLongEvents: true });
+function cuttingParser({ relay }: RespondStreamDeps): SseParser {
+  return createSseParser(relay.limits.eventMaxBytes, { cutsLongEvents: true });
 }
 
 function streamHeaders(
