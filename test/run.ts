@@ -27,6 +27,7 @@ const LONG_FILES: readonly string[] = [
   "commands/serve",
   "chaos/chaos",
   "inference/lifecycle/multiple-processes",
+  "inference/streaming/ended-entrances",
   "translation/recordings/recordings",
   "translation/replay/replay",
   "claims/claim-browser",

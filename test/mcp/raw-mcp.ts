@@ -14,16 +14,18 @@ export interface RawMessage {
   readonly revision?: string;
   /** Further fields of `_meta`. */
   readonly meta?: Json;
+  readonly signal?: AbortSignal;
 }
 
 /** The headers follow from the message, unless `headers` replaces them. */
 export function postModern(
   gateway: Pick<Gateway, "url">,
-  { method, params = {}, key, headers = {}, revision = MODERN, meta = {} }: RawMessage,
+  { method, params = {}, key, headers = {}, revision = MODERN, meta = {}, signal }: RawMessage,
 ): Promise<ApiResponse> {
   const name = params["name"] ?? params["uri"];
   return call(gateway, "POST /mcp", {
     ...(key === undefined ? {} : { key }),
+    ...(signal === undefined ? {} : { signal }),
     headers: {
       accept: ACCEPT,
       "mcp-protocol-version": revision,

@@ -270,7 +270,7 @@ const SETTLEMENTS: readonly Mutation[] = [
   ),
   ...of(
     "src/inference/lifecycle/reply/respond-stream.ts",
-    ["inference/streaming/long-event-charges"],
+    ["inference/streaming/ended-entrances"],
     [["a reply without its end is replayed", "isWhole && !pipeline.parser.hasCutEvent", "isWhole"]],
   ),
   ...of(

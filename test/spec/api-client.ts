@@ -12,6 +12,7 @@ export interface ApiRequest {
   /** Sent without encoding, instead of `body`. */
   readonly raw?: BodyInit;
   readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
 }
 
 export interface ApiResponse {
@@ -39,6 +40,7 @@ export async function call(
       ...request.headers,
     },
     ...(body === undefined ? {} : { body }),
+    ...(request.signal === undefined ? {} : { signal: request.signal }),
   });
   return read(response);
 }
