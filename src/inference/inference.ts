@@ -130,6 +130,7 @@ export function createInference(deps: InferenceDeps): Inference {
       now,
       lease,
       relay: relayDepsOf(deps, shutdownSignals),
+      count: { send, shutdownSignals },
     },
     settle,
   };

@@ -279,6 +279,22 @@ const SETTLEMENTS: readonly Mutation[] = [
     [["cached input of a stream that is left is charged in full", " && !mayBeCached(call)", ""]],
   ),
   ...of(
+    "src/inference/lifecycle/reply/client-disconnect.ts",
+    ["inference/metering/provider-counts"],
+    [
+      [
+        "a call of a tool is charged by its text",
+        "encodingOf(model.id) !== undefined || toolCalls > 0",
+        "encodingOf(model.id) !== undefined",
+      ],
+      [
+        "thinking that the request does not ask for is not charged",
+        "abilitiesOf(model).thinkingBudget !== false",
+        "true",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/lifecycle/reply/meter.ts",
     ["inference/metering/empty-replies"],
     [

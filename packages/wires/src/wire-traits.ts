@@ -49,6 +49,8 @@ export interface WireTraits {
   readonly sendsCodeRuns: boolean;
   /** Which of OpenAI's fields a server of this wire takes if nothing else is known of it. */
   readonly openaiFields?: "common" | "all";
+  /** The wire that counts the tokens of a request to this one, without a price. */
+  readonly countWire?: "count_tokens";
   /** Reasoning is on only if the request turns it on. */
   readonly reasonsOnRequest: boolean;
 }
@@ -108,6 +110,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     hasModelInPath: true,
     reasonsOnRequest: true,
     namedModelLists: ["advisors", "fallbacks"],
+    countWire: "count_tokens",
   },
   count_tokens: { ...MESSAGES, operation: "count_tokens" },
   embeddings: { ...DEFAULTS, base: "chat", isReplaceable: false },

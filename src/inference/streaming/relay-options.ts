@@ -57,6 +57,8 @@ export interface Drain {
   readonly isBillOpen: boolean;
   /** Whether all is known that was waited for, before the usage is final. */
   readonly isKnown: () => boolean;
+  /** Resolves when the provider has counted what was relayed, or has not. */
+  readonly counting?: Promise<void> | undefined;
 }
 
 /** The two deadlines of a shutdown for calls in flight. */

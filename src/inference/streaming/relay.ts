@@ -248,6 +248,9 @@ function drainRest(relay: Relay): void {
   // The hold lives at least as long as the wait.
   relay.extendHold();
   updateFlow(relay);
+  void rest.counting?.then(() => {
+    if (rest.isKnown()) endAbandoned(relay, false);
+  });
 }
 
 function readRest(relay: Relay, chunk: Uint8Array): void {

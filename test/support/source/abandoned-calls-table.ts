@@ -4,6 +4,7 @@
 import { createSseParser, createStreamMeter } from "@postern/wires";
 import {
   drainOf,
+  isCountedByProvider,
   type OngoingCall,
 } from "../../../src/inference/lifecycle/reply/client-disconnect.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
@@ -36,7 +37,11 @@ export const ABANDONED_KINDS: Readonly<Record<string, AbandonedKind>> = {
     content: "hi",
     fields: { tools: [{ type: "web_search_20250305", name: "a" }] },
   },
-  reasoning: { content: "hi", supported: ["reasoning"] },
+  reasoning: {
+    content: "hi",
+    supported: ["reasoning"],
+    fields: { thinking: { type: "enabled", budget_tokens: 1_024 } },
+  },
   "not streamed": { content: "hi", fields: { stream: false } },
 };
 
@@ -56,15 +61,22 @@ function isReadToItsEnd(providerId: string, kind: string, wire: string): boolean
     request,
     candidate: {
       credential: { provider, byok: false },
-      model: { id: `${providerId}/${nameAt(providerId)}`, supported },
+      model: {
+        id: `${providerId}/${nameAt(providerId)}`,
+        provider: providerId,
+        name: nameAt(providerId),
+        supported,
+        wires: [wire],
+      },
     },
-    plan: { wire: "chat", body: request.text },
+    plan: { wire, body: request.text },
     estimate: { bounds: { fees: request.fees }, cards: [] },
   } as unknown as OngoingCall;
   const meter = createStreamMeter("chat", providerId);
   // These report the input at the start of the stream.
   if (wire === "messages" || wire === "gemini") meter.usage = { tokens: { input: 1 }, fees: {} };
-  return drainOf(call, { meter, parser: createSseParser() }, 1).waitMs > 0;
+  const count = isCountedByProvider(call, meter) ? { length: 0, tokens: 0 } : undefined;
+  return drainOf(call, { meter, parser: createSseParser() }, { drainMs: 1, count }).waitMs > 0;
 }
 
 /** The charged part of the price, or that the provider's API has no such content. */

@@ -21,6 +21,7 @@ import {
   detectError,
   setModel,
   addText,
+  addToolCall,
   type StreamMeter,
   type StreamState,
 } from "./stream-meter.ts";
@@ -91,7 +92,7 @@ function readMessagesEvent(
   detectError(state, name, data);
   const type = readName(data["type"]) ?? name;
   if (type === "message_stop") state.finished = true;
-  if (type === "content_block_start") addToolFee(state, data["content_block"]);
+  if (type === "content_block_start") addBlock(state, data["content_block"]);
   if (type === "content_block_delta") addBlockDelta(state, data["delta"]);
   if (type === "message_start") {
     setModel(state, valueAt(data, ["message", "model"]));
@@ -112,7 +113,8 @@ const SERVER_TOOL_FEES: ReadonlyMap<unknown, FeeMeter> = new Map([
   ["text_editor_code_execution", "code_execution"],
 ]);
 
-function addToolFee(state: StreamState, block: unknown): void {
+function addBlock(state: StreamState, block: unknown): void {
+  if (ownMember(block, "type") === "tool_use") addToolCall(state, ownMember(block, "name"));
   const fee = feeOfBlock(block);
   if (fee !== undefined) addFee(state.fees, fee);
 }

@@ -2,7 +2,7 @@
 // reading for the provider's usage. docs/site/providers.md has the facts per provider.
 
 import type { AbortSignalLike } from "@postern/http-client";
-import { isReplyComplete, type UpstreamWireName, usageSoFar, WIRE_TRAITS } from "@postern/wires";
+import { isReplyComplete, type StreamMeter, usageSoFar, WIRE_TRAITS } from "@postern/wires";
 import { isObject, type JsonObject, parseObject } from "../../../base/json.ts";
 import { limitsOf } from "../../../models/catalog.ts";
 import { hasInputTokens } from "../../metering/charge.ts";
@@ -13,7 +13,9 @@ import { encodingOf } from "../../metering/tokens/tokenizer.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 import type { EventPipeline } from "../../streaming/event-pipeline.ts";
 import type { Drain, ShutdownSignals } from "../../streaming/relay-options.ts";
+import { abilitiesOf } from "../../translate/abilities.ts";
 import type { HeldCall } from "../call.ts";
+import type { ProviderCount } from "./count-at-provider.ts";
 
 export type OngoingCall = Pick<HeldCall, "candidate" | "request" | "plan" | "estimate">;
 
@@ -24,13 +26,31 @@ const USAGE_WAIT_MAX_MS = 30_000;
  * Whether closing the connection stops the provider's billing, and the gateway can tell what was used until then without
  * the provider's usage: it has the tokenizer of the model. No provider stops a reply that is not streamed.
  */
-function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean {
+function canHangUp(call: OngoingCall): boolean {
+  const { credential, model } = call.candidate;
+  return credential.byok || (encodingOf(model.id) !== undefined && endsBill(call));
+}
+
+/** Whether closing the connection stops the provider's billing, and all output that it bills is relayed. */
+function endsBill({ candidate, request, plan, estimate }: OngoingCall): boolean {
   const { credential, model } = candidate;
-  if (credential.byok) return true;
-  if (!credential.provider.stopsBillingOnAbort || !request.stream) return false;
-  if (encodingOf(model.id) === undefined || request.choices > 1) return false;
-  const mayReason = model.supported.includes("reasoning") && !isReasoningOff(request, plan.wire);
+  if (!credential.provider.stopsBillingOnAbort || !request.stream || request.choices > 1)
+    return false;
+  const mayReason = model.supported.includes("reasoning") && !isReasoningOff(candidate, plan);
   return !mayReason && !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
+}
+
+/** Whether the provider can count what was relayed. A call of a tool has more tokens than its text. */
+export function isCountedByProvider(
+  call: OngoingCall,
+  { toolCalls }: Pick<StreamMeter, "toolCalls">,
+): boolean {
+  const { credential, model } = call.candidate;
+  const { countWire } = WIRE_TRAITS[call.plan.wire];
+  if (credential.byok || encodingOf(model.id) !== undefined || toolCalls > 0) return false;
+  return (
+    countWire !== undefined && credential.provider.paths[countWire] !== undefined && endsBill(call)
+  );
 }
 
 /** Returns whether to end a request to a provider: on shutdown, or if the caller has left and the gateway can hang up. */
@@ -56,13 +76,16 @@ export function cancelCheckOf(
 export function drainOf(
   call: OngoingCall,
   { meter, parser }: Pick<EventPipeline, "meter" | "parser">,
-  drainMs: number,
+  { drainMs, count }: { readonly drainMs: number; readonly count: ProviderCount | undefined },
 ): Drain {
   const isBillOpen = !call.candidate.credential.byok && !canHangUp(call);
   const isCounted = !isBillOpen && isInputCounted(call);
-  const isKnown = (): boolean => isCounted || (!isBillOpen && hasInputTokens(usageSoFar(meter)));
+  const isOutputKnown = (): boolean =>
+    !isBillOpen || (count?.tokens !== undefined && isCountedByProvider(call, meter));
+  const isKnown = (): boolean =>
+    isCounted || (isOutputKnown() && hasInputTokens(usageSoFar(meter)));
   if (meter.finished) return { waitMs: 0, isBillOpen, isKnown };
-  if (!isKnown()) return { waitMs: drainMs, isBillOpen, isKnown };
+  if (!isKnown()) return { waitMs: drainMs, isBillOpen, isKnown, counting: count?.ended };
   // An event that is too long is the one that repeats the whole reply, and its end has the usage.
   const isUsageNext = isReplyComplete(meter) || parser.hasCutEvent;
   const waitMs = isUsageNext ? USAGE_WAIT_MAX_MS : 0;
@@ -90,11 +113,15 @@ function mayBeCached({ candidate: { model }, request, estimate }: OngoingCall): 
   return estimateInputTokens(request.json, context) >= CACHED_INPUT_MIN_TOKENS;
 }
 
-// A translated request may ask for reasoning by any of several fields, so only Anthropic's own is read.
-function isReasoningOff({ api, json }: ParsedRequest, wire: UpstreamWireName): boolean {
-  if (api !== wire || !WIRE_TRAITS[wire].reasonsOnRequest) return false;
-  const { thinking } = json;
-  return thinking === undefined || (isObject(thinking) && thinking["type"] === "disabled");
+// The newest models think unless the request turns it off.
+function isReasoningOff(
+  { model }: OngoingCall["candidate"],
+  { wire, body }: OngoingCall["plan"],
+): boolean {
+  if (!WIRE_TRAITS[wire].reasonsOnRequest) return false;
+  const thinking = parseObject(body)?.["thinking"];
+  if (thinking === undefined) return abilitiesOf(model).thinkingBudget !== false;
+  return isObject(thinking) && thinking["type"] === "disabled";
 }
 
 // Only the provider's usage has the fees of its tools and the tokens that they read.

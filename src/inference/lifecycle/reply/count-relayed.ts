@@ -10,6 +10,7 @@ import { countInput, isInputCountable, isOpenAiWire } from "../../metering/token
 import type { Encoding } from "../../metering/tokens/count-worker.ts";
 import { countTextTokens, encodingOf } from "../../metering/tokens/tokenizer.ts";
 import type { HeldCall } from "../call.ts";
+import { type ProviderCount, uncountedText } from "./count-at-provider.ts";
 
 export interface CountedTokens {
   readonly input: Usage["tokens"];
@@ -20,6 +21,7 @@ export interface CountedTokens {
 export async function countTokens(
   call: HeldCall,
   meter: StreamMeter | undefined,
+  count?: ProviderCount,
 ): Promise<CountedTokens> {
   const { model, credential } = call.candidate;
   // Nothing depends on the count of a call that costs nothing here.
@@ -30,7 +32,7 @@ export async function countTokens(
   try {
     return {
       input: isInputReported ? {} : { input: await countCallInput(call, encoding) },
-      output: meter === undefined ? 0 : await countOutput(meter, encoding),
+      output: meter === undefined ? 0 : await countOutput(meter, encoding, count),
     };
   } catch {
     // The thread that counts has failed, for example for want of memory. The call must be settled all the same.
@@ -58,11 +60,17 @@ async function countCallInput(call: HeldCall, encoding: Encoding): Promise<numbe
   });
 }
 
-async function countOutput({ text, toolCalls }: StreamMeter, encoding: Encoding): Promise<number> {
-  if (text.length === 0) return 0;
+async function countOutput(
+  { text: relayed, toolCalls }: StreamMeter,
+  encoding: Encoding,
+  count: ProviderCount | undefined,
+): Promise<number> {
+  const text = uncountedText(relayed, count);
+  const counted = count?.tokens ?? 0;
+  if (text.length === 0) return counted;
   const tokens = await countTextTokens(decodeRelayedText(text), encoding);
   const share = (text.length + text.omitted) / text.length;
-  return Math.floor(tokens * share) + toolCallTokens(toolCalls);
+  return counted + Math.floor(tokens * share) + toolCallTokens(toolCalls);
 }
 
 /** The least that recorded calls of OpenAI's models have beside the names and arguments. */

@@ -16,6 +16,7 @@ import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../meteri
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 import { cappedAt } from "../hold/cost-ceiling.ts";
+import type { ProviderCount } from "./count-at-provider.ts";
 import { countTokens } from "./count-relayed.ts";
 
 /** A charge, and what the account pays of it: nothing if the provider bills the caller's own key. */
@@ -75,9 +76,15 @@ export function chargeWholeReply(
   }));
 }
 
+/** What is known of a stream: its events, and the provider's count of what was relayed. */
+export interface MeteredStream {
+  readonly meter: StreamMeter;
+  readonly count: ProviderCount | undefined;
+}
+
 export function chargeStream(
   call: HeldCall,
-  meter: StreamMeter,
+  { meter, count }: MeteredStream,
   { isWhole, isAbandoned, isGivenUp }: StreamSettlement,
   endedAt: number,
 ): BilledCharge | Promise<BilledCharge> {
@@ -88,7 +95,7 @@ export function chargeStream(
     return chargeUsage(call, usage, endedAt);
   if (isGivenUp) return chargeHold(call, meter, endedAt);
   // A complete reply whose provider reports no usage is counted, too.
-  return isAbandoned || isWhole ? chargeAbandoned(call, meter, endedAt) : NOTHING_BILLED;
+  return isAbandoned || isWhole ? chargeAbandoned(call, meter, endedAt, count) : NOTHING_BILLED;
 }
 
 /** A complete reply without any content, not even hidden, is the provider's failure. */
@@ -130,10 +137,11 @@ export async function chargeAbandoned(
   call: HeldCall,
   meter: StreamMeter | undefined,
   endedAt: number,
+  count?: ProviderCount,
 ): Promise<BilledCharge> {
   const { candidate, hold } = call;
   const { credential } = candidate;
-  const { input, output } = await countTokens(call, meter);
+  const { input, output } = await countTokens(call, meter, count);
   const partial = {
     reported: meter && usageSoFar(meter),
     outputTokens: output,

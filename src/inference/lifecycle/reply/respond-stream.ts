@@ -27,7 +27,12 @@ import { transportFault } from "../../upstream/transport-fault.ts";
 import type { HeldCall } from "../call.ts";
 import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle, type SettleDeps } from "../settle.ts";
-import { drainOf } from "./client-disconnect.ts";
+import { drainOf, isCountedByProvider } from "./client-disconnect.ts";
+import {
+  type ProviderCount,
+  type ProviderCountDeps,
+  startProviderCount,
+} from "./count-at-provider.ts";
 import { createReplyRecorder } from "./idempotent-reply.ts";
 import { chargeStream, chargeUsage, isNothing } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
@@ -37,6 +42,7 @@ export interface RespondStreamDeps {
   readonly now: () => number;
   readonly lease: Pick<Lease, "term" | "confirmHold">;
   readonly relay: RelayDeps;
+  readonly count: ProviderCountDeps;
 }
 
 export function respondStream(
@@ -68,10 +74,14 @@ export function respondStream(
       return usdText(cost);
     },
   });
+  let count: ProviderCount | undefined;
   const relay = relayStream(deps.relay, {
     body: reply.body,
     pipeline,
-    drain: () => drainOf(call, pipeline, deps.relay.limits.drainMs),
+    drain: () => {
+      if (isCountedByProvider(call, meter)) count = startProviderCount(deps.count, call, meter);
+      return drainOf(call, pipeline, { drainMs: deps.relay.limits.drainMs, count });
+    },
     extendHold: () => deps.relay.extendHold(input.requestId),
     confirmHold: () => confirmHold(deps.lease, call),
     settle: (settlement) => {
@@ -90,7 +100,7 @@ export function respondStream(
         // The end of the process is not the caller's doing.
         countsAsAbandoned: isAbandoned && outcome !== "shut_down",
       };
-      const billed = chargeStream(call, meter, settlement, deps.now());
+      const billed = chargeStream(call, { meter, count }, settlement, deps.now());
       return billed instanceof Promise
         ? billed.then((charged) => settle(deps.settle, call, { ...charged, ...metered }))
         : settle(deps.settle, call, { ...billed, ...metered });
