@@ -17,6 +17,7 @@ import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold/hold-lifeti
 import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
 import type { PrepareCall } from "./lifecycle/parse-call.ts";
+import type { PlanDeps } from "./lifecycle/plan-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
 import type { Timeouts } from "./lifecycle/timeouts.ts";
 import { createProviderAccounts, type ProviderAccounts } from "./providers/credentials.ts";
@@ -118,11 +119,7 @@ export function createInference(deps: InferenceDeps): Inference {
     route,
     hold: holdDepsOf(deps),
     files: fetchFilesDepsOf(deps),
-    plan: {
-      pseudonymOf: deps.pseudonymOf,
-      sendsAnthropicUserId: deps.sendsAnthropicUserId,
-      shutdownSignals,
-    },
+    plan: planDepsOf(deps, shutdownSignals),
     send: { ...send, recordAttempt: statistics.recordAttempt },
     respond: {
       recordProvider: sticky.record,
@@ -147,6 +144,11 @@ export function createInference(deps: InferenceDeps): Inference {
     endCalls,
     forceShutdown,
   };
+}
+
+function planDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): PlanDeps {
+  const { pseudonymOf, sendsAnthropicUserId } = deps;
+  return { pseudonymOf, sendsAnthropicUserId, shutdownSignals };
 }
 
 function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): RelayDeps {

@@ -88,20 +88,11 @@ const PROMPT = "Write what I asked for.";
 const TOOL_SCHEMA = { type: "object", properties: {} };
 
 function request(api: Api, more: Json = {}): Json {
-  const messages = [{ role: "user", content: PROMPT }];
-  switch (api) {
-    case "responses":
-      return {
-        model: MODEL,
-        stream: true,
-        max_output_tokens: 20_000,
-        store: false,
-        input: PROMPT,
-        ...more,
-      };
-    default:
-      return { model: MODEL, stream: true, max_tokens: 20_000, messages, ...more };
-  }
+  const turns =
+    api === "responses"
+      ? { max_output_tokens: 20_000, store: false, input: PROMPT }
+      : { max_tokens: 20_000, messages: [{ role: "user", content: PROMPT }] };
+  return { model: MODEL, stream: true, ...turns, ...more };
 }
 
 describe.each(STORE_KINDS)("a stream of Claude that is left, on %s", (store) => {
