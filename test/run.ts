@@ -24,6 +24,7 @@ const COMPILER_SETTINGS = { BUN_JSC_useFTLJIT: "0" };
 /** Each in its own process, in this order, so that no shard starts a long one at the end: those above ten seconds. */
 const LONG_FILES: readonly string[] = [
   "browser/console-pages",
+  "clients/coding-agents",
   "commands/serve",
   "chaos/chaos",
   "inference/lifecycle/multiple-processes",

@@ -1,7 +1,7 @@
 // Starts a complete gateway for tests: HTTP on loopback, its own store, and the simulator behind a port as its provider.
 
 import { rmSync } from "node:fs";
-import { createSimulator } from "@postern/simulator";
+import { createSimulator, type Script } from "@postern/simulator";
 import { createLog } from "../../src/base/log.ts";
 import { type Config, readConfig } from "../../src/config/config.ts";
 import type { OverloadGuard } from "../../src/http/guards/overload.ts";
@@ -29,6 +29,8 @@ export interface GatewayOptions {
   readonly overload?: OverloadGuard;
   readonly now?: () => number;
   readonly requireKey?: string;
+  /** Plays an agent in the simulator. */
+  readonly script?: Script;
   /** `debug` by default. */
   readonly logLevel?: "debug" | "warn";
 }
@@ -101,7 +103,10 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   };
 }
 
-export function startSimulator({ requireKey }: Pick<GatewayOptions, "requireKey">): {
+export function startSimulator({
+  requireKey,
+  script,
+}: Pick<GatewayOptions, "requireKey" | "script">): {
   readonly url: string;
   readonly stop: () => Promise<void>;
 } {
@@ -109,6 +114,7 @@ export function startSimulator({ requireKey }: Pick<GatewayOptions, "requireKey"
     now: Date.now,
     acceptsAnyModel: true,
     ...(requireKey === undefined ? {} : { requireKey }),
+    ...(script === undefined ? {} : { script }),
   });
   const server = Bun.serve({
     hostname: "127.0.0.1",

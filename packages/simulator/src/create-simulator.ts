@@ -215,7 +215,12 @@ function generate(
   const { deps } = context;
   const now = deps.options.now();
   const cache = deps.cache.lookUp(request, now, wire.cachesImplicitly);
-  const reply = composeReply(request, directives, { seed: hashText(context.text), now, cache });
+  const reply = composeReply(request, directives, {
+    seed: hashText(context.text),
+    now,
+    cache,
+    scripted: request.tools.length > 0 ? deps.options.script?.(request) : undefined,
+  });
   deps.recorder.addUsage(reply.counts);
   if (wire.toConversation !== undefined && request.body["store"] !== false)
     deps.conversations.save(wire.toConversation(reply));

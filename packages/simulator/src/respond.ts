@@ -14,6 +14,7 @@ import {
   jsonBodySteps,
 } from "./faults/reply-body.ts";
 import type { HeaderList, Recorder } from "./recorder.ts";
+import type { Script } from "./reply/compose-reply.ts";
 import type { ConversationStore } from "./reply/conversation-store.ts";
 import type { InvalidRequest } from "./reply/normalized-request.ts";
 import type { PromptCache } from "./reply/prompt-cache.ts";
@@ -27,6 +28,8 @@ export interface SimulatorOptions {
   readonly acceptsAnyModel?: boolean;
   /** The number of requests to keep for `GET /sim/requests`. Default 200; 0 keeps none, which is cheaper. */
   readonly maxRecordedRequests?: number;
+  /** Plays an agent: decides the turns of requests that have tools. */
+  readonly script?: Script;
 }
 
 export interface SimulatorDeps {

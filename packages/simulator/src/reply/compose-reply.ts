@@ -14,6 +14,7 @@ export type FinishReason = "done" | "stop_string" | "tool" | "length" | "refusal
 export interface ToolCall {
   readonly seed: number;
   readonly name: string;
+  readonly namespace?: string | undefined;
   /** JSON, or plain text for a freeform tool. Truncated if the reply reached its token limit. */
   readonly input: string;
   readonly isComplete: boolean;
@@ -49,10 +50,20 @@ export interface Reply {
   readonly serviceTier: string | undefined;
 }
 
+/** A turn of a scripted agent: a text, or calls of the request's tools by name, each with JSON or a freeform tool's text. */
+export interface ScriptedTurn {
+  readonly text?: string;
+  readonly calls?: readonly { readonly name: string; readonly input: string }[];
+}
+
+/** Decides a reply from its request; undefined for the usual reply. */
+export type Script = (request: NormalizedRequest) => ScriptedTurn | undefined;
+
 export interface ReplyContext {
   readonly seed: number;
   readonly now: number;
   readonly cache: CacheTokens;
+  readonly scripted?: ScriptedTurn | undefined;
 }
 
 const MAX_DELTAS = 512;
@@ -65,8 +76,11 @@ export function composeReply(
   directives: Directives,
   replyContext: ReplyContext,
 ): Reply {
-  const { seed, cache } = replyContext;
-  const first = composeChoice(request, directives, seed);
+  const { seed, cache, scripted } = replyContext;
+  const first =
+    scripted === undefined
+      ? composeChoice(request, directives, seed)
+      : scriptedChoice(request, scripted, seed);
   const choices = [first];
   for (let index = 1; index < request.choiceCount; index++)
     choices.push(composeChoice(request, directives, hashText(String(index), seed | 0), index));
@@ -150,6 +164,32 @@ function composeChoice(
   const cut = toolCalls.length < tools.length || toolCalls.some((call) => !call.isComplete);
   const finishReason = cut ? "length" : finishReasonOf(directives, toolCalls, stopped.stopString);
   return { ...base, text, pieces, toolCalls, stopSequence: stopped.stopString, finishReason };
+}
+
+function scriptedChoice(
+  request: NormalizedRequest,
+  { text = "", calls = [] }: ScriptedTurn,
+  seed: number,
+): Choice {
+  return {
+    reasoning: "",
+    text,
+    pieces: cutToPieces(text, Math.min(MAX_DELTAS, countTokens(text))),
+    refusal: "",
+    toolCalls: calls.map(({ name, input }, index) => {
+      const tool = request.tools.find((one) => one.name === name);
+      return {
+        seed: hashText(`call ${index}`, seed | 0),
+        name,
+        namespace: tool?.namespace,
+        input,
+        isComplete: true,
+        isFreeform: tool?.isFreeform === true,
+      };
+    }),
+    finishReason: calls.length > 0 ? "tool" : "done",
+    stopSequence: null,
+  };
 }
 
 function finishReasonOf(
@@ -271,6 +311,7 @@ function makeToolCalls(tools: readonly Tool[], seed: number, maxTokens: number):
     calls.push({
       seed: hashText(`call ${calls.length}`, seed | 0),
       name: tool.name,
+      namespace: tool.namespace,
       input,
       isComplete,
       isFreeform: tool.isFreeform,

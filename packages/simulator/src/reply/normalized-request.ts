@@ -5,6 +5,8 @@ import { countTokens } from "./tokens.ts";
 
 export interface Tool {
   readonly name: string;
+  /** Of the Responses API. */
+  readonly namespace?: string;
   readonly schema: unknown;
   /** A tool that takes text instead of JSON. */
   readonly isFreeform: boolean;

@@ -112,19 +112,23 @@ function readSettings(request: NormalizedRequest, body: JsonObject): void {
   request.serviceTier = servedTier(body);
 }
 
-function readTools(entries: readonly unknown[]): Tool[] {
+function readTools(entries: readonly unknown[], namespace?: string): Tool[] {
   const tools: Tool[] = [];
   for (const entry of entries) {
     const tool = objectOrEmpty(entry);
+    const named = {
+      name: stringOrEmpty(tool["name"]),
+      ...(namespace === undefined ? {} : { namespace }),
+    };
     if (tool["type"] === "function")
       tools.push({
-        name: stringOrEmpty(tool["name"]),
+        ...named,
         schema: tool["parameters"],
         isFreeform: false,
         isStrict: tool["strict"] === true,
       });
-    if (tool["type"] === "custom")
-      tools.push({ name: stringOrEmpty(tool["name"]), schema: undefined, isFreeform: true });
+    if (tool["type"] === "custom") tools.push({ ...named, schema: undefined, isFreeform: true });
+    if (tool["type"] === "namespace") tools.push(...readTools(arrayIn(tool["tools"]), named.name));
   }
   return tools;
 }
@@ -164,8 +168,12 @@ function readItems(
         );
       called.delete(id);
       readToolOutput(request, item["output"]);
-    } else if (type === "reasoning") addText(request, stringOrEmpty(item["encrypted_content"]));
-    else addText(request, JSON.stringify(item));
+    } else if (type === "reasoning") {
+      addText(request, stringOrEmpty(item["encrypted_content"]));
+    } else if (type === "additional_tools") {
+      request.tools = [...request.tools, ...readTools(arrayIn(item["tools"]))];
+      addText(request, JSON.stringify(item["tools"]));
+    } else addText(request, JSON.stringify(item));
   }
   const [open] = called;
   return open === undefined

@@ -111,6 +111,10 @@ function itemsOf(reply: Reply): OutputItem[] {
 function callItem(call: ToolCall, id: string): OutputItem {
   const status = call.isComplete ? "completed" : "incomplete";
   const callId = `call_${base62From(call.seed, 24)}`;
+  const named = {
+    name: call.name,
+    ...(call.namespace === undefined ? {} : { namespace: call.namespace }),
+  };
   return call.isFreeform
     ? {
         id: id.replace(/^fc/, "ctc"),
@@ -118,16 +122,9 @@ function callItem(call: ToolCall, id: string): OutputItem {
         status,
         call_id: callId,
         input: call.input,
-        name: call.name,
+        ...named,
       }
-    : {
-        id,
-        type: "function_call",
-        status,
-        arguments: call.input,
-        call_id: callId,
-        name: call.name,
-      };
+    : { id, type: "function_call", status, arguments: call.input, call_id: callId, ...named };
 }
 
 function contentPart(reply: Reply): JsonObject {

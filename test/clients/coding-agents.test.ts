@@ -1,0 +1,44 @@
+// The newest coding agents do a task of five steps through a gateway in front of the simulator, at their provider's API and at
+// another. `npm run clients` installs them.
+
+import { describe, expect, test } from "bun:test";
+import { skipUnless } from "../support/skip.ts";
+import { findClient } from "./client-programs.ts";
+import { RUNS } from "./clients.ts";
+import { FINAL_TEXT } from "./coding-task.ts";
+import { runClient } from "./run-client.ts";
+
+const CLIENT_NAMES = ["claude", "codex", "opencode"] as const;
+/** The five steps are at least five calls of the agent and two of its sub-agent. */
+const CALLS_MIN = 7;
+
+describe.each(
+  CLIENT_NAMES.map((name) => {
+    const program = findClient(name);
+    const isMissing = skipUnless(
+      program !== undefined,
+      `${name} is not installed: npm run clients installs it`,
+    );
+    return { name, program, isMissing };
+  }),
+)("$name", ({ name, program, isMissing }) => {
+  test.skipIf(isMissing).each(RUNS.filter((run) => run.name === name))(
+    "does the task as $title with $model without an error",
+    async ({ client, model }) => {
+      if (program === undefined) return;
+      const run = await runClient(program, client, model);
+      const errors = run.exchanges.filter(({ status }) => status >= 400);
+      expect(
+        errors.map(({ method, path, status, error }) => [method, path, status, error]),
+      ).toEqual([]);
+      expect(run.results).toEqual({
+        edited: "total: 42 checked",
+        ran: "ran-command",
+        side: "ran-side-task",
+      });
+      expect(run.output).toContain(FINAL_TEXT);
+      expect(run.code).toBe(0);
+      expect(run.usageRecords).toBeGreaterThanOrEqual(CALLS_MIN);
+    },
+  );
+});
