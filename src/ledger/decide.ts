@@ -96,7 +96,9 @@ export type SettleOutcome =
       readonly status: "already";
       /** Set if the earlier settlement did not charge the whole cost. */
       readonly overrun?: Nano;
-    };
+    }
+  /** The store is unavailable or the rows are locked. The settlement is kept and retried. */
+  | { readonly status: "deferred" };
 
 export interface Wallet {
   promo: Nano;

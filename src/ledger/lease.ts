@@ -4,13 +4,14 @@
 
 import { type Db, isUnavailable } from "../store/db.ts";
 import type { OpenHold } from "./decide.ts";
-import { heartbeat } from "./ledger.ts";
+import { heartbeat, STORE_WAIT_MS } from "./ledger.ts";
 
 /** Shorter than the silence after which a process counts as dead. */
 const LEASE_MS = 25_000;
 const RETRY_MS = 1_000;
-/** About as long as a settlement is retried while the store is unavailable. */
-const RETRIES_MAX = 60;
+
+/** `unavailable`: the store did not answer in time. */
+export type HoldState = "held" | "lost" | "unavailable";
 
 export interface Lease {
   /** Changes when the lease was interrupted; 0 while it is expired. */
@@ -18,7 +19,7 @@ export interface Lease {
   /** Writes a heartbeat; false if another process took the name. */
   readonly renew: () => Promise<boolean>;
   /** Whether the store still has the hold, under a renewed lease. */
-  readonly confirmHold: (hold: Pick<OpenHold, "id" | "accountId">) => Promise<boolean>;
+  readonly confirmHold: (hold: Pick<OpenHold, "id" | "accountId">) => Promise<HoldState>;
 }
 
 export interface LeaseDeps {
@@ -26,12 +27,15 @@ export interface LeaseDeps {
   readonly process: string;
   readonly epoch: number;
   readonly now: () => number;
+  /** How long the store is asked about a hold while it is unavailable. */
+  readonly storeWaitMs?: number | undefined;
   /** For tests. */
   readonly monotonicNow?: () => number;
 }
 
 export function createLease(deps: LeaseDeps): Lease {
-  const { db, process, epoch, now, monotonicNow = () => performance.now() } = deps;
+  const { db, process, epoch, now, storeWaitMs = STORE_WAIT_MS } = deps;
+  const { monotonicNow = () => performance.now() } = deps;
   // The holds of SQLite's only process cannot be released by another one.
   const isShared = db.kind === "postgres";
   let currentTerm = 1;
@@ -56,26 +60,39 @@ export function createLease(deps: LeaseDeps): Lease {
     });
     return renewal;
   };
+  const findHold: (
+    hold: Pick<OpenHold, "id" | "accountId">,
+  ) => Promise<HoldState | undefined> = async ({ id, accountId }) => {
+    if (!(await renewOnce())) return "lost";
+    const row = await db.get(
+      "select id from hold where id = ? and account_id = ? and process = ? and epoch = ?",
+      [id, accountId, process, epoch],
+    );
+    // The lease may have expired while the store was asked.
+    if (isExpired()) return undefined;
+    return row === undefined ? "lost" : "held";
+  };
   return {
     term: () => (isShared && isExpired() ? 0 : currentTerm),
     renew: renewOnce,
-    confirmHold: async ({ id, accountId }) => {
-      if (!isShared) return true;
-      for (let attempt = 0; attempt < RETRIES_MAX; attempt++) {
-        try {
-          if (!(await renewOnce())) return false;
-          const row = await db.get(
-            "select id from hold where id = ? and account_id = ? and process = ? and epoch = ?",
-            [id, accountId, process, epoch],
-          );
-          // The lease may have expired while the store was asked.
-          if (!isExpired()) return row !== undefined;
-        } catch (error) {
-          if (!isUnavailable(error)) throw error;
+    confirmHold: async (hold) => {
+      if (!isShared) return "held";
+      const timedOut = Promise.withResolvers<"unavailable">();
+      const timer = setTimeout(() => timedOut.resolve("unavailable"), storeWaitMs);
+      try {
+        for (;;) {
+          const asked = findHold(hold).catch((error: unknown) => {
+            if (!isUnavailable(error)) throw error;
+            return undefined;
+          });
+          const state = await Promise.race([asked, timedOut.promise]);
+          if (state !== undefined) return state;
+          const pause = new Promise<undefined>((resolve) => setTimeout(resolve, RETRY_MS));
+          if ((await Promise.race([pause, timedOut.promise])) !== undefined) return "unavailable";
         }
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      } finally {
+        clearTimeout(timer);
       }
-      return false;
     },
   };
 }

@@ -15,7 +15,7 @@ import {
 } from "../store/db.ts";
 import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-thresholds.ts";
 import { applyBatch, type LedgerOperation, type WriteRecords } from "./commit/batch.ts";
-import { createGroupCommit } from "./commit/group-commit.ts";
+import { createGroupCommit, type Deferral } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import type { OnKeyAlerts } from "./key-alerts.ts";
@@ -54,10 +54,24 @@ export interface LedgerDeps<UsageRecord> {
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: WriteRecords<UsageRecord>;
+  readonly deferral?: SettlementDeferral<UsageRecord> | undefined;
   readonly onBalanceThresholds?: OnBalanceThresholds;
   readonly onBudgetThresholds?: OnBudgetThresholds;
   readonly onKeyAlerts?: OnKeyAlerts;
 }
+
+/** Settlements that cannot be committed soon, because the store is unavailable or the rows are locked. */
+export interface SettlementDeferral<UsageRecord> {
+  readonly afterMs: number;
+  /** The record of a call that costs nothing because its caller did not get the reply. */
+  readonly unservedRecord: (record: UsageRecord) => UsageRecord;
+  readonly onSettled: (request: SettleRequest<UsageRecord>, outcome: SettleOutcome) => void;
+  /** Called when a settlement is given up: its call is not charged. */
+  readonly onLost: (request: SettleRequest<UsageRecord>, cause: unknown) => void;
+}
+
+/** How long a caller waits for an unavailable store; connections without traffic are closed after a minute. */
+export const STORE_WAIT_MS = 10_000;
 
 export function createLedger<UsageRecord>({
   db,
@@ -66,6 +80,7 @@ export function createLedger<UsageRecord>({
   process,
   epoch,
   writeRecords,
+  deferral,
   onBalanceThresholds,
   onBudgetThresholds,
   onKeyAlerts,
@@ -97,6 +112,7 @@ export function createLedger<UsageRecord>({
       compensationFor: (operation) =>
         holdBuffer === undefined ? compensationFor(operation) : undefined,
       lockKeyOf: ({ request }) => request.accountId,
+      deferral: deferral && deferralOf(deferral, ownHolds),
     },
   );
   return {
@@ -153,6 +169,32 @@ function trackHolds<UsageRecord>(
       for (const { kind, request } of operations) if (kind === "settle") addSettlement(request);
       throw error;
     }
+  };
+}
+
+function deferralOf<UsageRecord>(
+  { afterMs, unservedRecord, onSettled, onLost }: SettlementDeferral<UsageRecord>,
+  ownHolds: LedgerDeps<UsageRecord>["ownHolds"],
+): Deferral<LedgerOperation<UsageRecord>, HoldOutcome | SettleOutcome> {
+  return {
+    afterMs,
+    outcome: { status: "deferred" },
+    operationFor: (operation) => {
+      const { kind, request } = operation;
+      if (kind === "hold" || request.refuseUncovered !== true) return operation;
+      const { refuseUncovered: _, record, ...rest } = request;
+      const free = { ...rest, cost: 0n };
+      const unserved = record === undefined ? free : { ...free, record: unservedRecord(record) };
+      ownHolds?.addSettlement(unserved);
+      return { kind, request: unserved };
+    },
+    onCommitted: ({ kind, request }, outcome) => {
+      // The outcome has the kind of its operation.
+      if (kind === "settle") onSettled(request, outcome as SettleOutcome);
+    },
+    onLost: ({ kind, request }, cause) => {
+      if (kind === "settle") onLost(request, cause);
+    },
   };
 }
 

@@ -1,6 +1,8 @@
 // Opens the store and creates the services that all others use: ledger, keys, idempotency, models and connection limits.
 
 import type { MasterSecret } from "../base/crypto/encryption.ts";
+import type { Log } from "../base/log.ts";
+import { usdText } from "../base/money/money.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import { emitBudgetEvents } from "../budgets/budgets.ts";
 import type { Config } from "../config/config.ts";
@@ -13,13 +15,21 @@ import {
   releaseAbandonedKeys,
 } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
+import { unservedCall } from "../inference/lifecycle/uncovered-call.ts";
 import { emitKeyAlerts } from "../keys/key-activity.ts";
 import { createKeys, type Keys } from "../keys/keys.ts";
 import { explainRejectedKey } from "../keys/rejected-key.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
 import { createLease, type Lease } from "../ledger/lease.ts";
 import { insertKeySpend } from "../ledger/ledger-rows.ts";
-import { createLedger, endEpoch, type Ledger, startEpoch } from "../ledger/ledger.ts";
+import {
+  createLedger,
+  endEpoch,
+  type Ledger,
+  type SettlementDeferral,
+  startEpoch,
+  STORE_WAIT_MS,
+} from "../ledger/ledger.ts";
 import { createOwnHolds } from "../ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../ledger/reconcile.ts";
 import { findRunningProcesses, type WatchOptions } from "../ledger/running-processes.ts";
@@ -61,7 +71,7 @@ export interface Core {
 
 type CoreOptions = Pick<
   ServerOptions,
-  "log" | "now" | "heartbeatWatchMs" | "isRestarted" | "isForced"
+  "log" | "now" | "heartbeatWatchMs" | "storeWaitMs" | "isRestarted" | "isForced"
 >;
 
 /** Releases what an earlier run of this process left open, before other services are created. */
@@ -111,6 +121,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
       await writeCallRecords(tx, { records, charges }, idempotency);
       await addSegment(tx, records.length);
     },
+    deferral: deferSettlements(log, options.storeWaitMs),
     onBalanceThresholds: handleBalanceThresholds,
     onBudgetThresholds: emitBudgetEvents,
     onKeyAlerts: emitKeyAlerts,
@@ -121,7 +132,8 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
   const prices = readPriceTable(config.pricesFile);
   const catalog = createLiveCatalog({ now: now(), prices, file });
   const process = config.processName;
-  const lease = createLease({ db, process, epoch, now });
+  const { storeWaitMs } = options;
+  const lease = createLease({ db, process, epoch, now, storeWaitMs });
   const reconcileHolds = createHoldReconciler({ db, process, epoch, now, ledger, ownHolds });
   return {
     db,
@@ -151,6 +163,29 @@ async function assertNameIsFree(
     throw new Error(
       `another process runs under the name ${name} on this store: set POSTERN_PROCESS_NAME to a name of its own for each process`,
     );
+}
+
+function deferSettlements(log: Log, afterMs = STORE_WAIT_MS): SettlementDeferral<SettledCall> {
+  return {
+    afterMs,
+    unservedRecord: unservedCall,
+    onSettled: ({ id: request_id, cost, record }, { status }) => {
+      // The release of a hold whose settlement was deferred, too.
+      if (record === undefined) return;
+      const fields = { request_id, cost_usd: usdText(cost) };
+      // The reply to the commit was lost, so the call was charged before it was refused.
+      if (status === "already" && record.usage.outcome === "shut_down")
+        log.warn("a call without a reply may be charged: see its usage record", fields);
+      else log.info("settled a call after the store was unavailable", fields);
+    },
+    onLost: ({ id: request_id, accountId: account, cost }, cause) =>
+      log.error("gave up the settlement of a call, which is not charged", {
+        request_id,
+        account,
+        cost_usd: usdText(cost),
+        cause,
+      }),
+  };
 }
 
 const KEPT_REPLY_LENGTH_MAX = 8_000;

@@ -23,6 +23,8 @@ export interface ServerOptions {
   readonly isForced?: boolean | undefined;
   /** How long heartbeats of other processes are watched; shorter for tests. */
   readonly heartbeatWatchMs?: number | undefined;
+  /** How long callers wait for an unavailable store; shorter for tests. */
+  readonly storeWaitMs?: number | undefined;
   /** Shorter timeouts for tests. */
   readonly timeouts?: Timeouts;
   /** Higher for tests that disconnect many clients. */

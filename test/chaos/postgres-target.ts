@@ -1,8 +1,5 @@
 // Three gateways on one PostgreSQL server: two in their own processes, and one in this process with a clock that jumps.
 
-import { spawn } from "node:child_process";
-import path from "node:path";
-import { createInterface } from "node:readline";
 import { SQL } from "bun";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
@@ -10,6 +7,7 @@ import type { Random } from "../fuzz/random.ts";
 import { eventually, eventuallyPasses } from "../support/eventually.ts";
 import { type FaultyProxy, startFaultyProxy } from "../support/faulty-proxy.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
+import { type OwnPostgres, startOwnPostgres } from "../support/stores/own-postgres.ts";
 import { type GatewayProcess, startGatewayProcess } from "./gateway-process.ts";
 import { type OpenTimers, trackTimers } from "./open-timers.ts";
 import {
@@ -23,7 +21,7 @@ import {
 interface Parts {
   readonly random: Random;
   readonly databaseUrl: string;
-  readonly postgres: PostgresServer;
+  readonly postgres: OwnPostgres;
   readonly proxy: FaultyProxy;
   readonly processes: readonly GatewayProcess[];
   readonly clock: { offsetMs: number };
@@ -36,7 +34,7 @@ const END_SESSIONS =
   "select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
 
 export async function startPostgresTarget(random: Random): Promise<ChaosTarget> {
-  const postgres = await startPostgres();
+  const postgres = await startOwnPostgres();
   const databaseUrl = postgres.url;
   const proxy = await startFaultyProxy(databaseUrl);
   const db = openPostgres(databaseUrl);
@@ -191,33 +189,4 @@ async function openConnections(databaseUrl: string): Promise<number> {
   );
   await admin.close();
   return Number(found[0]?.count);
-}
-
-interface PostgresServer {
-  readonly url: string;
-  /** Ends all sessions and starts the server again on its port. */
-  readonly restart: () => Promise<void>;
-  readonly stop: () => void;
-}
-
-/** A server of its own, because it is killed. */
-async function startPostgres(): Promise<PostgresServer> {
-  const script = path.resolve(import.meta.dirname, "../support/stores/postgres-server.mjs");
-  const server = spawn("node", [script, "log_min_messages=panic"], {
-    stdio: ["pipe", "pipe", "ignore"],
-  });
-  const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
-  const readLine = async (): Promise<string> => {
-    const { value, done } = await lines.next();
-    if (done === true) throw new Error("PostgreSQL exited");
-    return value;
-  };
-  return {
-    url: await readLine(),
-    restart: async () => {
-      server.stdin.write("restart\n");
-      await readLine();
-    },
-    stop: () => server.stdin.end(),
-  };
 }

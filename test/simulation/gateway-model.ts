@@ -297,7 +297,8 @@ async function runCall(
     for (let part = 1; part <= call.parts; part++) {
       await new Promise((resolve) => setTimeout(resolve, call.providerMs / call.parts));
       if (call.parts === 1) break;
-      if (!(await confirmHold(lease, held))) return await endStream(deps.settle, held, "shut_down");
+      if ((await confirmHold(lease, held)) !== "held")
+        return await endStream(deps.settle, held, "shut_down");
       onServed(call.id);
     }
     if (call.providerFails) {

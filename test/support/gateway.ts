@@ -21,6 +21,7 @@ export interface GatewayOptions {
   /** Providers whose base URL is the simulator's; `sim` by default. */
   readonly providers?: readonly string[];
   readonly timeouts?: Partial<Timeouts>;
+  readonly storeWaitMs?: number;
   readonly abandonedCallsPerMinute?: number;
   readonly monotonicNow?: () => number;
   readonly fetchFile?: FetchFile;
@@ -80,6 +81,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     version: "0.0.0-test",
     onFatal: (reason) => logLines.push(`fatal: ${reason}`),
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
+    storeWaitMs: options.storeWaitMs,
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     monotonicNow: options.monotonicNow,
     overload: options.overload ?? "off",

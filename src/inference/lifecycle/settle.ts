@@ -6,6 +6,7 @@ import { parseTraceParent } from "../../base/network/trace-parent.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { tokenTotals } from "../metering/charge.ts";
+import type { SettledReply } from "../streaming/relay-options.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
@@ -70,11 +71,6 @@ async function chargeFailed(
   return isGivenUp === true && isAbandoned ? chargeHold(call, undefined, now) : NOTHING_BILLED;
 }
 
-export interface SettledReply {
-  /** The hold was swept, and others spent its credits, before the charge. */
-  readonly isUncovered: boolean;
-}
-
 export async function settle(
   deps: SettleDeps,
   call: HeldCall,
@@ -86,20 +82,8 @@ export async function settle(
   const usage = usageRecordOf(call, metered, now);
   const { id: request_id, model } = usage;
   deps.tokenCounts.add(input.caller, usage.inputTokens + usage.outputTokens, now);
-  const { charge, refuseUncovered = false } = metered;
-  const { missingPrices } = charge;
-  if (missingPrices.length > 0)
-    log.warn("usage billed at a fallback price", {
-      request_id,
-      model,
-      missing_prices: missingPrices,
-    });
-  if (metered.isUsageMissing === true)
-    log.warn("provider reported no usage, so the call was charged by a count of its tokens", {
-      request_id,
-      model,
-      provider: usage.provider,
-    });
+  const { refuseUncovered = false } = metered;
+  warnAboutUsage(log, usage, metered);
   const idempotent = input.idempotent && { call: input.idempotent, reply: metered.stored };
   try {
     const record = { usage, idempotent, response: statefulCall?.storeReply() };
@@ -113,13 +97,18 @@ export async function settle(
       refuseUncovered,
       record,
     });
+    if (settled.status === "deferred") {
+      log.warn("the store is unavailable: the settlement of a call is retried", { request_id });
+      deps.onSettled?.(refuseUncovered ? uncoveredUsage(usage, false) : usage, call);
+      return { isUncovered: false, isDeferred: true };
+    }
     if (settled.status === "settled" && settled.overrun > 0n) {
       const owed_usd = usdText(settled.overrun);
       log.warn("call cost more than the credits of its account", { request_id, model, owed_usd });
     }
     const uncovered = isUncovered(settled);
     deps.onSettled?.(uncovered ? uncoveredUsage(usage, !refuseUncovered) : usage, call);
-    return { isUncovered: uncovered };
+    return { isUncovered: uncovered, isDeferred: false };
   } catch (cause) {
     log.error("call could not be settled", { request_id, cause });
     // The caller does not see the call complete, so its credits must at least not stay held.
@@ -131,6 +120,25 @@ export async function settle(
     if (countsAsAbandoned && !usage.byok) deps.abandonedCalls.count(usage.keyId, now);
     if (call.hold.isPaying) deps.recordOutcome(usage, now);
   }
+}
+
+function warnAboutUsage(
+  log: Log,
+  { id: request_id, model, provider }: UsageRecord,
+  { charge: { missingPrices }, isUsageMissing }: MeteredReply,
+): void {
+  if (missingPrices.length > 0)
+    log.warn("usage billed at a fallback price", {
+      request_id,
+      model,
+      missing_prices: missingPrices,
+    });
+  if (isUsageMissing === true)
+    log.warn("provider reported no usage, so the call was charged by a count of its tokens", {
+      request_id,
+      model,
+      provider,
+    });
 }
 
 function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {

@@ -7,6 +7,7 @@ import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
 import type { SettledCall } from "./call.ts";
 
 export function isUncovered(settled: SettleOutcome): boolean {
+  if (settled.status === "deferred") return false;
   // A settlement is repeated if the reply to its commit was lost. The store does not keep whether the charge was late.
   if (settled.status === "already") return settled.overrun !== undefined;
   return settled.late && settled.overrun > 0n;
@@ -22,6 +23,14 @@ export function withoutUncoveredReply(
   const isCharged = charge.promo + charge.paid + charge.overrun > 0n;
   return {
     usage: uncoveredUsage(usage, isCharged),
+    idempotent: idempotent && { ...idempotent, reply: undefined },
+  };
+}
+
+/** The call as it is stored if its caller did not get the reply. */
+export function unservedCall({ usage, idempotent }: SettledCall): SettledCall {
+  return {
+    usage: uncoveredUsage(usage, false),
     idempotent: idempotent && { ...idempotent, reply: undefined },
   };
 }

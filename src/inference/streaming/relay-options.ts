@@ -2,6 +2,7 @@
 
 import type { AbortSignalLike, BodyStream } from "@postern/http-client";
 import type { JsonObject } from "../../base/json.ts";
+import type { HoldState } from "../../ledger/lease.ts";
 import type { EventPipeline } from "./event-pipeline.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 
@@ -25,6 +26,8 @@ export type StreamFailure =
   | "too_long"
   | "unsettled"
   | "hold_lost"
+  /** The store did not confirm the hold, or the charge, in time. */
+  | "store_unavailable"
   | "shut_down";
 
 export interface StreamLimits {
@@ -47,6 +50,13 @@ export interface StreamSettlement {
   readonly isAbandoned: boolean;
   /** The gateway stopped reading before the usage arrived, and the provider may still bill: the hold is charged. */
   readonly isGivenUp: boolean;
+}
+
+export interface SettledReply {
+  /** The hold was swept, and others spent its credits, before the charge: the reply must not look complete. */
+  readonly isUncovered: boolean;
+  /** The store is unavailable, and the settlement is retried later: the reply must not look complete. */
+  readonly isDeferred: boolean;
 }
 
 /** How an abandoned stream is read on. */
@@ -90,12 +100,9 @@ export interface RelayOptions {
   /** Called about once a minute while bytes arrive: the call may take as long as it does. */
   readonly extendHold: () => void;
   /** Whether the call's credits are still held. */
-  readonly confirmHold: () => true | Promise<boolean>;
+  readonly confirmHold: () => "held" | Promise<HoldState>;
   /** Called once, when the stream ends. */
-  readonly settle: (settlement: StreamSettlement) => Promise<{
-    /** Other calls have spent the credits of the hold: the stream must not look complete. */
-    readonly isUncovered: boolean;
-  }>;
+  readonly settle: (settlement: StreamSettlement) => Promise<SettledReply>;
   /** The body of the error event for a stream that broke. */
   readonly errorBody: (failure: StreamFailure) => JsonObject;
   /** Receives what is sent, for a repetition with the same `Idempotency-Key`. */

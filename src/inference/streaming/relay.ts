@@ -3,11 +3,13 @@
 
 import { type BodyHandler, pipeTo, setFlow } from "@postern/http-client";
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
+import type { HoldState } from "../../ledger/lease.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
 import type {
   Drain,
   RelayDeps,
   RelayOptions,
+  SettledReply,
   StreamFailure,
   StreamOutcome,
   StreamSettlement,
@@ -124,22 +126,23 @@ function relayIfHeld(relay: Relay, chunk: Uint8Array): void {
   const term = relay.deps.leaseTerm();
   if (relay.heldTerm === term) return relayChunk(relay, chunk);
   const isHeld = relay.confirmHold();
-  if (isHeld === true) {
+  if (isHeld === "held") {
     relay.heldTerm = term;
     return relayChunk(relay, chunk);
   }
   relay.unconfirmed = [chunk];
   updateFlow(relay);
-  const onConfirmed = (isConfirmed: boolean): void => {
+  const onConfirmed = (state: HoldState): void => {
     const waiting = relay.unconfirmed ?? [];
     relay.unconfirmed = undefined;
     if (relay.hasEnded || relay.hasClientLeft) return;
-    if (!isConfirmed) return finish(relay, "hold_lost");
+    if (state !== "held")
+      return finish(relay, state === "lost" ? "hold_lost" : "store_unavailable");
     for (const bytes of waiting) relayChunk(relay, bytes);
     if (relay.unconfirmedEnd !== undefined) relayEnd(relay, relay.unconfirmedEnd);
     else if (!relay.hasEnded) updateFlow(relay);
   };
-  isHeld.then(onConfirmed, () => onConfirmed(false));
+  isHeld.then(onConfirmed, () => onConfirmed("lost"));
 }
 
 function relayChunk(relay: Relay, chunk: Uint8Array): void {
@@ -295,9 +298,19 @@ function finish(relay: Relay, end: StreamEnd): void {
   };
   const outcome = outcomeOf(end);
   const isAbandoned = outcome === "shut_down";
-  void settleOnce(relay, { outcome, isWhole: isComplete, isAbandoned, isGivenUp: false }).then(
-    (isUncovered) =>
-      isUncovered && isComplete ? closeIncomplete("hold_lost") : closeResponse(relay, end),
+  const settlement = { outcome, isWhole: isComplete, isAbandoned, isGivenUp: false };
+  if (end === "store_unavailable") {
+    // The settlement waits for the store.
+    closeIncomplete(end);
+    settleOnce(relay, settlement).catch(() => {});
+    return;
+  }
+  void settleOnce(relay, settlement).then(
+    ({ isUncovered, isDeferred }) => {
+      if (isComplete && isDeferred) closeIncomplete("store_unavailable");
+      else if (isComplete && isUncovered) closeIncomplete("hold_lost");
+      else closeResponse(relay, end);
+    },
     () => closeIncomplete("unsettled"),
   );
 }
@@ -305,14 +318,13 @@ function finish(relay: Relay, end: StreamEnd): void {
 function outcomeOf(end: StreamEnd): StreamOutcome {
   if (end === "completed") return "completed";
   // The gateway itself ended the stream.
-  if (end === "hold_lost" || end === "shut_down") return "shut_down";
+  if (end === "hold_lost" || end === "store_unavailable" || end === "shut_down") return "shut_down";
   if (end === "too_long") return "limit_exceeded";
   return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }
 
-/** Returns whether the charge is uncovered. */
-async function settleOnce(relay: Relay, settlement: StreamSettlement): Promise<boolean> {
-  if (relay.hasEnded) return false;
+async function settleOnce(relay: Relay, settlement: StreamSettlement): Promise<SettledReply> {
+  if (relay.hasEnded) return { isUncovered: false, isDeferred: false };
   relay.hasEnded = true;
   relay.stopTimer();
   const { pipeline, record, body } = relay;
@@ -321,15 +333,15 @@ async function settleOnce(relay: Relay, settlement: StreamSettlement): Promise<b
   if (isWhole) completeEvents(pipeline);
   for (const bytes of pipeline.heldBack) record?.(bytes);
   setFlow(body, isWhole && !relay.hasClientLeft ? "discarded" : "canceled");
-  const { isUncovered } = await relay.settle(settlement);
-  return isUncovered;
+  return relay.settle(settlement);
 }
 
 function closeResponse(relay: Relay, end: StreamEnd): void {
   const { sink } = relay;
   if (sink === undefined || relay.hasClientLeft) return;
   const { pipeline } = relay;
-  const hasErrorEvent = end === "failed" || (end !== "unsettled" && pipeline.meter.failed);
+  const isUnsettled = end === "unsettled" || end === "store_unavailable";
+  const hasErrorEvent = end === "failed" || (!isUnsettled && pipeline.meter.failed);
   for (const bytes of pipeline.heldBack) void sink.functions.write(sink, bytes);
   const error =
     end === "completed" || hasErrorEvent ? undefined : errorEventOf(pipeline, relay.errorBody(end));

@@ -20,10 +20,10 @@ const ATTEMPTS_MAX = 3;
 const PAUSE_MS = 50;
 const PAUSE_DOUBLINGS_MAX = 4;
 /**
- * How long an unavailable store is retried, in pauses: 1.5 seconds for new work, 50 seconds for owed work. It is a time
- * because an attempt on a locked SQLite file takes seconds.
+ * How long an unavailable store is retried, in pauses: 1.5 seconds for new work, half an hour for owed work, as for locked
+ * rows. It is a time because an attempt on a locked SQLite file takes seconds.
  */
-const STORE_RETRY_PAUSES: Readonly<Record<Admission, number>> = { new: 30, owed: 1_000 };
+const STORE_RETRY_PAUSES: Readonly<Record<Admission, number>> = { new: 30, owed: 36_000 };
 const STORE_ATTEMPTS_MIN = 2;
 /** How much of an attempt and its pause counts: the process may be suspended, and must then still retry owed work. */
 const ATTEMPT_PAUSES_MAX = 100;
@@ -32,17 +32,26 @@ const LOCK_RETRY_PAUSES = 100;
 const LOCK_RETRIES_MAX = 360;
 
 interface QueuedOperation<Operation, Outcome> {
-  readonly operation: Operation;
+  operation: Operation;
   readonly admission: Admission;
   /** The number of attempts that found its rows locked. */
   lockedTimes: number;
   /** True after an attempt whose outcome is unknown. */
   mayHaveCommitted: boolean;
+  /** True once its caller no longer waits. */
+  isDeferred: boolean;
+  /** The number of times that it waited for locked rows. */
+  pauses: number;
   readonly resolve: (outcome: Outcome) => void;
   readonly reject: (error: unknown) => void;
 }
 
-const NOT_ATTEMPTED = { lockedTimes: 0, mayHaveCommitted: false } as const;
+const NOT_ATTEMPTED = {
+  lockedTimes: 0,
+  mayHaveCommitted: false,
+  isDeferred: false,
+  pauses: 0,
+} as const;
 
 /**
  * `hasShortLockTimeout` is set if a lock timeout has delayed the batch already: it must not delay each part of it
@@ -63,7 +72,20 @@ export interface GroupCommit<Operation, Outcome> {
   readonly idle: () => Promise<void>;
 }
 
-export interface GroupCommitOptions<Operation> {
+/** What happens to owed work that cannot be committed soon: its caller gets an outcome, and it is retried without it. */
+export interface Deferral<Operation, Outcome> {
+  readonly afterMs: number;
+  readonly outcome: Outcome;
+  /** What is committed instead: a reply that its caller does not get is not charged. Usually the same operation. */
+  readonly operationFor: (operation: Operation) => Operation;
+  readonly onCommitted: (operation: Operation, outcome: Outcome) => void;
+  /** Called if it is given up. */
+  readonly onLost: (operation: Operation, cause: unknown) => void;
+}
+
+export interface GroupCommitOptions<Operation, Outcome> {
+  /** Without it, callers of owed work wait until it is committed or given up. */
+  readonly deferral?: Deferral<Operation, Outcome> | undefined;
   /** An operation that undoes a rejected one that may have been committed. */
   readonly compensationFor?: (operation: Operation) => Operation | undefined;
   /** While rows are locked, only operations with the same key wait. */
@@ -73,6 +95,7 @@ export interface GroupCommitOptions<Operation> {
 }
 
 const DEFAULTS = {
+  deferral: undefined,
   compensationFor: () => undefined,
   lockKeyOf: () => "",
   monotonicNow: () => performance.now(),
@@ -82,9 +105,9 @@ const DEFAULTS = {
 export function createGroupCommit<Operation, Outcome>(
   commit: Commit<Operation, Outcome>,
   pauseMs = PAUSE_MS,
-  options: GroupCommitOptions<Operation> = {},
+  options: GroupCommitOptions<Operation, Outcome> = {},
 ): GroupCommit<Operation, Outcome> {
-  const { compensationFor, lockKeyOf, monotonicNow } = { ...DEFAULTS, ...options };
+  const { compensationFor, deferral, lockKeyOf, monotonicNow } = { ...DEFAULTS, ...options };
   let queue: QueuedOperation<Operation, Outcome>[] = [];
   let running: Promise<void> | undefined;
   let unavailableFault: Fault | undefined;
@@ -94,10 +117,9 @@ export function createGroupCommit<Operation, Outcome>(
     running ??= nextTick().then(flushAll);
   };
   const lockBackoff = createOperationBackoff<Operation, Outcome>(
-    { pauseMs, compensationFor, lockKeyOf },
+    { pauseMs, compensationFor, deferral, lockKeyOf },
     (more) => {
-      queue.push(...more);
-      if (more.length > 0) run();
+      if (queue.push(...more) > 0) run();
     },
   );
 
@@ -108,8 +130,8 @@ export function createGroupCommit<Operation, Outcome>(
   ): Promise<void> => {
     let rest = batch;
     const measureRetries = createRetryTimer(pauseMs, monotonicNow);
-    for (let attempt = 1; rest.length > 0; attempt++) {
-      const uncommitted = await commitBatch(rest, { commit, lockBackoff });
+    for (let attempts = 1; rest.length > 0; attempts++) {
+      const uncommitted = await attempt({ commit, lockBackoff, deferral }, rest, () => queue);
       for (const queued of uncommitted?.rest ?? []) queued.mayHaveCommitted = true;
       // Releases succeed on a full disk, so only a new operation shows that the store works again.
       if (uncommitted !== undefined) isStoreFailing = true;
@@ -117,15 +139,16 @@ export function createGroupCommit<Operation, Outcome>(
       if (uncommitted === undefined) break;
       rest = uncommitted.rest;
       const retriedMs = measureRetries();
-      if (attempt >= STORE_ATTEMPTS_MIN && retriedMs > STORE_RETRY_PAUSES.new * pauseMs) {
+      if (attempts >= STORE_ATTEMPTS_MIN && retriedMs > STORE_RETRY_PAUSES.new * pauseMs) {
         unavailableFault = overloadedFault("the store cannot be used", uncommitted.cause);
         queue = rejectAdmission(queue, "new", unavailableFault);
         queue.push(...compensations(rest, compensationFor));
         rest = rejectAdmission(rest, "new", unavailableFault);
+        deferAll([...rest, ...queue], deferral, retriedMs);
         if (retriedMs > STORE_RETRY_PAUSES.owed * pauseMs)
-          rest = rejectAdmission(rest, "owed", unavailableFault);
+          rest = rejectAdmission(rest, "owed", unavailableFault, deferral);
       }
-      if (rest.length > 0) await sleep(pauseMs * 2 ** Math.min(attempt - 1, PAUSE_DOUBLINGS_MAX));
+      if (rest.length > 0) await sleep(pauseMs * 2 ** Math.min(attempts - 1, PAUSE_DOUBLINGS_MAX));
     }
     unavailableFault = undefined;
   };
@@ -178,13 +201,57 @@ async function waitForArrivals(size: () => number, now: () => number): Promise<v
   }
 }
 
+/** Resolves the caller of owed work, which goes on without it. */
+function defer<Operation, Outcome>(
+  queued: QueuedOperation<Operation, Outcome>,
+  { outcome, operationFor }: Deferral<Operation, Outcome>,
+): void {
+  if (queued.isDeferred || queued.admission === "new") return;
+  queued.isDeferred = true;
+  queued.operation = operationFor(queued.operation);
+  queued.resolve(outcome);
+}
+
+function deferAll<Operation, Outcome>(
+  waiting: readonly QueuedOperation<Operation, Outcome>[],
+  deferral: Deferral<Operation, Outcome> | undefined,
+  waitedMs: number,
+): void {
+  if (deferral === undefined || waitedMs < deferral.afterMs) return;
+  for (const queued of waiting) defer(queued, deferral);
+}
+
+/** An attempt may take long: a server that does not respond is noticed after 45 seconds. Callers do not wait for that. */
+async function attempt<Operation, Outcome>(
+  context: CommitContext<Operation, Outcome>,
+  attempted: readonly QueuedOperation<Operation, Outcome>[],
+  queue: () => readonly QueuedOperation<Operation, Outcome>[],
+): Promise<UncommittedBatch<Operation, Outcome> | undefined> {
+  const { deferral } = context;
+  if (deferral === undefined) return commitBatch(attempted, context);
+  const { afterMs, operationFor } = deferral;
+  const timer = setInterval(() => {
+    // What is attempted cannot be replaced: it may be committed.
+    const kept = attempted.filter(({ operation }) => operationFor(operation) === operation);
+    deferAll([...kept, ...queue()], deferral, afterMs);
+  }, afterMs);
+  try {
+    return await commitBatch(attempted, context);
+  } finally {
+    clearInterval(timer);
+  }
+}
+
 /** Rejects new work on locked rows; owed work comes back through `enqueue`. */
 function createOperationBackoff<Operation, Outcome>(
   {
     pauseMs,
     compensationFor,
+    deferral,
     lockKeyOf,
-  }: Required<Omit<GroupCommitOptions<Operation>, "monotonicNow">> & { readonly pauseMs: number },
+  }: Required<Omit<GroupCommitOptions<Operation, Outcome>, "monotonicNow">> & {
+    readonly pauseMs: number;
+  },
   enqueue: (more: readonly QueuedOperation<Operation, Outcome>[]) => void,
 ): LockBackoff<QueuedOperation<Operation, Outcome>> {
   return createLockBackoff({
@@ -192,11 +259,18 @@ function createOperationBackoff<Operation, Outcome>(
     lockKeyOf: ({ operation }) => lockKeyOf(operation),
     deferOrReject: (queued, cause) => {
       if (queued.admission === "owed" && queued.lockedTimes <= LOCK_RETRIES_MAX) return "deferred";
-      queued.reject(overloadedFault("the account's rows are locked", cause));
+      reject(queued, overloadedFault("the account's rows are locked", cause), deferral);
       if (queued.mayHaveCommitted) enqueue(compensations([queued], compensationFor));
       return "rejected";
     },
-    onRetry: enqueue,
+    onRetry: (deferred) => {
+      const waitedMs = pauseMs * LOCK_RETRY_PAUSES;
+      for (const queued of deferred) {
+        queued.pauses += 1;
+        deferAll([queued], deferral, queued.pauses * waitedMs);
+      }
+      enqueue(deferred);
+    },
   });
 }
 
@@ -213,9 +287,19 @@ function rejectAdmission<Operation, Outcome>(
   waiting: readonly QueuedOperation<Operation, Outcome>[],
   admission: Admission,
   fault: Fault,
+  deferral?: Deferral<Operation, Outcome>,
 ): QueuedOperation<Operation, Outcome>[] {
-  for (const queued of waiting) if (queued.admission === admission) queued.reject(fault);
+  for (const queued of waiting) if (queued.admission === admission) reject(queued, fault, deferral);
   return waiting.filter((queued) => queued.admission !== admission);
+}
+
+function reject<Operation, Outcome>(
+  queued: QueuedOperation<Operation, Outcome>,
+  error: unknown,
+  deferral: Deferral<Operation, Outcome> | undefined,
+): void {
+  if (queued.isDeferred) deferral?.onLost(queued.operation, error);
+  else queued.reject(error);
 }
 
 /** The part of a batch without an outcome, because the store was unavailable. */
@@ -248,6 +332,7 @@ function compensations<Operation, Outcome>(
 interface CommitContext<Operation, Outcome> {
   readonly commit: Commit<Operation, Outcome>;
   readonly lockBackoff: LockBackoff<QueuedOperation<Operation, Outcome>>;
+  readonly deferral: Deferral<Operation, Outcome> | undefined;
 }
 
 // A failing batch is split in halves, so that an operation that cannot be written fails alone.
@@ -267,7 +352,9 @@ async function commitBatch<Operation, Outcome>(
     );
     batch.forEach((waiting, index) => {
       const outcome = outcomes[index];
-      if (outcome === undefined) waiting.reject(new Error("the batch returned no outcome"));
+      if (outcome === undefined)
+        reject(waiting, new Error("the batch returned no outcome"), context.deferral);
+      else if (waiting.isDeferred) context.deferral?.onCommitted(waiting.operation, outcome);
       else waiting.resolve(outcome);
     });
     context.lockBackoff.markUnlocked(batch);
@@ -283,7 +370,7 @@ async function commitBatch<Operation, Outcome>(
     }
     if (attempt < ATTEMPTS_MAX)
       return commitBatch(batch, context, { attempt: attempt + 1, wasLocked });
-    first.reject(error);
+    reject(first, error, context.deferral);
     return undefined;
   }
 }

@@ -61,7 +61,7 @@ function createHarness(
   const inference = createInference({
     catalog: createLiveCatalog({ now: START }),
     ledger,
-    lease: { term: () => 1, renew: async () => true, confirmHold: async () => true },
+    lease: { term: () => 1, renew: async () => true, confirmHold: async () => "held" },
     log: createLog({ level: "error", isPretty: false, write: () => {}, now: Date.now }),
     now: () => harness.now,
     timeouts: DEFAULT_TIMEOUTS,

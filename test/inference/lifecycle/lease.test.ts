@@ -82,7 +82,7 @@ describe("a gateway that was suspended for longer than its lease", () => {
     const input = { requestId: "req_swept", caller: { accountId: "acct_1" } };
     // Safe: these are the only fields that it reads.
     const call = { input, hold } as unknown as HeldCall;
-    expect(await confirmHold(lease, call)).toBe(false);
+    expect(await confirmHold(lease, call)).toBe("lost");
   });
 
   for (const isSwept of [true, false])

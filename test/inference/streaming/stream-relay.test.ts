@@ -90,11 +90,11 @@ function openRelay(options: RelayOptions = {}) {
     }),
     drain: () => ({ waitMs: usageWaitMs, isBillOpen: true, isKnown: () => false }),
     extendHold: () => calls.push("extend hold"),
-    confirmHold: () => true,
+    confirmHold: () => "held",
     settle: async ({ outcome }) => {
       settled.push(outcome);
       await settlement?.();
-      return { isUncovered: false };
+      return { isUncovered: false, isDeferred: false };
     },
     record: options.recorded && ((bytes) => options.recorded?.push(Buffer.from(bytes).toString())),
     errorBody: (failure) => ({ error: { message: failure } }),

@@ -119,10 +119,74 @@ describe("group commit", () => {
     expect(sizes).toEqual([64, 64, 64]);
   });
 
+  describe("with a deferral", () => {
+    const deferring = (
+      commit: (operations: readonly string[]) => Promise<readonly string[]>,
+      pauseMs: number,
+    ) => {
+      const settled: string[] = [];
+      const lost: string[] = [];
+      const group = createGroupCommit<string, string>(commit, pauseMs, {
+        deferral: {
+          afterMs: 20,
+          outcome: "deferred",
+          operationFor: (operation) => operation.replace("unsent", "free"),
+          onCommitted: (operation, outcome) => settled.push(`${operation}: ${outcome}`),
+          onLost: (operation) => lost.push(operation),
+        },
+      });
+      return { group, settled, lost };
+    };
+
+    test("owed work of an unavailable store is committed later, without its caller", async () => {
+      let isAway = true;
+      const { group, settled } = deferring(async (operations) => {
+        if (isAway) throw unavailable();
+        return operations.map((one) => `did ${one}`);
+      }, 1);
+      const waiting = ["sent", "unsent"].map((one) => group.submit(one, "owed"));
+      expect(await Promise.all(waiting)).toEqual(["deferred", "deferred"]);
+      isAway = false;
+      await group.idle();
+      expect(settled).toEqual(["sent: did sent", "free: did free"]);
+    });
+
+    test("a commit that hangs is not waited for, and an operation that it may contain is not replaced", async () => {
+      const hanging = Promise.withResolvers<void>();
+      const { group, settled } = deferring(async (operations) => {
+        await hanging.promise;
+        return operations.map((one) => `did ${one}`);
+      }, 1);
+      const unsent = group.submit("unsent", "owed");
+      expect(await group.submit("sent", "owed")).toBe("deferred");
+      hanging.resolve();
+      expect(await unsent).toBe("did unsent");
+      expect(settled).toEqual(["sent: did sent"]);
+    });
+
+    test("owed work on locked rows is committed later, or reported as lost", async () => {
+      let fails: "locked" | "broken" | undefined = "locked";
+      const { group, settled, lost } = deferring(async (operations) => {
+        if (fails === "locked") throw locked();
+        if (fails === "broken") throw new Error("broken");
+        return operations;
+      }, 0.2);
+      expect(await group.submit("sent", "owed")).toBe("deferred");
+      fails = undefined;
+      await group.idle();
+      expect(settled).toEqual(["sent: sent"]);
+      fails = "locked";
+      expect(await group.submit("unsent", "owed")).toBe("deferred");
+      fails = "broken";
+      await group.idle();
+      expect(lost).toEqual(["free"]);
+    });
+  });
+
   test("rejects a batch as overloaded after a limited time", async () => {
     const group = createGroupCommit<number, number>(async () => {
       throw unavailable();
-    }, 0.2);
+    }, 0.01);
     const outcomes = await Promise.allSettled(numbers(300).map((one) => group.submit(one, "owed")));
     for (const one of outcomes)
       expect(one.status === "rejected" && one.reason instanceof Fault ? one.reason.code : "").toBe(

@@ -364,7 +364,7 @@ async function runSettle(
     byok,
   });
   const outcome = await ledger.settle({ id, accountId: account.id, keyId, cost, now, record });
-  if (outcome.status === "already") return "already";
+  if (outcome.status !== "settled") return outcome.status;
   if (outcome.late) run.counts.lateSettles += 1;
   return `settled ${outcome.charged} ${outcome.overrun} ${outcome.late}`;
 }

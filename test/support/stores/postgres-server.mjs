@@ -26,9 +26,17 @@ let isRestarting = false;
 let server = await start();
 console.log(`postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`);
 process.stdin.on("data", (line) => {
-  if (line.toString().trim() === "restart") void restart();
+  const command = line.toString().trim();
+  if (command === "restart") void restart();
+  if (command === "stop") void stop().then(() => console.log("stopped"));
+  if (command === "start") void startAgain();
 });
-for (const end of ["end", "close"]) process.stdin.on(end, () => server.kill("SIGQUIT"));
+for (const end of ["end", "close"])
+  process.stdin.on(end, () => {
+    // A stopped server has no exit event any more.
+    if (isRestarting) process.exit(0);
+    server.kill("SIGQUIT");
+  });
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => server.kill("SIGQUIT"));
 
 async function start() {
@@ -42,13 +50,22 @@ async function start() {
   return started;
 }
 
-/** Prints a line when the server listens again. SIGINT is PostgreSQL's fast shutdown. */
-async function restart() {
+/** SIGINT is PostgreSQL's fast shutdown. */
+async function stop() {
   isRestarting = true;
   const exited = new Promise((resolve) => server.once("exit", resolve));
   server.kill("SIGINT");
   await exited;
+}
+
+/** Prints a line when the server listens again. */
+async function startAgain() {
   isRestarting = false;
   server = await start();
-  console.log("restarted");
+  console.log("started");
+}
+
+async function restart() {
+  await stop();
+  await startAgain();
 }

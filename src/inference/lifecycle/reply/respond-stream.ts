@@ -25,7 +25,7 @@ import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import { tooLongFault } from "../../upstream/too-long-reply.ts";
 import { transportFault } from "../../upstream/transport-fault.ts";
 import type { HeldCall } from "../call.ts";
-import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
+import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle, type SettleDeps } from "../settle.ts";
 import { drainOf, isCountedByProvider } from "./client-disconnect.ts";
 import {
@@ -139,6 +139,7 @@ function streamErrorBody(
 
 function streamFault(failure: StreamFailure, credential: Credential): Fault {
   if (failure === "hold_lost") return suspendedFault();
+  if (failure === "store_unavailable") return storeUnavailableFault();
   if (failure === "shut_down") return shutDownFault();
   if (failure === "too_long") return tooLongFault();
   return failure === "unsettled"

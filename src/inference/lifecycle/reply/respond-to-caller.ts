@@ -5,7 +5,7 @@ import { markCommonHeaders } from "../../../http/response.ts";
 import type { StickyRouting } from "../../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
-import { confirmHold, suspendedFault } from "../hold/confirm-hold.ts";
+import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle } from "../settle.ts";
 import { toStoredReply } from "./idempotent-reply.ts";
 import { type ChargedReply, chargeWholeReply, NOTHING_BILLED } from "./meter.ts";
@@ -41,12 +41,14 @@ async function respondWhole(
   const charged = charging instanceof Promise ? await charging : charging;
   const { metered, text, headers } = meterWholeReply(call, reply, charged);
   // Checked before and after: the settlement of a swept hold charges only what is left.
-  const isHeld = confirmHold(deps.lease, call);
-  if (isHeld !== true && !(await isHeld)) {
+  const confirmed = confirmHold(deps.lease, call);
+  const state = confirmed === "held" ? confirmed : await confirmed;
+  if (state !== "held") {
     await settle(deps.settle, call, UNSERVED);
-    throw suspendedFault();
+    throw state === "lost" ? suspendedFault() : storeUnavailableFault();
   }
-  const { isUncovered } = await settle(deps.settle, call, metered);
+  const { isUncovered, isDeferred } = await settle(deps.settle, call, metered);
+  if (isDeferred) throw storeUnavailableFault();
   if (isUncovered) throw suspendedFault();
   return markCommonHeaders(new Response(text, { headers }));
 }
