@@ -1,7 +1,7 @@
 // A curl command for a route, with the route's example as its body.
 
 import { isObject } from "../base/json.ts";
-import type { Route } from "../http/route.ts";
+import { type Route, requiresKey } from "../http/route.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
 import { exampleRequest } from "./examples.ts";
 
@@ -20,7 +20,7 @@ export function curlCommand(
   const parts = [
     `curl -sS${methodArg(route)} ${shellQuote(routeUrl(route, settings, options.params))}`,
   ];
-  if (route.auth === "key") parts.push(`-H "authorization: Bearer $POSTERN_API_KEY"`);
+  if (requiresKey(route)) parts.push(`-H "authorization: Bearer $POSTERN_API_KEY"`);
   if (route.dialect === "messages") parts.push(`-H 'anthropic-version: 2023-06-01'`);
   parts.push(...(options.extraArgs ?? []), ...bodyArgs(route, settings));
   return parts.join(" \\\n  ");

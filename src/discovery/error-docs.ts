@@ -4,7 +4,7 @@
 import { z } from "zod";
 import { errorBody, publicError } from "../base/error-body.ts";
 import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../base/fault.ts";
-import type { Dialect, Route } from "../http/route.ts";
+import { type Dialect, type Route, requiresKey } from "../http/route.ts";
 import { NextStepSchema } from "../http/schemas.ts";
 
 export interface ErrorAdvice {
@@ -240,8 +240,8 @@ export function possibleFaults(route: Route): readonly FaultCode[] {
   ]);
   const isValidated =
     route.params !== undefined || route.query !== undefined || route.body !== undefined;
-  if (isValidated || route.auth === "key") codes.add("invalid_request");
-  if (route.auth === "key") codes.add("invalid_api_key").add("forbidden").add("rate_limited");
+  if (isValidated || requiresKey(route)) codes.add("invalid_request");
+  if (requiresKey(route)) codes.add("invalid_api_key").add("forbidden").add("rate_limited");
   if (route.method !== "GET")
     codes.add("request_timeout").add("payload_too_large").add("rate_limited");
   if (route.body !== undefined) codes.add("unsupported_media_type");

@@ -1,6 +1,6 @@
 // /llms.txt in the format of llmstxt.org: a title, a summary, prose without headings, then lists of links.
 
-import { endpointSlug, type Route } from "../http/route.ts";
+import { endpointSlug, type Route, requiresKey } from "../http/route.ts";
 import { openApiPath } from "./curl.ts";
 import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
 import { type DocContext, joinParagraphs } from "./doc-context.ts";
@@ -73,5 +73,5 @@ function routeLink(route: Route, context: DocContext): string {
     route.tag === "Discovery"
       ? `${baseUrl}${route.path}`
       : `${baseUrl}/docs/${endpointSlug(route.id)}.md`;
-  return `- [${path}](${url}): ${route.summary}${route.auth === "key" ? "" : " (no key)"}`;
+  return `- [${path}](${url}): ${route.summary}${requiresKey(route) ? "" : " (no key)"}`;
 }

@@ -93,6 +93,28 @@ export interface RouteInput<P, Q, B, C> {
   readonly acceptWebSocket?: ((handlers: WebSocketHandlers) => void) | undefined;
 }
 
+/** Who may call a route, and what its requests go through: the steps of each kind are in request-steps.ts. */
+export type RouteKind =
+  | "public"
+  | "public-write"
+  | "key"
+  | "key-write"
+  | "model"
+  | "open-page"
+  | "open-form"
+  | "page"
+  | "form";
+
+/** Whether a route requires an API key. */
+export function requiresKey({ kind }: Route): boolean {
+  return kind === "key" || kind === "key-write" || kind === "model";
+}
+
+/** Whether a route requires a session. */
+export function requiresSession({ kind }: Route): boolean {
+  return kind === "page" || kind === "form";
+}
+
 interface RouteDoc {
   readonly method: Method;
   /** An OpenAPI path: `/v1/keys/{id}`. A trailing `{name+}` matches the rest of the path, including slashes. */
@@ -108,9 +130,8 @@ interface RouteDoc {
   readonly faults: readonly FaultCode[];
   /** Documented example of the request body. */
   readonly requestExample?: unknown;
-  readonly bodyType?: "json" | "form";
-  /** The handler parses `bodyText` itself; the schema is documentation only. */
-  readonly rawBody?: true;
+  /** JSON by default. "raw": the function parses `bodyText`, which is JSON, itself; the schema is documentation only. */
+  readonly bodyType?: "json" | "form" | "raw";
   /** Body size limit; 64 KiB by default. */
   readonly bodyLimitBytes?: number;
   /** The handler honors `Idempotency-Key` itself, as write routes always do. */
@@ -119,9 +140,7 @@ interface RouteDoc {
   readonly requestHeaders?: Readonly<Record<string, string>>;
   /** Provider headers that are passed on to the caller; a trailing `*` matches any suffix. */
   readonly relayedHeaders?: Readonly<Record<string, string>>;
-  /** The hold of a model call rechecks the key in its transaction, so a cached lookup is enough. */
-  readonly recheckedByHold?: true;
-  /** The connection stays open without traffic for as long as the call takes, as with `recheckedByHold`. */
+  /** The connection stays open without traffic for as long as the call takes. */
   readonly isLongRunning?: true;
   /** Not in the API documentation, such as a page or the documentation itself. */
   readonly hidden?: boolean;
@@ -163,8 +182,8 @@ export type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | Sessi
 
 /** A route without its type parameters, as the router stores it. */
 export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown> {
-  readonly auth: "none" | "key" | "optional-session" | "session";
-  /** What an API key needs, where `auth` is "key"; undefined if every key may. */
+  readonly kind: RouteKind;
+  /** What an API key needs, if the route requires one; undefined if every key may. */
   readonly scope?: Scope | undefined;
   readonly read?: (
     input: AnyRouteInput,
@@ -177,7 +196,7 @@ type None = undefined;
 
 /** A route without authentication. */
 export function publicRoute<P = None, Q = None, B = None>(spec: RouteSpec<P, Q, B, None>): Route {
-  return toRoute(spec, "none");
+  return toRoute(spec, "public");
 }
 
 interface KeyAccess {
@@ -192,50 +211,57 @@ export function keyRoute<P = None, Q = None, B = None>(
   return toRoute(spec, "key");
 }
 
+/**
+ * A call of a model. It waits while the process has more than it can serve, and its hold counts it and checks its key again,
+ * across all processes.
+ */
+export function modelRoute<P = None, Q = None, B = None>(
+  spec: RouteSpec<P, Q, B, Caller> & KeyAccess,
+): Route {
+  return toRoute({ ...spec, isLongRunning: true }, "model");
+}
+
 /** A page for anyone, signed in or not. Its POST requests are forms and must come from the same origin. */
 export function optionalSessionRoute<P = None, Q = None, B = None>(
   spec: RouteSpec<P, Q, B, SessionUser | undefined>,
 ): Route {
-  return toRoute(spec, "optional-session");
+  return toRoute(spec, spec.method === "GET" ? "open-page" : "open-form");
 }
 
 /** A page that requires a session; others are redirected to sign in. */
 export function sessionRoute<P = None, Q = None, B = None>(
   spec: RouteSpec<P, Q, B, SessionUser>,
 ): Route {
-  return toRoute(spec, "session");
+  return toRoute(spec, spec.method === "GET" ? "page" : "form");
 }
 
 /** A write route without authentication. Honors `Idempotency-Key`. */
 export function publicWriteRoute<P = None, Q = None, B = None, V = void>(
   spec: WriteRouteSpec<P, Q, B, None, V>,
 ): Route {
-  return toWriteRoute(spec, "none");
+  return toWriteRoute(spec, "public-write");
 }
 
 /** A write route that requires an API key. Honors `Idempotency-Key`. */
 export function keyWriteRoute<P = None, Q = None, B = None, V = void>(
   spec: WriteRouteSpec<P, Q, B, Caller, V> & KeyAccess,
 ): Route {
-  return toWriteRoute(spec, "key");
+  return toWriteRoute(spec, "key-write");
 }
 
-function toRoute<P, Q, B, C>(spec: RouteSpec<P, Q, B, C>, auth: Route["auth"]): Route {
+function toRoute<P, Q, B, C>(spec: RouteSpec<P, Q, B, C>, kind: RouteKind): Route {
   const { run, ...doc } = spec;
-  // Safe because the request handler parses params, query and body with this spec's schemas and authenticates by `auth`.
-  return { ...doc, auth, read: run as NonNullable<Route["read"]> };
+  // Safe because the request handler parses params, query and body with this spec's schemas and takes the steps of `kind`.
+  return { ...doc, kind, read: run as NonNullable<Route["read"]> };
 }
 
-function toWriteRoute<P, Q, B, C, V>(
-  spec: WriteRouteSpec<P, Q, B, C, V>,
-  auth: Route["auth"],
-): Route {
+function toWriteRoute<P, Q, B, C, V>(spec: WriteRouteSpec<P, Q, B, C, V>, kind: RouteKind): Route {
   const { run, before, ...doc } = spec;
   // Safe for the same reason as in `toRoute`; `prepared` is the result of this spec's `before`.
   const write: Route["write"] = (tx, input, prepared) =>
     run(tx, input as RouteInput<P, Q, B, C>, prepared as V);
   // Safe for the same reason as in `toRoute`.
   return before === undefined
-    ? { ...doc, auth, write }
-    : { ...doc, auth, write, before: (input) => before(input as RouteInput<P, Q, B, C>) };
+    ? { ...doc, kind, write }
+    : { ...doc, kind, write, before: (input) => before(input as RouteInput<P, Q, B, C>) };
 }

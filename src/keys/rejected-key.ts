@@ -1,7 +1,7 @@
 // Why a raw key is rejected, for the 401 that its holder gets. It tells nothing about keys that the caller does not have.
 
 import { fingerprints, type MasterSecret } from "../base/crypto/encryption.ts";
-import type { KeyRejection } from "../http/request-context.ts";
+import type { KeyRejection } from "../http/steps/authenticate.ts";
 import { integerOrNull, type Reader } from "../store/db.ts";
 import { keyPepper } from "./key-hashes.ts";
 import { isRawKey } from "./raw-key.ts";

@@ -73,7 +73,7 @@ export function resourcePath(
 }
 
 function documentType(route: Route): string | undefined {
-  if (route.method !== "GET" || route.auth !== "none" || route.hidden === true) return undefined;
+  if (route.method !== "GET" || route.kind !== "public" || route.hidden === true) return undefined;
   if (route.path === MODEL_LIST_PATH) return "application/json";
   if (route.tag !== "Discovery" || WELL_KNOWN.test(route.path)) return undefined;
   const ok = route.responses[200];

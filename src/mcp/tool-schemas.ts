@@ -3,12 +3,11 @@
 import { z } from "zod";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { overrideSchema } from "../discovery/openapi/json-schemas.ts";
-import type { Route } from "../http/route.ts";
+import { type Route, requiresKey } from "../http/route.ts";
 import {
   acceptsIdempotencyKey,
   API_KEY_ARGUMENT,
   IDEMPOTENCY_ARGUMENT,
-  needsKey,
   type ToolListing,
 } from "./tool.ts";
 
@@ -46,7 +45,7 @@ export function inputSchema(
     ...parts.map((part) => part["$defs"]),
   );
   if (acceptsIdempotencyKey(route)) properties[IDEMPOTENCY_ARGUMENT] = IDEMPOTENCY_SCHEMA;
-  if (needsKey(route)) properties[API_KEY_ARGUMENT] = API_KEY_SCHEMA;
+  if (requiresKey(route)) properties[API_KEY_ARGUMENT] = API_KEY_SCHEMA;
   const isOpen = parts.some((part) => isObject(part["additionalProperties"]));
   return {
     type: "object",

@@ -65,10 +65,6 @@ export interface ToolContext {
 export const API_KEY_ARGUMENT = "api_key";
 export const IDEMPOTENCY_ARGUMENT = "idempotency_key";
 
-export function needsKey(route: Route): boolean {
-  return route.auth === "key";
-}
-
 export function acceptsIdempotencyKey({ method, write, idempotent }: Route): boolean {
   return method === "POST" && (write !== undefined || idempotent === true);
 }

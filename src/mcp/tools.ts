@@ -7,7 +7,7 @@ import { Fault } from "../base/fault.ts";
 import { arrayIn, isObject, type JsonObject, parseObject } from "../base/json.ts";
 import { parseWithSchema } from "../http/request/validate.ts";
 import { toFault } from "../http/response.ts";
-import type { Route } from "../http/route.ts";
+import { type Route, requiresKey } from "../http/route.ts";
 import { createRouter } from "../http/router.ts";
 import {
   chatFields,
@@ -19,7 +19,7 @@ import {
 import { requestOf } from "./tool-request.ts";
 import { errorResult, resultOf, successResult } from "./tool-result.ts";
 import { inputSchema, outputSchema } from "./tool-schemas.ts";
-import { API_KEY_ARGUMENT, needsKey } from "./tool.ts";
+import { API_KEY_ARGUMENT } from "./tool.ts";
 import type { Tool, ToolAnnotations, ToolCall, ToolContext, ToolResult } from "./tool.ts";
 
 interface ToolSpec {
@@ -227,7 +227,7 @@ function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
 }
 
 function requireKey(route: Route, { args, apiKey }: ToolCall): void {
-  if (!needsKey(route) || apiKey !== undefined || args[API_KEY_ARGUMENT] !== undefined) return;
+  if (!requiresKey(route) || apiKey !== undefined || args[API_KEY_ARGUMENT] !== undefined) return;
   throw new Fault("invalid_api_key", "no key", {
     message:
       "The API key is missing. Pass the key of create_account as `api_key`, or let the connection send `authorization: Bearer <API_KEY>`.",

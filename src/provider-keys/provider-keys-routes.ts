@@ -12,7 +12,6 @@ import {
   lockProviderKeyAccess,
   newProviderKeyUse,
 } from "./caller-access.ts";
-import { type KeyCheckResult, UNCHECKED } from "./key-check.ts";
 import {
   ChangeProviderKeyRequest,
   NewProviderKeyRequest,
@@ -43,9 +42,6 @@ export function providerKeyRoutes(deps: ProviderKeyRouteDeps): readonly Route[] 
 }
 
 function addRoute(providerKeys: ProviderKeys): Route {
-  // The result is only stored here and used in the transaction, so that a repeated request gets its first response whatever
-  // the provider says now.
-  const checkResults = new WeakMap<Request, KeyCheckResult>();
   return keyWriteRoute({
     method: "POST",
     path: "/v1/provider-keys",
@@ -66,10 +62,9 @@ function addRoute(providerKeys: ProviderKeys): Route {
       },
     },
     faults: ["forbidden", "conflict"],
-    before: async ({ body, request }) => {
-      checkResults.set(request, await providerKeys.check(body.provider, secret(body.api_key)));
-    },
-    run: async (tx, { caller, body, request, clientIp, now }) => {
+    // The result is used in the transaction, so that a repeated request gets its first response whatever the provider says now.
+    before: ({ body }) => providerKeys.check(body.provider, secret(body.api_key)),
+    run: async (tx, { caller, body, clientIp, now }, checkResult) => {
       const access = await lockProviderKeyAccess(tx, caller, now);
       const newKey = {
         provider: body.provider,
@@ -77,7 +72,7 @@ function addRoute(providerKeys: ProviderKeys): Route {
         name: body.name ?? null,
         addedBy: caller.keyId,
         ...newProviderKeyUse(access, toSettings(body)),
-        checkResult: checkResults.get(request) ?? UNCHECKED,
+        checkResult,
       };
       const key = await providerKeys.add(tx, keyAct(caller, { clientIp, now }), newKey);
       return { status: 201, body: toProviderKeyRecord(key) };

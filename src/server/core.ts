@@ -7,8 +7,8 @@ import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import { emitBudgetEvents } from "../budgets/budgets.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
-import type { KeyRejection } from "../http/request-context.ts";
 import { type BodyQuota, createBodyQuota } from "../http/request/body-quota.ts";
+import type { KeyRejection } from "../http/steps/authenticate.ts";
 import {
   createIdempotency,
   type Idempotency,

@@ -8,7 +8,7 @@ import { resolveHost } from "../base/network/public-endpoint.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
-import { readApiKey } from "../http/request/api-key-header.ts";
+import { findApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
@@ -183,21 +183,13 @@ function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDep
     health: inference.health,
     measured: createMeasuredModels(core.db),
     callerAccess: async (headers, now) => {
-      const raw = readApiKeyOrNothing(headers);
+      // A public endpoint ignores a header that is not an API key.
+      const raw = findApiKey(headers, "openai");
       const key = raw === undefined ? undefined : await core.keys.find(raw, now, "cache");
       if (key === undefined) return undefined;
       return { ownProviders: await listCallableProviders(core.db, key), policy: key.policy };
     },
   };
-}
-
-/** For public endpoints, which ignore a header that is not an API key. */
-function readApiKeyOrNothing(headers: Headers): string | undefined {
-  try {
-    return readApiKey(headers, "openai");
-  } catch {
-    return undefined;
-  }
 }
 
 function accountRouteDeps(

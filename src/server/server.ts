@@ -1,13 +1,18 @@
 // Creates the server: services, route table, request handler and background jobs.
 
 import { totalmem } from "node:os";
+import type { Log } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
-import { createDescriptorGuard } from "../http/guards/descriptors.ts";
+import {
+  createDescriptorGuard,
+  type DescriptorGuard,
+  type OpenFiles,
+} from "../http/guards/descriptors.ts";
 import { openCallsFor } from "../http/guards/open-calls.ts";
 import { createOverloadGuard } from "../http/guards/overload.ts";
-import { rateLimiterFor } from "../http/guards/rate-limiter.ts";
+import { type RateLimiter, rateLimiterFor } from "../http/guards/rate-limiter.ts";
 import { faultPage } from "../http/pages/fault-page.tsx";
-import type { Peer, RequestHandlerDeps } from "../http/request-context.ts";
+import type { Peer } from "../http/request-context.ts";
 import { createRequestHandler } from "../http/request-handler.ts";
 import { createClientIpResolver } from "../http/request/client-ip.ts";
 import { createUploadLimit, uploadLimitsFor } from "../http/request/upload-limit.ts";
@@ -102,55 +107,63 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   };
 }
 
+interface HandlerState {
+  readonly routes: readonly Route[];
+  readonly rateLimiter: RateLimiter | undefined;
+  readonly isLeaving: () => boolean;
+  readonly isDraining: () => boolean;
+}
+
 function createHandler(
   { baseUrl, development, limits, trustedProxies }: Config,
   { log, now, overload = createOverloadGuard() }: ServerOptions,
   { core, modelCalls, sessions, keptForms }: Services,
-  {
-    routes,
-    rateLimiter,
-    isLeaving,
-    isDraining,
-  }: Pick<RequestHandlerDeps, "routes" | "rateLimiter" | "isLeaving" | "isDraining">,
+  { routes, rateLimiter, isLeaving, isDraining }: HandlerState,
 ): Server["handle"] {
   const { db, keys, explainRejectedKey, idempotency, bodyQuota } = core;
   const { metrics } = modelCalls;
   const openFiles = findOpenFiles();
   return createRequestHandler({
     routes,
-    db,
+    unsupportedEndpointFault,
     baseUrl,
     log,
     now,
-    authenticate: keys.find,
-    explainRejectedKey,
-    findLiveKey,
-    findSessionUser: sessions.find,
-    keepForm: keptForms.keep,
-    faultPage,
-    beginIdempotent: idempotency.begin,
-    finishIdempotent: idempotency.finish,
-    rateLimiter,
-    bodyQuota,
-    refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
-    openCalls: openCallsFor(limits.openCallsPerKey),
-    overload: overload === "off" ? undefined : overload,
-    descriptors:
-      openFiles &&
-      createDescriptorGuard(openFiles, (open) =>
-        log.warn("file descriptors are scarce: responses close their connections", {
-          open,
-          limit: openFiles.max,
-        }),
-      ),
-    uploadLimit: openFiles && createUploadLimit(uploadLimitsFor(openFiles.max)),
     clientIpOf: createClientIpResolver(trustedProxies),
-    isLeaving,
     isDraining,
-    unsupportedEndpointFault,
-    blocksForeignOrigins: development,
-    onResponse: (route, status, ms) => metrics.recordRequest(route?.id ?? "none", status, ms),
+    keys: { find: keys.find, explainRejected: explainRejectedKey },
+    sessions: { find: sessions.find, keepForm: keptForms.keep },
+    limits: {
+      requests: rateLimiter,
+      refusals: rateLimiterFor(limits.requestsPerMinute),
+      openCalls: openCallsFor(limits.openCallsPerKey),
+      overload: overload === "off" ? undefined : overload,
+      bodyQuota,
+      uploads: openFiles && createUploadLimit(uploadLimitsFor(openFiles.max)),
+    },
+    writes: {
+      db,
+      beginIdempotent: idempotency.begin,
+      finishIdempotent: idempotency.finish,
+      findLiveKey,
+    },
+    responses: {
+      faultPage,
+      descriptors: openFiles && descriptorGuard(openFiles, log),
+      isLeaving,
+      blocksForeignOrigins: development,
+      onResponse: (route, status, ms) => metrics.recordRequest(route?.id ?? "none", status, ms),
+    },
   });
+}
+
+function descriptorGuard(openFiles: OpenFiles, log: Log): DescriptorGuard {
+  return createDescriptorGuard(openFiles, (open) =>
+    log.warn("file descriptors are scarce: responses close their connections", {
+      open,
+      limit: openFiles.max,
+    }),
+  );
 }
 
 function startupNotes(config: Config): readonly string[] {

@@ -85,7 +85,6 @@ export function createHarness(db: Db, options: HarnessOptions = {}): Harness {
       baseUrl,
       vendor: options.vendor ?? "postern",
     }),
-    db,
     baseUrl,
     log: createLog({
       level: "error",
@@ -94,12 +93,14 @@ export function createHarness(db: Db, options: HarnessOptions = {}): Harness {
       write: (line) => void logged.push(line),
     }),
     now,
-    authenticate: keys.find,
-    findSessionUser: sessions.find,
-    faultPage,
-    beginIdempotent: idempotency.begin,
-    finishIdempotent: idempotency.finish,
-    rateLimiter: undefined,
+    keys: { find: keys.find },
+    sessions: { find: sessions.find },
+    responses: { faultPage },
+    writes: {
+      db,
+      beginIdempotent: idempotency.begin,
+      finishIdempotent: idempotency.finish,
+    },
     clientIpOf: createClientIpResolver([]),
     isDraining: () => false,
   });

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hasPermission, type Permission, type Role, roleOf } from "../../src/accounts/members.ts";
 import { consoleRoutes } from "../../src/console/console-routes.ts";
+import { requiresSession } from "../../src/http/route.ts";
 import {
   createUser,
   makeDeveloper,
@@ -249,5 +250,5 @@ describeEachStore((store) => {
 test("every console route requires a session", () => {
   const deps = { billing: { processor: { kind: "development" } } } as unknown;
   for (const route of consoleRoutes(deps as Parameters<typeof consoleRoutes>[0]))
-    expect([route.id, route.auth]).toEqual([route.id, "session"]);
+    expect([route.id, requiresSession(route)]).toEqual([route.id, true]);
 });

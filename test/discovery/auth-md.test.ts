@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { FAULTS } from "../../src/base/fault.ts";
 import { TOKEN_ERRORS } from "../../src/discovery/error-docs.ts";
+import { requiresKey } from "../../src/http/route.ts";
 import { createRouter } from "../../src/http/router.ts";
 import { parseBlocks, curlCommands, createSite } from "./harness.ts";
 import { claimRoutes, coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
@@ -59,7 +60,7 @@ describe("/auth.md", () => {
     for (const { method, url, text } of curlCommands(page)) {
       const found = match(method, new URL(url).pathname);
       if (found.kind !== "route") throw new Error(`${url} is not mounted`);
-      expect(text.includes("$POSTERN_API_KEY")).toBe(found.route.auth === "key");
+      expect(text.includes("$POSTERN_API_KEY")).toBe(requiresKey(found.route));
       const body = /-d '((?:[^']|'\\'')*)'$/.exec(text)?.[1]?.replaceAll(String.raw`'\''`, "'");
       if (body !== undefined)
         expect(found.route.body?.safeParse(JSON.parse(body)).success).toBe(true);

@@ -3,6 +3,7 @@
 
 import { createSimulator } from "@postern/simulator";
 import { z } from "zod";
+import { requiresSession } from "../../src/http/route.ts";
 import { createUser, makeOwner, type TestUser } from "../billing/console-user.ts";
 import { grantCredits, USD } from "../inference/support/harness.ts";
 import { withModels } from "../inference/support/models-file.ts";
@@ -161,7 +162,7 @@ function pageOperations(gateway: Gateway): readonly Operation[] {
       example: route.requestExample,
       queries:
         route.query === undefined ? [] : Object.keys(propertiesOf(jsonSchemaOf(route.query))),
-      needsSession: route.auth === "session" || route.auth === "optional-session",
+      needsSession: requiresSession(route) || route.kind.startsWith("open-"),
     }));
 }
 

@@ -2,10 +2,11 @@
 
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
+import type { ResponseDeps } from "../../src/http/finish-response.ts";
 import { listen } from "../../src/http/listen.ts";
-import type { RequestHandlerDeps } from "../../src/http/request-context.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
+import type { BodyLimits } from "../../src/http/steps/receive-body.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys } from "../../src/keys/keys.ts";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
@@ -21,7 +22,7 @@ const MASTER = "a master secret of at least 32 characters";
 
 export async function startShortTimeoutGateway(
   options: GatewayOptions = {},
-  overrides: Pick<RequestHandlerDeps, "bodyQuota" | "bodyTimeouts" | "descriptors"> = {},
+  { descriptors, ...limits }: BodyLimits & Pick<ResponseDeps, "descriptors"> = {},
 ): Promise<Gateway> {
   const gateway = await startGateway({
     ...options,
@@ -34,7 +35,6 @@ export async function startShortTimeoutGateway(
   const logLines: string[] = [];
   const handle = createRequestHandler({
     routes,
-    db,
     baseUrl: gateway.url,
     log: createLog({
       level: "debug",
@@ -43,18 +43,23 @@ export async function startShortTimeoutGateway(
       write: (line) => logLines.push(line),
     }),
     now: Date.now,
-    authenticate: keys.find,
-    beginIdempotent: idempotency.begin,
-    finishIdempotent: idempotency.finish,
-    rateLimiter: undefined,
+    keys: { find: keys.find },
+    writes: {
+      db,
+      beginIdempotent: idempotency.begin,
+      finishIdempotent: idempotency.finish,
+    },
     clientIpOf: createClientIpResolver([]),
     isDraining: () => false,
-    bodyTimeouts: {
-      smallBodyMs: SMALL_BODY_MS,
-      largeBodyMs: LARGE_BODY_MS,
-      anonymousBodyMs: STRANGER_BODY_MS,
+    limits: {
+      bodyTimeouts: {
+        smallBodyMs: SMALL_BODY_MS,
+        largeBodyMs: LARGE_BODY_MS,
+        anonymousBodyMs: STRANGER_BODY_MS,
+      },
+      ...limits,
     },
-    ...overrides,
+    responses: { descriptors },
   });
   const listener = listen({ host: "127.0.0.1", port: 0, idleSeconds: IDLE_SECONDS }, handle);
   return {

@@ -1,7 +1,7 @@
 // What a key may reach: its scopes, and what its spending limit takes from them.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { Route } from "../../src/http/route.ts";
+import { type Route, requiresKey } from "../../src/http/route.ts";
 import { grantedScopes, LIMITED_KEY_SCOPES, LISTABLE_SCOPES } from "../../src/http/scopes.ts";
 import { createUser, makeOwner, type TestUser } from "../billing/console-user.ts";
 import {
@@ -236,7 +236,7 @@ describe("the scopes of the routes", () => {
 });
 
 function keyRoutes({ server }: Gateway): readonly Route[] {
-  return server.routes.filter(({ auth }) => auth === "key");
+  return server.routes.filter(requiresKey);
 }
 
 function pathOf({ path }: Route): string {

@@ -67,10 +67,10 @@ async function ids(path: string, headers?: Record<string, string>): Promise<stri
 
 describe("GET /v1/models", () => {
   test("needs no authentication", () => {
-    expect(routes.map(({ auth, method, path }) => [auth, method, path])).toEqual([
-      ["none", "GET", "/v1/models"],
-      ["none", "GET", "/v1/models/{id+}/endpoints"],
-      ["none", "GET", "/v1/models/{id+}"],
+    expect(routes.map(({ kind, method, path }) => [kind, method, path])).toEqual([
+      ["public", "GET", "/v1/models"],
+      ["public", "GET", "/v1/models/{id+}/endpoints"],
+      ["public", "GET", "/v1/models/{id+}"],
     ]);
   });
 

@@ -460,13 +460,13 @@ const SECRETS: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/http/request-handler.ts",
+    "src/http/finish-response.ts",
     ["http/logged-paths"],
     [
       [
         "logs the path and its token",
-        "if (route !== undefined) return route.path;",
-        "if (route !== undefined) return path;",
+        "if (match !== undefined) return match.route.path;",
+        "if (match !== undefined) return path;",
       ],
       [
         "logs a token of a path without a route",

@@ -47,7 +47,6 @@ export async function openProviderKeysHarness(
   const idempotency = createIdempotency(MASTER);
   const handle = createRequestHandler({
     routes: providerKeyRoutes({ db, providerKeys }),
-    db,
     baseUrl: "http://127.0.0.1:8787",
     log: createLog({
       level: "debug",
@@ -56,13 +55,17 @@ export async function openProviderKeysHarness(
       write: (line) => logLines.push(line),
     }),
     now: () => clock.now,
-    authenticate: async (raw) =>
-      raw === "alice" || raw === "bob"
-        ? { accountId: `acct_${raw}`, keyId: `key_${raw}`, granted: grantedScopes(null, false) }
-        : undefined,
-    beginIdempotent: idempotency.begin,
-    finishIdempotent: idempotency.finish,
-    rateLimiter: undefined,
+    keys: {
+      find: async (raw) =>
+        raw === "alice" || raw === "bob"
+          ? { accountId: `acct_${raw}`, keyId: `key_${raw}`, granted: grantedScopes(null, false) }
+          : undefined,
+    },
+    writes: {
+      db,
+      beginIdempotent: idempotency.begin,
+      finishIdempotent: idempotency.finish,
+    },
     clientIpOf: (peer) => peer,
     isDraining: () => false,
   });

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { requiresKey } from "../../src/http/route.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -37,7 +38,7 @@ describe.each(STORE_KINDS)("authentication on %s", (store) => {
   const unknownKey = (): string => account.key.slice(0, 7) + "A".repeat(49);
 
   test("model, account, key, usage, provider-key and claim endpoints require an API key", async () => {
-    const keyed = gateway.server.routes.filter(({ auth }) => auth === "key");
+    const keyed = gateway.server.routes.filter(requiresKey);
     const paths = keyed.map(({ method, path }) => `${method} ${path}`);
     for (const line of [
       "POST /v1/chat/completions",

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import type { Route } from "../../src/http/route.ts";
+import { type Route, requiresSession } from "../../src/http/route.ts";
 import { anyCharacter } from "../support/any-character.ts";
 import {
   type TestAccount,
@@ -47,12 +47,12 @@ describe.each(STORE_KINDS)("invalid input on %s", (store) => {
   /** Routes with a small JSON body. */
   const writes = (): readonly Route[] =>
     gateway.server.routes.filter(
-      ({ method, body, bodyType, bodyLimitBytes, auth }) =>
+      ({ method, body, bodyType, bodyLimitBytes, kind }) =>
         method !== "GET" &&
         body !== undefined &&
         bodyType !== "form" &&
         (bodyLimitBytes ?? SMALL_LIMIT) <= SMALL_LIMIT &&
-        (auth === "key" || auth === "none"),
+        /^(?:public|key|model)/.test(kind),
     );
   const send = (route: Route, sent: ApiRequest): Promise<ApiResponse> =>
     call(gateway, `${route.method} ${route.path.replace(/\{\w+\}/, keyId)}`, {
@@ -137,7 +137,7 @@ describe.each(STORE_KINDS)("invalid input on %s", (store) => {
   test("a body above the limit is a 413, with content-length and chunked", async () => {
     const large = JSON.stringify({ name: "n".repeat(SMALL_LIMIT) });
     for (const route of gateway.server.routes) {
-      if (route.method === "GET" || route.auth === "session") continue;
+      if (route.method === "GET" || requiresSession(route)) continue;
       const limit = route.bodyLimitBytes ?? SMALL_LIMIT;
       if (limit > SMALL_LIMIT) continue;
       for (const raw of [large, new Blob([large]).stream()]) {

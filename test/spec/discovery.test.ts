@@ -329,7 +329,7 @@ describe("GET, HEAD and OPTIONS", () => {
   const getRoutes = (): readonly string[] =>
     gateway.server.routes
       .filter(
-        ({ method, auth, path }) => method === "GET" && auth === "none" && !path.includes("{"),
+        ({ method, kind, path }) => method === "GET" && kind === "public" && !path.includes("{"),
       )
       .map(({ path }) => path);
 

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { FAULTS } from "../../src/base/fault.ts";
 import { possibleFaults } from "../../src/discovery/error-docs.ts";
-import type { Route } from "../../src/http/route.ts";
+import { type Route, requiresKey, requiresSession } from "../../src/http/route.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ROOT } from "../support/source/source-files.ts";
 import { testedStatuses } from "../support/source/tested-statuses.ts";
@@ -25,7 +25,7 @@ interface Exemption {
 const LOOPS: readonly Exemption[] = [
   {
     reason: "every endpoint with an API key is called without one",
-    matches: (route, status) => route.auth === "key" && status === 401,
+    matches: (route, status) => requiresKey(route) && status === 401,
     tests: ["test/spec/authentication.test.ts"],
   },
   {
@@ -36,7 +36,7 @@ const LOOPS: readonly Exemption[] = [
   {
     reason:
       "every endpoint with an API key is called above the rate limit; model calls by their hold",
-    matches: (route, status) => route.auth === "key" && status === 429,
+    matches: (route, status) => requiresKey(route) && status === 429,
     tests: ["test/spec/limits.test.ts"],
   },
   {
@@ -44,21 +44,20 @@ const LOOPS: readonly Exemption[] = [
       "the request bodies of a network above its limit are refused, on pages and by MCP as well",
     matches: (route, status) =>
       route.method !== "GET" &&
-      (route.auth.endsWith("session") || route.dialect === "jsonrpc") &&
+      (requiresSession(route) || route.kind.startsWith("open-") || route.dialect === "jsonrpc") &&
       status === 429,
     tests: ["test/http/body-quota.test.ts"],
   },
   {
     reason: "every body is sent one byte at a time",
-    matches: (route, status) =>
-      route.method !== "GET" && route.auth !== "session" && status === 408,
+    matches: (route, status) => route.method !== "GET" && !requiresSession(route) && status === 408,
     tests: ["test/http/slow-clients.test.ts"],
   },
   {
     reason: "every small body is sent too large, with a wrong content type and malformed",
     matches: (route, status) =>
       route.method !== "GET" &&
-      (route.auth === "key" || route.auth === "none") &&
+      (requiresKey(route) || route.kind.startsWith("public")) &&
       route.bodyLimitBytes === undefined &&
       route.bodyType !== "form" &&
       (status === 413 || (route.body !== undefined && (status === 415 || status === 400))),
@@ -66,12 +65,12 @@ const LOOPS: readonly Exemption[] = [
   },
   {
     reason: "every endpoint with an API key is called with a key that lacks its scope",
-    matches: (route, status) => route.auth === "key" && status === 403,
+    matches: (route, status) => requiresKey(route) && status === 403,
     tests: ["test/keys/scopes.test.ts"],
   },
   {
     reason: "every endpoint with an API key is called with a broken store",
-    matches: (route, status) => route.auth === "key" && status === 500,
+    matches: (route, status) => requiresKey(route) && status === 500,
     tests: ["test/spec/errors.test.ts"],
   },
   {
@@ -119,11 +118,8 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
   },
   {
     reason: "claims and sign-in",
-    matches: ({ auth, dialect, path }) =>
-      dialect === "oauth" ||
-      auth === "optional-session" ||
-      auth === "session" ||
-      /^\/(claim|signin|signout|auth)/.test(path),
+    matches: ({ kind, dialect, path }) =>
+      dialect === "oauth" || /page|form/.test(kind) || /^\/(claim|signin|signout|auth)/.test(path),
     tests: ["test/claims/claim-api.test.ts", "test/people/sign-in.test.ts"],
   },
 ];

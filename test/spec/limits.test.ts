@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/base/time.ts";
+import { requiresKey } from "../../src/http/route.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -222,7 +223,7 @@ describe.each(STORE_KINDS)("limits on %s", (store) => {
       const account = await registerAccount(gateway);
       for (let calls = 0; calls < 30; calls++) await ask(account);
       for (const route of gateway.server.routes) {
-        if (route.auth !== "key" || route.recheckedByHold === true) continue;
+        if (!requiresKey(route) || route.kind === "model") continue;
         const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
         const sent = route.method === "GET" ? {} : { body: {} };
         const response = await call(gateway, `${route.method} ${path}`, {

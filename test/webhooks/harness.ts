@@ -139,17 +139,20 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
       ...keyRoutes({ db, keys }),
       ...providerKeyRoutes({ db, providerKeys }),
     ],
-    db,
     baseUrl: "http://127.0.0.1:8787",
     log,
     now,
-    authenticate: async (raw) =>
-      raw === "alice" || raw === "bob"
-        ? { accountId: `acct_${raw}`, keyId: `key_${raw}`, granted: grantedScopes(null, false) }
-        : undefined,
-    beginIdempotent: idempotency.begin,
-    finishIdempotent: idempotency.finish,
-    rateLimiter: undefined,
+    keys: {
+      find: async (raw) =>
+        raw === "alice" || raw === "bob"
+          ? { accountId: `acct_${raw}`, keyId: `key_${raw}`, granted: grantedScopes(null, false) }
+          : undefined,
+    },
+    writes: {
+      db,
+      beginIdempotent: idempotency.begin,
+      finishIdempotent: idempotency.finish,
+    },
     clientIpOf: () => "203.0.113.7",
     isDraining: () => false,
   });

@@ -256,7 +256,7 @@ function webhookRoute(billing: BillingDeps): Route {
     id: "receivePaymentWebhook",
     summary: "Receive a payment processor's webhook",
     hidden: true,
-    rawBody: true,
+    bodyType: "raw",
     bodyLimitBytes: WEBHOOK_BYTES_MAX,
     responses: {
       200: { description: "Received.", schema: z.object({ received: z.literal(true) }) },

@@ -64,8 +64,8 @@ export async function sitemapXml(
 const PAGE_TYPES = /^text\/(html|markdown|plain)\b/;
 
 /** Pages and texts without parameters that anyone can read. A path with a final slash is a copy. */
-function isPublicPage({ method, auth, path, responses, tag }: Route): boolean {
-  if (method !== "GET" || auth !== "none" || path.includes("{")) return false;
+function isPublicPage({ method, kind, path, responses, tag }: Route): boolean {
+  if (method !== "GET" || kind !== "public" || path.includes("{")) return false;
   if (path !== "/" && path.endsWith("/")) return false;
   if (tag !== "Discovery" || path.startsWith("/.well-known/") || path === "/docs/search")
     return false;

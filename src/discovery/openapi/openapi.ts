@@ -1,7 +1,7 @@
 // The OpenAPI description, generated from the mounted routes.
 
 import { FAULTS } from "../../base/fault.ts";
-import type { Route } from "../../http/route.ts";
+import { type Route, requiresKey } from "../../http/route.ts";
 import { openApiPath } from "../curl.ts";
 import { type DiscoverySettings, PRODUCT_NAME, creditsText } from "../discovery-settings.ts";
 import { ERROR_ADVICE, acceptsIdempotencyKey } from "../error-docs.ts";
@@ -101,9 +101,7 @@ function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["h
   const { Replayed, Challenge, PaymentRequired, PaymentChallenge, ...always } = RESPONSE_HEADERS;
   return {
     ...always,
-    ...(Challenge !== undefined && routes.some((route) => route.auth === "key")
-      ? { Challenge }
-      : {}),
+    ...(Challenge !== undefined && routes.some(requiresKey) ? { Challenge } : {}),
     ...(Replayed !== undefined && routes.some(acceptsIdempotencyKey) ? { Replayed } : {}),
     ...(PaymentRequired !== undefined &&
     PaymentChallenge !== undefined &&

@@ -1,7 +1,7 @@
 // Converts a route to an OpenAPI operation.
 
 import type { z } from "zod";
-import type { ResponseDoc, Route } from "../../http/route.ts";
+import { type ResponseDoc, type Route, requiresKey } from "../../http/route.ts";
 import { curlCommand } from "../curl.ts";
 import type { DiscoverySettings } from "../discovery-settings.ts";
 import { ERROR_ENVELOPES, acceptsIdempotencyKey } from "../error-docs.ts";
@@ -93,10 +93,10 @@ export function routeOperation(
 
 /** On calls that hold credits: how a call pays for itself if the balance does not cover it. */
 function paymentInfo(
-  { recheckedByHold }: Route,
+  { kind }: Route,
   { paymentMethods = [] }: DiscoverySettings,
 ): Pick<Operation, "x-payment-info"> {
-  if (recheckedByHold !== true || paymentMethods.length === 0) return {};
+  if (kind !== "model" || paymentMethods.length === 0) return {};
   const offers = paymentMethods.map(
     (method) => ({ intent: "charge", amount: null, ...method }) as const,
   );
@@ -104,9 +104,9 @@ function paymentInfo(
 }
 
 /** OpenAPI 3.1 lists here the roles, which are our scopes, that a key needs. */
-function securityOf({ auth, scope }: Route): Operation["security"] {
-  const scopes = scope === undefined ? [] : [scope];
-  return auth === "key" ? [{ bearer: scopes }, { apiKey: scopes }] : [];
+function securityOf(route: Route): Operation["security"] {
+  const scopes = route.scope === undefined ? [] : [route.scope];
+  return requiresKey(route) ? [{ bearer: scopes }, { apiKey: scopes }] : [];
 }
 
 function parametersOf(
@@ -169,7 +169,7 @@ function headerParametersOf(route: Route): readonly Parameter[] {
     schema: { type: "string" },
   }));
   if (!acceptsIdempotencyKey(route)) return own;
-  const minLength = route.auth === "none" ? KEYLESS_IDEMPOTENCY_KEY_MIN : 1;
+  const minLength = !requiresKey(route) ? KEYLESS_IDEMPOTENCY_KEY_MIN : 1;
   return [
     ...own,
     {

@@ -23,6 +23,15 @@ export function readApiKey(headers: Headers, dialect: Dialect): string | undefin
   return match[1];
 }
 
+/** Like `readApiKey`, but undefined for a header that is not an API key. */
+export function findApiKey(headers: Headers, dialect: Dialect): string | undefined {
+  try {
+    return readApiKey(headers, dialect);
+  } catch {
+    return undefined;
+  }
+}
+
 // A malformed key is a 401 (RFC 6749 §5.2); two keys are ambiguous and therefore a 400.
 function notBearer(header: string, dialect: Dialect): Fault {
   const message = RAW_KEY.test(header)

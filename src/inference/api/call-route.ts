@@ -24,7 +24,7 @@ const RELAYED_HEADER_DOCS = {
 export const MODEL_ROUTE = {
   tag: "Models",
   bodyLimitBytes: BODY_LIMIT_BYTES,
-  rawBody: true,
+  bodyType: "raw",
 } as const;
 
 export const CALL_ROUTE = { ...MODEL_ROUTE, relayedHeaders: RELAYED_HEADER_DOCS } as const;

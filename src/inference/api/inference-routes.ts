@@ -7,7 +7,7 @@ import {
   readIdempotencyKey,
   scopeOfKey,
 } from "../../http/request/idempotent-call.ts";
-import { keyRoute, type Route } from "../../http/route.ts";
+import { keyRoute, type Route, modelRoute } from "../../http/route.ts";
 import { LABELS_HEADER } from "../../usage/labels.ts";
 import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
@@ -66,7 +66,7 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
 /** Documents payments on the routes that hold credits. */
 function documentPayment(route: Route): Route {
   const { 200: ok, ...others } = route.responses;
-  if (route.recheckedByHold !== true || ok === undefined) return route;
+  if (route.kind !== "model" || ok === undefined) return route;
   const description = `${route.description ?? ""} A \`402\` response says how to buy credits with the same request: the header \`PAYMENT-REQUIRED\` for x402 (version 2), paid with \`PAYMENT-SIGNATURE\`, and \`Payment\` challenges in \`WWW-Authenticate\` for Machine Payments, paid with \`Authorization: Payment\` and the API key in \`x-api-key\`.`;
   const paymentHeader = "The settlement of the x402 payment: base64-encoded JSON.";
   const receipt = "The receipt of a Machine Payment: base64url-encoded JSON.";
@@ -80,7 +80,6 @@ function documentPayment(route: Route): Route {
 
 const BILLED_ROUTE = {
   ...CALL_ROUTE,
-  recheckedByHold: true,
   idempotent: true,
   requestHeaders: {
     [LABELS_HEADER]:
@@ -113,7 +112,7 @@ const RESPONSE_HEADERS = {
 };
 
 function chatRoute(deps: InferenceRouteDeps): Route {
-  return keyRoute({
+  return modelRoute({
     ...BILLED_ROUTE,
     method: "POST",
     path: "/v1/chat/completions",
@@ -147,7 +146,7 @@ function chatRoute(deps: InferenceRouteDeps): Route {
 }
 
 function responsesRoute(deps: InferenceRouteDeps): Route {
-  return keyRoute({
+  return modelRoute({
     ...BILLED_ROUTE,
     method: "POST",
     path: "/v1/responses",
@@ -181,7 +180,7 @@ function responsesRoute(deps: InferenceRouteDeps): Route {
 }
 
 function messagesRoute(deps: InferenceRouteDeps): Route {
-  return keyRoute({
+  return modelRoute({
     ...BILLED_ROUTE,
     method: "POST",
     path: "/v1/messages",
@@ -252,7 +251,7 @@ function countTokensRoute(deps: InferenceRouteDeps): Route {
 }
 
 function embeddingsRoute(deps: InferenceRouteDeps): Route {
-  return keyRoute({
+  return modelRoute({
     ...BILLED_ROUTE,
     method: "POST",
     path: "/v1/embeddings",

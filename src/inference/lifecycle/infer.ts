@@ -3,8 +3,8 @@
 // once, and a charge is written in one transaction with its usage record.
 
 import { endedKeyFault, Fault } from "../../base/fault.ts";
-import { requireScope } from "../../http/guards/authenticate.ts";
 import type { AuthenticatedKey, Caller } from "../../http/route.ts";
+import { requireScope } from "../../http/steps/authenticate.ts";
 import { readCostCeiling, rejectUnknownOptions } from "../request/call-options.ts";
 import { isFallbackable } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";

@@ -1,7 +1,7 @@
 // The route POST /v1/responses/compact.
 
 import { z } from "zod";
-import { keyRoute, type Route } from "../../http/route.ts";
+import { type Route, modelRoute } from "../../http/route.ts";
 import { callInputOf, CALL_ROUTE } from "../../inference/api/call-route.ts";
 import type { Responses } from "../responses.ts";
 
@@ -42,7 +42,7 @@ const CompactedResponse = z
   });
 
 export function compactRoute(responses: Responses): Route {
-  return keyRoute({
+  return modelRoute({
     ...CALL_ROUTE,
     method: "POST",
     path: "/v1/responses/compact",
@@ -52,7 +52,6 @@ export function compactRoute(responses: Responses): Route {
     description:
       "Replaces a long conversation by its user messages and an encrypted summary; the call is charged like any other. Send `output` at the beginning of `input` in the next request. OpenAI's models compact natively, and only OpenAI can read the result; other models write a summary that any model can continue from, but only in the account that created it. The gateway does not store it.",
     dialect: "openai",
-    recheckedByHold: true,
     body: CompactRequest,
     requestExample: {
       model: "sim/echo",

@@ -13,7 +13,7 @@ import {
 import { COMMANDS } from "../../../src/commands/commands.ts";
 import { usageLine } from "../../../src/commands/help.ts";
 import { readConfig, SETTINGS } from "../../../src/config/config.ts";
-import type { Route } from "../../../src/http/route.ts";
+import { type Route, requiresKey } from "../../../src/http/route.ts";
 import { grantedScopes, SCOPE_NAMES, SCOPES } from "../../../src/http/scopes.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { SERVER_TOOLS } from "../../../src/models/tables/server-tool-prices.ts";
@@ -208,7 +208,7 @@ function endpointTable(routes: readonly Route[]): string {
       .filter((route) => route.hidden !== true)
       .map((route) => [
         `\`${route.method} ${route.path}\``,
-        route.auth === "key" ? "key" : "none",
+        requiresKey(route) ? "key" : "none",
         `${route.summary}.`,
       ]),
   );

@@ -1,0 +1,113 @@
+// The last step of every request: a thrown fault becomes a response, and each response gets the headers that all have.
+
+import type { Fault } from "../base/fault.ts";
+import type { Log } from "../base/log.ts";
+import { compressResponse } from "./compress.ts";
+import { dialectOf } from "./dialect.ts";
+import { createFailureLog } from "./failure-log.ts";
+import type { DescriptorGuard } from "./guards/descriptors.ts";
+import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
+import type { RequestContext } from "./request-context.ts";
+import { findApiKey } from "./request/api-key-header.ts";
+import { CORS_HEADERS, faultResponse, hasCommonHeaders, toFault } from "./response.ts";
+import { docsPathOf, type ErrorDialect, requiresKey, type Route } from "./route.ts";
+import { SWITCHING_PROTOCOLS } from "./web-socket.ts";
+
+export interface ResponseDeps {
+  /** Renders a fault as HTML; without it, faults of pages are plain text. */
+  readonly faultPage?: (fault: Fault, requestId: string) => Response;
+  readonly descriptors?: DescriptorGuard | undefined;
+  /** Whether clients should connect again, to another process: connections are closed after their response. */
+  readonly isLeaving?: (() => boolean) | undefined;
+  /** Set in development: responses to pages of other hosts have no CORS headers. */
+  readonly blocksForeignOrigins?: boolean;
+  /** Called once per request, for the metrics. */
+  readonly onResponse?: (route: Route | undefined, status: number, ms: number) => void;
+}
+
+/** Logs what was thrown, and returns the response of its fault. */
+export function createFaultResponder(
+  { faultPage }: ResponseDeps,
+  { log, baseUrl }: { readonly log: Log; readonly baseUrl: string },
+): (context: RequestContext, error: unknown) => Response {
+  const logFailure = createFailureLog(log);
+  return (context, error) => {
+    const fault = toFault(error);
+    const { requestId, request, match } = context;
+    const fields = {
+      request_id: requestId,
+      method: request.method,
+      path: loggedPath(context),
+      code: fault.code,
+      detail: fault.message,
+    };
+    if (fault.status >= 500 && fault.options.isCallerError !== true)
+      logFailure({ ...fields, cause: fault.options.cause }, performance.now());
+    else log.debug("request rejected", fields);
+    const dialect = errorDialectOf(context);
+    if (dialect === "page" && faultPage !== undefined) return faultPage(fault, requestId);
+    const route = match?.route;
+    const isKeySent =
+      fault.status === 401 &&
+      route !== undefined &&
+      requiresKey(route) &&
+      findApiKey(request.headers, route.dialect) !== undefined;
+    const docsPath = route && docsPathOf(route);
+    return faultResponse(fault, { dialect, requestId, baseUrl, isKeySent, docsPath });
+  };
+}
+
+/** A longer part of a path that has no route may be a token. */
+const LOGGED_PART_MAX_LENGTH = 20;
+
+/** The path of the route, because some paths contain a secret, such as the token of an invoice. */
+function loggedPath({ match, path }: RequestContext): string {
+  if (match !== undefined) return match.route.path;
+  const parts = path.split("/");
+  return parts.map((part) => (part.length > LOGGED_PART_MAX_LENGTH ? "…" : part)).join("/");
+}
+
+function errorDialectOf({ match, path, request }: RequestContext): ErrorDialect {
+  return match?.route.dialect ?? dialectOf(path, request.headers);
+}
+
+export function createResponseFinisher({
+  descriptors,
+  isLeaving,
+  blocksForeignOrigins = false,
+}: ResponseDeps): (context: RequestContext, response: Response) => Response | Promise<Response> {
+  return (context, response) => {
+    const { request, now } = context;
+    const { headers } = response;
+    // Model calls set these headers when they create the response: adding them here costs more than routing.
+    if (!hasCommonHeaders(response)) setCommonHeaders(headers, context);
+    const isScarce = descriptors?.isScarce(now) === true && response.status !== SWITCHING_PROTOCOLS;
+    if (isScarce || isLeaving?.() === true) headers.set("connection", "close");
+    if (blocksForeignOrigins && isForeignOrigin(request.headers)) removeCorsHeaders(headers);
+    // Model calls are POST requests: they are never buffered.
+    return request.method === "GET" || request.method === "HEAD"
+      ? compressResponse(request, response)
+      : response;
+  };
+}
+
+function setCommonHeaders(headers: Headers, context: RequestContext): void {
+  const { requestId, path, match } = context;
+  const dialect = errorDialectOf(context);
+  headers.set("x-request-id", requestId);
+  // Anthropic's SDKs read the id from this header.
+  if (dialect === "messages") headers.set("request-id", requestId);
+  // Shared caches skip responses to requests with `authorization`, but not with `x-api-key`.
+  const needsNoStore =
+    match !== undefined && requiresKey(match.route) && !headers.has("cache-control");
+  if (needsNoStore) headers.set("cache-control", "no-store");
+  if (path.startsWith("/v1/"))
+    for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
+  if (dialect === "oauth") disableCaching(headers);
+}
+
+/** RFC 6749 §5.1 requires both headers. */
+function disableCaching(headers: Headers): void {
+  headers.set("cache-control", "no-store");
+  headers.set("pragma", "no-cache");
+}

@@ -1,0 +1,77 @@
+// The steps of each kind of route, in order. `validateTarget` and `matchRoute` come before them.
+
+import { Fault } from "../base/fault.ts";
+import type { Step } from "./request-context.ts";
+import type { RouteKind } from "./route.ts";
+import { type AdmissionLimits, admitCall, countOpenCall } from "./steps/admit.ts";
+import { authenticateKey, checkScope, type KeyDeps } from "./steps/authenticate.ts";
+import { limitRate, limitRefusals, type RateLimits } from "./steps/limit-rate.ts";
+import { parseInput, parsePageForm } from "./steps/parse-input.ts";
+import { type BodyLimits, type ClientIpOf, receiveBody } from "./steps/receive-body.ts";
+import {
+  findSession,
+  keepFormWithoutSession,
+  requireSession,
+  type SessionDeps,
+} from "./steps/require-session.ts";
+import { runRead, runWrite, type WriteDeps } from "./steps/run.ts";
+
+const DRAINING_RETRY_SECONDS = 2;
+
+export interface StepDeps {
+  readonly baseUrl: string;
+  readonly now: () => number;
+  readonly clientIpOf: ClientIpOf;
+  readonly isDraining: () => boolean;
+  readonly keys: KeyDeps;
+  readonly sessions?: SessionDeps;
+  readonly limits?: RateLimits & AdmissionLimits & BodyLimits;
+  readonly writes: WriteDeps;
+}
+
+export function createSteps(deps: StepDeps): Readonly<Record<RouteKind, readonly Step[]>> {
+  const { baseUrl, now, clientIpOf, keys, sessions = {}, limits = {} } = deps;
+  const start = [drain(deps.isDraining), disableIdleTimeout];
+  const readBody = receiveBody(limits, clientIpOf);
+  const receive = [readBody, parseInput(clientIpOf)];
+  const write = runWrite(deps.writes, now);
+  const key = [...start, authenticateKey(keys, "store"), limitRate(limits), checkScope, ...receive];
+  const session = [...start, findSession(sessions)];
+  const parseForm = parsePageForm(clientIpOf, baseUrl);
+  return {
+    public: [...start, ...receive, runRead],
+    "public-write": [...start, ...receive, write],
+    key: [...key, runRead],
+    "key-write": [...key, write],
+    // A call is admitted before its body is read. Its key may come from the cache: its hold checks it again.
+    model: [
+      ...start,
+      authenticateKey(keys, "cache"),
+      limitRefusals(limits, now),
+      checkScope,
+      admitCall(limits),
+      readBody,
+      countOpenCall(limits),
+      parseInput(clientIpOf),
+      runRead,
+    ],
+    "open-page": [...session, parseInput(clientIpOf), runRead],
+    "open-form": [...session, readBody, parseForm, runRead],
+    page: [...session, requireSession, parseInput(clientIpOf), runRead],
+    form: [...session, readBody, keepFormWithoutSession(sessions, baseUrl), parseForm, runRead],
+  };
+}
+
+const disableIdleTimeout: Step = ({ peer }, { isLongRunning }) => {
+  if (isLongRunning === true) peer.disableIdleTimeout();
+  return undefined;
+};
+
+/** While the process ends, only the endpoints that report on it are served. */
+function drain(isDraining: () => boolean): Step {
+  return (_context, { tag }) => {
+    if (isDraining() && tag !== "Operations")
+      throw new Fault("overloaded", "draining", { retryAfterSeconds: DRAINING_RETRY_SECONDS });
+    return undefined;
+  };
+}

@@ -1,0 +1,103 @@
+// Authenticates a request by API key, and checks what the key may do.
+
+import { Fault, KEYS_PAGE_STEP, type NextStep, READ_OWN_KEY_STEP } from "../../base/fault.ts";
+import type { RequestContext, Step } from "../request-context.ts";
+import { missingKeyFault, readApiKey } from "../request/api-key-header.ts";
+import type { AuthenticatedKey, Route } from "../route.ts";
+import { isScopeOfLimitedKeys, SCOPES } from "../scopes.ts";
+
+export interface KeyRejection {
+  /** A sentence. */
+  readonly reason: string;
+  /** False for what never was a key of this gateway. */
+  readonly wasLive: boolean;
+}
+
+/** Keys from the cache may be some seconds old. */
+type KeySource = "cache" | "store";
+
+export interface KeyDeps {
+  /** Finds the account, the id and the scopes of a raw key. */
+  readonly find: (
+    rawKey: string,
+    now: number,
+    source: KeySource,
+  ) => AuthenticatedKey | undefined | Promise<AuthenticatedKey | undefined>;
+  /** Why a key that was not found is rejected; undefined if it is live. */
+  readonly explainRejected?: (rawKey: string, now: number) => Promise<KeyRejection | undefined>;
+}
+
+export function authenticateKey({ find, explainRejected }: KeyDeps, source: KeySource): Step {
+  return (context, route) => {
+    const { request, now } = context;
+    const raw = readApiKey(request.headers, route.dialect);
+    if (raw === undefined) throw missingKeyFault(request.headers);
+    const found = find(raw, now, source);
+    // The keys of most calls are cached, and need no promise.
+    if (found === undefined || found instanceof Promise)
+      return waitForKey(context, found, () => rejectedKeyFault(explainRejected, raw, now));
+    context.key = found;
+    return undefined;
+  };
+}
+
+async function waitForKey(
+  context: RequestContext,
+  found: Promise<AuthenticatedKey | undefined> | undefined,
+  rejectedFault: () => Promise<Fault>,
+): Promise<undefined> {
+  context.key = await found;
+  if (context.key === undefined) throw await rejectedFault();
+  return undefined;
+}
+
+/** The 401 of a key that does not work, which names the reason if it is known. */
+export async function rejectedKeyFault(
+  explain: KeyDeps["explainRejected"],
+  raw: string,
+  now: number,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Fault> {
+  const rejection = await explain?.(raw, now);
+  if (rejection === undefined)
+    return new Fault("invalid_api_key", "unknown, expired or revoked key", { headers });
+  const { reason, wasLive } = rejection;
+  const advice = wasLive
+    ? "Ask your human, or the program that created it, for another key of the same account."
+    : "Use another key, or create an account with POST /v1/accounts.";
+  return new Fault("invalid_api_key", "unknown, expired or revoked key", {
+    headers,
+    message: `${reason} ${advice}`,
+    ...(wasLive ? { next: [KEYS_PAGE_STEP] } : {}),
+  });
+}
+
+export const checkScope: Step = ({ key }, route) => {
+  if (key !== undefined) requireScope(route, key);
+  return undefined;
+};
+
+/** Throws `forbidden` if the key does not have the scope of the route. */
+export function requireScope(
+  { scope }: Pick<Route, "scope">,
+  { accountId, granted, isClaimed = false }: AuthenticatedKey,
+): void {
+  if (scope === undefined || granted.has(scope)) return;
+  const advice = isClaimed
+    ? "Use another key of the account, or ask the owner of the account to change this one."
+    : "Use another key of the account. No person owns it yet: only its first key can change this one.";
+  throw new Fault("forbidden", `key without ${scope}`, {
+    message: `This key does not have the scope \`${scope}\` (${SCOPES[scope]})${isScopeOfLimitedKeys(scope) ? "" : ", which no key with a spending limit has"}. ${advice}`,
+    fields: { required_scope: scope },
+    headers: { "www-authenticate": `Bearer error="insufficient_scope", scope="${scope}"` },
+    next: [READ_OWN_KEY_STEP, ...(isClaimed ? [ownerKeysStep(accountId)] : [])],
+  });
+}
+
+function ownerKeysStep(accountId: string): NextStep {
+  return {
+    method: "GET",
+    url: `/console/${accountId}/keys`,
+    why: "Console page where the owner of the account changes the scopes and limits of its keys.",
+  };
+}

@@ -1,0 +1,60 @@
+// Parses path, query and body of a request with the schemas of its route.
+
+import type { z } from "zod";
+import { requireSameOriginForm } from "../guards/session-guard.ts";
+import type { RequestContext, Step } from "../request-context.ts";
+import { decodeForm, decodeJson, requireJsonContentType } from "../request/body-decoder.ts";
+import { parseQuery } from "../request/request-target.ts";
+import { type InputLocation, parseWithSchema } from "../request/validate.ts";
+import type { Route } from "../route.ts";
+import type { ClientIpOf } from "./receive-body.ts";
+
+type DecodeBody = (context: RequestContext, route: Route) => unknown;
+
+/** For the API: the body is JSON or a form, as the route declares. */
+export function parseInput(clientIpOf: ClientIpOf): Step {
+  return parseWith(clientIpOf, ({ request, bodyText }, { body, bodyType }) => {
+    if (bodyType === "raw") requireJsonContentType(request);
+    if (body === undefined || bodyType === "raw") return undefined;
+    return bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
+  });
+}
+
+/** For pages: the body is a form that one of our own pages must have sent, with the token of the session if there is one. */
+export function parsePageForm(clientIpOf: ClientIpOf, baseUrl: string): Step {
+  return parseWith(clientIpOf, ({ request, bodyText, user }) =>
+    requireSameOriginForm(decodeForm(request, bodyText), request.headers, user, baseUrl),
+  );
+}
+
+function parseWith(clientIpOf: ClientIpOf, decodeBody: DecodeBody): Step {
+  return (context, route) => {
+    const { request, peer, query } = context;
+    const isRaw = route.bodyType === "raw";
+    context.input = {
+      params: parseOptional(route.params, context.match?.params, "path"),
+      query:
+        route.query === undefined && query === ""
+          ? undefined
+          : parseOptional(route.query, parseQuery(query), "query"),
+      body: parseOptional(isRaw ? undefined : route.body, decodeBody(context, route), "body"),
+      caller: context.key ?? context.user,
+      now: context.now,
+      requestId: context.requestId,
+      clientIp: isRaw ? "" : clientIpOf(peer.address(), request.headers.get("x-forwarded-for")),
+      headers: request.headers,
+      request,
+      bodyText: context.bodyText,
+      acceptWebSocket: peer.acceptWebSocket,
+    };
+    return undefined;
+  };
+}
+
+function parseOptional(
+  schema: z.ZodType | undefined,
+  value: unknown,
+  location: InputLocation,
+): unknown {
+  return schema === undefined ? undefined : parseWithSchema(schema, value, location);
+}

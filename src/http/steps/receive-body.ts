@@ -1,0 +1,59 @@
+// Reads the body of a request within the limits of its route and of its sender.
+
+import type { RequestContext, Step } from "../request-context.ts";
+import { type BodyQuota, type BodyQuotaCaller, createBodyQuota } from "../request/body-quota.ts";
+import {
+  BODY_LIMIT_DEFAULT_BYTES,
+  type BodyTimeouts,
+  decodeUtf8,
+  readBody,
+} from "../request/body.ts";
+import { networksOf } from "../request/client-ip.ts";
+import { createUploadLimit, type UploadLimit } from "../request/upload-limit.ts";
+
+export interface BodyLimits {
+  readonly bodyQuota?: BodyQuota | undefined;
+  readonly uploads?: UploadLimit | undefined;
+  /** Overridden by tests. */
+  readonly bodyTimeouts?: BodyTimeouts | undefined;
+}
+
+export type ClientIpOf = (peer: string, forwarded: string | null) => string;
+
+export function receiveBody(
+  { bodyQuota = createBodyQuota(), uploads = createUploadLimit(), bodyTimeouts }: BodyLimits,
+  clientIpOf: ClientIpOf,
+): Step {
+  return (context, route) => {
+    if (route.method === "GET") return undefined;
+    const caller = quotaCallerOf(context, clientIpOf);
+    let countedBytes = 0;
+    const reading = readBody(context.request, {
+      limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
+      isAnonymous: context.key === undefined && context.user === undefined,
+      timeouts: bodyTimeouts,
+      onStart: () => uploads.begin(caller),
+      onEnd: () => uploads.end(caller),
+      onGrowth: (bytes) => {
+        bodyQuota.acquire(caller, bytes - countedBytes);
+        if (countedBytes === 0)
+          context.onResponse.push(() => bodyQuota.release(caller, countedBytes));
+        countedBytes = bytes;
+      },
+    });
+    return reading.then((bytes) => {
+      context.bodyText = decodeUtf8(bytes);
+      return undefined;
+    });
+  };
+}
+
+function quotaCallerOf(
+  { key, request, peer }: RequestContext,
+  clientIpOf: ClientIpOf,
+): BodyQuotaCaller {
+  if (key !== undefined) return { id: key.keyId, groupId: key.accountId, kind: "key" };
+  const clientIp = clientIpOf(peer.address(), request.headers.get("x-forwarded-for"));
+  const [id, groupId] = networksOf(clientIp);
+  return { id, groupId, kind: "network" };
+}
