@@ -2,8 +2,12 @@
 // and does not compare the name of an API.
 
 import { codexWebSearchHint } from "./canonical/canonical-losses.ts";
+import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat/request/chat-fields.ts";
 import { responsesErrorFields } from "./error-object.ts";
 import { type JsonObject, objectIn } from "./json-fields.ts";
+import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
+import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";
+import { namesOf } from "./scalar-fields.ts";
 
 export type ApiName = "chat" | "responses" | "messages" | "embeddings";
 
@@ -16,8 +20,10 @@ export interface ApiTraits {
   readonly generates: boolean;
   /** The output limit is required. */
   readonly requiresOutputLimit: boolean;
-  /** The name of the output limit. Absent: that of the provider. */
-  readonly outputLimitField?: "max_output_tokens" | "max_tokens";
+  /** The names of the output limit. Providers read one or the other, so the greatest value bounds the cost. */
+  readonly outputLimitFields: readonly string[];
+  /** The fields of a request that translation reads. */
+  readonly knownFields: ReadonlySet<string>;
   /** The number of choices in a reply. */
   readonly choicesField?: "n";
   readonly backgroundField?: "background";
@@ -56,7 +62,9 @@ export interface ApiTraits {
 const encoder = new TextEncoder();
 const COMMENT = encoder.encode(": keep-alive\n\n");
 
-const EMBEDDINGS: Omit<ApiTraits, "outputLimitField"> = {
+const EMBEDDINGS: ApiTraits = {
+  outputLimitFields: [],
+  knownFields: new Set(),
   inputField: "input",
   generates: false,
   requiresOutputLimit: false,
@@ -73,11 +81,13 @@ const EMBEDDINGS: Omit<ApiTraits, "outputLimitField"> = {
 };
 
 export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
-  embeddings: { ...EMBEDDINGS, outputLimitField: "max_tokens" },
+  embeddings: EMBEDDINGS,
   chat: {
     ...EMBEDDINGS,
     inputField: "messages",
     generates: true,
+    outputLimitFields: namesOf(CHAT_FIELDS, "maxOutputTokens"),
+    knownFields: KNOWN_CHAT_FIELDS,
     choicesField: "n",
     hasUsageOption: true,
     effortPath: ["reasoning_effort"],
@@ -92,7 +102,8 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     ...EMBEDDINGS,
     inputAlternative: "prompt",
     generates: true,
-    outputLimitField: "max_output_tokens",
+    outputLimitFields: namesOf(RESPONSES_FIELDS, "maxOutputTokens"),
+    knownFields: KNOWN_RESPONSES_FIELDS,
     backgroundField: "background",
     storesReplies: true,
     effortPath: ["reasoning", "effort"],
@@ -110,7 +121,8 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     inputField: "messages",
     generates: true,
     requiresOutputLimit: true,
-    outputLimitField: "max_tokens",
+    outputLimitFields: namesOf(MESSAGES_FIELDS, "maxOutputTokens"),
+    knownFields: KNOWN_MESSAGES_FIELDS,
     schemaPath: ["output_config", "format"],
     foreignParts: "contents",
     adapts: "claude",

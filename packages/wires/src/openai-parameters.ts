@@ -4,31 +4,49 @@ import {
   fieldPath,
   type Loss,
 } from "./canonical/canonical-losses.ts";
-import type { CanonicalRequest, Effort } from "./canonical/canonical-request.ts";
+import type { CanonicalRequest, Effort, RequestField } from "./canonical/canonical-request.ts";
 import { budgetToEffort, clampEffort } from "./canonical/reasoning-blobs.ts";
 import type { Abilities, Target } from "./canonical/wire-interfaces.ts";
 // Request parameters that Chat Completions and Responses have in the same form.
-import { type JsonObject, mustBeString, optionalObject } from "./json-fields.ts";
+import { mustBeString, optionalObject, optionalString } from "./json-fields.ts";
+import {
+  byRule,
+  flag,
+  ifOpenai,
+  integerFrom,
+  lost,
+  missing,
+  numberFrom,
+  scalar,
+  type ScalarField,
+  tolerated,
+  type WriteContext,
+} from "./scalar-fields.ts";
 
-export function readMetadata(value: unknown): Readonly<Record<string, string>> | undefined {
+/** For a field that providers of OpenAI's APIs other than OpenAI do not have. */
+export const OPENAI_FIELD = ifOpenai(lost("This provider does not support this parameter.", false));
+const CACHES_BY_ITSELF = tolerated("This provider caches automatically.");
+
+export const OPENAI_FIELDS: readonly ScalarField[] = [
+  scalar("parallelToolCalls", "parallel_tool_calls", flag, byRule),
+  scalar("temperature", "temperature", numberFrom(0, 2), openaiSampling),
+  scalar("topP", "top_p", numberFrom(0, 1), openaiSampling),
+  scalar("topLogprobs", "top_logprobs", integerFrom(0, 20)),
+  scalar("metadata", "metadata", readMetadata, OPENAI_FIELD),
+  scalar("safetyIdentifier", "safety_identifier", optionalString, OPENAI_FIELD),
+  scalar("cacheRetention", "prompt_cache_retention", optionalString, OPENAI_FIELD),
+  scalar("serviceTier", "service_tier", optionalString),
+  missing("cache", CACHES_BY_ITSELF),
+  scalar("cacheKey", "prompt_cache_key", optionalString, ifOpenai(CACHES_BY_ITSELF)),
+  scalar("user", "user", optionalString),
+];
+
+function readMetadata(value: unknown): Readonly<Record<string, string>> | undefined {
   const object = optionalObject(value, "metadata");
   if (object === undefined || Object.keys(object).length === 0) return undefined;
   const metadata: Record<string, string> = {};
   for (const key in object) metadata[key] = mustBeString(object[key], `metadata.${key}`);
   return metadata;
-}
-
-export function writeCacheKey(
-  request: CanonicalRequest,
-  { abilities }: Target,
-  losses: Loss[],
-): string | undefined {
-  const { cache, cacheKey } = request;
-  const reason = "This provider caches automatically.";
-  if (cache !== undefined) addToleratedLoss(losses, fieldPath(request, "cache"), reason);
-  if (abilities?.openaiFields !== false) return cacheKey;
-  if (cacheKey !== undefined) addToleratedLoss(losses, fieldPath(request, "cacheKey"), reason);
-  return undefined;
 }
 
 /** Whether the model takes `temperature` and `top_p` with the effort that is sent. */
@@ -40,22 +58,19 @@ export function canSample(
   return effort === "none" || (effort === undefined && reasonsOnRequest === true);
 }
 
-/** `temperature` and `top_p`, if the model takes them. The value 1 is every model's default and no loss. */
-export function writeRandomness(
-  request: CanonicalRequest,
-  target: Target,
-  effort: Effort | undefined,
-  losses: Loss[],
-): JsonObject {
-  const { temperature, topP } = request;
-  if (canSample(target.abilities ?? {}, effort)) return { temperature, top_p: topP };
+/** `temperature` or `top_p`, if the model takes it. The value 1 is every model's default and no loss. */
+function openaiSampling(
+  value: number,
+  { request, target: { abilities = {} }, effort, losses }: WriteContext,
+  field: RequestField,
+): number | undefined {
+  if (canSample(abilities, effort)) return value;
   const reason =
-    target.abilities?.sampling === "without_reasoning"
+    abilities.sampling === "without_reasoning"
       ? "This model supports it only with the effort `none`."
       : "This model does not support this parameter.";
-  for (const field of ["temperature", "topP"] as const)
-    if ((request[field] ?? 1) !== 1) addFieldLoss(losses, request, field, reason);
-  return {};
+  if (value !== 1) addFieldLoss(losses, request, field, reason);
+  return undefined;
 }
 
 /** The effort to send for the caller's effort or budget. */

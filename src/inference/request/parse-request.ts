@@ -40,14 +40,6 @@ const MAX_CHOICES = 128;
 const MAX_OUTPUT_TOKENS = 100_000_000;
 const MODEL_NAME_MAX_LENGTH = 256;
 
-/** Chat has two fields for the output limit. Providers read one or the other, so the greater value bounds the cost. */
-const OUTPUT_LIMIT_FIELDS: Readonly<Record<Api, readonly string[]>> = {
-  chat: ["max_completion_tokens", "max_tokens"],
-  responses: ["max_output_tokens"],
-  messages: ["max_tokens"],
-  embeddings: [],
-};
-
 /** Parses and validates the body of a model call, or of a token count, which needs no output limit. */
 export function parseRequest(
   api: Api,
@@ -68,7 +60,7 @@ export function parseRequest(
   const model = readModel(json);
   validateContent(traits, json);
   let outputMax: number | undefined;
-  for (const field of purpose === "count" ? [] : OUTPUT_LIMIT_FIELDS[api]) {
+  for (const field of purpose === "count" ? [] : traits.outputLimitFields) {
     const limit = optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS);
     if (limit !== undefined) outputMax = Math.max(outputMax ?? limit, limit);
   }

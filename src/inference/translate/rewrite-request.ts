@@ -3,8 +3,9 @@
 
 import { API_TRAITS, WIRE_TRAITS } from "@postern/wires";
 import { isObject } from "../../base/json.ts";
+import type { Provider } from "../providers/providers.ts";
 import { quoted, withMembers } from "../request/json-edit.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
+import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { setStore } from "./provider-store.ts";
 import { limitedTools } from "./tools/tool-limit.ts";
@@ -55,13 +56,12 @@ export function rewriteRequest(
       include_usage: true,
     });
   }
-  if (traits.outputLimitField === undefined && !provider.acceptsMaxCompletionTokens)
-    useMaxTokensField(changes, request.json);
+  if (!provider.acceptsMaxCompletionTokens) useMaxTokensField(changes, request);
   for (const field of adjustments.omitted ?? []) changes[field] = undefined;
   for (const field of REPLACED_FIELDS)
     if (adjustments[field] !== undefined) changes[field] = adjustments[field];
   if (adjustments.outputMax !== undefined)
-    changes[traits.outputLimitField ?? provider.outputLimitField] = String(adjustments.outputMax);
+    changes[limitFieldOf(request.api, provider)] = String(adjustments.outputMax);
   setToolLimit(changes, request, adjustments.toolCallsMax);
   setStore(changes, request, credential);
   if (!byok && provider.endUserField !== null)
@@ -83,13 +83,20 @@ function setModel(
   } else if (json["model"] !== upstreamName) changes["model"] = quoted(upstreamName);
 }
 
+function limitFieldOf(api: Api, { outputLimitField }: Provider): string {
+  const { outputLimitFields } = API_TRAITS[api];
+  const [only] = outputLimitFields;
+  return outputLimitFields.length === 1 && only !== undefined ? only : outputLimitField;
+}
+
 // The hold covers this output limit, so it must be in a field that the provider enforces.
 function useMaxTokensField(
   changes: Record<string, string | undefined>,
-  json: ParsedRequest["json"],
+  { api, json }: ParsedRequest,
 ): void {
   const limit = json["max_completion_tokens"];
-  if (limit === undefined) return;
+  const { outputLimitFields } = API_TRAITS[api];
+  if (limit === undefined || !outputLimitFields.includes("max_completion_tokens")) return;
   changes["max_completion_tokens"] = undefined;
   if (typeof limit === "number") changes["max_tokens"] = String(limit);
 }

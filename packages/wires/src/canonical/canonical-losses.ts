@@ -45,9 +45,10 @@ export function addFieldLoss(
   request: CanonicalRequest,
   field: RequestField,
   reason: string,
-): void {
+): undefined {
   const path = fieldPath(request, field);
   losses.push({ path, reason, hint: isHintField(field) || undefined });
+  return undefined;
 }
 
 /** For a turn on an API whose messages have no names. */

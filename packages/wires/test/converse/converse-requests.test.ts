@@ -441,15 +441,15 @@ describe("requests to Converse", () => {
       }),
     );
     expect(lossesOfRequest(written)).toEqual([
+      "container",
       "seed",
       "logit_bias",
       "logprobs",
       "n",
-      "container",
+      "serviceTier",
       "tools.a.b.name",
       "tools.c",
       "tools.web_search",
-      "serviceTier",
     ]);
     expect(toleratedLosses(written)).toEqual(["user"]);
     expect(

@@ -410,13 +410,13 @@ describe("requests to Gemini", () => {
       "metadata",
       "store",
       "verbosity",
+      "stop",
+      "serviceTier",
       "prediction",
       "tools.a/b.name",
       "tools.c",
       "tools.web_search",
       "parallel_tool_calls",
-      "stop",
-      "serviceTier",
     ]);
     expect(written.body.generationConfig?.stopSequences).toHaveLength(5);
     const harmless = writeForTarget(

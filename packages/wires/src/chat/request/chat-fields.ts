@@ -1,55 +1,49 @@
 // The scalar fields of Chat Completions requests.
 
-import { invalid } from "../../invalid-request.ts";
+import { optionalNumber, optionalObject } from "../../json-fields.ts";
+import { OPENAI_FIELD, OPENAI_FIELDS } from "../../openai-parameters.ts";
 import {
-  mustBeArray,
-  mustBeName,
-  optionalNumber,
-  optionalObject,
-  optionalString,
-} from "../../json-fields.ts";
-import { readMetadata } from "../../openai-parameters.ts";
-import {
+  byRule,
   choiceOf,
+  firstStops,
   flag,
   integerFrom,
   knownFields,
+  lost,
   numberFrom,
   scalar,
   type ScalarField,
+  stopList,
+  TOKENS_MAX,
+  unlessOpenai,
 } from "../../scalar-fields.ts";
 
-const STOPS_MAX = 64;
+const STOPS_MAX = 4;
 const ANY_INTEGER = integerFrom(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+const LIMIT = integerFrom(1, TOKENS_MAX);
+const NO_TOP_K = unlessOpenai(lost("This provider does not support `top_k`."));
 
 export const CHAT_FIELDS: readonly ScalarField[] = [
-  scalar("parallelToolCalls", "parallel_tool_calls", flag, "by_rule"),
-  scalar("temperature", "temperature", numberFrom(0, 2), "by_rule"),
-  scalar("topP", "top_p", numberFrom(0, 1), "by_rule"),
-  scalar("topK", "top_k", integerFrom(0, 1_000_000), "by_rule"),
+  ...OPENAI_FIELDS,
+  scalar("includeUsage", "stream_options.include_usage", flag, byRule),
+  scalar("maxOutputTokens", "max_tokens", LIMIT, byRule),
+  scalar("maxOutputTokens", "max_completion_tokens", LIMIT, byRule),
+  scalar("topK", "top_k", integerFrom(0, 1_000_000), NO_TOP_K),
   scalar("seed", "seed", ANY_INTEGER),
   scalar("frequencyPenalty", "frequency_penalty", numberFrom(-2, 2)),
   scalar("presencePenalty", "presence_penalty", numberFrom(-2, 2)),
   scalar("logitBias", "logit_bias", readBias),
   scalar("logprobs", "logprobs", flag),
-  scalar("topLogprobs", "top_logprobs", integerFrom(0, 20)),
-  scalar("stop", "stop", readStop, "by_rule"),
+  scalar("stop", "stop", readStop, unlessOpenai(firstStops(STOPS_MAX))),
   scalar("n", "n", integerFrom(1, 128)),
-  scalar("metadata", "metadata", readMetadata, "openai"),
-  scalar("store", "store", flag, "openai"),
-  scalar("verbosity", "verbosity", choiceOf(["low", "medium", "high"]), "openai"),
-  scalar("safetyIdentifier", "safety_identifier", optionalString, "openai"),
-  scalar("cacheRetention", "prompt_cache_retention", optionalString, "openai"),
-  scalar("serviceTier", "service_tier", optionalString),
-  scalar("cacheKey", "prompt_cache_key", optionalString, "by_rule"),
-  scalar("user", "user", optionalString),
+  scalar("store", "store", flag, OPENAI_FIELD),
+  scalar("verbosity", "verbosity", choiceOf(["low", "medium", "high"]), OPENAI_FIELD),
 ];
 
 // `usage` is OpenRouter's option for the cost, which every reply contains here.
 export const KNOWN_CHAT_FIELDS = knownFields(
   CHAT_FIELDS,
-  "model messages stream stream_options tools tool_choice functions function_call response_format reasoning_effort reasoning " +
-    "max_tokens max_completion_tokens modalities usage",
+  "model messages stream tools tool_choice functions function_call response_format reasoning_effort reasoning modalities usage",
 );
 
 function readBias(value: unknown): Readonly<Record<string, number>> | undefined {
@@ -60,10 +54,6 @@ function readBias(value: unknown): Readonly<Record<string, number>> | undefined 
   return Object.keys(read).length > 0 ? read : undefined;
 }
 
-function readStop(value: unknown): readonly string[] | undefined {
-  if (value === null) return undefined;
-  const list = typeof value === "string" ? [value] : mustBeArray(value, "stop");
-  if (list.length > STOPS_MAX)
-    throw invalid("stop", `\`stop\` can have at most ${STOPS_MAX} sequences.`);
-  return list.length === 0 ? undefined : list.map((one, at) => mustBeName(one, `stop[${at}]`));
+function readStop(value: unknown, path: string): readonly string[] | undefined {
+  return stopList(typeof value === "string" ? [value] : value, path);
 }

@@ -8,8 +8,7 @@ import {
   optionalObject,
   optionalOneOf,
 } from "../../json-fields.ts";
-
-const TOKENS_MAX = 100_000_000;
+import { TOKENS_MAX } from "../../scalar-fields.ts";
 
 export function readReasoning(body: JsonObject): Reasoning | undefined {
   const effort = optionalOneOf(body["reasoning_effort"], "reasoning_effort", EFFORTS);

@@ -12,7 +12,6 @@ import {
   oneOf,
   optionalArray,
   optionalBoolean,
-  optionalInteger,
   optionalObject,
   optionalString,
   unknownFields,
@@ -23,23 +22,18 @@ import { readReasoning } from "./read-chat-reasoning-settings.ts";
 import { readLegacyChoice, readLegacyTools, readTool, readToolChoice } from "./read-chat-tools.ts";
 import { readTurns } from "./read-chat-turns.ts";
 
-const TOKENS_MAX = 100_000_000;
-
 const FIELD_NAMES: FieldNames = {
   ...scalarNames(CHAT_FIELDS),
   turns: "messages",
   toolChoice: "tool_choice",
   output: "response_format",
   reasoning: "reasoning_effort",
-  maxOutputTokens: "max_completion_tokens",
   cache: "cache_control",
-  includeUsage: "stream_options",
 };
 const LEGACY_FIELD_NAMES: FieldNames = { ...FIELD_NAMES, maxOutputTokens: "max_tokens" };
 
 export function readRequest(input: unknown): CanonicalRequest {
   const body = mustBeObject(input, "");
-  const options = optionalObject(body["stream_options"], "stream_options");
   const usesFunctions = body["functions"] !== undefined && body["functions"] !== null;
   const usesMaxTokens =
     body["max_completion_tokens"] === undefined || body["max_completion_tokens"] === null;
@@ -47,7 +41,6 @@ export function readRequest(input: unknown): CanonicalRequest {
     model: mustBeName(body["model"], "model"),
     turns: readTurns(mustBeArray(body["messages"], "messages")),
     stream: optionalBoolean(body["stream"], "stream"),
-    includeUsage: optionalBoolean(options?.["include_usage"], "stream_options.include_usage"),
     tools: usesFunctions
       ? readLegacyTools(body["functions"])
       : optionalArray(body["tools"], "tools")?.map((tool, at) => readTool(tool, `tools[${at}]`)),
@@ -56,9 +49,6 @@ export function readRequest(input: unknown): CanonicalRequest {
       : readToolChoice(body["tool_choice"]),
     output: readOutput(body["response_format"]),
     reasoning: readReasoning(body),
-    maxOutputTokens: usesMaxTokens
-      ? optionalInteger(body["max_tokens"], "max_tokens", 1, TOKENS_MAX)
-      : optionalInteger(body["max_completion_tokens"], "max_completion_tokens", 1, TOKENS_MAX),
     ...readScalars(CHAT_FIELDS, body),
     legacyFunctions: usesFunctions || undefined,
     native: readNative(body),

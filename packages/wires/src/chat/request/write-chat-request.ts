@@ -1,23 +1,19 @@
 import {
-  addFieldLoss,
   addToleratedLoss,
   fieldPath,
   type Loss,
   takeNativeFields,
 } from "../../canonical/canonical-losses.ts";
-import type { CanonicalRequest, Effort } from "../../canonical/canonical-request.ts";
+import type { CanonicalRequest } from "../../canonical/canonical-request.ts";
 import { REASONING_DIALECT_FIELDS } from "../../canonical/native-hints.ts";
 import type { Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
 import type { JsonObject } from "../../json-fields.ts";
-import { writeCacheKey, writeEffort, writeRandomness } from "../../openai-parameters.ts";
+import { writeEffort } from "../../openai-parameters.ts";
 import { writeScalars } from "../../scalar-fields.ts";
-import { firstStops } from "../../stop-sequences.ts";
 import { CHAT_FIELDS } from "./chat-fields.ts";
 import { writeResponseFormat } from "./write-chat-response-format.ts";
 import { writeTools } from "./write-chat-tools.ts";
 import { writeTurns } from "./write-chat-turns.ts";
-
-const STOPS_MAX = 4;
 
 export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
   const abilities = target.abilities ?? {};
@@ -32,33 +28,14 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     stream_options:
       stream && abilities.streamOptions !== false ? { include_usage: true } : undefined,
     [abilities.maxTokensField ?? "max_completion_tokens"]: request.maxOutputTokens,
-    ...writeSampling(request, target, effort, losses),
     ...writeTools(request, target, output.emulation, losses),
     response_format: output.format,
     reasoning_effort: hasDialectReasoning(request) ? undefined : effort,
-    ...writeScalars(CHAT_FIELDS, request, target, losses),
-    prompt_cache_key: writeCacheKey(request, target, losses),
+    ...writeScalars(CHAT_FIELDS, { request, target, losses, effort }),
     ...takeNativeFields(request.native, "chat", "", losses),
   };
   addReasoningLosses(request, losses);
   return { body, losses, emulation: output.emulation };
-}
-
-function writeSampling(
-  request: CanonicalRequest,
-  target: Target,
-  effort: Effort | undefined,
-  losses: Loss[],
-): JsonObject {
-  const { topK } = request;
-  const openai = target.abilities?.openaiFields !== false;
-  if (openai && topK !== undefined)
-    addFieldLoss(losses, request, "topK", "This provider does not support `top_k`.");
-  return {
-    ...writeRandomness(request, target, effort, losses),
-    top_k: openai ? undefined : topK,
-    stop: openai ? firstStops(request, STOPS_MAX, losses) : request.stop,
-  };
 }
 
 /** The caller's own fields for reasoning, which this wire sends as they are. */

@@ -19,44 +19,30 @@ import {
   optionalArray,
   optionalBoolean,
   optionalInteger,
-  optionalNumber,
   optionalObject,
   optionalOneOf,
   optionalString,
   unknownFields,
 } from "../../json-fields.ts";
+import { readScalars, scalarNames, TOKENS_MAX } from "../../scalar-fields.ts";
+import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS, METADATA_FIELDS } from "./messages-fields.ts";
 import { readCache } from "./read-messages-blocks.ts";
 import { MESSAGES_EFFORTS, readTurnEffort, readTurns } from "./read-messages-turns.ts";
 
-const TOKENS_MAX = 100_000_000;
-const STOPS_MAX = 64;
-
 const FIELD_NAMES: FieldNames = {
+  ...scalarNames(MESSAGES_FIELDS),
   turns: "messages",
   toolChoice: "tool_choice",
-  parallelToolCalls: "tool_choice.disable_parallel_tool_use",
   output: "output_config.format",
   reasoning: "thinking",
-  maxOutputTokens: "max_tokens",
-  topP: "top_p",
-  topK: "top_k",
-  stop: "stop_sequences",
-  serviceTier: "service_tier",
-  user: "metadata.user_id",
   cache: "cache_control",
 };
 
 /** Without `thinking`, reasoning is requested by the effort. */
 const EFFORT_FIELD_NAMES: FieldNames = { ...FIELD_NAMES, reasoning: "output_config.effort" };
 
-const KNOWN_FIELDS: ReadonlySet<string> = new Set(
-  "model messages system stream tools tool_choice output_config output_format thinking max_tokens temperature top_p top_k stop_sequences service_tier metadata cache_control".split(
-    " ",
-  ),
-);
 const OUTPUT_FIELDS: ReadonlySet<string> = new Set(["effort", "format"]);
 const THINKING_FIELDS: ReadonlySet<string> = new Set(["type", "budget_tokens", "display"]);
-const METADATA_FIELDS: ReadonlySet<string> = new Set(["user_id"]);
 const TOOL_FIELDS: ReadonlySet<string> = new Set([
   "type",
   "name",
@@ -71,13 +57,6 @@ export function readRequest(input: unknown): CanonicalRequest {
   const config = optionalObject(body["output_config"], "output_config");
   const metadata = optionalObject(body["metadata"], "metadata");
   const choice = optionalObject(body["tool_choice"], "tool_choice");
-  const stops = optionalArray(body["stop_sequences"], "stop_sequences");
-  if (stops !== undefined && stops.length > STOPS_MAX)
-    throw invalid("stop_sequences", `\`stop_sequences\` can have at most ${STOPS_MAX} entries.`);
-  const isSingle = optionalBoolean(
-    choice?.["disable_parallel_tool_use"],
-    "tool_choice.disable_parallel_tool_use",
-  );
   const messages = mustBeArray(body["messages"], "messages");
   const reasoning = readReasoning(
     optionalObject(body["thinking"], "thinking"),
@@ -85,7 +64,6 @@ export function readRequest(input: unknown): CanonicalRequest {
     body["max_tokens"] ?? Infinity,
   );
   const effort = readTurnEffort(messages);
-  const tier = optionalOneOf(body["service_tier"], "service_tier", ["auto", "standard_only"]);
   return checkRequest(
     {
       model: mustBeName(body["model"], "model"),
@@ -93,19 +71,9 @@ export function readRequest(input: unknown): CanonicalRequest {
       stream: optionalBoolean(body["stream"], "stream"),
       tools: readAllTools(body["tools"], messages),
       toolChoice: choice && readToolChoice(choice),
-      parallelToolCalls: isSingle === undefined ? undefined : !isSingle,
       output: readOutput(config?.["format"] ?? body["output_format"], "output_config.format"),
       reasoning: effort === undefined ? reasoning : { ...reasoning, effort },
-      maxOutputTokens: optionalInteger(body["max_tokens"], "max_tokens", 1, TOKENS_MAX),
-      temperature: optionalNumber(body["temperature"], "temperature", 0, 1),
-      topP: optionalNumber(body["top_p"], "top_p", 0, 1),
-      topK: optionalInteger(body["top_k"], "top_k", 0, 1_000_000),
-      stop:
-        stops === undefined || stops.length === 0
-          ? undefined
-          : stops.map((one, at) => mustBeName(one, `stop_sequences[${at}]`)),
-      serviceTier: tier === "standard_only" ? "default" : tier,
-      user: optionalString(metadata?.["user_id"], "metadata.user_id"),
+      ...readScalars(MESSAGES_FIELDS, body),
       cache: readCache(body, ""),
       native: readNative(body, config, metadata),
       names: (body["thinking"] ?? undefined) === undefined ? EFFORT_FIELD_NAMES : FIELD_NAMES,
@@ -124,7 +92,7 @@ function readNative(
   const thinkingRest = thinking && unknownFields(thinking, THINKING_FIELDS);
   const metadataRest = metadata && unknownFields(metadata, METADATA_FIELDS);
   const fields: JsonObject = {
-    ...unknownFields(body, KNOWN_FIELDS),
+    ...unknownFields(body, KNOWN_MESSAGES_FIELDS),
     ...Object.fromEntries(
       Object.entries(thinkingRest ?? {}).map(([key, one]) => [`thinking.${key}`, one]),
     ),

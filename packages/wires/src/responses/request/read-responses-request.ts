@@ -22,25 +22,24 @@ import {
   optionalString,
   unknownFields,
 } from "../../json-fields.ts";
-import { readScalars, scalarNames } from "../../scalar-fields.ts";
+import { knownMembers, readScalars, scalarNames, TOKENS_MAX } from "../../scalar-fields.ts";
 import { readTurns } from "./read-responses-input-items.ts";
 import { readAllTools } from "./read-responses-loaded-tools.ts";
 import { readToolChoice } from "./read-responses-tools.ts";
-import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS, TOKENS_MAX } from "./responses-fields.ts";
+import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses-fields.ts";
 
 const FIELD_NAMES: FieldNames = {
   ...scalarNames(RESPONSES_FIELDS),
   turns: "input",
   toolChoice: "tool_choice",
   output: "text.format",
-  verbosity: "text.verbosity",
   logprobs: "include",
 };
 
 const REASONING_FIELDS: ReadonlySet<string> = new Set(
   "effort summary generate_summary max_tokens enabled".split(" "),
 );
-const TEXT_FIELDS: ReadonlySet<string> = new Set(["format", "verbosity"]);
+const TEXT_FIELDS = knownMembers(RESPONSES_FIELDS, "text", "format");
 const FORMAT_PATH = "text.format";
 export const INCLUDE_ENCRYPTED_REASONING = "reasoning.encrypted_content";
 export const INCLUDE_LOGPROBS = "message.output_text.logprobs";
@@ -62,7 +61,6 @@ export function readRequest(input: unknown): CanonicalRequest {
     tools,
     toolChoice: readToolChoice(body["tool_choice"], tools ?? []),
     output: update.output ?? readFormat(text?.["format"], FORMAT_PATH),
-    verbosity: optionalOneOf(text?.["verbosity"], "text.verbosity", ["low", "medium", "high"]),
     reasoning: update.effort
       ? { ...readReasoning(body["reasoning"]), effort: update.effort }
       : readReasoning(body["reasoning"]),

@@ -1,38 +1,49 @@
 // The scalar fields of Responses requests.
 
-import { optionalString } from "../../json-fields.ts";
-import { readMetadata } from "../../openai-parameters.ts";
+import { addFieldLoss } from "../../canonical/canonical-losses.ts";
+import { OPENAI_FIELDS } from "../../openai-parameters.ts";
 import {
+  byRule,
+  choiceOf,
   flag,
   integerFrom,
   knownFields,
+  lost,
+  missing,
   numberFrom,
   scalar,
   type ScalarField,
+  TOKENS_MAX,
+  unlessOpenai,
+  type WriteContext,
 } from "../../scalar-fields.ts";
 
-export const TOKENS_MAX = 100_000_000;
 /** OpenAI's smallest output limit. */
 export const OUTPUT_TOKENS_MIN = 16;
+const LIMIT = integerFrom(1, TOKENS_MAX);
+const PENALTY = unlessOpenai(lost("This provider does not support penalties.", 0));
 
 export const RESPONSES_FIELDS: readonly ScalarField[] = [
-  scalar("parallelToolCalls", "parallel_tool_calls", flag, "by_rule"),
-  scalar("maxOutputTokens", "max_output_tokens", integerFrom(1, TOKENS_MAX), "by_rule"),
-  scalar("temperature", "temperature", numberFrom(0, 2), "by_rule"),
-  scalar("topP", "top_p", numberFrom(0, 1), "by_rule"),
-  scalar("frequencyPenalty", "frequency_penalty", numberFrom(-2, 2), "by_rule"),
-  scalar("presencePenalty", "presence_penalty", numberFrom(-2, 2), "by_rule"),
-  scalar("topLogprobs", "top_logprobs", integerFrom(0, 20)),
-  scalar("metadata", "metadata", readMetadata, "openai"),
-  scalar("safetyIdentifier", "safety_identifier", optionalString, "openai"),
-  scalar("cacheRetention", "prompt_cache_retention", optionalString, "openai"),
-  scalar("serviceTier", "service_tier", optionalString),
-  scalar("cacheKey", "prompt_cache_key", optionalString, "by_rule"),
-  scalar("user", "user", optionalString),
-  scalar("store", "store", flag, "by_rule"),
+  ...OPENAI_FIELDS,
+  scalar("maxOutputTokens", "max_output_tokens", LIMIT, unlessOpenai(raisedLimit)),
+  missing("topK", lost("This provider does not support `top_k`.")),
+  missing("seed", lost("This provider does not support `seed`.")),
+  missing("logitBias", lost("This provider does not support logit bias.")),
+  missing("stop", lost("This provider does not support stop sequences.")),
+  missing("n", lost("This provider returns one choice per request.", 1)),
+  scalar("frequencyPenalty", "frequency_penalty", numberFrom(-2, 2), PENALTY),
+  scalar("presencePenalty", "presence_penalty", numberFrom(-2, 2), PENALTY),
+  scalar("verbosity", "text.verbosity", choiceOf(["low", "medium", "high"])),
+  scalar("store", "store", flag, byRule),
 ];
 
 export const KNOWN_RESPONSES_FIELDS = knownFields(
   RESPONSES_FIELDS,
   "model input instructions stream stream_options tools tool_choice text reasoning include truncation background",
 );
+
+function raisedLimit(limit: number, { request, losses }: WriteContext): number {
+  const reason = `This provider requires an output limit of at least ${OUTPUT_TOKENS_MIN} tokens.`;
+  if (limit < OUTPUT_TOKENS_MIN) addFieldLoss(losses, request, "maxOutputTokens", reason);
+  return Math.max(limit, OUTPUT_TOKENS_MIN);
+}

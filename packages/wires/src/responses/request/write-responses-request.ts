@@ -1,21 +1,14 @@
 import { addFieldLoss, type Loss, takeNativeFields } from "../../canonical/canonical-losses.ts";
-import type { CanonicalRequest, Effort, RequestField } from "../../canonical/canonical-request.ts";
+import type { CanonicalRequest, Effort } from "../../canonical/canonical-request.ts";
 import { strictFlag } from "../../canonical/structured-output.ts";
 import type { Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
 import { isObject, type JsonObject } from "../../json-fields.ts";
-import { writeCacheKey, writeEffort, writeRandomness } from "../../openai-parameters.ts";
+import { writeEffort } from "../../openai-parameters.ts";
 import { writeScalars } from "../../scalar-fields.ts";
 import { writeTools } from "../items/write-responses-tools.ts";
 import { INCLUDE_ENCRYPTED_REASONING, INCLUDE_LOGPROBS } from "./read-responses-request.ts";
-import { OUTPUT_TOKENS_MIN, RESPONSES_FIELDS } from "./responses-fields.ts";
+import { RESPONSES_FIELDS } from "./responses-fields.ts";
 import { writeItems } from "./write-responses-input-items.ts";
-
-const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, string])[] = [
-  ["topK", "`top_k`"],
-  ["seed", "`seed`"],
-  ["logitBias", "logit bias"],
-  ["stop", "stop sequences"],
-];
 
 // Callers share the gateway's account, so no state that the provider stores for the account is used.
 const STATEFUL_FIELDS: ReadonlySet<string> = new Set([
@@ -26,23 +19,20 @@ const STATEFUL_FIELDS: ReadonlySet<string> = new Set([
 
 export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
-  const openai = target.abilities?.openaiFields !== false;
   const { items, replaysReasoning } = writeItems(request, target, losses);
   const native = writeNative(request, losses);
   const effort = writeEffort(request, target, losses);
   const { text, reasoning, include, ...extra } = native;
+  const scalars = writeScalars(RESPONSES_FIELDS, { request, target, losses, effort });
   const body: JsonObject = {
     model: target.model,
     input: items,
     stream: request.stream,
-    max_output_tokens: writeLimit(request, openai, losses),
-    ...writeSampling(request, target, effort, losses),
+    ...scalars,
     ...writeTools(request, target, losses),
-    text: mergeObjects(writeText(request, target, losses), text),
+    text: mergeObjects(mergeObjects(writeFormat(request, target, losses), scalars["text"]), text),
     reasoning: mergeObjects(writeReasoning(request, target, effort), reasoning),
     include: writeInclude(request, target, replaysReasoning, include),
-    ...writeScalars(RESPONSES_FIELDS, request, target, losses),
-    prompt_cache_key: writeCacheKey(request, target, losses),
     store: request.store === true,
     ...extra,
   };
@@ -66,71 +56,19 @@ function writeNative(request: CanonicalRequest, losses: Loss[]): JsonObject {
   return out;
 }
 
-function writeLimit(
-  request: CanonicalRequest,
-  openai: boolean,
-  losses: Loss[],
-): number | undefined {
-  const limit = request.maxOutputTokens;
-  if (limit === undefined || !openai || limit >= OUTPUT_TOKENS_MIN) return limit;
-  addFieldLoss(
-    losses,
-    request,
-    "maxOutputTokens",
-    `This provider requires an output limit of at least ${OUTPUT_TOKENS_MIN} tokens.`,
-  );
-  return OUTPUT_TOKENS_MIN;
-}
-
-function writeSampling(
-  request: CanonicalRequest,
-  target: Target,
-  effort: Effort | undefined,
-  losses: Loss[],
-): JsonObject {
-  const { openaiFields } = target.abilities ?? {};
-  addUnsupportedLosses(request, openaiFields !== false, losses);
-  const penalties =
-    openaiFields === false
-      ? {
-          frequency_penalty: request.frequencyPenalty,
-          presence_penalty: request.presencePenalty,
-        }
-      : undefined;
-  return {
-    ...writeRandomness(request, target, effort, losses),
-    ...penalties,
-  };
-}
-
-function addUnsupportedLosses(request: CanonicalRequest, openai: boolean, losses: Loss[]): void {
-  for (const [key, name] of UNSUPPORTED_FIELDS)
-    if (request[key] !== undefined)
-      addFieldLoss(losses, request, key, `This provider does not support ${name}.`);
-  if (request.n !== undefined && request.n !== 1)
-    addFieldLoss(losses, request, "n", "This provider returns one choice per request.");
-  for (const key of ["frequencyPenalty", "presencePenalty"] as const)
-    if (request[key] !== undefined && request[key] !== 0 && openai)
-      addFieldLoss(losses, request, key, "This provider does not support penalties.");
-}
-
-function writeText(
+function writeFormat(
   request: CanonicalRequest,
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
-  const { output, verbosity } = request;
-  let format: JsonObject | undefined = output && { type: output.type };
-  if (output?.type === "json_schema") {
-    const { name = "structured_output", description, schema } = output;
-    const strict = strictFlag(output, target, losses) ?? false;
-    format = { type: "json_schema", name, description, schema, strict };
-    if (target.abilities?.jsonSchema === false) {
-      addFieldLoss(losses, request, "output", "This model does not support JSON schema output.");
-      format = undefined;
-    }
-  }
-  return format === undefined && verbosity === undefined ? undefined : { format, verbosity };
+  const { output } = request;
+  if (output?.type !== "json_schema") return output && { format: { type: output.type } };
+  const { name = "structured_output", description, schema } = output;
+  const strict = strictFlag(output, target, losses) ?? false;
+  if (target.abilities?.jsonSchema !== false)
+    return { format: { type: "json_schema", name, description, schema, strict } };
+  addFieldLoss(losses, request, "output", "This model does not support JSON schema output.");
+  return undefined;
 }
 
 function writeReasoning(
