@@ -18,7 +18,7 @@ export interface CheckResult {
   readonly seconds: number;
 }
 
-const FORMATTED_FOLDERS = ["src", "packages", "test", "bench", "bin"].filter((folder) =>
+const FORMATTED_FOLDERS = ["src", "packages", "test", "bench", "bin", "examples"].filter((folder) =>
   existsSync(path.join(ROOT, folder)),
 );
 

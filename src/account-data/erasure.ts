@@ -118,6 +118,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   open_circuits: "no data of accounts",
   operator_session: "no data of accounts",
   secret_check: "no data of accounts",
+  signing_key: "no data of accounts",
   solved_challenge: "no data of accounts; deleted after minutes",
 };
 

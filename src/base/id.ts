@@ -25,6 +25,7 @@ export const ID_PREFIXES = [
   "resp",
   "tup",
   "pmt",
+  "quo",
 ] as const;
 export type IdPrefix = (typeof ID_PREFIXES)[number];
 

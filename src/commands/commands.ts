@@ -14,6 +14,7 @@ import { adminReportCommands } from "./admin/report-commands.ts";
 import { connect } from "./client/connect.ts";
 import { mcp } from "./client/mcp-command.ts";
 import { status } from "./client/status.ts";
+import { verifyReceipt } from "./client/verify-receipt.ts";
 import {
   type CliEnv,
   type Command,
@@ -87,6 +88,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   mcp,
   connect,
   status,
+  "verify-receipt": verifyReceipt,
   healthcheck,
   licenses,
   ...adminCommands,

@@ -8,7 +8,8 @@ import type { Lease } from "../ledger/lease.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
-import { ABANDONED_CALLS_PER_MINUTE, createAbandonedCalls } from "./lifecycle/abandoned-calls.ts";
+import type { UsageRecord } from "../usage/usage.ts";
+import { createAbandonedCalls } from "./lifecycle/abandoned-calls.ts";
 import type { SettledCall } from "./lifecycle/call.ts";
 import type { CountTokensDeps } from "./lifecycle/count-tokens.ts";
 import { createTokenCounts } from "./lifecycle/enforce-key-policy.ts";
@@ -16,6 +17,7 @@ import type { FetchFilesDeps } from "./lifecycle/fetch-files.ts";
 import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold/hold-lifetime.ts";
 import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
+import type { OfferDeps } from "./lifecycle/offer.ts";
 import type { PrepareCall } from "./lifecycle/parse-call.ts";
 import type { PlanDeps } from "./lifecycle/plan-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
@@ -58,6 +60,8 @@ export interface InferenceDeps {
   readonly findKey: InferDeps["findKey"];
   readonly findProviderKey: FindProviderKey;
   readonly prepareCall?: PrepareCall;
+  readonly offers: OfferDeps;
+  readonly signReceipt: (record: UsageRecord) => string | undefined;
   readonly onSettled?: SettleDeps["onSettled"];
 }
 
@@ -95,9 +99,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const findRoute = createRouteCache(accountAt);
   const route = { catalog, routing, now, accountAt, findRoute, findProviderKey };
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now };
-  const abandonedCalls = createAbandonedCalls(
-    deps.abandonedCallsPerMinute ?? ABANDONED_CALLS_PER_MINUTE,
-  );
+  const abandonedCalls = createAbandonedCalls(deps.abandonedCallsPerMinute);
   const tokenCounts = createTokenCounts();
   const settle: SettleDeps = {
     ledger,
@@ -120,8 +122,10 @@ export function createInference(deps: InferenceDeps): Inference {
     hold: holdDepsOf(deps),
     files: fetchFilesDepsOf(deps),
     plan: planDepsOf(deps, shutdownSignals),
+    offers: deps.offers,
     send: { ...send, recordAttempt: statistics.recordAttempt },
     respond: {
+      signReceipt: deps.signReceipt,
       recordProvider: sticky.record,
       settle,
       now,

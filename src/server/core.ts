@@ -40,6 +40,7 @@ import {
   modelsFileAt,
   readPriceTable,
 } from "../models/live-catalog.ts";
+import { openSigningKeys, type SigningKeys } from "../signing/signing-keys.ts";
 import type { Db } from "../store/db.ts";
 import { findDurabilityRisks } from "../store/durability.ts";
 import { clearMovedMark, isNewStore } from "../store/migrate.ts";
@@ -60,6 +61,7 @@ export interface Core {
   /** Records that this process has ended its work. */
   readonly endEpoch: () => Promise<void>;
   readonly reconcileHolds: () => Promise<HoldReconciliation>;
+  readonly signingKeys: SigningKeys;
   readonly keys: Keys;
   /** Why a raw key is rejected; undefined if it is live. */
   readonly explainRejectedKey: (raw: string, now: number) => Promise<KeyRejection | undefined>;
@@ -143,6 +145,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     lease,
     endEpoch: () => endEpoch(db, process, epoch, now()),
     reconcileHolds,
+    signingKeys: await openSigningKeys(db, master, now),
     keys,
     explainRejectedKey: (raw, at) => explainRejectedKey({ db, master, prefix }, raw, at),
     catalog,

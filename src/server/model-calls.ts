@@ -4,6 +4,7 @@ import { createHttpClient, type HttpClient, sendByFetch } from "@postern/http-cl
 import { createSimulator } from "@postern/simulator";
 import { getAccount } from "../accounts/accounts.ts";
 import { deriveKey, fingerprint } from "../base/crypto/encryption.ts";
+import { signJws } from "../base/crypto/jws.ts";
 import { memoize } from "../base/memoize.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import type { Config } from "../config/config.ts";
@@ -18,6 +19,7 @@ import { findFreeze } from "../ledger/freezes.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
 import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";
 import { createProviderKeys, type ProviderKeys } from "../provider-keys/provider-keys.ts";
+import { signReceipt } from "../receipts/receipt.ts";
 import { createResponses, type Responses } from "../responses/responses.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { Core } from "./core.ts";
@@ -38,23 +40,19 @@ export interface ModelCalls {
 export function createModelCalls(
   config: Config,
   options: ServerOptions,
-  { db, master, ledger, lease, catalog, idempotency, bodyQuota, connectionGuard }: Core,
+  core: Core,
   isSignInDisabled: boolean,
 ): ModelCalls {
   const { log, now, version } = options;
+  const { db, master, ledger, lease, catalog, idempotency, bodyQuota, connectionGuard } = core;
+  const { baseUrl } = config;
   const httpClient = createHttpClient();
   const telemetry = createOptionalTelemetry(config, options);
   // Inference, provider keys and responses call each other while serving; none does so while it is created.
   const providerKeys = createProviderKeys({
     db,
     master,
-    providers: () =>
-      [...PROVIDERS, ...catalog.current().providers]
-        .map(({ id }) => id)
-        .filter((id) => {
-          const account = inference.accountAt(id);
-          return account !== undefined && canAddKey(account, config.development);
-        }),
+    providers: () => listKeyProviders(core, inference, config.development),
     check: createKeyCheck({ endpointOf: (id) => inference.accountAt(id) }),
   });
   const metrics = createMetrics({
@@ -93,6 +91,8 @@ export function createModelCalls(
     freezeOf: (accountId) => findFreeze(db, accountId),
     findKey: (keyId, at) => findLiveKey(db, keyId, at),
     findProviderKey: (caller, providerId) => providerKeys.findNewestKey(caller, providerId, now()),
+    offers: offersOf(core, baseUrl),
+    signReceipt: (record) => signReceipt(record, baseUrl, core.signingKeys.current()),
     prepareCall: (request, input) => responses.prepareCall(request, input),
     onSettled: recordSettled(metrics, telemetry),
   });
@@ -106,6 +106,28 @@ export function createModelCalls(
     storeIdempotentReply: idempotency.finish,
   });
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };
+}
+
+/** The providers at which callers can have keys of their own. */
+function listKeyProviders(
+  { catalog }: Core,
+  { accountAt }: Inference,
+  isDevelopment: boolean,
+): readonly string[] {
+  return [...PROVIDERS, ...catalog.current().providers]
+    .map(({ id }) => id)
+    .filter((id) => {
+      const account = accountAt(id);
+      return account !== undefined && canAddKey(account, isDevelopment);
+    });
+}
+
+function offersOf({ signingKeys }: Core, baseUrl: string): InferenceDeps["offers"] {
+  return {
+    baseUrl,
+    sign: (type, payload) => signJws(signingKeys.current(), type, payload),
+    verify: (type, text) => signingKeys.verify(type, text),
+  };
 }
 
 function recordSettled(

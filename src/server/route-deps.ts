@@ -46,7 +46,7 @@ export function createRouteDeps(
   const { log, now, version } = options;
   const { webhooks, claims, sessions, keptForms, signIn, isSignInDisabled, operatorContext } =
     services;
-  const { db, master, idempotency, keys, explainRejectedKey } = services.core;
+  const { db, master, idempotency, keys, explainRejectedKey, signingKeys } = services.core;
   const { providerKeys, responses } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
@@ -58,6 +58,8 @@ export function createRouteDeps(
     inference: inferenceRouteDeps(now, services),
     responses: { responses, webSockets, db, storage: config.responseStorage },
     models: modelRouteDeps(services),
+    signingKeys,
+    receipts: { db, baseUrl, signingKeys },
     keys: { db, keys },
     providerKeys: { db, providerKeys },
     webhooks: { db, webhooks },
@@ -134,10 +136,11 @@ function workspaceCreation({
 
 function quoteDeps(
   db: Db,
-  { infer: { route }, countTokens: { freezeOf } }: Inference,
+  { infer: { route, offers }, countTokens: { freezeOf } }: Inference,
 ): RouteDeps["inference"]["quote"] {
   return {
     route,
+    offers,
     freezeOf,
     availableOf: async (accountId) => {
       const { promo, paid, held } = await getWallet(db, accountId);

@@ -28,7 +28,10 @@ import {
   type ProviderKeyRouteDeps,
   providerKeyRoutes,
 } from "../provider-keys/provider-keys-routes.ts";
+import { type ReceiptRouteDeps, receiptRoutes } from "../receipts/receipts-routes.ts";
 import { type ResponsesRouteDeps, responsesRoutes } from "../responses/responses-routes.ts";
+import type { SigningKeys } from "../signing/signing-keys.ts";
+import { signingRoutes } from "../signing/signing-routes.ts";
 import type { Db } from "../store/db.ts";
 import { usageRoutes } from "../usage/usage-routes.ts";
 import { type WebhookRouteDeps, webhookRoutes } from "../webhooks/webhooks-routes.ts";
@@ -41,6 +44,8 @@ export interface RouteDeps {
   readonly inference: InferenceRouteDeps;
   readonly responses: ResponsesRouteDeps;
   readonly models: ModelRoutesDeps;
+  readonly signingKeys: SigningKeys;
+  readonly receipts: ReceiptRouteDeps;
   readonly keys: KeyRouteDeps;
   readonly providerKeys: ProviderKeyRouteDeps;
   readonly webhooks: WebhookRouteDeps;
@@ -69,6 +74,8 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...keyRoutes(deps.keys),
     ...providerKeyRoutes(deps.providerKeys),
     ...usageRoutes({ db }),
+    ...receiptRoutes(deps.receipts),
+    ...signingRoutes(deps.signingKeys),
     ...webhookRoutes(deps.webhooks),
     ...activityRoutes({ db }),
     ...balanceAlertRoutes({ db }),

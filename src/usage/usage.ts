@@ -21,6 +21,14 @@ import type { ChargesAt } from "./rollup/charge-hours.ts";
 export const USAGE_APIS = ["chat", "responses", "messages", "embeddings"] as const;
 export type UsageApi = (typeof USAGE_APIS)[number];
 
+/** The endpoints of the APIs. */
+export const API_PATHS: Readonly<Record<UsageApi, string>> = {
+  chat: "/v1/chat/completions",
+  responses: "/v1/responses",
+  messages: "/v1/messages",
+  embeddings: "/v1/embeddings",
+};
+
 export const OUTCOMES = [
   "completed",
   "client_aborted",
@@ -49,6 +57,18 @@ export interface ProviderAttempt {
   readonly ms: number;
   /** Present if the attempt was made with the caller's own provider key. */
   readonly byok?: true;
+}
+
+/** What only a receipt says of a call. */
+export interface ReceiptDetail {
+  readonly requestedModel: string;
+  /** In hexadecimal, of the bodies as they were received and sent. */
+  readonly requestSha256: string;
+  readonly responseSha256: string;
+  readonly priceSource: string;
+  readonly priceChecked: string;
+  /** The binding quote that the call was made with. */
+  readonly quoteId?: string | undefined;
 }
 
 export interface UsageRecord {
@@ -84,6 +104,8 @@ export interface UsageRecord {
   readonly dropped?: readonly string[] | undefined;
   /** The trace of the caller's `traceparent` header. */
   readonly traceId?: string | undefined;
+  /** Set if the caller asked for a receipt. */
+  readonly receipt?: ReceiptDetail | undefined;
 }
 
 export const USAGE_COLUMNS: readonly Column[] = [
@@ -172,6 +194,7 @@ export function toUsageValues(record: UsageRecord, charges?: ChargesAt): readonl
       attempts: record.attempts,
       dropped: record.dropped,
       traceId: record.traceId,
+      receipt: record.receipt,
     }),
     charges?.promo ?? null,
     charges?.paid ?? null,
@@ -184,7 +207,7 @@ export function toUsageRecord(row: Row): UsageRecord {
   // Safe because only `toUsageValues` writes this column.
   const detail = JSON.parse(text(row, "detail")) as Pick<
     UsageRecord,
-    "price" | "attempts" | "dropped" | "traceId"
+    "price" | "attempts" | "dropped" | "traceId" | "receipt"
   >;
   const labels = textOrNull(row, "labels");
   return {
@@ -214,5 +237,6 @@ export function toUsageRecord(row: Row): UsageRecord {
     labels: labels === null ? [] : parseStoredLabels(labels),
     dropped: detail.dropped,
     traceId: detail.traceId,
+    receipt: detail.receipt,
   };
 }

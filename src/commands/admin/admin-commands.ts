@@ -10,7 +10,7 @@ import { type Db, text } from "../../store/db.ts";
 import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
 import { withStore } from "../with-store.ts";
 import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";
-import { rotateSecretCommand } from "./rotate-secret.ts";
+import { rotateSecretCommand, rotateSigningKeyCommand } from "./rotate-secret.ts";
 import { verifyLedgerCommand } from "./verify-ledger.ts";
 
 export const adminCommands: Readonly<Record<string, Command>> = {
@@ -39,6 +39,7 @@ export const adminCommands: Readonly<Record<string, Command>> = {
     run: (args, cli) => withStore(cli, (db) => backupCommand(db, args, cli)),
   },
   "admin rotate-secret": rotateSecretCommand,
+  "admin rotate-signing-key": rotateSigningKeyCommand,
 };
 
 async function grantCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {

@@ -8,6 +8,7 @@ import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
 import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-keys.ts";
 import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
 import { findSecretProblem, forgetOtherSecrets } from "../../server/secret-check.ts";
+import { rotateSigningKey } from "../../signing/signing-keys.ts";
 import type { Db } from "../../store/db.ts";
 import type { ReencryptedRows } from "../../store/reencrypt-rows.ts";
 import { type CliEnv, type Command, EXIT_FAILURE, usageFault } from "../command.ts";
@@ -27,6 +28,21 @@ export const rotateSecretCommand: Command = {
   positionals: [],
   flags: {},
   run: (_line, cli) => withStore(cli, (db, config) => rotateSecret(db, config, cli)),
+};
+
+export const rotateSigningKeyCommand: Command = {
+  summary: "Begin a new key for the signatures of quotes and receipts",
+  details:
+    "Every process uses the new key within a minute. Earlier public keys stay in /.well-known/jwks.json, so receipts stay valid.",
+  positionals: [],
+  flags: {},
+  run: (_line, cli) =>
+    withStore(cli, async (db, config) => {
+      const master = loadMasterSecret(config, config.store.dataDir);
+      const id = await db.write((tx) => rotateSigningKey(tx, master, cli.now()));
+      cli.print(`New quotes and receipts are signed with ${id}.`);
+      return 0;
+    }),
 };
 
 async function rotateSecret(db: Db, config: Config, cli: CliEnv): Promise<number> {

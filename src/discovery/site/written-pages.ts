@@ -37,6 +37,7 @@ import operator from "../../../docs/site/operator.md" with { type: "text" };
 import privacy from "../../../docs/site/privacy.md" with { type: "text" };
 import providers from "../../../docs/site/providers.md" with { type: "text" };
 import quickStart from "../../../docs/site/quick-start.md" with { type: "text" };
+import quotesAndReceipts from "../../../docs/site/quotes-and-receipts.md" with { type: "text" };
 import routing from "../../../docs/site/routing.md" with { type: "text" };
 import scale from "../../../docs/site/scale.md" with { type: "text" };
 import security from "../../../docs/site/security.md" with { type: "text" };
@@ -89,6 +90,7 @@ export const WRITTEN_SECTIONS: readonly WrittenSection[] = [
       page("emails", emails),
       page("credits", credits),
       page("usage", usage),
+      page("quotes-and-receipts", quotesAndReceipts),
       page("routing", routing),
       page("translation", translation),
       page("caching", caching),

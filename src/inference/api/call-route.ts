@@ -33,7 +33,7 @@ export type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
 
 export function callInputOf(
   api: Api,
-  input: ModelInput,
+  input: Omit<ModelInput, "params" | "query">,
   { idempotent, hasPayment = false }: Pick<Partial<CallInput>, "idempotent" | "hasPayment"> = {},
 ): CallInput {
   const { caller, requestId, now, headers, request, bodyText } = input;

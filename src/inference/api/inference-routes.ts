@@ -15,7 +15,13 @@ import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import type { QuoteDeps } from "../lifecycle/quote.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
 import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
-import { LOSSY_HEADER, MAX_COST_HEADER, ON_MAX_COST_HEADER } from "../request/call-options.ts";
+import {
+  LOSSY_HEADER,
+  MAX_COST_HEADER,
+  ON_MAX_COST_HEADER,
+  QUOTE_HEADER,
+  RECEIPT_HEADER,
+} from "../request/call-options.ts";
 import type { Api } from "../request/parse-request.ts";
 import { CALL_ROUTE, callInputOf, type ModelInput } from "./call-route.ts";
 import {
@@ -91,6 +97,8 @@ const BILLED_ROUTE = {
     [MAX_COST_HEADER]:
       "The most that the call may cost in US dollars, as `postern.max_cost_usd` in the body, for clients that cannot add body fields.",
     [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",
+    [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
+    [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
     [LOSSY_HEADER]: "`true`: drop what the provider cannot express, as `postern.lossy`.",
   },
 } as const;
@@ -98,6 +106,8 @@ const BILLED_ROUTE = {
 const RESPONSE_HEADERS = {
   "x-postern-cost-usd":
     "Cost of the call in US dollars. A stream has it in its usage object instead.",
+  [RECEIPT_HEADER]:
+    "The signed receipt, if the request asked for one; on replies that are not streamed.",
   "x-postern-max-tokens":
     "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
   "x-postern-budget-cut": "`true` if `max_cost_usd` lowered the output limit.",

@@ -65,6 +65,13 @@ const CallOptions = z
       description:
         "If the call may cost more than `max_cost_usd`: lower the output limit until it fits (default), or refuse it with a 400 that says what would fit.",
     }),
+    quote: z.string().optional().meta({
+      description:
+        "The `offer` of a quote for this request: the call costs at most what was quoted.",
+    }),
+    receipt: z.boolean().optional().meta({
+      description: "`true`: sign a receipt of the call. `GET /v1/usage/{id}/receipt` returns it.",
+    }),
     lossy: z.boolean().optional().meta({
       description:
         "`true`: drop what the provider's API cannot express, even if the reply changes.",

@@ -1,13 +1,16 @@
-// POST /v1/quote: what a chat completion would hold and can cost.
+// POST /v1/quote: what a call would hold and can cost, as a signed offer.
 
 import { z } from "zod";
 import { keyRoute, type Route } from "../../http/route.ts";
-import { quote, type QuoteDeps } from "../lifecycle/quote.ts";
+import { USAGE_APIS } from "../../usage/usage.ts";
+import { quote, type QuoteDeps, quoteModels } from "../lifecycle/quote.ts";
 import { callInputOf, MODEL_ROUTE } from "./call-route.ts";
 import { ChatRequest, EXAMPLES } from "./inference-schemas.ts";
 
 const QuoteRecord = z.object({
   object: z.literal("quote"),
+  id: z.string(),
+  api: z.enum(USAGE_APIS),
   model: z.string().meta({ description: "The model that would be tried first." }),
   provider: z.string(),
   byok: z
@@ -28,6 +31,39 @@ const QuoteRecord = z.object({
     description:
       "The largest output limit that the available credits cover, up to `output_tokens_max`.",
   }),
+  offer: z.string().meta({
+    description:
+      "The signed offer. A call with the same body and this text in the header `x-postern-quote`, or in `postern.quote`, costs at most `cost_usd_max`, even if prices rise before it.",
+  }),
+  expires_at: z.string().meta({ description: "Ten minutes after the quote." }),
+});
+
+const QuoteList = z.object({
+  object: z.literal("list"),
+  data: z.array(
+    z.union([
+      QuoteRecord,
+      z.object({
+        object: z.literal("quote_error"),
+        model: z.string(),
+        error: z.object({ code: z.string(), message: z.string() }),
+      }),
+    ]),
+  ),
+});
+
+const MODELS_MAX = 10;
+
+const QuoteQuery = z.strictObject({
+  api: z.enum(USAGE_APIS).default("chat").meta({ description: "The API that the body is for." }),
+  models: z
+    .string()
+    .transform((text) => text.split(",").map((id) => id.trim()))
+    .pipe(z.array(z.string().min(1)).min(1).max(MODELS_MAX))
+    .optional()
+    .meta({
+      description: `Up to ${MODELS_MAX} model ids, separated by commas: the response is a list with one quote for each.`,
+    }),
 });
 
 export function quoteRoute(deps: QuoteDeps): Route {
@@ -37,10 +73,11 @@ export function quoteRoute(deps: QuoteDeps): Route {
     path: "/v1/quote",
     id: "createQuote",
     scope: "models:write",
-    summary: "Quote a chat completion",
+    summary: "Quote a model call",
     description:
-      "Takes the body of `POST /v1/chat/completions` and returns what the call would hold and can cost at most, without sending or charging anything.",
+      "Takes the body of a model call and returns what the call would hold and can cost at most, without sending or charging anything. The quote binds: until it expires, the same call with its `offer` costs at most `cost_usd_max`.",
     dialect: "openai",
+    query: QuoteQuery,
     body: ChatRequest,
     requestExample: EXAMPLES.chat.request,
     responses: {
@@ -49,6 +86,8 @@ export function quoteRoute(deps: QuoteDeps): Route {
         schema: QuoteRecord,
         example: {
           object: "quote",
+          id: "quo_01kah5t3mq7d2c9w4e6r8t0yax",
+          api: "chat",
           model: "sim/echo",
           provider: "sim",
           byok: false,
@@ -59,10 +98,21 @@ export function quoteRoute(deps: QuoteDeps): Route {
           hold_credits: 162,
           available_credits: 50_000,
           affordable_output_tokens: 50,
+          offer: "eyJhbGciOi…",
+          expires_at: "2026-11-21T09:41:00.000Z",
         },
+        alternatives: [{ schema: QuoteList, contentType: "application/json" }],
       },
     },
     faults: ["workspace_frozen", "model_not_found", "provider_not_configured"],
-    run: async (input) => ({ status: 200, body: await quote(deps, callInputOf("chat", input)) }),
+    run: async (input) => {
+      const { api, models } = input.query;
+      const call = callInputOf(api, input);
+      if (models === undefined) return { status: 200, body: await quote(deps, call) };
+      return {
+        status: 200,
+        body: { object: "list", data: await quoteModels(deps, call, models) },
+      };
+    },
   });
 }

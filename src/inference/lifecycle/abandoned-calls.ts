@@ -5,12 +5,12 @@ import { createRateLimiter, type RateLimiter } from "../../http/guards/rate-limi
 import type { CallInput } from "./call.ts";
 
 /** Far more than a person who cancels replies, or a client with a short timeout, causes. */
-export const ABANDONED_CALLS_PER_MINUTE = 60;
+const ABANDONED_CALLS_PER_MINUTE = 60;
 
 export type AbandonedCalls = Pick<RateLimiter, "waitMs" | "count">;
 
 /** Counted per key, in this process. */
-export function createAbandonedCalls(perMinute: number): AbandonedCalls {
+export function createAbandonedCalls(perMinute = ABANDONED_CALLS_PER_MINUTE): AbandonedCalls {
   return createRateLimiter({ perMinute, burst: perMinute });
 }
 

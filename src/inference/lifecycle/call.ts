@@ -81,11 +81,18 @@ export interface RoutedCall extends ParsedCall {
   readonly candidates: Candidates;
 }
 
+/** Set for a call whose caller wants a receipt. */
+export interface ReceiptRequest {
+  /** The binding quote that the call was made with. */
+  readonly quoteId: string | undefined;
+}
+
 /** A call while its candidates are tried; `hold.ts` sets its hold. */
 export interface OpenCall extends Omit<RoutedCall, "candidates"> {
   readonly candidates: PricedCandidates;
   /** The most that the caller pays. */
   readonly ceiling: CostCeiling | undefined;
+  readonly receipt: ReceiptRequest | undefined;
   readonly attempts: ProviderAttempt[];
   /** Ends what `trackCall` began. */
   readonly untrack: () => void;
@@ -117,6 +124,7 @@ export interface Hold {
 /** A call that has its hold, and its request to one candidate. */
 export interface HeldCall extends Omit<RoutedCall, "candidates"> {
   readonly ceiling: CostCeiling | undefined;
+  readonly receipt: ReceiptRequest | undefined;
   readonly attempts: readonly ProviderAttempt[];
   readonly untrack: () => void;
   readonly candidate: Candidate;
@@ -144,6 +152,10 @@ export interface MeteredReply {
   readonly firstTokenMs?: number;
   /** Fields of the reply that the caller's API cannot express; unknown for streams. */
   readonly replyLosses?: readonly string[];
+  /** The hash of what was sent, for a receipt. */
+  readonly responseSha256?: string | undefined;
+  /** Set if the record was made before, for a receipt in the reply. */
+  readonly usage?: UsageRecord;
 }
 
 /** What is written in the transaction of the charge. */

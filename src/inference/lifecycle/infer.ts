@@ -5,7 +5,7 @@
 import { endedKeyFault, Fault } from "../../base/fault.ts";
 import type { AuthenticatedKey, Caller } from "../../http/route.ts";
 import { requireScope } from "../../http/steps/authenticate.ts";
-import { readCostCeiling, rejectUnknownOptions } from "../request/call-options.ts";
+import { readCostCeiling, readReceipt, rejectUnknownOptions } from "../request/call-options.ts";
 import { isFallbackable } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import {
@@ -21,6 +21,7 @@ import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
 import { withShortfall } from "./hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
+import { acceptOffer, type OfferDeps, withOffer, withOfferCeiling } from "./offer.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
 import { respond, type RespondDeps } from "./reply/respond-to-caller.ts";
@@ -43,6 +44,7 @@ export interface InferDeps {
   /** Undefined where the gateway fetches no files. */
   readonly files: FetchFilesDeps | undefined;
   readonly plan: PlanDeps;
+  readonly offers: OfferDeps;
   readonly send: AttemptDeps;
   readonly respond: RespondDeps;
   readonly settle: SettleDeps;
@@ -83,17 +85,22 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
   const { input } = parsed;
   const routing = routeCall(deps.route, parsed);
   const routed = routing instanceof Promise ? await routing : routing;
-  const { request, statefulCall, catalog, pricedAt } = routed;
+  const { request, statefulCall, catalog } = routed;
   rejectUnknownOptions(request.json);
   const ceiling = readCostCeiling(request.json, input.headers);
+  const accepting = acceptOffer(deps.offers, input, request);
+  const offer = accepting && (await accepting);
+  const pricedAt = offer?.at ?? routed.pricedAt;
+  const priced = withinCeiling(priceAllowed({ ...routed, pricedAt }), ceiling, request.choices);
   const call: OpenCall = {
     input,
     request,
     statefulCall,
     catalog,
     pricedAt,
-    candidates: withinCeiling(priceAllowed(routed), ceiling, request.choices),
-    ceiling,
+    candidates: offer === undefined ? priced : withOffer(priced, offer),
+    ceiling: offer === undefined ? ceiling : withOfferCeiling(ceiling, offer),
+    receipt: readReceipt(request.json, input.headers) ? { quoteId: offer?.id } : undefined,
     attempts: [],
     untrack: deps.trackCall(),
   };

@@ -23,10 +23,12 @@ export interface PlanDeps {
 /** The fault says what the candidate's wire cannot express. */
 export function planCall(
   { pseudonymOf, sendsAnthropicUserId }: PlanDeps,
-  { input, request, statefulCall, catalog, pricedAt, ceiling, attempts, untrack, files }: OpenCall,
+  call: OpenCall,
   { candidate, estimate: fullEstimate }: PricedCandidate,
   hold: Hold,
 ): HeldCall | Fault {
+  const { input, request, statefulCall, catalog, pricedAt, ceiling, receipt } = call;
+  const { attempts, untrack, files } = call;
   const estimate = affordableEstimate(fullEstimate, hold.amount);
   const { toolCallsMax } = estimate;
   const outputMax = candidate.credential.byok
@@ -58,6 +60,7 @@ export function planCall(
       catalog,
       pricedAt,
       ceiling,
+      receipt,
       attempts,
       untrack,
       candidate,

@@ -1,25 +1,31 @@
-// POST /v1/quote: what a chat completion would hold and can cost. Runs the stages of a call up to its estimate; nothing is
-// held or sent.
+// POST /v1/quote: what a call would hold and can cost, as a signed offer. Runs the stages of a call up to its estimate;
+// nothing is held or sent.
 
+import { Fault } from "../../base/fault.ts";
 import { type Nano, NANO_PER_CREDIT, usdText } from "../../base/money/money.ts";
+import { timestamp } from "../../http/schemas.ts";
 import { maxCost } from "../../models/price-bound.ts";
 import { affordableTokens } from "../metering/cost-estimate.ts";
-import { parseRequest } from "../request/parse-request.ts";
+import { type Api, type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import { mostExpensive, type PricedCandidates } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import type { CallInput } from "./call.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
+import { type OfferDeps, signOffer } from "./offer.ts";
 import { routeCall } from "./route-call.ts";
 
 export interface QuoteDeps extends FreezeDeps {
   readonly route: RoutingDeps;
+  readonly offers: OfferDeps;
   /** The balance that calls can hold. */
   readonly availableOf: (accountId: string) => Promise<Nano>;
 }
 
 export interface Quote {
   readonly object: "quote";
+  readonly id: string;
+  readonly api: Api;
   readonly model: string;
   readonly provider: string;
   readonly byok: boolean;
@@ -30,6 +36,15 @@ export interface Quote {
   readonly hold_credits: number;
   readonly available_credits: number;
   readonly affordable_output_tokens: number;
+  readonly offer: string;
+  readonly expires_at: string;
+}
+
+/** A model that cannot serve the request. */
+export interface RefusedQuote {
+  readonly object: "quote_error";
+  readonly model: string;
+  readonly error: { readonly code: string; readonly message: string };
 }
 
 export async function quote(deps: QuoteDeps, input: CallInput): Promise<Quote> {
@@ -39,16 +54,50 @@ export async function quote(deps: QuoteDeps, input: CallInput): Promise<Quote> {
   const routed = await routeCall(deps.route, { input, request, statefulCall: undefined });
   const candidates = priceAllowed(routed);
   const available = await deps.availableOf(accountId);
-  return toQuote(candidates, available);
+  return toQuote(deps.offers, { input, request, candidates }, available);
 }
 
-function toQuote(candidates: PricedCandidates, available: Nano): Quote {
+/** The same request at several models, in their order. */
+export async function quoteModels(
+  deps: QuoteDeps,
+  input: CallInput,
+  models: readonly string[],
+): Promise<readonly (Quote | RefusedQuote)[]> {
+  const { json } = parseRequest(input.api, input.text);
+  const quotes: (Quote | RefusedQuote)[] = [];
+  for (const model of models) {
+    try {
+      const text = JSON.stringify({ ...json, model });
+      quotes.push(await quote(deps, { ...input, text }));
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code === "workspace_frozen") throw error;
+      const { code, publicMessage: message } = error;
+      quotes.push({ object: "quote_error", model, error: { code, message } });
+    }
+  }
+  return quotes;
+}
+
+interface QuotedRequest {
+  readonly input: CallInput;
+  readonly request: ParsedRequest;
+  readonly candidates: PricedCandidates;
+}
+
+function toQuote(
+  offers: OfferDeps,
+  { input, request, candidates }: QuotedRequest,
+  available: Nano,
+): Quote {
   const [{ candidate, estimate: first }] = candidates;
   const { byok, provider } = candidate.credential;
   const estimate = byok ? first : mostExpensive(candidates);
   const hold = byok ? 0n : estimate.amount;
+  const signed = signOffer(offers, { input, request, candidate, estimate, max: hold });
   return {
     object: "quote",
+    id: signed.id,
+    api: input.api,
     model: candidate.model.id,
     provider: provider.id,
     byok,
@@ -59,5 +108,7 @@ function toQuote(candidates: PricedCandidates, available: Nano): Quote {
     hold_credits: Number((hold + NANO_PER_CREDIT - 1n) / NANO_PER_CREDIT),
     available_credits: Number(available / NANO_PER_CREDIT),
     affordable_output_tokens: byok ? estimate.outputTokens : affordableTokens(estimate, available),
+    offer: signed.offer,
+    expires_at: timestamp(signed.expiresAt),
   };
 }

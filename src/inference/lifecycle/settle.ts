@@ -1,10 +1,11 @@
 // Settles a call: the charge, its usage record and the reply kept for a repetition, in one transaction of the ledger.
 
+import { createHash } from "node:crypto";
 import type { Log } from "../../base/log.ts";
 import { usdText } from "../../base/money/money.ts";
 import { parseTraceParent } from "../../base/network/trace-parent.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
-import type { Outcome, UsageRecord } from "../../usage/usage.ts";
+import type { Outcome, ReceiptDetail, UsageRecord } from "../../usage/usage.ts";
 import { tokenTotals } from "../metering/charge.ts";
 import type { SettledReply } from "../streaming/relay-options.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
@@ -79,7 +80,7 @@ export async function settle(
   const { ledger, log } = deps;
   const { input, statefulCall } = call;
   const now = deps.now();
-  const usage = usageRecordOf(call, metered, now);
+  const usage = metered.usage ?? usageRecordOf(call, metered, now);
   const { id: request_id, model } = usage;
   deps.tokenCounts.add(input.caller, usage.inputTokens + usage.outputTokens, now);
   const { refuseUncovered = false } = metered;
@@ -141,7 +142,7 @@ function warnAboutUsage(
     });
 }
 
-function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {
+export function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {
   const { input, request, candidate, attempts } = call;
   const { charge, cost, outcome, status, firstTokenMs } = metered;
   const { credential, model } = candidate;
@@ -172,7 +173,27 @@ function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): Usag
     labels: input.labels,
     dropped: droppedPaths(call.plan.dropped, metered.replyLosses),
     traceId: parseTraceParent(input.headers.get("traceparent"))?.traceId,
+    receipt: receiptDetail(call, metered),
   };
+}
+
+function receiptDetail(
+  { input, request, candidate: { model }, receipt }: HeldCall,
+  { responseSha256 }: MeteredReply,
+): ReceiptDetail | undefined {
+  if (receipt === undefined || responseSha256 === undefined) return undefined;
+  return {
+    requestedModel: request.model,
+    requestSha256: sha256(input.text),
+    responseSha256,
+    priceSource: model.source,
+    priceChecked: model.checked,
+    quoteId: receipt.quoteId,
+  };
+}
+
+export function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
 }
 
 /** Undefined if nothing was dropped. Duplicates are removed, because each message may have lost the same field. */

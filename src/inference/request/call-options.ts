@@ -15,8 +15,10 @@ export interface CostCeiling {
 export const MAX_COST_HEADER = "x-postern-max-cost-usd";
 export const ON_MAX_COST_HEADER = "x-postern-on-max-cost";
 export const LOSSY_HEADER = "x-postern-lossy";
+export const RECEIPT_HEADER = "x-postern-receipt";
+export const QUOTE_HEADER = "x-postern-quote";
 
-const OPTIONS = ["lossy", "max_cost_usd", "on_max_cost"] as const;
+const OPTIONS = ["lossy", "max_cost_usd", "on_max_cost", "quote", "receipt"] as const;
 const NO_OPTIONS: JsonObject = {};
 
 type RequestHeaders = Pick<Headers, "get">;
@@ -43,6 +45,32 @@ export function readLossy(json: JsonObject, headers: RequestHeaders): boolean {
   if (value !== "true" && value !== "false")
     throw invalid(LOSSY_HEADER, `The header \`${LOSSY_HEADER}\` must be true or false.`);
   return value === "true";
+}
+
+/** Whether the caller wants a signed receipt. */
+export function readReceipt(json: JsonObject, headers: RequestHeaders): boolean {
+  const { receipt } = optionsOf(json);
+  if (receipt !== undefined && typeof receipt !== "boolean")
+    throw invalid("postern.receipt", "`postern.receipt` must be true or false.");
+  if (receipt !== undefined) return receipt;
+  const value = headers.get(RECEIPT_HEADER)?.trim().toLowerCase() ?? "0";
+  if (value === "1" || value === "true") return true;
+  if (value === "0" || value === "false") return false;
+  throw invalid(RECEIPT_HEADER, `The header \`${RECEIPT_HEADER}\` must be 1 or 0.`);
+}
+
+/** The signed offer of a quote that the call is to be charged by, and the parameter that it is in. */
+export function readQuoteOffer(
+  json: JsonObject,
+  headers: RequestHeaders,
+): { readonly offer: string; readonly param: string } | undefined {
+  const stated = optionsOf(json)["quote"] ?? undefined;
+  const offer = stated ?? headers.get(QUOTE_HEADER) ?? undefined;
+  if (offer === undefined) return undefined;
+  const param = stated === undefined ? QUOTE_HEADER : "postern.quote";
+  if (typeof offer !== "string")
+    throw invalid(param, `\`${param}\` must be the \`offer\` of a quote.`);
+  return { offer: offer.trim(), param };
 }
 
 /** The body field wins over the header. */

@@ -107,4 +107,6 @@ export interface RelayOptions {
   readonly errorBody: (failure: StreamFailure) => JsonObject;
   /** Receives what is sent, for a repetition with the same `Idempotency-Key`. */
   readonly record: ((bytes: Uint8Array) => void) | undefined;
+  /** Receives everything that is sent before the settlement, and the last event of a whole reply. */
+  readonly onSent: ((bytes: Uint8Array) => void) | undefined;
 }

@@ -56,11 +56,13 @@ interface Relay extends RelayOptions {
 /** The provider's stream as the body of the response. */
 export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStreamHandlers {
   const now = deps.now();
-  const { body, pipeline, drain, extendHold, confirmHold, settle, errorBody, record } = options;
+  const { body, pipeline, drain, extendHold, confirmHold, settle, errorBody } = options;
+  const { record, onSent } = options;
   const relay: Relay = {
     deps,
     pipeline,
     record,
+    onSent,
     sink: undefined,
     bytes: 0,
     lastReceivedAt: now,
@@ -185,6 +187,7 @@ function sendKeepAlive(relay: Relay): void {
 function send(relay: Relay, bytes: Uint8Array, now: number): void {
   if (relay.sink === undefined || relay.hasClientLeft) return;
   if (!relay.isBackpressured) relay.lastSentAt = now;
+  relay.onSent?.(bytes);
   const drained = relay.sink.functions.write(relay.sink, bytes);
   if (drained === undefined || relay.isBackpressured) return;
   relay.isBackpressured = true;
@@ -331,7 +334,10 @@ async function settleOnce(relay: Relay, settlement: StreamSettlement): Promise<S
   const { isWhole } = settlement;
   // The settlement stores the recorded reply, so its last event must be recorded before.
   if (isWhole) completeEvents(pipeline);
-  for (const bytes of pipeline.heldBack) record?.(bytes);
+  for (const bytes of pipeline.heldBack) {
+    record?.(bytes);
+    if (relay.sink !== undefined && !relay.hasClientLeft) relay.onSent?.(bytes);
+  }
   setFlow(body, isWhole && !relay.hasClientLeft ? "discarded" : "canceled");
   return relay.settle(settlement);
 }

@@ -784,3 +784,11 @@ create table secret_check (
   id text primary key,
   first_used_at bigint not null
 );
+
+-- signing
+
+create table signing_key (
+  number bigint primary key,
+  public_key text not null,
+  created_at bigint not null
+);

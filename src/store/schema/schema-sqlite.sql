@@ -874,3 +874,12 @@ create table secret_check (
   id text primary key, -- check value
   first_used_at bigint not null
 ) without rowid;
+
+-- signing
+
+-- The public keys that verify quotes and receipts. Private keys are derived from the master secret.
+create table signing_key (
+  number bigint primary key, -- 1 for the first key
+  public_key text not null, -- base64url
+  created_at bigint not null
+) without rowid;

@@ -82,6 +82,12 @@ function createHarness(
     findLimitRaiser: async () => ({ by: "none", canClaim: false }),
     isSignInDisabled: false,
     paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
+    offers: {
+      baseUrl: "http://localhost",
+      sign: () => "",
+      verify: async () => undefined,
+    },
+    signReceipt: () => undefined,
     findKey: async () => undefined,
     findProviderKey,
   });

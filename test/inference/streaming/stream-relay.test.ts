@@ -97,6 +97,7 @@ function openRelay(options: RelayOptions = {}) {
       return { isUncovered: false, isDeferred: false };
     },
     record: options.recorded && ((bytes) => options.recorded?.push(Buffer.from(bytes).toString())),
+    onSent: undefined,
     errorBody: (failure) => ({ error: { message: failure } }),
   });
   return {

@@ -46,6 +46,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   verification: ["ledger_checkpoint"],
   operator: ["operator_session", "open_circuits"],
   server: ["secret_check"],
+  signing: ["signing_key"],
 };
 
 /** Says for every table what is erased of a closed account, so it writes the tables of others. */

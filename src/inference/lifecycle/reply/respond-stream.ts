@@ -1,6 +1,7 @@
 // Responds with a provider's stream while it arrives. The call is settled once, when the stream ends, and only then is the
 // last event sent.
 
+import { createHash } from "node:crypto";
 import {
   createSseParser,
   type SseParser,
@@ -57,6 +58,7 @@ export function respondStream(
   const { provider } = candidate.credential;
   const meter = createStreamMeter(wire, provider.id, request.choices);
   const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
+  const hash = call.receipt === undefined ? undefined : createHash("sha256");
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply);
   const pipeline = createEventPipeline({
@@ -97,6 +99,7 @@ export function respondStream(
         stored,
         firstTokenMs,
         isUsageMissing,
+        responseSha256: hash?.digest("hex"),
         // The end of the process is not the caller's doing.
         countsAsAbandoned: isAbandoned && outcome !== "shut_down",
       };
@@ -107,6 +110,7 @@ export function respondStream(
     },
     errorBody: (failure) => streamErrorBody(call, failure),
     record: recorder?.record,
+    onSent: hash && ((bytes) => hash.update(bytes)),
   });
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
 }

@@ -2,17 +2,20 @@
 
 import { usdText } from "../../../base/money/money.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
+import type { UsageRecord } from "../../../usage/usage.ts";
+import { RECEIPT_HEADER } from "../../request/call-options.ts";
 import type { StickyRouting } from "../../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
-import { settle } from "../settle.ts";
+import { settle, sha256, usageRecordOf } from "../settle.ts";
 import { toStoredReply } from "./idempotent-reply.ts";
 import { type ChargedReply, chargeWholeReply, NOTHING_BILLED } from "./meter.ts";
 import { respondStream, type RespondStreamDeps } from "./respond-stream.ts";
 import { responseHeaders } from "./response-headers.ts";
 
 export interface RespondDeps extends RespondStreamDeps {
+  readonly signReceipt: (record: UsageRecord) => string | undefined;
   readonly recordProvider: StickyRouting["record"];
 }
 
@@ -39,7 +42,7 @@ async function respondWhole(
 ): Promise<Response> {
   const charging = chargeWholeReply(call, reply.json, deps.now());
   const charged = charging instanceof Promise ? await charging : charging;
-  const { metered, text, headers } = meterWholeReply(call, reply, charged);
+  const { metered, text, headers } = meterWholeReply(deps, call, reply, charged);
   // Checked before and after: the settlement of a swept hold charges only what is left.
   const confirmed = confirmHold(deps.lease, call);
   const state = confirmed === "held" ? confirmed : await confirmed;
@@ -63,6 +66,7 @@ interface WholeReply {
 }
 
 function meterWholeReply(
+  deps: RespondDeps,
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "whole" },
   { charge, cost, usage, isEmpty }: ChargedReply,
@@ -73,15 +77,29 @@ function meterWholeReply(
   const headers = responseHeaders(call, reply.headers, dropped);
   headers.set("content-type", "application/json");
   headers.set("x-postern-cost-usd", costUsd);
-  const metered: MeteredReply = {
+  const unstored: MeteredReply = {
     charge,
     cost,
     outcome: isEmpty ? "empty_reply" : input.signal.aborted ? "client_aborted" : "completed",
     isUsageMissing: usage === undefined,
     status: 200,
     refuseUncovered: true,
-    stored: input.idempotent === undefined ? undefined : toStoredReply(headers, text),
     replyLosses: dropped,
   };
-  return { metered, text, headers };
+  const signed = withReceipt(deps, call, { metered: unstored, text, headers });
+  const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
+  return { metered: { ...signed, stored }, text, headers };
+}
+
+/** Adds the receipt to the headers, so a repetition returns it, too. */
+function withReceipt(
+  { now, signReceipt }: RespondDeps,
+  call: HeldCall,
+  { metered, text, headers }: WholeReply,
+): MeteredReply {
+  if (call.receipt === undefined) return metered;
+  const usage = usageRecordOf(call, { ...metered, responseSha256: sha256(text) }, now());
+  const receipt = signReceipt(usage);
+  if (receipt !== undefined) headers.set(RECEIPT_HEADER, receipt);
+  return { ...metered, usage };
 }

@@ -1,0 +1,84 @@
+// `postern verify-receipt`: checks a receipt with the gateway's public keys, or with a saved copy of them.
+
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { verifyJws } from "../../base/crypto/jws.ts";
+import { arrayIn, type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
+import { RECEIPT_TYPE } from "../../receipts/receipt.ts";
+import { type CliEnv, type Command, EXIT_FAILURE, type ParsedArgs } from "../command.ts";
+import { request } from "./gateway-client.ts";
+import { gatewayUrl, URL_FLAG } from "./gateway-url.ts";
+
+const KEYS_PATH = "/.well-known/jwks.json";
+
+export const verifyReceipt: Command = {
+  summary: "Verify the signed receipt of a call",
+  details:
+    "<receipt> is the receipt itself or a file that has it. With --keys nothing is requested from the gateway.\nThe exit code is 1 if the receipt is not valid, or a file is not the one that it was made for.",
+  positionals: ["receipt"],
+  flags: {
+    url: URL_FLAG,
+    keys: {
+      type: "string",
+      placeholder: "<file>",
+      description: `A saved copy of ${KEYS_PATH}.`,
+    },
+    request: {
+      type: "string",
+      placeholder: "<file>",
+      description: "The body of the request, to compare with the receipt.",
+    },
+    response: {
+      type: "string",
+      placeholder: "<file>",
+      description: "The body of the reply, to compare with the receipt.",
+    },
+  },
+  run: async (args, cli) => {
+    const [named = ""] = args.positionals;
+    const receipt = (named.includes(".ey") ? named : read(named)).trim();
+    const keys = publicKeysIn(await readKeySet(args, cli));
+    const payload = verifyJws(receipt, RECEIPT_TYPE, (id) => keys.get(id));
+    if (payload === undefined) {
+      cli.printError("The receipt is not valid: it was changed, or another gateway signed it.");
+      return EXIT_FAILURE;
+    }
+    cli.print(JSON.stringify(payload, undefined, 2));
+    const mismatches = ["request", "response"].filter((name) => !matches(payload, name, args));
+    for (const name of mismatches)
+      cli.printError(`The ${name} is not the one of this receipt: its SHA-256 differs.`);
+    return mismatches.length === 0 ? 0 : EXIT_FAILURE;
+  },
+};
+
+async function readKeySet(args: ParsedArgs, cli: CliEnv): Promise<JsonObject> {
+  const file = args.value("keys");
+  if (file === undefined) return await request(gatewayUrl(args, cli), `GET ${KEYS_PATH}`);
+  const keySet = parseObject(read(file));
+  if (keySet === undefined) throw new Error(`${file} is not a JSON Web Key Set.`);
+  return keySet;
+}
+
+function publicKeysIn(keySet: JsonObject): ReadonlyMap<string, string> {
+  const keys = new Map<string, string>();
+  for (const key of arrayIn(keySet["keys"]).map(objectIn)) {
+    const [id, x] = [stringIn(key?.["kid"]), stringIn(key?.["x"])];
+    if (id !== undefined && x !== undefined && key?.["crv"] === "Ed25519") keys.set(id, x);
+  }
+  return keys;
+}
+
+function matches(payload: JsonObject, name: string, args: ParsedArgs): boolean {
+  const file = args.value(name);
+  if (file === undefined) return true;
+  const hash = createHash("sha256").update(readFileSync(file)).digest("hex");
+  return payload[`${name}_sha256`] === hash;
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new Error(`${file} cannot be read: name a file that exists.`, { cause });
+  }
+}

@@ -1,0 +1,288 @@
+// POST /v1/quote: what a call can cost, and the signed offer by which a call costs no more than that.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { OFFER_LIFETIME_MS } from "../../../src/inference/lifecycle/offer.ts";
+import {
+  type Gateway,
+  registerAccount,
+  startGateway,
+  type TestAccount,
+} from "../../support/gateway.ts";
+import { migratedPostgres } from "../../support/stores/postgres.ts";
+import { STORE_KINDS } from "../../support/stores/stores.ts";
+import {
+  bodyOf,
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  type Json,
+  postCall,
+  STREAMED_APIS,
+  USD,
+  usageRecordOf,
+  withHeaders,
+} from "../support/harness.ts";
+import { withModels } from "../support/models-file.ts";
+
+const model = (id: string, pricing: Json | Json[]): Json => ({
+  id,
+  wires: ["chat", "responses", "messages"],
+  context_length: 128_000,
+  max_output_tokens: 16_384,
+  pricing,
+});
+const CHEAP = { tokens: { input: "1", output: "2" } };
+const DEAR = { tokens: { input: "10", output: "20" } };
+const CHANGE_DAY = "2026-12-01";
+const BEFORE_CHANGE = Date.parse(`${CHANGE_DAY}T00:00:00Z`) - 60_000;
+const MODELS = [
+  model("sim/cheap", CHEAP),
+  model("sim/dear", DEAR),
+  model("sim/rises", [CHEAP, { ...DEAR, from: CHANGE_DAY }]),
+];
+const BASE_URL = "http://localhost:8787";
+const LIMIT_OF = {
+  chat: "max_tokens",
+  messages: "max_tokens",
+  responses: "max_output_tokens",
+} as const;
+
+const nanoOf = (usd: unknown): number => Math.round(Number(usd) * 1e9);
+
+interface QuoteReply extends Json {
+  readonly offer: string;
+  readonly cost_usd_max: string;
+}
+
+async function quote(
+  gateway: Gateway,
+  account: TestAccount,
+  body: Json,
+  query = "",
+): Promise<QuoteReply> {
+  const response = await fetch(`${gateway.url}/v1/quote${query}`, {
+    method: "POST",
+    headers: account.headers,
+    body: JSON.stringify(body),
+  });
+  const reply = (await response.json()) as QuoteReply;
+  expect([response.status, reply["error"]]).toEqual([200, undefined]);
+  return reply;
+}
+
+for (const store of STORE_KINDS) {
+  describe(`POST /v1/quote on ${store}`, () => {
+    let gateway: Gateway;
+    let account: TestAccount;
+    let now = BEFORE_CHANGE;
+    beforeAll(async () => {
+      gateway = await startGateway({ store, env: withModels(MODELS), now: () => now });
+      account = await registerAccount(gateway);
+      await grantCredits(gateway, account, 100n * USD);
+    });
+    afterAll(async () => {
+      await expectSettledLedger(gateway.server.db);
+      await gateway.stop();
+    });
+    const callWith = (offer: string, api: (typeof STREAMED_APIS)[number], body: Json) =>
+      postCall(gateway, withHeaders(account, { "x-postern-quote": offer }), api, body);
+    const costOf = async (response: Response): Promise<number> => {
+      await response.text();
+      const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
+      return Number(record["cost_nano"]);
+    };
+
+    for (const api of STREAMED_APIS)
+      test(`binds a call of the same body, streamed or not (${api})`, async () => {
+        now = BEFORE_CHANGE;
+        const body = bodyOf(api, "[[sim: tokens=50]] count", {
+          model: "sim/rises",
+          [LIMIT_OF[api]]: 200,
+        });
+        const quoted = await quote(gateway, account, body, `?api=${api}`);
+        expect([quoted["api"], quoted["model"]]).toEqual([api, "sim/rises"]);
+        now = BEFORE_CHANGE + 120_000;
+        for (const stream of [false, true]) {
+          const bound = await callWith(quoted.offer, api, { ...body, stream });
+          expect(bound.status).toBe(200);
+          expect(bound.headers.get("x-postern-max-tokens")).toBeNull();
+          const cost = await costOf(bound);
+          const free = await postCall(gateway, account, api, { ...body, stream });
+          expect(await costOf(free)).toBe(cost * 10);
+          expect(cost).toBeLessThanOrEqual(nanoOf(quoted.cost_usd_max));
+        }
+      });
+
+    test("names the body field, too, and is not sent to the provider", async () => {
+      const body = bodyOf("chat", "hello", { model: "sim/cheap", max_tokens: 20 });
+      const { offer } = await quote(gateway, account, body);
+      const response = await postCall(gateway, account, "chat", {
+        ...body,
+        postern: { quote: offer },
+      });
+      expect(response.status).toBe(200);
+    });
+
+    test("quotes several models at once, and says which cannot serve the request", async () => {
+      const body = bodyOf("chat", "hello", { model: "sim/cheap", max_tokens: 100 });
+      const { data } = (await quote(
+        gateway,
+        account,
+        body,
+        "?models=sim/dear,sim/none,sim/cheap",
+      )) as unknown as { data: readonly QuoteReply[] };
+      expect(data.map(({ object, model: id }) => [object, id])).toEqual([
+        ["quote", "sim/dear"],
+        ["quote_error", "sim/none"],
+        ["quote", "sim/cheap"],
+      ]);
+      const [dear, none, cheap] = data;
+      expect(nanoOf(dear?.cost_usd_max)).toBeGreaterThan(nanoOf(cheap?.cost_usd_max));
+      expect(none?.["error"]).toMatchObject({ code: "model_not_found" });
+      const chosen = await callWith(cheap?.offer ?? "", "chat", body);
+      expect(chosen.status).toBe(200);
+      const other = await callWith(dear?.offer ?? "", "chat", body);
+      expect(other.status).toBe(400);
+    });
+
+    test("can be used again until it expires", async () => {
+      now = BEFORE_CHANGE;
+      const body = bodyOf("chat", "hello", { model: "sim/cheap", max_tokens: 20 });
+      const { offer, expires_at } = await quote(gateway, account, body);
+      expect(Date.parse(String(expires_at))).toBe(now + OFFER_LIFETIME_MS);
+      now += OFFER_LIFETIME_MS;
+      for (let calls = 0; calls < 2; calls++)
+        expect((await callWith(offer, "chat", body)).status).toBe(200);
+      now += 1;
+      const expired = await callWith(offer, "chat", body);
+      const error = errorOf(await expired.json());
+      expect([expired.status, error["param"]]).toEqual([400, "x-postern-quote"]);
+      expect(error["message"]).toContain("expired");
+    });
+
+    test("does not bind another account, request or API, or a text that was changed", async () => {
+      const body = bodyOf("chat", "hello", { model: "sim/cheap", max_tokens: 20 });
+      const { offer } = await quote(gateway, account, body);
+      const stranger = await registerAccount(gateway);
+      const [head = "", payload = "", signature = ""] = offer.split(".");
+      const forged = Buffer.from(
+        Buffer.from(payload, "base64url").toString().replace('"amount":"', '"amount":"0'),
+      ).toString("base64url");
+      const receipt = await postCall(
+        gateway,
+        withHeaders(account, { "x-postern-receipt": "1" }),
+        "chat",
+        body,
+      );
+      const attempts: readonly [string, Promise<Response>][] = [
+        [
+          "another account",
+          postCall(gateway, withHeaders(stranger, { "x-postern-quote": offer }), "chat", body),
+        ],
+        ["another request", callWith(offer, "chat", { ...body, max_tokens: 2_000 })],
+        ["another request", callWith(offer, "chat", { ...body, model: "sim/dear" })],
+        ["another request", callWith(offer, "chat", { ...body, models: ["sim/dear"] })],
+        [
+          "another request",
+          callWith(
+            offer,
+            "messages",
+            bodyOf("messages", "hello", { model: "sim/cheap", max_tokens: 20 }),
+          ),
+        ],
+        ["is not the", callWith(`${head}.${forged}.${signature}`, "chat", body)],
+        ["is not the", callWith(receipt.headers.get("x-postern-receipt") ?? "", "chat", body)],
+        ["is not the", callWith("quo_01kah5t3mq7d2c9w4e6r8t0yax", "chat", body)],
+      ];
+      for (const [reason, sent] of attempts) {
+        const response = await sent;
+        const error = errorOf(await response.json());
+        expect([response.status, error["code"]]).toEqual([400, "invalid_request"]);
+        expect(error["message"]).toContain(reason);
+      }
+    });
+
+    test("keeps a lower ceiling of the caller", async () => {
+      const body = bodyOf("chat", "[[sim: tokens=3000]] count", {
+        model: "sim/cheap",
+        max_tokens: 4_000,
+      });
+      const { offer } = await quote(gateway, account, body);
+      const response = await callWith(offer, "chat", { ...body, postern: { max_cost_usd: 0.001 } });
+      expect(response.headers.get("x-postern-budget-cut")).toBe("true");
+      expect(await costOf(response)).toBeLessThanOrEqual(1_000_000);
+    });
+
+    test("names the quote in the receipt", async () => {
+      const body = bodyOf("chat", "hello", { model: "sim/cheap", max_tokens: 20 });
+      const { offer, id } = await quote(gateway, account, body);
+      const response = await callWith(offer, "chat", { ...body, postern: { receipt: true } });
+      const [, payload = ""] = (response.headers.get("x-postern-receipt") ?? "").split(".");
+      expect(JSON.parse(Buffer.from(payload, "base64url").toString())).toMatchObject({
+        quote_id: id,
+      });
+    });
+
+    test("is never exceeded by what the provider reports", async () => {
+      now = BEFORE_CHANGE;
+      await fc.assert(
+        fc.asyncProperty(
+          fc.constantFrom(...STREAMED_APIS),
+          fc.integer({ min: 1, max: 400 }),
+          fc.integer({ min: 1, max: 2_000 }),
+          fc.boolean(),
+          async (api, limit, tokens, stream) => {
+            const body = bodyOf(api, `[[sim: tokens=${tokens}]] count`, {
+              model: "sim/rises",
+              [LIMIT_OF[api]]: limit,
+              stream,
+            });
+            now = BEFORE_CHANGE;
+            const quoted = await quote(gateway, account, body, `?api=${api}`);
+            now = BEFORE_CHANGE + 180_000;
+            const cost = await costOf(await callWith(quoted.offer, api, body));
+            expect(cost).toBeLessThanOrEqual(nanoOf(quoted.cost_usd_max));
+          },
+        ),
+        { numRuns: 20 },
+      );
+    });
+  });
+}
+
+describe("a quote of a process whose prices are lower", () => {
+  test("binds every process, without a shorter reply", async () => {
+    const databaseUrl = await migratedPostgres();
+    const start = (pricing: Json) =>
+      startGateway({
+        databaseUrl,
+        env: { ...withModels([model("sim/priced", pricing)]), POSTERN_BASE_URL: BASE_URL },
+      });
+    const [before, after] = [await start(CHEAP), await start(DEAR)];
+    try {
+      const account = await registerAccount(before);
+      await grantCredits(before, account, 10n * USD);
+      const body = bodyOf("chat", "[[sim: tokens=300]] count", {
+        model: "sim/priced",
+        max_tokens: 300,
+      });
+      const quoted = await quote(before, account, body);
+      const response = await postCall(
+        after,
+        withHeaders(account, { "x-postern-quote": quoted.offer }),
+        "chat",
+        body,
+      );
+      expect(response.status).toBe(200);
+      expect(response.headers.get("x-postern-max-tokens")).toBeNull();
+      const reply = (await response.json()) as { usage: { completion_tokens: number } };
+      expect(reply.usage.completion_tokens).toBe(300);
+      const record = await usageRecordOf(after.server.db, response.headers.get("x-request-id"));
+      expect(Number(record["cost_nano"])).toBe(nanoOf(quoted.cost_usd_max));
+    } finally {
+      await before.stop();
+      await after.stop();
+    }
+  });
+});
