@@ -80,7 +80,7 @@ export async function settle(
   const { ledger, log } = deps;
   const { input, statefulCall } = call;
   const now = deps.now();
-  const usage = metered.usage ?? usageRecordOf(call, metered, now);
+  const usage = usageRecordOf(call, metered, now);
   const { id: request_id, model } = usage;
   deps.tokenCounts.add(input.caller, usage.inputTokens + usage.outputTokens, now);
   const { refuseUncovered = false } = metered;
@@ -143,6 +143,7 @@ function warnAboutUsage(
 }
 
 export function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {
+  if (metered.usage !== undefined) return metered.usage;
   const { input, request, candidate, attempts } = call;
   const { charge, cost, outcome, status, firstTokenMs } = metered;
   const { credential, model } = candidate;
