@@ -10,6 +10,7 @@ import {
   parseAccountName,
   renameAccount,
 } from "../accounts/accounts.ts";
+import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../accounts/budget-record.ts";
 import {
   admitCreation,
   admitVerifiedAgent,
@@ -21,7 +22,6 @@ import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
 import type { NextStep } from "../base/fault.ts";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money/money.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
-import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/budget-record.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {

@@ -2,6 +2,7 @@
 
 import { toAccountRecord } from "../accounts/account-record.ts";
 import { getAccount } from "../accounts/accounts.ts";
+import { toBudgetsRecord } from "../accounts/budget-record.ts";
 import { listInvitations } from "../accounts/invitations.ts";
 import { listMembers, memberCursor } from "../accounts/members.ts";
 import { toAuditEntryRecord } from "../activity/audit-record.ts";
@@ -13,7 +14,6 @@ import { usdText } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { type InvoiceLinks, toInvoiceRecord } from "../billing/invoices/invoice-record.ts";
 import { listInvoices } from "../billing/invoices/invoices.ts";
-import { toBudgetsRecord } from "../budgets/budget-record.ts";
 import { timestamp } from "../http/schemas.ts";
 import { toKeyRecord } from "../keys/key-record.ts";
 import { listKeys } from "../keys/keys.ts";

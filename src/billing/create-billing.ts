@@ -1,4 +1,4 @@
-// Creates the billing service: the payment processor from the settings, the callbacks, and the periodic work.
+// Creates the billing service: the payment processor from the settings, and the periodic work.
 
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { newId } from "../base/id.ts";
@@ -9,13 +9,12 @@ import { collectDebt, listDebtors } from "../ledger/payments/payments.ts";
 import { type DueTable, clampDueTimes } from "../store/clamp-due.ts";
 import type { Db } from "../store/db.ts";
 import type { BillingDeps, OperatorDetails } from "./billing-deps.ts";
-import { handleBalanceThresholds, handleInvoicePaid, handleTopUpEvent } from "./event-handlers.ts";
 import { createPayLinks } from "./invoices/pay-link.ts";
 import { pollCheckouts } from "./payments/checkouts.ts";
 import { developmentPaymentMethods } from "./payments/development-cards.ts";
-import type { PaymentCallbacks } from "./payments/payment-facts.ts";
 import type { PaymentProcessor } from "./payments/payment-processor.ts";
 import { type StripeSettings, createStripeProcessor } from "./stripe/stripe.ts";
+import { scheduleTopUps } from "./top-up/auto-top-up.ts";
 import { pollMethods } from "./top-up/payment-methods.ts";
 import { processTopUps, scheduleMissedTopUps } from "./top-up/top-up-worker.ts";
 
@@ -68,16 +67,13 @@ export async function createBilling(options: BillingOptions): Promise<Billing> {
     paymentOptions: options.paymentOptions,
     isSignInDisabled: options.isSignInDisabled,
     billingPageUrl: (accountId) => `${baseUrl}/console/${accountId}/billing`,
-    onInvoicePaid: handleInvoicePaid,
-    onBalanceThresholds: handleBalanceThresholds,
-    onTopUpEvent: handleTopUpEvent,
   };
   return {
     deps,
     reconcile: async () => {
       for (const table of DUE_TABLES) await clampDueTimes(db, table, now());
       if (processor.kind === "hosted") await pollCheckouts(deps, processor, now());
-      await collectDebts(db, deps, now());
+      await collectDebts(db, now());
       await pollMethods(deps, now());
       await scheduleMissedTopUps(deps, now());
     },
@@ -97,14 +93,10 @@ async function createProcessor({
 
 const DEBTORS_BATCH_MAX = 500;
 
-async function collectDebts(
-  db: Db,
-  { onBalanceThresholds }: Pick<PaymentCallbacks, "onBalanceThresholds">,
-  now: number,
-): Promise<void> {
+async function collectDebts(db: Db, now: number): Promise<void> {
   for (const accountId of await listDebtors(db, DEBTORS_BATCH_MAX))
     await db.write(async (tx) => {
       const crossings = await collectDebt(tx, { id: `debt.${newId("tr", now)}`, accountId, now });
-      await onBalanceThresholds?.(tx, crossings);
+      await scheduleTopUps(tx, crossings);
     });
 }

@@ -4,7 +4,6 @@ import { type Act, type AuditDetail, recordAuditEntry } from "../activity/audit.
 import { emitEvent } from "../activity/events.ts";
 import { usdText } from "../base/money/money.ts";
 import { policyText } from "../http/key-policy.ts";
-import type { KeyAlert } from "../ledger/key-alerts.ts";
 import type { Tx } from "../store/db.ts";
 import type { Key } from "./key.ts";
 
@@ -60,17 +59,4 @@ function detailOf(key: Key): AuditDetail {
 
 function eventOf({ actor, now }: Act, { id, accountId, name, prefix, last4 }: Key) {
   return { accountId, data: { key_id: id, name, prefix, last4, by: actor.id }, now };
-}
-
-export async function emitKeyAlerts(tx: Tx, alerts: readonly KeyAlert[]): Promise<void> {
-  for (const { accountId, keyId, percent, spent, limit, endsAt, now } of alerts) {
-    const data = {
-      key_id: keyId,
-      percent,
-      spent_usd: Number(usdText(spent)),
-      limit_usd: Number(usdText(limit)),
-      resets_at: endsAt === null ? null : new Date(endsAt).toISOString(),
-    };
-    await emitEvent(tx, { type: "key.limit_reached", accountId, data, now });
-  }
 }

@@ -3,7 +3,6 @@
 
 import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money/money.ts";
 import type { Reader, Row, Tx } from "../store/db.ts";
-import type { BudgetThresholdCrossing } from "./budget-rules.ts";
 
 /** A balance below this counts as empty: it covers almost no call, and is rarely spent to the last nano-USD. */
 const EMPTY_THRESHOLD: Nano = 100n * NANO_PER_CREDIT;
@@ -16,17 +15,8 @@ export interface ThresholdCrossing {
   readonly now: number;
 }
 
-/** Called in the transaction of the charge or refund. */
-export type OnBalanceThresholds = (
-  tx: Tx,
-  crossings: readonly ThresholdCrossing[],
-) => Promise<void>;
-
-/** Called in the transaction of the charge or budget change. */
-export type OnBudgetThresholds = (
-  tx: Tx,
-  crossings: readonly BudgetThresholdCrossing[],
-) => Promise<void>;
+/** Called in the transaction of the charge, with all crossings; those of the kind `top_up` schedule a purchase. */
+export type ScheduleTopUps = (tx: Tx, crossings: readonly ThresholdCrossing[]) => Promise<void>;
 
 export interface BalanceThresholds {
   readonly lowThreshold: Nano;

@@ -3,7 +3,6 @@
 
 import type { Nano } from "../base/money/money.ts";
 import { type SpendTotals, spentInWindow, windowEnd } from "../base/money/spend-window.ts";
-import type { Tx } from "../store/db.ts";
 import type { KeyRules } from "./decide.ts";
 
 export interface KeyAlert {
@@ -15,9 +14,6 @@ export interface KeyAlert {
   readonly endsAt: number | null;
   readonly now: number;
 }
-
-/** Called in the transaction of the charge. */
-export type OnKeyAlerts = (tx: Tx, alerts: readonly KeyAlert[]) => Promise<void>;
 
 interface KeyCharge {
   readonly keyId: string;

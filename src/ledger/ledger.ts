@@ -13,12 +13,11 @@ import {
   type Tx,
   integer,
 } from "../store/db.ts";
-import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-thresholds.ts";
+import type { ScheduleTopUps } from "./balance-thresholds.ts";
 import { applyBatch, type LedgerOperation, type WriteRecords } from "./commit/batch.ts";
 import { createGroupCommit, type Deferral } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
-import type { OnKeyAlerts } from "./key-alerts.ts";
 import {
   type Bucket,
   bucketAccount,
@@ -27,7 +26,7 @@ import {
   toWallet,
 } from "./ledger-rows.ts";
 import type { OwnHolds } from "./own-holds.ts";
-import { collectDebt } from "./payments/payments.ts";
+import { moveDebt } from "./payments/payments.ts";
 
 export interface Ledger<UsageRecord> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
@@ -55,9 +54,7 @@ export interface LedgerDeps<UsageRecord> {
   readonly epoch: number;
   readonly writeRecords: WriteRecords<UsageRecord>;
   readonly deferral?: SettlementDeferral<UsageRecord> | undefined;
-  readonly onBalanceThresholds?: OnBalanceThresholds;
-  readonly onBudgetThresholds?: OnBudgetThresholds;
-  readonly onKeyAlerts?: OnKeyAlerts;
+  readonly scheduleTopUps?: ScheduleTopUps;
 }
 
 /** Settlements that cannot be committed soon, because the store is unavailable or the rows are locked. */
@@ -81,18 +78,9 @@ export function createLedger<UsageRecord>({
   epoch,
   writeRecords,
   deferral,
-  onBalanceThresholds,
-  onBudgetThresholds,
-  onKeyAlerts,
+  scheduleTopUps,
 }: LedgerDeps<UsageRecord>): Ledger<UsageRecord> {
-  const context = {
-    process,
-    epoch,
-    writeRecords,
-    onBalanceThresholds,
-    onBudgetThresholds,
-    onKeyAlerts,
-  };
+  const context = { process, epoch, writeRecords, scheduleTopUps };
   const commit: Commit<UsageRecord> = async (operations, hasShortLockTimeout) => {
     if (holdBuffer !== undefined)
       return (
@@ -283,7 +271,7 @@ export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
     accountId,
   ]);
   // The balance does not fall below what it was, so no threshold is crossed.
-  if (wallet.owed !== undefined) await collectDebt(tx, { id: `debt.${id}`, accountId, now });
+  if (wallet.owed !== undefined) await moveDebt(tx, { id: `debt.${id}`, accountId, now });
   return true;
 }
 

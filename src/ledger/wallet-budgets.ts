@@ -9,7 +9,6 @@ import {
   BUDGET_WINDOWS,
   type Budget,
   type BudgetLimits,
-  type BudgetThresholdCrossing,
   type BudgetSpendTotals,
   type BudgetState,
   type BudgetWindow,
@@ -18,6 +17,7 @@ import {
   budgetStateOf,
 } from "./budget-rules.ts";
 import { toBudget, toWallet } from "./ledger-rows.ts";
+import { emitBudgetEvents } from "./threshold-events.ts";
 
 export type BudgetStates = Readonly<Record<BudgetWindow, BudgetState>>;
 
@@ -38,11 +38,9 @@ export async function getBudgets(
 export interface BudgetsChangeResult {
   readonly before: BudgetLimits;
   readonly after: BudgetStates;
-  /** Thresholds of the new limits that the current spend has reached already. */
-  readonly crossings: readonly BudgetThresholdCrossing[];
 }
 
-/** Sets the given limits; null removes a limit. */
+/** Sets the given limits; null removes a limit. Emits the thresholds of the new limits that the spend has reached already. */
 export async function setBudgets(
   tx: Tx,
   accountId: string,
@@ -77,11 +75,8 @@ export async function setBudgets(
       accountId,
     ],
   );
-  return {
-    before: before?.limits ?? NO_LIMITS,
-    after: budgetStatesOf(budget, row, now),
-    crossings: crossedBudgetThresholds(before, budget, { accountId, now }),
-  };
+  await emitBudgetEvents(tx, crossedBudgetThresholds(before, budget, { accountId, now }));
+  return { before: before?.limits ?? NO_LIMITS, after: budgetStatesOf(budget, row, now) };
 }
 
 const NO_LIMITS: BudgetLimits = { day: null, month: null };

@@ -16,7 +16,7 @@ const SIGN_IN_RATE_LIMIT = { perMinute: 10, burst: 20 } as const;
 
 export interface OperatorOptions extends Pick<
   OperatorContext,
-  "db" | "idempotency" | "baseUrl" | "onBalanceThresholds" | "chain" | "system"
+  "db" | "idempotency" | "baseUrl" | "chain" | "system"
 > {
   readonly db: OperatorContext["db"];
   readonly master: MasterSecret;
@@ -34,7 +34,6 @@ export function createOperatorContext(options: OperatorOptions): OperatorContext
     db,
     idempotency: options.idempotency,
     baseUrl,
-    onBalanceThresholds: options.onBalanceThresholds,
     chain: options.chain,
     system: options.system,
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),

@@ -11,7 +11,6 @@ import { splitTarget } from "../http/request/request-target.ts";
 import { type RouteInput, publicRoute, type Route } from "../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../idempotency/form-submission.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
-import type { OnBalanceThresholds } from "../ledger/balance-thresholds.ts";
 import type { SignIn } from "../people/sign-in.ts";
 import type { Db, Tx } from "../store/db.ts";
 import {
@@ -27,8 +26,6 @@ export interface OperatorContext {
   /** Absent without an identity provider. */
   readonly signIn: SignIn | undefined;
   readonly idempotency: Idempotency;
-  /** Called with the balance thresholds that an adjustment crossed. */
-  readonly onBalanceThresholds: OnBalanceThresholds;
   /** Looks up x402 payments; absent without an RPC URL. */
   readonly chain: ChainClient | undefined;
   /** Limits sign-in attempts per network. */

@@ -3,8 +3,7 @@
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import type { Log } from "../base/log.ts";
 import { usdText } from "../base/money/money.ts";
-import { handleBalanceThresholds } from "../billing/event-handlers.ts";
-import { emitBudgetEvents } from "../budgets/budgets.ts";
+import { scheduleTopUps } from "../billing/top-up/auto-top-up.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
 import { type BodyQuota, createBodyQuota } from "../http/request/body-quota.ts";
@@ -16,7 +15,6 @@ import {
 } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { unservedCall } from "../inference/lifecycle/uncovered-call.ts";
-import { emitKeyAlerts } from "../keys/key-activity.ts";
 import { createKeys, type Keys } from "../keys/keys.ts";
 import { explainRejectedKey } from "../keys/rejected-key.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
@@ -124,9 +122,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
       await addSegment(tx, records.length);
     },
     deferral: deferSettlements(log, options.storeWaitMs),
-    onBalanceThresholds: handleBalanceThresholds,
-    onBudgetThresholds: emitBudgetEvents,
-    onKeyAlerts: emitKeyAlerts,
+    scheduleTopUps,
   });
   const prefix = config.keyPrefix;
   const keys = createKeys({ db, master, prefix, createKeySpend: insertKeySpend });

@@ -3,12 +3,12 @@
 import { type AccountDataDeps, accountDataRoutes } from "../account-data/account-data-routes.ts";
 import { type AccountRouteDeps, accountRoutes } from "../account-data/accounts-routes.ts";
 import { balanceAlertRoutes } from "../accounts/balance-alert-routes.ts";
+import { budgetRoutes } from "../accounts/budgets-routes.ts";
 import { activityRoutes } from "../activity/activity-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/invoices-routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
 import { mppRoutes } from "../billing/mpp/mpp-protocol.ts";
 import { x402Routes } from "../billing/x402/x402-protocol.ts";
-import { budgetRoutes } from "../budgets/budgets-routes.ts";
 import { type ClaimPageDeps, claimPageRoutes } from "../claims/claim-page-routes.ts";
 import { type ClaimRouteDeps, claimRoutes } from "../claims/claims-routes.ts";
 import { type ConsoleRouteDeps, consoleRoutes } from "../console/console-routes.ts";

@@ -4,7 +4,6 @@ import { listWebhookUrls } from "../activity/webhooks.ts";
 import { createWebhooks, type Webhooks } from "../activity/webhooks.ts";
 import type { JobRun } from "../base/job-run.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
-import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import { findRefusedTopUps } from "../billing/top-up/top-up-outcome.ts";
 import { createOptionalChainClient } from "../billing/x402/x402-protocol.ts";
 import { type Claims, createClaims } from "../claims/claims.ts";
@@ -156,7 +155,6 @@ function createOperator(
     baseUrl: config.baseUrl,
     operators: config.operators,
     identity,
-    onBalanceThresholds: handleBalanceThresholds,
     chain: createOptionalChainClient(config.x402?.rpcUrl),
   });
 }

@@ -7,9 +7,9 @@ import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
 import { beginPayment, handleWebhook, type BillingDeps } from "../../src/billing/billing-deps.ts";
 import { type Billing, createBilling } from "../../src/billing/create-billing.ts";
-import { handleBalanceThresholds } from "../../src/billing/event-handlers.ts";
 import { creditsOfCents } from "../../src/billing/invoices/cents.ts";
 import { createInvoice, type Invoice } from "../../src/billing/invoices/invoices.ts";
+import { scheduleTopUps } from "../../src/billing/top-up/auto-top-up.ts";
 import { parseRules, enableAutoTopUp } from "../../src/billing/top-up/auto-top-up.ts";
 import { beginMethodSetup, reconcileMethods } from "../../src/billing/top-up/payment-methods.ts";
 import { readConfig } from "../../src/config/config.ts";
@@ -68,9 +68,7 @@ export async function createBillingHarness(
   });
   const billing = service.deps;
   const name = `harness.${(nextId += 1)}`;
-  const ledger = await startLedger(db, name, clock.now, {
-    onBalanceThresholds: handleBalanceThresholds,
-  });
+  const ledger = await startLedger(db, name, clock.now, { scheduleTopUps });
   const newCall = (accountId: string) => ({
     id: newId("req", clock.now),
     accountId,

@@ -21,6 +21,7 @@ import {
   signInOperator,
   readAudit,
 } from "../operator/harness.ts";
+import { TEST_ACTOR } from "../support/act.ts";
 import {
   launchBrowser,
   type DisplayMode,
@@ -91,7 +92,7 @@ async function createHistory(): Promise<void> {
       now: clock.now + index,
     };
     const { id: invoiceId } = await db.write((tx) => createInvoice(tx, request));
-    const payment = { invoiceId, reference: `transfer ${index}`, now: clock.now };
+    const payment = { invoiceId, reference: `transfer ${index}`, by: TEST_ACTOR, now: clock.now };
     if (index < 2) await markPaid(deps, payment);
     if (index === 0) await markRefunded(deps, { ...payment, reference: "back", amountCents: 300 });
     if (index === 1)

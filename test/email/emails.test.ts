@@ -1,7 +1,7 @@
 // Emails arrive at a real SMTP server: each once, at the right people, without secrets.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { emitBalanceEvents } from "../../src/billing/event-handlers.ts";
+import { emitBalanceEvents } from "../../src/ledger/threshold-events.ts";
 import {
   createUser,
   makeMember,

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MAX_NANO } from "../../src/base/money/money.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
-import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/budget-rules.ts";
+import type { BudgetLimits } from "../../src/ledger/budget-rules.ts";
 import { deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { releaseHolds, sweepHolds } from "../../src/ledger/sweep.ts";
 import {
@@ -36,7 +36,6 @@ describeEachStore((kind, open) => {
     let store: TestStore;
     let db: Db;
     let ledger: Ledger<UsageRecord>;
-    const crossings: BudgetThresholdCrossing[] = [];
     beforeAll(async () => {
       store = await open();
       db = store.db;
@@ -48,10 +47,7 @@ describeEachStore((kind, open) => {
     });
 
     const process = (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
-      startLedger(db, name, NOW, {
-        db: on,
-        onBudgetThresholds: async (_tx, more) => void crossings.push(...more),
-      });
+      startLedger(db, name, NOW, { db: on });
     const account = async (limits: Partial<BudgetLimits> = {}): Promise<string> => {
       accounts += 1;
       const id = `b${accounts}`;
@@ -112,10 +108,22 @@ describeEachStore((kind, open) => {
       const { day, month } = await getBudgets(db, id, now);
       return [day.used, month.used];
     };
-    const crossingsOf = (id: string): readonly string[] =>
-      crossings
-        .filter((one) => one.accountId === id)
-        .map((one) => `${one.window} ${one.percent}% at ${one.used} of ${one.limit}`);
+    /** The thresholds reported since the last call. */
+    const newCrossings = async (id: string): Promise<readonly string[]> => {
+      const rows = await db.write((tx) =>
+        tx.all(
+          "delete from event where account_id = ? and type = 'budget.reached' returning data",
+          [id],
+        ),
+      );
+      return rows
+        .map((row) => JSON.parse(String(row["data"])))
+        .toSorted((a, b) => a.window.localeCompare(b.window) || a.percent - b.percent)
+        .map(
+          ({ window, percent, used_usd: used, limit_usd: limit }) =>
+            `${window} ${percent}% at ${Math.round(used * 1e9)} of ${Math.round(limit * 1e9)}`,
+        );
+    };
 
     test("a budget counts holds and settlements to the last nano-USD", async () => {
       const id = await account({ day: 100n });
@@ -269,15 +277,15 @@ describeEachStore((kind, open) => {
     test("50%, 80% and 100% of each budget are reported once per window", async () => {
       const id = await account({ day: 100n, month: 400n });
       await spend(id, "1", 49n);
-      expect(crossingsOf(id)).toEqual([]);
+      expect(await newCrossings(id)).toEqual([]);
       await spend(id, "2", 1n);
-      expect(crossingsOf(id)).toEqual(["day 50% at 50 of 100"]);
+      expect(await newCrossings(id)).toEqual(["day 50% at 50 of 100"]);
       await spend(id, "3", 29n);
       await spend(id, "4", 1n, { key: "l" });
       await spend(id, "5", 20n);
-      expect(crossingsOf(id).slice(1)).toEqual(["day 80% at 80 of 100", "day 100% at 100 of 100"]);
+      expect(await newCrossings(id)).toEqual(["day 80% at 80 of 100", "day 100% at 100 of 100"]);
       await spend(id, "6", 100n, { now: MIDNIGHT });
-      expect(crossingsOf(id).slice(3)).toEqual([
+      expect(await newCrossings(id)).toEqual([
         "day 50% at 100 of 100",
         "day 80% at 100 of 100",
         "day 100% at 100 of 100",
@@ -288,32 +296,36 @@ describeEachStore((kind, open) => {
     test("a crossing names its window and when it ends", async () => {
       const id = await account({ month: 10n });
       await spend(id, "1", 5n);
-      expect(crossings.filter((one) => one.accountId === id)).toEqual([
-        {
-          accountId: id,
-          window: "month",
-          percent: 50,
-          used: 5n,
-          limit: 10n,
-          endsAt: MONTH_END,
-          now: NOW,
-        },
-      ]);
+      const [event] = await db.all(
+        "select created_at, data from event where account_id = ? and type = 'budget.reached'",
+        [id],
+      );
+      expect(Number(event?.["created_at"])).toBe(NOW);
+      expect(JSON.parse(String(event?.["data"]))).toEqual({
+        window: "month",
+        percent: 50,
+        used_usd: 5e-9,
+        limit_usd: 1e-8,
+        resets_at: new Date(MONTH_END).toISOString(),
+      });
     });
 
     test("a raised budget reports thresholds again; a lowered one reports those already reached", async () => {
       const id = await account({ day: 100n });
       await spend(id, "1", 60n);
-      expect((await set(id, { day: 200n })).crossings).toEqual([]);
+      expect(await newCrossings(id)).toEqual(["day 50% at 60 of 100"]);
+      await set(id, { day: 200n });
+      expect(await newCrossings(id)).toEqual([]);
       await spend(id, "2", 40n);
-      expect(crossingsOf(id)).toEqual(["day 50% at 60 of 100", "day 50% at 100 of 200"]);
-      const lowered = await set(id, { day: 110n });
-      expect(lowered.crossings.map((one) => one.percent)).toEqual([80]);
-      expect((await set(id, { day: 110n })).crossings).toEqual([]);
-      expect((await set(id, { day: 0n })).crossings).toEqual([]);
-      expect((await set(id, { day: 1n })).crossings.map((one) => one.percent)).toEqual([
-        50, 80, 100,
-      ]);
+      expect(await newCrossings(id)).toEqual(["day 50% at 100 of 200"]);
+      await set(id, { day: 110n });
+      expect(await newCrossings(id)).toEqual(["day 80% at 100 of 110"]);
+      for (const day of [110n, 0n]) await set(id, { day });
+      expect(await newCrossings(id)).toEqual([]);
+      await set(id, { day: 1n });
+      expect(await newCrossings(id)).toEqual(
+        [50, 80, 100].map((percent) => `day ${percent}% at 100 of 1`),
+      );
     });
 
     test("rejects invalid limits", async () => {
@@ -379,6 +391,8 @@ describeEachStore((kind, open) => {
         await account({ day: 1_000n, month: 9_000n }),
       ];
       await set(former, { day: null });
+      // The first charge of each takes the balance below the threshold of `balance.empty`.
+      for (const id of [unbudgeted, former, budgeted]) await costOf(id);
       const baseline = await costOf(unbudgeted);
       expect(await costOf(former, unbudgeted)).toBe(baseline);
       expect(await costOf(budgeted)).toBe(baseline);

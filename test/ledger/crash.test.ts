@@ -86,7 +86,9 @@ async function usedOf(db: Db): Promise<bigint> {
 }
 
 async function thresholdEvents(db: Db): Promise<readonly string[]> {
-  const rows = await db.all("select data from event order by created_at, id");
+  const rows = await db.all(
+    "select data from event where type = 'budget.reached' order by created_at, id",
+  );
   return rows
     .map((row) => JSON.parse(text(row, "data")))
     .map((data) => `${data.percent}% of ${Math.round(data.limit_usd * 1e9)}`);

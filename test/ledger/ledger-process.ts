@@ -5,7 +5,6 @@
 
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { emitBudgetEvents } from "../../src/budgets/budgets.ts";
 import { bufferHolds } from "../../src/ledger/commit/hold-buffer.ts";
 import { createLedger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
@@ -36,7 +35,6 @@ const ledger = createLedger<UsageRecord>({
     await insertUsage(tx, records, charges);
     await addSegment(tx, records.length);
   },
-  onBudgetThresholds: emitBudgetEvents,
 });
 printLine(`ready ${epoch} ${swept}`);
 

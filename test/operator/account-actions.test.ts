@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
-import { applyFact, type PaymentDeps } from "../../src/billing/payments/payment-facts.ts";
-import type { ThresholdCrossing } from "../../src/ledger/balance-thresholds.ts";
+import { applyFact } from "../../src/billing/payments/payment-facts.ts";
+import { findAutoTopUp, setAutoTopUpDue } from "../../src/billing/top-up/top-up-rows.ts";
 import {
   type AccountChange,
   writeOffAccountDebt,
@@ -17,7 +17,6 @@ import {
   parseUsd,
   unfreezeAccount,
 } from "../../src/operator/accounts/account-actions.ts";
-import { auditManualPayment } from "../../src/operator/payments/audit-manual-payment.ts";
 import type { Db } from "../../src/store/db.ts";
 import {
   expectLedgerValid,
@@ -36,7 +35,6 @@ describeEachStore((kind, open) => {
     let store: TestStore;
     let harness: BillingHarness;
     let account: string;
-    let crossings: ThresholdCrossing[];
 
     beforeAll(async () => {
       store = await open();
@@ -44,7 +42,6 @@ describeEachStore((kind, open) => {
     });
     beforeEach(async () => {
       account = await harness.newAccount();
-      crossings = [];
     });
     afterAll(() => store.close());
 
@@ -78,13 +75,17 @@ describeEachStore((kind, open) => {
           id,
           amount: parseUsd(usd),
           bucket,
-          onBalanceThresholds: async (_tx, found) => void crossings.push(...found),
         }),
       );
     const owe = async (cents: number): Promise<void> => {
       const invoice = await harness.newInvoice(account, cents);
       const reference = `in ${invoice.id}`;
-      await markPaid(harness.billing, { invoiceId: invoice.id, reference, now: harness.clock.now });
+      await markPaid(harness.billing, {
+        invoiceId: invoice.id,
+        reference,
+        by: COMMAND_LINE_ACTOR,
+        now: harness.clock.now,
+      });
       await harness.spend(account, BigInt(cents) * 10_000_000n);
       await store.db.write((tx) =>
         applyFact(
@@ -219,7 +220,6 @@ describeEachStore((kind, open) => {
               ...changeBy(),
               id: "ticket-9",
               amount: -NANO_PER_USD,
-              onBalanceThresholds: async () => {},
             }),
           );
         const done = await Promise.all([
@@ -248,7 +248,6 @@ describeEachStore((kind, open) => {
                 ...changeBy(),
                 id: `other-${index}`,
                 amount: NANO_PER_USD / 4n,
-                onBalanceThresholds: async () => {},
               }),
             ),
           ),
@@ -269,13 +268,29 @@ describeEachStore((kind, open) => {
             account,
           ]),
         );
+        await store.db.write((tx) =>
+          tx.run(
+            `insert into auto_top_up (account_id, status, threshold_cents, amount_cents, ceiling_cents, failures, ceiling_told)
+             values (?, 'on', 200, 500, 5000, 0, 0)`,
+            [account],
+          ),
+        );
+        const reported = async () => {
+          const events = await store.db.all("select type from event where account_id = ?", [
+            account,
+          ]);
+          const settings = await findAutoTopUp(store.db, account);
+          return [events.map(({ type }) => type), settings?.dueAt ?? null];
+        };
         await adjust("-2.5");
-        expect(crossings.map(({ kind }) => kind)).toEqual(["low", "top_up"]);
+        expect(await reported()).toEqual([["balance.low"], harness.clock.now]);
         await adjust("2.5");
-        await store.db.write((tx) => freezeAccount(tx, changeBy()));
-        crossings = [];
+        await store.db.write(async (tx) => {
+          await setAutoTopUpDue(tx, account, null);
+          await freezeAccount(tx, changeBy());
+        });
         await adjust("-2.5");
-        expect(crossings.map(({ kind }) => kind)).toEqual(["low"]);
+        expect(await reported()).toEqual([["balance.low", "balance.low"], null]);
       });
     });
 
@@ -409,14 +424,15 @@ describeEachStore((kind, open) => {
       });
 
       test("are written for manual payments, in the same transaction", async () => {
-        const paymentDeps = (): PaymentDeps => ({
-          ...harness.billing,
-          onApplied: auditManualPayment(COMMAND_LINE_ACTOR, harness.clock.now),
-        });
         const invoice = await harness.newInvoice(account, 1_000);
-        const paid = { invoiceId: invoice.id, reference: `in ${account}`, now: harness.clock.now };
-        await markPaid(paymentDeps(), paid);
-        await markPaid(paymentDeps(), paid);
+        const paid = {
+          invoiceId: invoice.id,
+          reference: `in ${account}`,
+          by: COMMAND_LINE_ACTOR,
+          now: harness.clock.now,
+        };
+        await markPaid(harness.billing, paid);
+        await markPaid(harness.billing, paid);
         expect(await last()).toMatchObject({
           actor: "operator command line",
           action: "invoice.marked_paid",
@@ -431,8 +447,8 @@ describeEachStore((kind, open) => {
         });
         harness.clock.now += 1;
         const back = { ...paid, reference: `out ${account}`, amountCents: 1_050 };
-        await markRefunded(paymentDeps(), back);
-        await markRefunded(paymentDeps(), back);
+        await markRefunded(harness.billing, back);
+        await markRefunded(harness.billing, back);
         expect(await last()).toMatchObject({
           action: "invoice.marked_refunded",
           detail: { usd: "10.5", status: "refunded", paid_before: "10", paid_after: "0" },

@@ -18,6 +18,7 @@ import { lookUpOnChain, markNotOnChain } from "../../src/operator/payments/mark-
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "../billing/x402/wallet.ts";
+import { TEST_ACTOR } from "../support/act.ts";
 import { startFakeStripe } from "../support/fakes/stripe.ts";
 import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
 import { registerAccount } from "../support/gateway.ts";
@@ -146,7 +147,7 @@ describeEachStore((kind, openStore) => {
       await store.db.write((tx) =>
         tx.run("update agent_payment set state = 'unclear' where id = ?", [id]),
       );
-      const paid = { invoiceId, reference: `0x ${id}`, now: harness.clock.now };
+      const paid = { invoiceId, reference: `0x ${id}`, by: TEST_ACTOR, now: harness.clock.now };
       expect(await markPaid(harness.billing, paid)).toBe(true);
       expect((await runMarkAbsent(id)).stderr).toContain("was marked as paid by");
       expect(await stateOf(id)).toBe("unclear");

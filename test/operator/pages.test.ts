@@ -10,6 +10,7 @@ import { createInvoice } from "../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../src/billing/payments/manual-payments.ts";
 import { ingestFacts } from "../../src/billing/payments/payment-facts.ts";
 import type { FactKind } from "../../src/billing/payments/payment-processor.ts";
+import { COMMAND_LINE_ACTOR } from "../../src/operator/accounts/account-actions.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { expectLedgerValid, NANO_PER_USD, readWallet } from "../billing/fixtures.ts";
@@ -461,6 +462,7 @@ describeEachStore((kind) => {
         await markPaid(paymentDeps(), {
           invoiceId,
           reference: `0x ${invoiceId}`,
+          by: COMMAND_LINE_ACTOR,
           now: harness.clock.now,
         });
         expect((await page("/operator/payments")).text).not.toContain(payer);
@@ -564,7 +566,12 @@ describeEachStore((kind) => {
     async function payment(cents: number, kind: FactKind): Promise<string> {
       const invoiceId = await newInvoice(cents);
       const { now } = harness.clock;
-      await markPaid(paymentDeps(), { invoiceId, reference: `in ${invoiceId}`, now });
+      await markPaid(paymentDeps(), {
+        invoiceId,
+        reference: `in ${invoiceId}`,
+        by: COMMAND_LINE_ACTOR,
+        now,
+      });
       if (kind === "disputed") {
         // Spends the credits first.
         const reason = newId("req", now);

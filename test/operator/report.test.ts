@@ -27,6 +27,7 @@ import { readTransferSums } from "../../src/verification/transfer-sums.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
 import { ALL_TRANSFERS, usageRecord } from "../ledger/fixtures.ts";
+import { TEST_ACTOR } from "../support/act.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../support/random.ts";
 import { openStore, type StoreKind, type TestStore } from "../support/stores/stores.ts";
 
@@ -341,9 +342,8 @@ async function randomStep(
     now: clock.now,
     id: newId("req", clock.now),
   };
-  const onBalanceThresholds = async (): Promise<void> => {};
   const adjust = (usd: string): Promise<unknown> =>
-    db.write((tx) => adjustBalance(tx, { ...act, amount: parseUsd(usd), onBalanceThresholds }));
+    db.write((tx) => adjustBalance(tx, { ...act, amount: parseUsd(usd) }));
   switch (random(8)) {
     case 0:
       await db.write((tx) =>
@@ -416,7 +416,7 @@ async function buy(harness: BillingHarness, accountId: string, random: RandomInt
   if (random(3) > 0) return await purchase(harness, accountId, { cents, back, kind });
   const { billing, clock } = harness;
   const { id: invoiceId } = await purchaseOf(harness, accountId, cents);
-  const payment = { invoiceId, reference: `out ${invoiceId}`, now: clock.now };
+  const payment = { invoiceId, reference: `out ${invoiceId}`, by: TEST_ACTOR, now: clock.now };
   // Rejected if the purchase paid a debt, because less is refundable then.
   await markRefunded(billing, { ...payment, amountCents: 1 + random(cents) }).catch(() => {});
 }
@@ -427,7 +427,12 @@ async function purchaseOf(
   cents: number,
 ): Promise<Invoice> {
   const invoice = await harness.newInvoice(accountId, cents);
-  const payment = { invoiceId: invoice.id, reference: `in ${invoice.id}`, now: harness.clock.now };
+  const payment = {
+    invoiceId: invoice.id,
+    reference: `in ${invoice.id}`,
+    by: TEST_ACTOR,
+    now: harness.clock.now,
+  };
   await markPaid(harness.billing, payment);
   return invoice;
 }

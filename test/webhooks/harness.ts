@@ -6,7 +6,6 @@ import { createWebhooks, type Webhooks } from "../../src/activity/webhooks.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ResolveHost } from "../../src/base/network/public-endpoint.ts";
-import { emitBalanceEvents } from "../../src/billing/event-handlers.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { grantedScopes } from "../../src/http/scopes.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
@@ -122,7 +121,6 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     process: "test",
     epoch: 1,
     writeRecords: async () => {},
-    onBalanceThresholds: emitBalanceEvents,
   });
   const providerKeys = createProviderKeys({
     db,

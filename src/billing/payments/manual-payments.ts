@@ -1,11 +1,14 @@
 // Payments that the operator confirms, such as bank transfers. They become payment facts like any other.
 
+import { type Actor, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
+import { type Nano, toNano, usdText } from "../../base/money/money.ts";
+import { getWallet } from "../../ledger/ledger.ts";
 import { lockRefundable } from "../../ledger/payments/payments.ts";
-import type { Db, Reader, Tx } from "../../store/db.ts";
+import { type Db, type Reader, text, type Tx } from "../../store/db.ts";
 import { formatCents, nanoOfCents, amountsDelta, remainingAmounts } from "../invoices/cents.ts";
 import { findInvoice, type Invoice, lockInvoice } from "../invoices/invoices.ts";
-import { ingestFacts, type PaymentDeps } from "./payment-facts.ts";
+import { type AppliedFact, applyFact, logOutcome, type PaymentDeps } from "./payment-facts.ts";
 import type { PaymentFact } from "./payment-processor.ts";
 import { findFact, type Payment, paymentsOfInvoice } from "./payment-rows.ts";
 
@@ -15,12 +18,14 @@ export interface ManualPayment {
   readonly invoiceId: string;
   /** The bank's reference of the incoming or outgoing transfer. */
   readonly reference: string;
+  /** The operator, for the audit log. */
+  readonly by: Actor;
   readonly now: number;
 }
 
 /** Records that the whole amount of an invoice arrived. Returns false if that was recorded before. */
 export async function markPaid(deps: PaymentDeps, transfer: ManualPayment): Promise<boolean> {
-  const { invoiceId, reference, now } = transfer;
+  const { invoiceId, reference, by, now } = transfer;
   const invoice = await requireInvoice(deps.db, invoiceId);
   const fact: PaymentFact = {
     processor: PROCESSOR,
@@ -42,7 +47,7 @@ export async function markPaid(deps: PaymentDeps, transfer: ManualPayment): Prom
     if ((status === "paid" || status === "refunded") && (await findFact(tx, fact)) === undefined)
       throw conflict(`${invoiceId} is already ${status}. Nothing was changed.`);
   };
-  const [applied] = await ingestFacts(deps, [fact], now, requireOpen);
+  const applied = await applyManualFact(deps, fact, { by, now, precondition: requireOpen });
   if (applied === undefined || (applied.state === "known" && applied.reason === null)) return false;
   if (applied.reason !== null) throw conflict(`The payment was not credited: ${applied.reason}.`);
   return true;
@@ -53,7 +58,7 @@ export async function markRefunded(
   deps: PaymentDeps,
   refund: ManualPayment & { readonly amountCents: number },
 ): Promise<boolean> {
-  const { invoiceId, reference, amountCents, now } = refund;
+  const { invoiceId, reference, amountCents, by, now } = refund;
   const { accountId } = await requireInvoice(deps.db, invoiceId);
   const payment = await requireBankTransfer(deps.db, invoiceId);
   const fact: PaymentFact = {
@@ -87,8 +92,71 @@ export async function markRefunded(
         `This refund takes back more than the unspent credits, which are ${formatCents(Number(free / nanoOfCents(1)))}.`,
       );
   };
-  const [applied] = await ingestFacts(deps, [fact], now, requireRefundable);
+  const applied = await applyManualFact(deps, fact, { by, now, precondition: requireRefundable });
   return applied !== undefined && applied.state !== "known";
+}
+
+interface ManualFactContext extends Pick<ManualPayment, "by" | "now"> {
+  /** Runs in the transaction of the fact, and throws to reject it. */
+  readonly precondition: (tx: Tx) => Promise<void>;
+}
+
+/** Applies and audits the fact in one transaction. Undefined if it was recorded before. */
+async function applyManualFact(
+  { db, log }: PaymentDeps,
+  fact: PaymentFact,
+  { by, now, precondition }: ManualFactContext,
+): Promise<AppliedFact | undefined> {
+  if ((await findFact(db, fact)) !== undefined) return undefined;
+  const applied = await db.write(async (tx) => {
+    await precondition(tx);
+    const outcomes = await applyFact(tx, fact, now);
+    const [outcome] = outcomes;
+    if (outcome !== undefined && outcome.state !== "known")
+      await auditManualFact(tx, outcome, { by, now });
+    return outcomes;
+  });
+  for (const outcome of applied) logOutcome(log, outcome);
+  return applied[0];
+}
+
+async function auditManualFact(
+  tx: Tx,
+  { fact, reason }: AppliedFact,
+  { by, now }: Pick<ManualPayment, "by" | "now">,
+): Promise<void> {
+  const invoice = await findInvoice(tx, fact.invoiceId);
+  if (invoice === undefined) return;
+  const { accountId, id, status } = invoice;
+  const { paid } = await getWallet(tx, accountId);
+  const change = await paidChange(tx, accountId, `${fact.processor}:${fact.ref}.${fact.kind}.`);
+  await recordAuditEntry(tx, {
+    accountId,
+    actor: by,
+    action: fact.kind === "paid" ? "invoice.marked_paid" : "invoice.marked_refunded",
+    target: id,
+    detail: {
+      usd: usdText(nanoOfCents(fact.amountCents)),
+      reference: fact.ref,
+      status,
+      ...(reason === null ? {} : { not_applied: reason }),
+      paid_before: usdText(paid - change),
+      paid_after: usdText(paid),
+    },
+    network: null,
+    now,
+  });
+}
+
+/** The change of paid credit by the transfer. */
+async function paidChange(reader: Reader, accountId: string, idPrefix: string): Promise<Nano> {
+  const row = await reader.get(
+    "select from_account, amount from transfer where account_id = ? and id = ?",
+    [accountId, `${idPrefix}credit`],
+  );
+  if (row === undefined) return 0n;
+  const amount = toNano(row["amount"]);
+  return text(row, "from_account").startsWith(accountId) ? -amount : amount;
 }
 
 async function requireBankTransfer(reader: Reader, invoiceId: string): Promise<Payment> {

@@ -1,20 +1,14 @@
 // Applies payment facts, each exactly once, in whatever order they arrive: reads what is known, looks the transition up in the
 // table of payment-transitions.ts, and writes it. No other file changes a payment.
 
+import { emitEvent } from "../../activity/events.ts";
 import type { Log } from "../../base/log.ts";
-import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { fitsBalanceLimit, postPayment, postReturn } from "../../ledger/payments/payments.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { nanoOfCredits } from "../invoices/cents.ts";
-import {
-  findInvoice,
-  type Invoice,
-  lockInvoice,
-  setPaid,
-  setRefunded,
-} from "../invoices/invoices.ts";
-import { stopAfterReturn, type OnTopUpEvent } from "../top-up/auto-top-up.ts";
+import { nanoOfCredits, usdOfCredits } from "../invoices/cents.ts";
+import { lockInvoice, setPaid, setRefunded } from "../invoices/invoices.ts";
+import { stopAfterReturn } from "../top-up/auto-top-up.ts";
 import { completeTopUp } from "../top-up/top-up-outcome.ts";
 import type { PaymentFact } from "./payment-processor.ts";
 import {
@@ -49,53 +43,25 @@ export interface AppliedFact {
   readonly reason: string | null;
 }
 
-export interface PaidInvoice {
-  readonly invoice: Invoice;
-  readonly paymentId: string;
-  readonly now: number;
-}
-
-export interface PaymentCallbacks {
-  /** All callbacks run in the transaction of the fact. */
-  readonly onInvoicePaid?: ((tx: Tx, paid: PaidInvoice) => Promise<void>) | undefined;
-  /** Called when a refund or a dispute takes a balance below a threshold. */
-  readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
-  readonly onTopUpEvent?: OnTopUpEvent | undefined;
-}
-
-export interface PaymentDeps extends PaymentCallbacks {
+export interface PaymentDeps {
   readonly db: Db;
   readonly log: Log;
-  /** Called in the same transaction with the outcome of a fact; audits what an operator enters. */
-  readonly onApplied?: (tx: Tx, applied: readonly AppliedFact[]) => Promise<void>;
 }
 
-/**
- * Applies facts in order, each in its own transaction, and logs those that need the operator. `precondition` runs in that
- * transaction and throws to reject the fact.
- */
+/** Applies facts in order, each in its own transaction, and logs those that need the operator. */
 export async function ingestFacts(
-  { db, log, onApplied, ...callbacks }: PaymentDeps,
+  { db, log }: PaymentDeps,
   facts: readonly PaymentFact[],
   now: number,
-  precondition?: (tx: Tx) => Promise<void>,
-): Promise<readonly AppliedFact[]> {
-  const results: AppliedFact[] = [];
+): Promise<void> {
   for (const fact of facts) {
     if ((await findFact(db, fact)) !== undefined) continue;
-    const applied = await db.write(async (tx) => {
-      await precondition?.(tx);
-      const appliedFacts = await applyFact(tx, fact, now, callbacks);
-      await onApplied?.(tx, appliedFacts);
-      return appliedFacts;
-    });
+    const applied = await db.write((tx) => applyFact(tx, fact, now));
     for (const outcome of applied) logOutcome(log, outcome);
-    results.push(...applied);
   }
-  return results;
 }
 
-function logOutcome(log: Log, { fact, state, reason }: AppliedFact): void {
+export function logOutcome(log: Log, { fact, state, reason }: AppliedFact): void {
   const fields = {
     processor: fact.processor,
     ref: fact.ref,
@@ -113,16 +79,15 @@ export async function applyFact(
   tx: Tx,
   fact: PaymentFact,
   now: number,
-  callbacks: PaymentCallbacks = {},
 ): Promise<readonly AppliedFact[]> {
   if (!isValidFact(fact)) return [{ fact, state: "aside", reason: "the amount is out of range" }];
   if (!(await insertFact(tx, fact, now))) return [await duplicateFact(tx, fact)];
-  const applied = [await makeTransition(tx, fact, { now, callbacks })];
+  const applied = [await makeTransition(tx, fact, now)];
   // A refund that arrived before its payment, or a dispute's closure before the dispute, can be applied now.
   for (let hasProgressed = applied[0]?.state === "applied"; hasProgressed;) {
     hasProgressed = false;
     for (const waiting of await listWaitingFacts(tx, paymentIdOf(fact))) {
-      const next = await makeTransition(tx, waiting, { now, callbacks });
+      const next = await makeTransition(tx, waiting, now);
       if (next.state === "waiting") continue;
       applied.push(next);
       hasProgressed = true;
@@ -140,22 +105,13 @@ async function duplicateFact(tx: Tx, fact: PaymentFact): Promise<AppliedFact> {
   return { fact, state: "known", reason: isSame ? null : "it differs from the recorded fact" };
 }
 
-interface FactContext {
-  readonly now: number;
-  readonly callbacks: PaymentCallbacks;
-}
-
-async function makeTransition(
-  tx: Tx,
-  fact: PaymentFact,
-  context: FactContext,
-): Promise<AppliedFact> {
+async function makeTransition(tx: Tx, fact: PaymentFact, now: number): Promise<AppliedFact> {
   const snapshot = await readSnapshot(tx, fact);
   const transition =
     snapshot === undefined ? setAside("no invoice has this id") : transitionOf(fact, snapshot);
   const { state, reason } = transition;
   await setFactState(tx, fact, state, reason);
-  if (snapshot !== undefined) await writeTransition(tx, transition, { fact, snapshot, ...context });
+  if (snapshot !== undefined) await writeTransition(tx, transition, { fact, snapshot, now });
   return { fact, state, reason };
 }
 
@@ -179,7 +135,8 @@ async function readSnapshot(tx: Tx, fact: PaymentFact): Promise<PaymentSnapshot 
   };
 }
 
-interface WriteContext extends FactContext {
+interface WriteContext {
+  readonly now: number;
   readonly fact: PaymentFact;
   readonly snapshot: PaymentSnapshot;
 }
@@ -203,27 +160,24 @@ async function postMovement(
   tx: Tx,
   movement: Movement,
   { id: ref, accountId, processor }: Payment,
-  { now, callbacks }: WriteContext,
+  { now }: WriteContext,
 ): Promise<void> {
   const { kind } = movement;
   const posted = { ...movement, accountId, processor, ref, now };
   if (kind !== "refund" && kind !== "dispute") return await postPayment(tx, posted);
-  const crossings = await postReturn(tx, posted);
-  // A refund or a dispute must not trigger an automatic top-up.
-  const reported = crossings.filter((crossing) => crossing.kind !== "top_up");
-  if (reported.length > 0) await callbacks.onBalanceThresholds?.(tx, reported);
+  await postReturn(tx, posted);
   const { promo, paid } = await getWallet(tx, accountId);
-  const { onTopUpEvent } = callbacks;
-  await stopAfterReturn(tx, accountId, { kind, balance: promo + paid, now, onTopUpEvent });
+  await stopAfterReturn(tx, accountId, { kind, balance: promo + paid, now });
 }
 
 async function payInvoice(
   tx: Tx,
-  { id: paymentId, invoiceId, taxCents }: Payment,
-  { fact, now, callbacks }: WriteContext,
+  { accountId, invoiceId, taxCents }: Payment,
+  { fact, snapshot, now }: WriteContext,
 ): Promise<void> {
   await setPaid(tx, invoiceId, { taxCents, at: fact.at });
   await completeTopUp(tx, invoiceId, now);
-  const invoice = await findInvoice(tx, invoiceId);
-  if (invoice !== undefined) await callbacks.onInvoicePaid?.(tx, { invoice, paymentId, now });
+  const { credits } = snapshot.invoice;
+  const data = { invoice_id: invoiceId, amount_usd: usdOfCredits(credits), credits };
+  await emitEvent(tx, { type: "invoice.paid", accountId, data, now });
 }

@@ -7,6 +7,7 @@ import {
   type AuditSource,
   recordAuditEntry,
 } from "../../activity/audit.ts";
+import { emitEvent } from "../../activity/events.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { monthStart } from "../../base/money/spend-window.ts";
 import { type ThresholdCrossing, setTopUpThreshold } from "../../ledger/balance-thresholds.ts";
@@ -38,30 +39,6 @@ export const STOP_REASONS = [
   "payment_refunded",
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
-
-export type TopUpEvent =
-  | {
-      readonly kind: "failed";
-      readonly topUp: TopUp;
-      readonly reason: string;
-      readonly failures: number;
-      readonly nextTryAt: number | null;
-    }
-  | {
-      readonly kind: "stopped";
-      readonly accountId: string;
-      readonly reason: StopReason;
-      readonly failures: number;
-    }
-  | {
-      readonly kind: "ceiling_reached";
-      readonly accountId: string;
-      readonly ceilingCents: number;
-      readonly boughtCents: number;
-      readonly resumesAt: number;
-    };
-
-export type OnTopUpEvent = (tx: Tx, event: TopUpEvent, now: number) => Promise<void>;
 
 export interface TopUpRulesInput {
   readonly threshold_usd: string | number;
@@ -183,11 +160,7 @@ async function recordChange(
 export async function stopAutoTopUp(
   tx: Tx,
   accountId: string,
-  {
-    reason,
-    now,
-    onTopUpEvent,
-  }: { reason: StopReason; now: number; onTopUpEvent: OnTopUpEvent | undefined },
+  { reason, now }: { readonly reason: StopReason; readonly now: number },
 ): Promise<void> {
   const current = await lockAutoTopUp(tx, accountId);
   if (current?.status !== "on") return;
@@ -195,7 +168,17 @@ export async function stopAutoTopUp(
     "update auto_top_up set status = 'stopped', stopped_reason = ?, stopped_at = ?, due_at = null where account_id = ?",
     [reason, now, accountId],
   );
-  await onTopUpEvent?.(tx, { kind: "stopped", accountId, reason, failures: current.failures }, now);
+  const data = { reason, failures_in_a_row: current.failures };
+  await emitEvent(tx, { type: "top_up.stopped", accountId, data, now });
+  await recordAuditEntry(tx, {
+    accountId,
+    actor: { type: "system", id: "billing" },
+    action: "auto_top_up.stopped",
+    target: null,
+    detail: { reason },
+    network: null,
+    now,
+  });
 }
 
 /** After a refund or a dispute, the method must not be charged again without the owner's decision. */
@@ -206,15 +189,14 @@ export async function stopAfterReturn(
     readonly kind: "refund" | "dispute";
     readonly balance: bigint;
     readonly now: number;
-    readonly onTopUpEvent: OnTopUpEvent | undefined;
   },
 ): Promise<void> {
-  const { kind, balance, now, onTopUpEvent } = change;
+  const { kind, balance, now } = change;
   const current = await findAutoTopUp(tx, accountId);
   if (current?.status !== "on") return;
   if (kind === "refund" && balance >= nanoOfCents(current.thresholdCents)) return;
   const reason = kind === "refund" ? "payment_refunded" : "payment_disputed";
-  await stopAutoTopUp(tx, accountId, { reason, now, onTopUpEvent });
+  await stopAutoTopUp(tx, accountId, { reason, now });
 }
 
 /** Called in the transaction of charges that take balances below their thresholds; the next run of the job buys. */

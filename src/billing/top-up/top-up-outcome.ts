@@ -1,10 +1,12 @@
 // Ends an automatic top-up: paid, when its payment is credited, or failed. Two failures in a row stop auto top-up until
 // the owner enables it again.
 
+import { emitEvent } from "../../activity/events.ts";
 import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
 import { integer, type Reader, type Tx } from "../../store/db.ts";
+import { usdOfCents } from "../invoices/cents.ts";
 import { lockInvoice, setVoid } from "../invoices/invoices.ts";
-import { stopAutoTopUp, type StopReason, type OnTopUpEvent } from "./auto-top-up.ts";
+import { stopAutoTopUp, type StopReason } from "./auto-top-up.ts";
 import {
   lockAutoTopUp,
   lockTopUp,
@@ -62,11 +64,7 @@ export async function completeTopUp(tx: Tx, invoiceId: string, now: number): Pro
 export async function failTopUp(
   tx: Tx,
   { id, invoiceId, accountId }: Pick<TopUp, "id" | "invoiceId" | "accountId">,
-  {
-    reason,
-    now,
-    onTopUpEvent,
-  }: { reason: TopUpFailureReason; now: number; onTopUpEvent: OnTopUpEvent | undefined },
+  { reason, now }: { readonly reason: TopUpFailureReason; readonly now: number },
 ): Promise<void> {
   const invoice = await lockInvoice(tx, invoiceId);
   const settings = await lockAutoTopUp(tx, accountId);
@@ -87,11 +85,19 @@ export async function failTopUp(
   const nextTryAt = settings.status === "on" && stopReason === undefined ? now + retryMs : null;
   const [, previous] = await listTopUps(tx, accountId, 2);
   // A lasting problem of the processor is reported once.
-  if (!isProcessors || !isProcessorReason(previous?.reason))
-    await onTopUpEvent?.(tx, { kind: "failed", topUp, reason, failures, nextTryAt }, now);
+  if (!isProcessors || !isProcessorReason(previous?.reason)) {
+    const data = {
+      invoice_id: invoiceId,
+      amount_usd: usdOfCents(topUp.amountCents),
+      reason,
+      failures_in_a_row: failures,
+      next_try_at: nextTryAt === null ? null : new Date(nextTryAt).toISOString(),
+    };
+    await emitEvent(tx, { type: "top_up.failed", accountId, data, now });
+  }
   if (nextTryAt !== null) await setAutoTopUpDue(tx, accountId, nextTryAt);
   else if (stopReason !== undefined)
-    await stopAutoTopUp(tx, accountId, { reason: stopReason, now, onTopUpEvent });
+    await stopAutoTopUp(tx, accountId, { reason: stopReason, now });
 }
 
 function stopReasonAfter(reason: TopUpFailureReason, failures: number): StopReason | undefined {

@@ -1,13 +1,14 @@
 // Runs automatic top-ups. A top-up and its invoice are stored before the charge, and its id is the processor's
 // idempotency key, so it is charged at most once after any crash. An account has one open top-up at a time.
 
+import { emitEvent } from "../../activity/events.ts";
 import { newId } from "../../base/id.ts";
 import { monthStart, windowEnd } from "../../base/money/spend-window.ts";
 import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { findFreeze } from "../../ledger/freezes.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { text, type Tx } from "../../store/db.ts";
-import { creditsOfCents, nanoOfCents, priceOf } from "../invoices/cents.ts";
+import { creditsOfCents, nanoOfCents, priceOf, usdOfCents } from "../invoices/cents.ts";
 import { insertInvoice } from "../invoices/invoices.ts";
 import { trackPayment } from "../payments/checkouts.ts";
 import { ingestFacts, type PaymentDeps } from "../payments/payment-facts.ts";
@@ -114,7 +115,7 @@ async function tryBeginTopUp(
 /** Decides under the lock of the account's settings, so that only one process begins a top-up. */
 async function beginTopUp(
   tx: Tx,
-  { processor, onTopUpEvent }: TopUpDeps,
+  { processor }: TopUpDeps,
   accountId: string,
   now: number,
 ): Promise<TopUp | undefined> {
@@ -131,7 +132,7 @@ async function beginTopUp(
   if ((await findFreeze(tx, accountId)) !== undefined) return postpone(now + FROZEN_RETRY_MS);
   const method = await findMethod(tx, accountId);
   if (method === undefined || method.processor !== processor.id) {
-    await stopAutoTopUp(tx, accountId, { reason: "no_payment_method", now, onTopUpEvent });
+    await stopAutoTopUp(tx, accountId, { reason: "no_payment_method", now });
     return undefined;
   }
   const month = monthStart(now);
@@ -148,8 +149,12 @@ async function beginTopUp(
         month,
         accountId,
       ]);
-      const event = { accountId, ceilingCents, boughtCents, resumesAt };
-      await onTopUpEvent?.(tx, { kind: "ceiling_reached", ...event }, now);
+      const data = {
+        monthly_ceiling_usd: usdOfCents(ceilingCents),
+        bought_this_month_usd: usdOfCents(boughtCents),
+        resumes_at: new Date(resumesAt).toISOString(),
+      };
+      await emitEvent(tx, { type: "top_up.ceiling_reached", accountId, data, now });
     }
     return postpone(resumesAt);
   }
@@ -246,7 +251,7 @@ async function recordChargeResult(
 ): Promise<void> {
   const { db, processor } = deps;
   const fail = (reason: TopUpFailureReason): Promise<void> =>
-    db.write((tx) => failTopUp(tx, topUp, { reason, now, onTopUpEvent: deps.onTopUpEvent }));
+    db.write((tx) => failTopUp(tx, topUp, { reason, now }));
   if (result === "lost" || result.state === "refused") {
     await db.write((tx) => stopPollingClosed(tx, topUp.id));
     if (result !== "lost" && result.reason === "processor_refused")

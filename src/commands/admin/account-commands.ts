@@ -2,7 +2,6 @@
 
 import { PAGE_LIMIT_MAX } from "../../base/pagination.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
-import { handleBalanceThresholds } from "../../billing/event-handlers.ts";
 import {
   adjustBalance,
   type ChangeResult,
@@ -139,14 +138,7 @@ async function adjustCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<num
     throw usageFault("--bucket must be promo or paid.");
   const amount = parseUsd(usd);
   const id = operationId(args, cli);
-  const act = {
-    ...readAction(args, cli),
-    accountId,
-    amount,
-    bucket,
-    id,
-    onBalanceThresholds: handleBalanceThresholds,
-  };
+  const act = { ...readAction(args, cli), accountId, amount, bucket, id };
   const done = await db.write((tx) => adjustBalance(tx, act));
   cli.print(
     done.isChanged

@@ -3,11 +3,6 @@
 import { newId } from "../../base/id.ts";
 import { createLog } from "../../base/log.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
-import {
-  handleBalanceThresholds,
-  handleInvoicePaid,
-  handleTopUpEvent,
-} from "../../billing/event-handlers.ts";
 import { centsFromUsd, formatCents } from "../../billing/invoices/cents.ts";
 import { markPaid, markRefunded } from "../../billing/payments/manual-payments.ts";
 import type { PaymentDeps } from "../../billing/payments/payment-facts.ts";
@@ -17,7 +12,6 @@ import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
 } from "../../operator/accounts/account-actions.ts";
-import { auditManualPayment } from "../../operator/payments/audit-manual-payment.ts";
 import { lookUpOnChain, markNotOnChain } from "../../operator/payments/mark-not-on-chain.ts";
 import { listUnappliedFacts, listUnclearPayments } from "../../operator/payments/payment-list.ts";
 import {
@@ -88,7 +82,8 @@ async function markPaidCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<n
   const [invoiceId = ""] = args.positionals;
   const reference = (args.value("reference") ?? "").trim();
   if (reference === "") throw usageFault("--reference must name the transfer.");
-  const made = await markPaid(billingDeps(db, cli), { invoiceId, reference, now: cli.now() });
+  const payment = { invoiceId, reference, by: COMMAND_LINE_ACTOR, now: cli.now() };
+  const made = await markPaid(billingDeps(db, cli), payment);
   cli.print(
     made
       ? `Marked ${invoiceId} as paid and credited the account.`
@@ -104,7 +99,7 @@ async function markRefundedCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promi
   if (reference === "") throw usageFault("--reference must name the transfer.");
   if (amountCents === undefined || amountCents <= 0)
     throw usageFault(`"${usd}" must be an amount of US dollars above zero, such as 5 or 2.50.`);
-  const refund = { invoiceId, reference, amountCents, now: cli.now() };
+  const refund = { invoiceId, reference, amountCents, by: COMMAND_LINE_ACTOR, now: cli.now() };
   const made = await markRefunded(billingDeps(db, cli), refund);
   cli.print(
     made
@@ -175,12 +170,5 @@ function billingDeps(db: Db, cli: CliEnv): PaymentDeps {
     now: cli.now,
     write: cli.printError,
   });
-  return {
-    db,
-    log,
-    onInvoicePaid: handleInvoicePaid,
-    onBalanceThresholds: handleBalanceThresholds,
-    onTopUpEvent: handleTopUpEvent,
-    onApplied: auditManualPayment(COMMAND_LINE_ACTOR, cli.now()),
-  };
+  return { db, log };
 }

@@ -1,9 +1,9 @@
 // The routes of the budgets page. All members see the budgets; only the owner changes them.
 
 import { z } from "zod";
+import { BUDGET_FIELDS, parseBudget, changeBudgets } from "../../accounts/budgets.ts";
 import type { Permission } from "../../accounts/members.ts";
 import type { Nano } from "../../base/money/money.ts";
-import { BUDGET_FIELDS, parseBudget, changeBudgets } from "../../budgets/budgets.ts";
 import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";

@@ -2,10 +2,10 @@
 // The daily and monthly budgets of a workspace, how much of them is used, and the form to set them.
 
 import type { Child } from "hono/jsx";
+import { BUDGET_FIELDS } from "../../accounts/budgets.ts";
 import { hasPermission } from "../../accounts/members.ts";
 import { usdText } from "../../base/money/money.ts";
 import { formatSpend, formatUsd } from "../../base/text/format.ts";
-import { BUDGET_FIELDS } from "../../budgets/budgets.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";

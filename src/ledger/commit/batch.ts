@@ -4,8 +4,7 @@ import type { AccountKey, Tx } from "../../store/db.ts";
 import {
   type ThresholdCrossing,
   collectCrossings,
-  type OnBudgetThresholds,
-  type OnBalanceThresholds,
+  type ScheduleTopUps,
 } from "../balance-thresholds.ts";
 import { type BudgetThresholdCrossing, crossedBudgetThresholds } from "../budget-rules.ts";
 import {
@@ -25,7 +24,7 @@ import {
   type SettleOutcome,
   type SettleRequest,
 } from "../decide.ts";
-import { crossedKeyAlerts, type KeyAlert, type OnKeyAlerts } from "../key-alerts.ts";
+import { crossedKeyAlerts, type KeyAlert } from "../key-alerts.ts";
 import {
   type AccountKeySpend,
   insertHolds,
@@ -35,6 +34,7 @@ import {
   updateKeySpends,
   updateWallets,
 } from "../ledger-rows.ts";
+import { emitBalanceEvents, emitBudgetEvents, emitKeyAlerts } from "../threshold-events.ts";
 import { addBufferedHold, type AppliedBatch, newHold, type HoldBuffer } from "./hold-buffer.ts";
 import { lockRows, type LockedRows } from "./lock-rows.ts";
 
@@ -53,9 +53,7 @@ export interface BatchContext<UsageRecord> {
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: WriteRecords<UsageRecord>;
-  readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
-  readonly onBudgetThresholds?: OnBudgetThresholds | undefined;
-  readonly onKeyAlerts?: OnKeyAlerts | undefined;
+  readonly scheduleTopUps?: ScheduleTopUps | undefined;
 }
 
 interface PendingWrites<UsageRecord> {
@@ -255,11 +253,13 @@ async function writeAll<UsageRecord>(
   const hours = sumByHour([...recordCharges, ...chargedCalls.map(({ charge }) => charge)]);
   if (records.length > 0 || hours.length > 0)
     work.push(context.writeRecords(tx, records, { calls: recordCharges, hours }));
-  if (writes.balanceCrossings.length > 0 && context.onBalanceThresholds !== undefined)
-    work.push(context.onBalanceThresholds(tx, writes.balanceCrossings));
-  if (writes.budgetCrossings.length > 0 && context.onBudgetThresholds !== undefined)
-    work.push(context.onBudgetThresholds(tx, writes.budgetCrossings));
-  if (writes.keyAlerts.length > 0 && context.onKeyAlerts !== undefined)
-    work.push(context.onKeyAlerts(tx, writes.keyAlerts));
+  const { balanceCrossings, budgetCrossings, keyAlerts } = writes;
+  if (balanceCrossings.length > 0) {
+    work.push(emitBalanceEvents(tx, balanceCrossings));
+    if (context.scheduleTopUps !== undefined)
+      work.push(context.scheduleTopUps(tx, balanceCrossings));
+  }
+  if (budgetCrossings.length > 0) work.push(emitBudgetEvents(tx, budgetCrossings));
+  if (keyAlerts.length > 0) work.push(emitKeyAlerts(tx, keyAlerts));
   await Promise.all(work);
 }

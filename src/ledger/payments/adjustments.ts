@@ -19,6 +19,7 @@ import {
   toWallet,
   type Transfer,
 } from "../ledger-rows.ts";
+import { emitBalanceEvents } from "../threshold-events.ts";
 
 export interface BalanceSnapshot {
   readonly promo: Nano;
@@ -44,6 +45,7 @@ export interface AdjustmentResult {
   readonly isApplied: boolean;
   readonly before: BalanceSnapshot;
   readonly after: BalanceSnapshot;
+  /** Their events are written. */
   readonly crossings: readonly ThresholdCrossing[];
 }
 
@@ -81,6 +83,7 @@ export async function adjust(tx: Tx, request: Adjustment): Promise<AdjustmentRes
     ...after,
     ...balanceThresholdsOf(row),
   });
+  await emitBalanceEvents(tx, crossings);
   return { isApplied: true, before, after, crossings };
 }
 

@@ -16,6 +16,7 @@ import {
   toWallet,
   type Transfer,
 } from "../ledger-rows.ts";
+import { emitBalanceEvents } from "../threshold-events.ts";
 import { operatorShare, type Reversal } from "./reversals.ts";
 
 /** The parts of a payment. */
@@ -85,10 +86,7 @@ export async function postPayment(tx: Tx, movement: PaymentMovement): Promise<vo
  * Posts a refund or dispute. Takes credit that is neither spent nor held by open calls; what is missing is the
  * operator's loss after a refund, and the account's debt after a dispute.
  */
-export async function postReturn(
-  tx: Tx,
-  movement: PaymentMovement,
-): Promise<readonly ThresholdCrossing[]> {
+export async function postReturn(tx: Tx, movement: PaymentMovement): Promise<void> {
   const wallet = await lockWallet(tx, movement.accountId);
   const { credit, fee, tax, suspense, excess } = movement.amounts;
   const clearing = clearingAccount(movement.processor);
@@ -114,13 +112,26 @@ export async function postReturn(
     owed: (wallet.owed ?? 0n) + (isDebt ? missing : 0n),
     writtenOff: wallet.writtenOff,
   });
-  return crossingsOf(movement, wallet, { promo: 0n, paid: taken });
+  // A refund or a dispute must not trigger an automatic top-up.
+  await emitBalanceEvents(tx, crossingsOf(movement, wallet, { promo: 0n, paid: taken }));
 }
 
-/** Collects a debt from credit that has become available: promotional first, as for a charge. */
+type DebtCollection = Pick<PaymentMovement, "id" | "accountId" | "now">;
+
+/** Collects a debt from credit that has become available, and returns the thresholds that the balance crossed. */
 export async function collectDebt(
   tx: Tx,
-  { id, accountId, now }: Pick<PaymentMovement, "id" | "accountId" | "now">,
+  collection: DebtCollection,
+): Promise<readonly ThresholdCrossing[]> {
+  const crossings = await moveDebt(tx, collection);
+  await emitBalanceEvents(tx, crossings);
+  return crossings;
+}
+
+/** Takes promotional credit first, as for a charge. */
+export async function moveDebt(
+  tx: Tx,
+  { id, accountId, now }: DebtCollection,
 ): Promise<readonly ThresholdCrossing[]> {
   const wallet = await lockWallet(tx, accountId);
   const { owed = 0n, writtenOff } = wallet;

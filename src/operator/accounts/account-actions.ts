@@ -4,7 +4,7 @@
 import { type Actor, type AuditAction, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../../base/money/money.ts";
-import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
+import { scheduleTopUps } from "../../billing/top-up/auto-top-up.ts";
 import { findFreeze, setFreeze } from "../../ledger/freezes.ts";
 import type { Bucket } from "../../ledger/ledger-rows.ts";
 import { grant } from "../../ledger/ledger.ts";
@@ -53,8 +53,6 @@ export async function grantCredit(tx: Tx, change: BalanceChange): Promise<Change
 
 export interface BalanceAdjustment extends BalanceChange {
   readonly bucket?: Bucket | undefined;
-  /** Called with the thresholds that the balance crossed. */
-  readonly onBalanceThresholds: OnBalanceThresholds;
 }
 
 /** Corrects a balance, upwards or downwards. */
@@ -77,11 +75,7 @@ export async function adjustBalance(tx: Tx, change: BalanceAdjustment): Promise<
   });
   if (isChanged) {
     await recordAudit(tx, change, "account.adjusted", { before, after, id, amount });
-    // No top-up for an account that is frozen.
-    await change.onBalanceThresholds(
-      tx,
-      crossings.filter(({ kind }) => kind !== "top_up" || after.frozenAt === null),
-    );
+    if (after.frozenAt === null) await scheduleTopUps(tx, crossings);
   }
   return { isChanged, before, after };
 }

@@ -85,7 +85,7 @@ function changeRoute(context: OperatorContext): Route {
           context,
           operator,
           { token: accountForm.form, payload, now: input.now },
-          (tx) => applyChange(tx, context, accountForm, { ...input, operator }),
+          (tx) => applyChange(tx, accountForm, { ...input, operator }),
         );
         return redirect(`${accountPath(accountId)}?done=${result}`);
       } catch (error) {
@@ -101,7 +101,6 @@ function changeRoute(context: OperatorContext): Route {
 
 async function applyChange(
   tx: Tx,
-  { onBalanceThresholds }: OperatorContext,
   form: AccountActionForm,
   { params, clientIp, now, operator: { email } }: AccountInput & { readonly operator: Operator },
 ): Promise<AccountActionResult> {
@@ -121,7 +120,7 @@ async function applyChange(
     case "adjust": {
       const bucket = form.bucket === "" ? undefined : form.bucket;
       const amount = parseUsd(form.usd);
-      const result = await adjustBalance(tx, { ...change, amount, bucket, onBalanceThresholds });
+      const result = await adjustBalance(tx, { ...change, amount, bucket });
       return result.isChanged ? "adjusted" : "unchanged";
     }
     case "freeze":

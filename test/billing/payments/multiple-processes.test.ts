@@ -9,6 +9,7 @@ import {
   stopPostern,
   stopAll,
 } from "../../commands/run-postern.ts";
+import { TEST_ACTOR } from "../../support/act.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   type TestAccount,
@@ -140,7 +141,12 @@ describe("two gateways on one PostgreSQL", () => {
       { origin: "https://gateway.example" },
     );
     const session = stripe.sessionAt(click.headers.get("location"));
-    await markPaid(harness.billing, { invoiceId: invoice.id, reference: "bank 1", now: now.value });
+    await markPaid(harness.billing, {
+      invoiceId: invoice.id,
+      reference: "bank 1",
+      by: TEST_ACTOR,
+      now: now.value,
+    });
     harness.clock.now = now.value + 200_000;
     await harness.runPoll();
     expect(session.status).toBe("expired");

@@ -15,6 +15,7 @@ import { applyFact, ingestFacts } from "../../../src/billing/payments/payment-fa
 import type { PaymentFact } from "../../../src/billing/payments/payment-processor.ts";
 import { deposit, getWallet } from "../../../src/ledger/ledger.ts";
 import { writeOffDebt } from "../../../src/ledger/payments/payments.ts";
+import { TEST_ACTOR } from "../../support/act.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import {
@@ -288,7 +289,12 @@ describeEachStore((kind, open) => {
 
     test("markPaid credits a bank transfer once, and its reference pays one invoice only", async () => {
       const [one, other] = [await newPurchase(), await newPurchase()];
-      const transfer = { invoiceId: one.invoice.id, reference: `bank ${one.payment}`, now: 1 };
+      const transfer = {
+        invoiceId: one.invoice.id,
+        reference: `bank ${one.payment}`,
+        by: TEST_ACTOR,
+        now: 1,
+      };
       const markPaidError = (changes: Partial<typeof transfer>) =>
         rejectionMessage(markPaid(harness.billing, { ...transfer, ...changes }));
       expect([
@@ -318,7 +324,12 @@ describeEachStore((kind, open) => {
 
     test("concurrent payments and refunds by the operator never exceed the invoice or the balance", async () => {
       const { accountId, invoice, payment } = await newPurchase();
-      const transfer = { invoiceId: invoice.id, reference: `bank ${payment}`, now: 1 };
+      const transfer = {
+        invoiceId: invoice.id,
+        reference: `bank ${payment}`,
+        by: TEST_ACTOR,
+        now: 1,
+      };
       const suspense = await ledgerBalanceOf(harness.db, "system:suspense");
       const paid = await Promise.allSettled(
         ["", " again"].map((suffix) =>

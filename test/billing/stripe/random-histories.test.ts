@@ -11,6 +11,7 @@ import {
 import { voidInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import { paymentsOfInvoice } from "../../../src/billing/payments/payment-rows.ts";
+import { TEST_ACTOR } from "../../support/act.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
@@ -152,7 +153,12 @@ async function runHistory(
     if (session.status !== "open" || random(12) === 0) continue;
     if (random(15) === 0) {
       const reference = `bank ${invoice.id}`;
-      await markPaid(harness.billing, { invoiceId: invoice.id, reference, now: harness.clock.now });
+      await markPaid(harness.billing, {
+        invoiceId: invoice.id,
+        reference,
+        by: TEST_ACTOR,
+        now: harness.clock.now,
+      });
     }
     const amounts = [
       { cents: 1 + random(5_000) },

@@ -447,7 +447,7 @@ describeEachStore((kind, open) => {
       const [lost] = await topUpsOf(accountId);
       if (lost === undefined) throw new Error("no top-up");
       const failure = { reason: "processor_unreachable", now: harness.clock.now } as const;
-      await harness.db.write((tx) => failTopUp(tx, lost, { ...failure, onTopUpEvent: undefined }));
+      await harness.db.write((tx) => failTopUp(tx, lost, failure));
       const today = harness.clock.now;
       harness.clock.now += 11 * MINUTE_MS;
       for (let runs = 0; runs < 3; runs++) await runJob();

@@ -9,6 +9,7 @@ import { creditsOfCents } from "../../../src/billing/invoices/cents.ts";
 import { createInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import { sumByHour } from "../../../src/ledger/call-charges.ts";
+import { COMMAND_LINE_ACTOR } from "../../../src/operator/accounts/account-actions.ts";
 import { insertUsage } from "../../../src/usage/insert-usage.ts";
 import { rollUpUsage } from "../../../src/usage/rollup/roll-up.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";
@@ -113,7 +114,7 @@ async function buyCredits(gateway: Gateway, accountId: string, now: number): Pro
       createInvoice(tx, { accountId, credits: creditsOfCents(amountCents), now: at }),
     );
     const reference = `transfer ${accountId} ${index}`;
-    await markPaid({ db, log }, { invoiceId: id, reference, now: at });
+    await markPaid({ db, log }, { invoiceId: id, reference, by: COMMAND_LINE_ACTOR, now: at });
   }
   await db.write((tx) => createInvoice(tx, { accountId, credits: 250_000_000, now }));
 }

@@ -3,14 +3,9 @@
 
 import { lockWorkspace } from "../accounts/members.ts";
 import { type Actor, recordAuditEntry } from "../activity/audit.ts";
-import { emitEvent } from "../activity/events.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
-import {
-  BUDGET_WINDOWS,
-  type BudgetLimits,
-  type BudgetThresholdCrossing,
-} from "../ledger/budget-rules.ts";
+import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
 import { type BudgetStates, setBudgets } from "../ledger/wallet-budgets.ts";
 import type { Tx } from "../store/db.ts";
 
@@ -31,10 +26,9 @@ export async function changeBudgets(tx: Tx, change: BudgetChange): Promise<Budge
   const { accountId, limits, actor, network, now } = change;
   const { isClaimed } = await lockWorkspace(tx, accountId);
   if (isClaimed && actor.type === "key") throw ownerOnlyFault();
-  const { before, after, crossings } = await setBudgets(tx, accountId, limits, now);
+  const { before, after } = await setBudgets(tx, accountId, limits, now);
   const changed = BUDGET_WINDOWS.filter((window) => after[window].limit !== before[window]);
   if (changed.length === 0) return after;
-  await emitBudgetEvents(tx, crossings);
   await recordAuditEntry(tx, {
     accountId,
     actor,
@@ -80,20 +74,4 @@ function ownerOnlyFault(): Fault {
 
 function limitText(limit: Nano | null): string | null {
   return limit === null ? null : usdText(limit);
-}
-
-export async function emitBudgetEvents(
-  tx: Tx,
-  crossings: readonly BudgetThresholdCrossing[],
-): Promise<void> {
-  for (const { accountId, window, percent, used, limit, endsAt, now } of crossings) {
-    const data = {
-      window,
-      percent,
-      used_usd: Number(usdText(used)),
-      limit_usd: Number(usdText(limit)),
-      resets_at: new Date(endsAt).toISOString(),
-    };
-    await emitEvent(tx, { type: "budget.reached", accountId, data, now });
-  }
 }
