@@ -94,6 +94,7 @@ const LEFTOVERS: readonly (readonly [api: Api, fields: Json])[] = [
   ["chat", { ...onMessage({ timestamp: 1_796_000_000 }), chat_id: UUID }],
   ["chat", { ...onMessage({ timestamp: TIME }), session_id: UUID }],
   ["chat", { ...onMessage({ models: ["echo"] }), chat_id: UUID, created_at: TIME }],
+  ["chat", onMessage({ model: "openai/gpt-6.2-sol" })],
   ["messages", { ...onMessage({ session_id: UUID }), chat_id: UUID }],
   ["responses", { ...responsesItems({ session_id: UUID }), chat_id: UUID }],
   ["responses", responsesItems({ created_at: TIME })],

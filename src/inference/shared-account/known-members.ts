@@ -26,7 +26,7 @@ const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
     "type role content id status phase name namespace arguments call_id output input caller summary encrypted_content code " +
     "outputs container_id queries results result action actions environment execution fingerprint operation tools server_label " +
     "approval_request_id item_id reason error revised_prompt prompt size quality background format output_format " +
-    "pending_safety_checks acknowledged_safety_checks created_by mode text image_url author recipient agent " +
+    "pending_safety_checks acknowledged_safety_checks created_by mode text image_url author recipient agent svg_usage " +
     "internal_chat_message_metadata_passthrough",
   content: CONTENT,
   output: `${CONTENT} outcome mode created_by`,
@@ -93,7 +93,14 @@ const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
     "configs default_config mcp_server_name server_label server_url server_description headers authorization require_approval " +
     "container environment execution filters ranking_options user_location search_context_size search_content_types " +
     "response_inclusion action background input_fidelity input_image_mask model moderation output_format quality size " +
-    "allowed_x_handles excluded_x_handles from_date to_date enabled_tools wolfram_settings web_search",
+    "allowed_x_handles excluded_x_handles from_date to_date enabled_tools wolfram_settings web_search url_sources",
+  // Web fetch: whose results it may take URLs from, by the names of the request's tools.
+  url_sources: "client_tool_results server_tool_results user_input",
+  client_tool_results: "type tools",
+  server_tool_results: "type tools",
+  user_input: "type",
+  // What a reply says of its own drawing.
+  svg_usage: "model",
   annotations: "title",
   input_image_mask: "image_url",
   wolfram_settings: "authorization",

@@ -178,6 +178,36 @@ const REQUESTS: readonly (readonly [provider: string, request: Json])[] = [
       tools: [{ type: "x_search", allowed_x_handles: ["a"], from_date: "2026-01-01" }],
     },
   ],
+  [
+    "anthropic",
+    {
+      tools: [
+        {
+          type: "web_fetch_20260318",
+          url_sources: {
+            user_input: { type: "all" },
+            client_tool_results: {
+              type: "only",
+              tools: [{ type: "tool_reference", name: "Find page" }],
+            },
+          },
+        },
+      ],
+    },
+  ],
+  [
+    "openai",
+    {
+      input: [
+        {
+          type: "image_generation_call",
+          id: "ig_1",
+          result: "AA==",
+          svg_usage: { model: "gpt-image-2.5", input_tokens: 1 },
+        },
+      ],
+    },
+  ],
   ["deepseek", { thinking: { type: "enabled" }, stop: ["x"] }],
   [
     "together",
