@@ -246,6 +246,16 @@ function decideAmount(
     : { status: "held", amount };
 }
 
+/** The largest hold that the balance, the key's limit and the budgets cover. */
+export function largestHold(wallet: Wallet, keySpend: KeySpend, key: KeyRules, now: number): Nano {
+  if (wallet.owed !== undefined) return 0n;
+  const at = chargeTime(now, wallet, keySpend);
+  const wanted = remainingKeyLimit(key, keySpend, at, maxNano(availableOf(wallet), 0n));
+  const { budget, held } = wallet;
+  const remaining = remainingBudget(budget, { held, at, wanted });
+  return minNano(remaining, maxNano(availableOf(wallet), 0n));
+}
+
 /**
  * Never before the current day of the key or its workspace, even if the clock steps back, so that the spend of a window
  * is always the sum of the transfers since its start.

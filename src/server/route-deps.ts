@@ -10,6 +10,7 @@ import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
 import { findApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
+import { readAffordable } from "../keys/affordable.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
@@ -142,10 +143,7 @@ function quoteDeps(
     route,
     offers,
     freezeOf,
-    availableOf: async (accountId) => {
-      const { promo, paid, held } = await getWallet(db, accountId);
-      return promo + paid - held;
-    },
+    affordableOf: (caller, now) => readAffordable(db, caller, now),
   };
 }
 

@@ -26,7 +26,10 @@ const QuoteRecord = z.object({
     description:
       "Credits that the call would hold. Without an output limit, a call holds less if the balance does not cover this.",
   }),
-  available_credits: z.int().meta({ description: "Balance without what running calls hold." }),
+  available_credits: z.int().meta({
+    description:
+      "What the balance, the limit of the key and the budgets all cover, without what running calls hold.",
+  }),
   affordable_output_tokens: z.int().meta({
     description:
       "The largest output limit that the available credits cover, up to `output_tokens_max`.",

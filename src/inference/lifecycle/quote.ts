@@ -3,6 +3,7 @@
 
 import { Fault } from "../../base/fault.ts";
 import { type Nano, NANO_PER_CREDIT, usdText } from "../../base/money/money.ts";
+import type { Caller } from "../../http/route.ts";
 import { timestamp } from "../../http/schemas.ts";
 import { maxCost } from "../../models/price-bound.ts";
 import { affordableTokens } from "../metering/cost-estimate.ts";
@@ -18,8 +19,8 @@ import { routeCall } from "./route-call.ts";
 export interface QuoteDeps extends FreezeDeps {
   readonly route: RoutingDeps;
   readonly offers: OfferDeps;
-  /** The balance that calls can hold. */
-  readonly availableOf: (accountId: string) => Promise<Nano>;
+  /** The largest hold that the balance, the key's limit and the budgets cover. */
+  readonly affordableOf: (caller: Caller, now: number) => Promise<Nano>;
 }
 
 export interface Quote {
@@ -53,7 +54,7 @@ export async function quote(deps: QuoteDeps, input: CallInput): Promise<Quote> {
   await rejectIfFrozen(deps, accountId);
   const routed = await routeCall(deps.route, { input, request, statefulCall: undefined });
   const candidates = priceAllowed(routed);
-  const available = await deps.availableOf(accountId);
+  const available = await deps.affordableOf(input.caller, input.now);
   return toQuote(deps.offers, { input, request, candidates }, available);
 }
 

@@ -41,6 +41,7 @@ const MODELS = [
   model("sim/dear", DEAR),
   model("sim/rises", [CHEAP, { ...DEAR, from: CHANGE_DAY }]),
 ];
+const STARTING_CREDITS = 50_000;
 const BASE_URL = "http://localhost:8787";
 const LIMIT_OF = {
   chat: "max_tokens",
@@ -223,6 +224,45 @@ for (const store of STORE_KINDS) {
         quote_id: id,
       });
     });
+
+    test("agrees with the call about what the key can pay for", async () => {
+      now = BEFORE_CHANGE;
+      const credits = fc.option(fc.integer({ min: 100, max: 100_000 }));
+      await fc.assert(
+        fc.asyncProperty(credits, credits, async (keyLimit, budget) => {
+          const payer = await registerAccount(gateway);
+          if (budget !== null)
+            await send(payer, "PATCH", "/v1/account/budgets", { daily_usd: budget / 1e6 });
+          const headers =
+            keyLimit === null ? payer.headers : await limitedKey(payer, keyLimit / 1e6);
+          const body = bodyOf("chat", "hello", { model: "sim/dear", max_tokens: 8_000 });
+          const quoted = await quote(gateway, { ...payer, headers }, body);
+          const least = Math.min(STARTING_CREDITS, keyLimit ?? Infinity, budget ?? Infinity);
+          expect(quoted["available_credits"]).toBe(least);
+          const affordable = Number(quoted["affordable_output_tokens"]);
+          const call = (limit: number) =>
+            postCall(gateway, { ...payer, headers }, "chat", { ...body, max_tokens: limit });
+          expect((await call(affordable + 200)).ok).toBe(false);
+          if (affordable > 0) expect((await call(affordable)).status).toBe(200);
+        }),
+        { numRuns: 15 },
+      );
+    });
+
+    const send = async (payer: TestAccount, method: string, path: string, body: Json) => {
+      const response = await fetch(gateway.url + path, {
+        method,
+        headers: payer.headers,
+        body: JSON.stringify(body),
+      });
+      const reply = (await response.json()) as Json;
+      expect([response.ok, reply["error"]]).toEqual([true, undefined]);
+      return reply;
+    };
+    const limitedKey = async (payer: TestAccount, limit: number) => {
+      const { api_key: key } = await send(payer, "POST", "/v1/keys", { limit_usd: limit });
+      return { ...payer.headers, authorization: `Bearer ${String(key)}` };
+    };
 
     test("is never exceeded by what the provider reports", async () => {
       now = BEFORE_CHANGE;
