@@ -116,8 +116,8 @@ export const ModelList = z
   .object({
     object: z.literal("list"),
     data: z.array(ModelRecord),
-    has_more: z.literal(false),
-    next_cursor: z.null(),
+    has_more: z.boolean(),
+    next_cursor: z.string().nullable(),
   })
   .meta({ id: "ModelList", description: "All models, ordered by id." });
 

@@ -4,6 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { invalid } from "../base/fault.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import { matchesEtag } from "../http/etag.ts";
 import { type KeyPolicy, matchesGlob } from "../http/key-policy.ts";
@@ -16,6 +17,7 @@ import type { MeasuredModels } from "./measured.ts";
 import {
   toAnthropicModel,
   toModelRecord,
+  ModelRecord,
   ModelResponse,
   ModelListResponse,
 } from "./model-record.ts";
@@ -69,7 +71,16 @@ const ListQuery = z.object({
     .min(1)
     .max(ANTHROPIC_PAGE_MAX)
     .optional()
-    .meta({ description: "With `anthropic-version` only." }),
+    .meta({ description: "Models per page. By default all, or 20 with `anthropic-version`." }),
+  cursor: z
+    .string()
+    .max(200)
+    .optional()
+    .meta({ description: "`next_cursor` of the previous page." }),
+  fields: z.string().max(200).optional().meta({
+    description: "Only these fields of each model, separated by commas, and `id`.",
+    example: "id,pricing",
+  }),
   after_id: z.string().optional().meta({ description: "With `anthropic-version` only." }),
   before_id: z.string().optional().meta({ description: "With `anthropic-version` only." }),
 });
@@ -121,7 +132,7 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
     requestHeaders: ANTHROPIC_VERSION,
     summary: "List models and prices",
     description:
-      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models` and `allowed_providers` of the key exclude. `all=true` lists the whole catalog. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
+      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models` and `allowed_providers` of the key exclude. `all=true` lists the whole catalog, `limit` and `cursor` page through it, and `fields` shortens each model. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
     tag: "Models",
     dialect: "openai",
     query: ListQuery,
@@ -143,7 +154,7 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
         .map((entry) => (own.has(entry.model.provider) ? asCallable(entry) : entry));
       const text = anthropic
         ? anthropicList(entries, query, isClaudeCode(headers))
-        : openaiList(entries);
+        : openaiPage(entries, query);
       return cachedResponse(headers, text, etagOf(text));
     },
   });
@@ -216,7 +227,8 @@ function snapshotOf(
       json: JSON.stringify(toModelRecord(model, available, now, measured(model))),
     };
   });
-  const text = openaiList(entries.filter(({ available }) => available));
+  const callable = entries.filter(({ available }) => available);
+  const text = listOf(callable, null);
   return { ...snapshotKey, entries, callable: { text, etag: etagOf(text) } };
 }
 
@@ -237,8 +249,40 @@ function matchesQuery(entry: CatalogEntry, query: ListQuery, own: ReadonlySet<st
   return query.q === undefined || entry.search.includes(query.q.toLowerCase());
 }
 
-function openaiList(entries: readonly CatalogEntry[]): string {
-  return `{"object":"list","data":[${entries.map((entry) => entry.json).join(",")}],"has_more":false,"next_cursor":null}`;
+function listOf(entries: readonly CatalogEntry[], next: string | null): string {
+  const data = entries.map((entry) => entry.json).join(",");
+  return `{"object":"list","data":[${data}],"has_more":${next !== null},"next_cursor":${JSON.stringify(next)}}`;
+}
+
+/** The cursor of a page is the id of its last model. */
+function openaiPage(entries: readonly CatalogEntry[], query: ListQuery): string {
+  const { cursor, limit = entries.length, fields } = query;
+  const last = cursor === undefined ? -1 : entries.findIndex(({ model }) => model.id === cursor);
+  if (cursor !== undefined && last === -1)
+    throw invalid(
+      "cursor",
+      "`cursor` is not a cursor of this list. Use `next_cursor` of the previous page.",
+    );
+  const page = entries.slice(last + 1, last + 1 + limit);
+  const hasMore = last + 1 + page.length < entries.length;
+  const shown = fields === undefined ? page : withFields(page, fields);
+  return listOf(shown, hasMore ? (page.at(-1)?.model.id ?? null) : null);
+}
+
+const FIELDS: ReadonlySet<string> = new Set(Object.keys(ModelRecord.shape));
+
+function withFields(entries: readonly CatalogEntry[], text: string): readonly CatalogEntry[] {
+  const fields = text.split(",").map((name) => name.trim());
+  const unknown = fields.find((name) => !FIELDS.has(name));
+  if (unknown !== undefined)
+    throw invalid("fields", `Unknown field \`${unknown}\`. A model has ${[...FIELDS].join(", ")}.`);
+  const names = new Set(["id", ...fields]);
+  return entries.map((entry) => {
+    // Safe because `snapshotOf` wrote the record.
+    const record = Object.entries(JSON.parse(entry.json) as object);
+    const kept = Object.fromEntries(record.filter(([name]) => names.has(name)));
+    return { ...entry, json: JSON.stringify(kept) };
+  });
 }
 
 function anthropicList(
