@@ -19,8 +19,8 @@ import {
 import { ROLES } from "../accounts/members.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "../accounts/proof-of-work.ts";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
-import type { NextStep } from "../base/fault.ts";
-import { creditsOf, type Nano, usdOf, usdText } from "../base/money/money.ts";
+import { CLAIM_STEP, type NextStep } from "../base/fault.ts";
+import { creditsOf, type Nano, usdOf, usdText, usdTextOfPico } from "../base/money/money.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";
@@ -36,6 +36,7 @@ import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/key-record.ts";
 import { getKey, type Keys } from "../keys/keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
+import type { CheapModel } from "../models/cheapest-models.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 
 const EMAIL_MAX = 254;
@@ -50,6 +51,13 @@ const BalanceRecord = z
 
 const NewAccount = z
   .strictObject({
+    // Of the auth.md protocol: there is one kind of account and of credential.
+    type: z.literal("anonymous").optional().meta({
+      description: "As in the auth.md protocol; it changes nothing.",
+    }),
+    requested_credential_type: z.literal("api_key").optional().meta({
+      description: "As in the auth.md protocol; it changes nothing.",
+    }),
     email: z
       .email("must be an email address; omit it if the user gave none")
       .max(EMAIL_MAX)
@@ -59,6 +67,35 @@ const NewAccount = z
       }),
   })
   .meta({ id: "NewAccountRequest" });
+
+const FirstCall = z.object({
+  method: z.literal("POST"),
+  url: z.literal("/v1/chat/completions"),
+  body: z.looseObject({ model: z.string(), max_tokens: z.int() }),
+  cost_usd_max: z.string(),
+});
+
+const FIRST_CALL = { max_tokens: 100, messages: [{ role: "user", content: "Say hello." }] };
+/** Far above what any tokenizer makes of the message, with its frame. */
+const FIRST_CALL_INPUT_TOKENS = 50;
+const FIRST_CALL_EXAMPLE = {
+  method: "POST",
+  url: "/v1/chat/completions",
+  body: { model: "sim/echo", ...FIRST_CALL },
+  cost_usd_max: "0.00025",
+};
+
+function firstCall(model: CheapModel | undefined): z.infer<typeof FirstCall> | undefined {
+  if (model === undefined) return undefined;
+  const { id, input, output } = model;
+  const cost = input * BigInt(FIRST_CALL_INPUT_TOKENS) + output * BigInt(FIRST_CALL.max_tokens);
+  return {
+    method: "POST",
+    url: "/v1/chat/completions",
+    body: { model: id, ...FIRST_CALL },
+    cost_usd_max: usdTextOfPico(cost),
+  };
+}
 
 const SIGNATURE_HEADERS_DOC = {
   "signature-input":
@@ -80,6 +117,9 @@ export interface AccountRouteDeps extends AccountDeps {
   readonly verifyAgent?: VerifyAgent | undefined;
   /** How an account without starting credit can be funded. */
   readonly fundingSteps: readonly NextStep[];
+  /** Undefined if no human can sign in. */
+  readonly claimStep: NextStep | undefined;
+  readonly cheapestModel: (now: number) => CheapModel | undefined;
   /** Called once for each warning threshold of the day's starting credit. */
   readonly onGrantBudgetReached?: (percent: number) => void;
   readonly getWallet: (
@@ -120,6 +160,14 @@ function createRoute(deps: AccountRouteDeps): Route {
             account: AccountRecord,
             api_key: z.string().meta({ description: "The raw key, shown only once." }),
             balance: BalanceRecord,
+            first_call: FirstCall.optional().meta({
+              description:
+                "A call that works now, of the cheapest model, and the most that it costs.",
+            }),
+            claim: z
+              .object({ start: NextStepSchema })
+              .optional()
+              .meta({ description: "How a human can claim the account; the key keeps working." }),
             next: z
               .array(NextStepSchema)
               .optional()
@@ -139,6 +187,8 @@ function createRoute(deps: AccountRouteDeps): Route {
           account: ACCOUNT_EXAMPLE,
           api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
           balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
+          first_call: FIRST_CALL_EXAMPLE,
+          claim: { start: CLAIM_STEP },
         },
       },
     },
@@ -187,6 +237,8 @@ async function openNewAccount(
       account: toAccountRecord(account),
       api_key: raw,
       balance: toBalanceRecord(wallet),
+      first_call: firstCall(deps.cheapestModel(now)),
+      claim: deps.claimStep && { start: deps.claimStep },
       ...(startingCredit === 0n ? { next: deps.fundingSteps } : {}),
     },
     afterCommit: () => {

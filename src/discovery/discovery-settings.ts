@@ -15,6 +15,12 @@ export interface DiscoverySettings {
   readonly feePercent: number;
   /** The model in the examples; this gateway can call it. */
   readonly exampleModel: string;
+  /** Models that can be called now, the cheapest first; prices in US dollars per million tokens. */
+  readonly cheapModels?: readonly {
+    readonly id: string;
+    readonly input: string;
+    readonly output: string;
+  }[];
   /** The embedding model in the examples. */
   readonly exampleEmbeddingModel: string;
   /** Whether the example model is a simulated one. */
@@ -48,6 +54,16 @@ interface GrantSettings {
   /** Percentages of the day's budget of starting credit that one address can get. */
   readonly percentPerHour: number;
   readonly percentPerDay: number;
+}
+
+/** Undefined if no model can be called. */
+export function cheapModelsText({ cheapModels = [] }: DiscoverySettings): string | undefined {
+  const names = cheapModels.map(
+    ({ id, input, output }) => `\`${id}\` ($${input} in and $${output} out)`,
+  );
+  return names.length === 0
+    ? undefined
+    : `The cheapest models that work now, per million tokens: ${names.join(", ")}.`;
 }
 
 const CREDITS_PER_USD = 1_000_000;

@@ -2,7 +2,7 @@
 
 import { endpointSlug, type Route, requiresKey } from "../http/route.ts";
 import { openApiPath } from "./curl.ts";
-import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
+import { cheapModelsText, creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
 import { type DocContext, joinParagraphs } from "./doc-context.ts";
 import { TAGLINE } from "./home-page.tsx";
 import { START_CLAIM_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
@@ -51,7 +51,9 @@ function quickStart(context: DocContext): string {
       ? "Create an account. The response contains `api_key`, which is shown once: save it in a file with mode 0600 and export it as `POSTERN_API_KEY`."
       : "",
     context.curl(REGISTER_ROUTE),
-    context.isMounted("POST /v1/chat/completions") ? "Call a model:" : "",
+    context.isMounted("POST /v1/chat/completions")
+      ? joinWords(cheapModelsText(context.settings), "Call a model:")
+      : "",
     context.curl("POST /v1/chat/completions"),
     context.isMounted("GET /v1/account") ? "Check the balance:" : "",
     context.curl("GET /v1/account"),
@@ -60,6 +62,10 @@ function quickStart(context: DocContext): string {
       : "",
     "Every error has a stable `code` and says what to do next.",
   ]);
+}
+
+function joinWords(...parts: readonly (string | undefined)[]): string {
+  return parts.filter((part) => part !== undefined).join(" ");
 }
 
 function section(title: string, lines: readonly string[]): string {

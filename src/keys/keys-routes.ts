@@ -1,6 +1,7 @@
 // Routes of /v1/keys.
 
 import { z } from "zod";
+import { getAccount } from "../accounts/accounts.ts";
 import { keyAct } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money/money.ts";
@@ -199,6 +200,11 @@ function changeRoute(): Route {
   });
 }
 
+const LAST_WARNING =
+  "This was the last live key of the account. An owner can create another one in the console.";
+const LOST_WARNING =
+  "This was the last live key of the account, and no human has claimed it: its balance is out of reach, and no new key can be created.";
+
 function revokeRoute(): Route {
   return keyWriteRoute({
     method: "DELETE",
@@ -208,13 +214,18 @@ function revokeRoute(): Route {
     tag: "Keys",
     summary: "Revoke a key",
     description:
-      "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself and other keys; with a limit, a policy or a list of scopes, only itself and keys that it created. If no live key is left, the response has the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
+      "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself and other keys; with a limit, a policy or a list of scopes, only itself and keys that it created. If no live key is left, the response has `warning`, also as the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
     dialect: "openai",
     params: KeyPath,
     responses: {
       200: {
         description: "The revoked key.",
-        schema: KeyRecord,
+        schema: KeyRecord.extend({
+          warning: z
+            .string()
+            .optional()
+            .meta({ description: "Only if no live key is left: what that means." }),
+        }).meta({ id: "RevokedKey" }),
         example: { ...KEY_EXAMPLE, revoked_at: "2026-11-21T10:00:00.000Z" },
       },
     },
@@ -222,13 +233,13 @@ function revokeRoute(): Route {
     run: async (tx, { caller, params, clientIp, now }) => {
       const key = await revokeKeyForCaller(tx, keyAct(caller, { clientIp, now }), params.id);
       const isLast = (await countLiveKeys(tx, caller.accountId, now)) === 0;
-      return isLast
-        ? {
-            status: 200,
-            body: toKeyRecord(key),
-            headers: { "x-postern-warning": "no live key is left on this account" },
-          }
-        : { status: 200, body: toKeyRecord(key) };
+      if (!isLast) return { status: 200, body: toKeyRecord(key) };
+      const { claimedAt } = await getAccount(tx, caller.accountId);
+      return {
+        status: 200,
+        body: { ...toKeyRecord(key), warning: claimedAt === null ? LOST_WARNING : LAST_WARNING },
+        headers: { "x-postern-warning": "no live key is left on this account" },
+      };
     },
   });
 }

@@ -4,7 +4,7 @@
 import { z } from "zod";
 import { errorBody, publicError } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
-import { arrayIn, isObject, type JsonObject, parseObject } from "../base/json.ts";
+import { isObject, type JsonObject, parseObject } from "../base/json.ts";
 import { parseWithSchema } from "../http/request/validate.ts";
 import { toFault } from "../http/response.ts";
 import { type Route, requiresKey } from "../http/route.ts";
@@ -113,16 +113,11 @@ const TOOLS: readonly ToolSpec[] = [
     annotations: READS,
     input: ModelListArguments,
     output: ModelPage,
-    fieldsOf: ({ args: { [API_KEY_ARGUMENT]: _key, ...args } }) => {
-      const {
-        limit: _limit,
-        cursor: _cursor,
-        ...filters
-      } = parseWithSchema(ModelListArguments, args, "body");
-      return filters;
-    },
-    resultOf: (response, { args }, context) =>
-      resultOf(response, context, (body) => pageOfModels(body, args)),
+    // The HTTP API lists all models at once; a tool result has to fit a model's context.
+    fieldsOf: ({ args: { [API_KEY_ARGUMENT]: _key, ...args } }) => ({
+      limit: MODELS_PAGE_DEFAULT,
+      ...parseWithSchema(ModelListArguments, args, "body"),
+    }),
   },
   {
     name: "quote",
@@ -242,31 +237,6 @@ function fixedFields({ fixed = [] }: ToolSpec, { requestExample }: Route): JsonO
 function faultResult(fault: Fault, requestId: string, context: ToolContext): ToolResult {
   const body = errorBody("openai", publicError(fault), requestId);
   return errorResult(new Headers(), body, "", context);
-}
-
-/** The HTTP API lists all models at once; a tool result has to fit a model's context. */
-function pageOfModels(body: JsonObject, { limit, cursor }: JsonObject): JsonObject {
-  const models = arrayIn(body["data"]);
-  const size = typeof limit === "number" ? limit : MODELS_PAGE_DEFAULT;
-  const start = cursor === undefined ? 0 : indexAfter(models, cursor);
-  const data = models.slice(start, start + Math.min(Math.max(1, size), MODELS_PAGE_MAX));
-  const last = data.at(-1);
-  const hasMore = start + data.length < models.length;
-  return {
-    ...body,
-    data,
-    has_more: hasMore,
-    next_cursor: hasMore && isObject(last) ? last["id"] : null,
-  };
-}
-
-function indexAfter(models: readonly unknown[], cursor: unknown): number {
-  const index = models.findIndex((model) => isObject(model) && model["id"] === cursor);
-  if (index !== -1) return index + 1;
-  throw new Fault("invalid_request", "unknown cursor", {
-    param: "cursor",
-    message: "`cursor` is not `next_cursor` of a page with the same filters.",
-  });
 }
 
 /** While the human has not decided, OAuth's error is a state and not a failure. */

@@ -24,7 +24,7 @@ export function cheapestModels(
   const callable = models.filter(
     (model) =>
       isAvailable(model.provider) &&
-      model.wires.some((wire) => wire !== "embeddings") &&
+      model.kind === "chat" &&
       model.outputModalities.includes("text"),
   );
   const real = callable.filter(({ simulated }) => !simulated);

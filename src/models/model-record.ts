@@ -119,7 +119,7 @@ export const ModelList = z
     has_more: z.boolean(),
     next_cursor: z.string().nullable(),
   })
-  .meta({ id: "ModelList", description: "All models, ordered by id." });
+  .meta({ id: "ModelList", description: "Models, ordered by id: all of them, or a page." });
 
 const AnthropicModel = z
   .object({

@@ -2,11 +2,12 @@
 
 import { STARTING_CREDIT } from "../accounts/accounts.ts";
 import { ADDRESS_SHARE } from "../accounts/creation-limits.ts";
-import { creditsOf } from "../base/money/money.ts";
+import { creditsOf, usdTextOfPico } from "../base/money/money.ts";
 import type { PaymentOptions } from "../base/purchase-steps.ts";
 import { CLAIM_BONUS } from "../claims/claim-bonus.ts";
 import type { Config } from "../config/config.ts";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
+import type { CheapModel } from "../models/cheapest-models.ts";
 
 const FEE_PERCENT = 5;
 const CENTS_PER_USD = 100;
@@ -25,10 +26,14 @@ export function exampleModelOf(config: Config): string {
   return usesSimulator(config) ? "sim/echo" : pickExampleModel(config, EXAMPLE_MODELS);
 }
 
+const CHEAP_MODELS_NAMED = 2;
+const TOKENS_PER_PRICE = 1_000_000n;
+
 export function discoverySettings(
   config: Config,
   version: string,
   isSignInDisabled: boolean,
+  cheapModels: readonly CheapModel[],
 ): DiscoverySettings {
   return {
     baseUrl: config.baseUrl,
@@ -40,6 +45,11 @@ export function discoverySettings(
     claimBonusCredits: creditsOf(CLAIM_BONUS),
     feePercent: FEE_PERCENT,
     exampleModel: exampleModelOf(config),
+    cheapModels: cheapModels.slice(0, CHEAP_MODELS_NAMED).map(({ id, input, output }) => ({
+      id,
+      input: usdTextOfPico(input * TOKENS_PER_PRICE),
+      output: usdTextOfPico(output * TOKENS_PER_PRICE),
+    })),
     exampleEmbeddingModel: usesSimulator(config)
       ? "sim/embed"
       : pickExampleModel(config, EXAMPLE_EMBEDDING_MODELS),

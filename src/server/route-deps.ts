@@ -4,6 +4,7 @@ import { createExports } from "../account-data/export-stream.ts";
 import { listAllMembers } from "../accounts/members.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
 import { listWebhookUrls } from "../activity/webhooks.ts";
+import { CLAIM_STEP } from "../base/fault.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
@@ -15,6 +16,7 @@ import { isLiveKey } from "../keys/live-keys.ts";
 import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
 import type { McpRouteDeps } from "../mcp/mcp-routes.ts";
+import { cheapestModels, type CheapModel } from "../models/cheapest-models.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
 import type { Db } from "../store/db.ts";
@@ -99,8 +101,15 @@ export function createRouteDeps(
       handle,
       version,
     },
-    discovery: discoverySettings(config, version, isSignInDisabled),
+    discovery: discoverySettings(config, version, isSignInDisabled, cheapestNow(services, now())),
   };
+}
+
+function cheapestNow(
+  { core: { catalog }, modelCalls: { inference } }: Services,
+  now: number,
+): readonly CheapModel[] {
+  return cheapestModels(catalog.current().models, inference.isAvailable, now);
 }
 
 function operationsRouteDeps(
@@ -193,10 +202,12 @@ function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDep
   };
 }
 
-function accountRouteDeps(
-  config: Config,
-  { core: { db, keys, master }, isSignInDisabled, operatorAlerts }: Services,
-): RouteDeps["accounts"] {
+function accountRouteDeps(config: Config, services: Services): RouteDeps["accounts"] {
+  const {
+    core: { db, keys, master },
+    isSignInDisabled,
+    operatorAlerts,
+  } = services;
   const { limits, development, verifiedAgents, baseUrl } = config;
   const { proofOfWorkBits } = limits;
   return {
@@ -215,6 +226,8 @@ function accountRouteDeps(
       resolve: resolveHost,
     }),
     fundingSteps: fundingSteps(paymentOptions(config), { isSignInDisabled }),
+    claimStep: isSignInDisabled ? undefined : CLAIM_STEP,
+    cheapestModel: (at) => cheapestNow(services, at)[0],
     onGrantBudgetReached: operatorAlerts.onGrantBudgetReached,
     openWallet,
     getWallet,

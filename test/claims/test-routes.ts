@@ -34,6 +34,8 @@ export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
     ...accountRoutes({
       ...deps,
       limits: { perHour: 0, grantPerDay: 0n, whenExhausted: "create" },
+      claimStep: undefined,
+      cheapestModel: () => undefined,
       fundingSteps: [],
       openWallet,
       grantStartingCredit: async (tx, accountId, amount, now) => {

@@ -175,6 +175,37 @@ describe("GET /v1/models", () => {
     ]);
   });
 
+  test("pages through the list with limit and cursor, as other lists", async () => {
+    const all = await ids("/v1/models?all=true");
+    const found: string[] = [];
+    let cursor: string | null = "";
+    while (cursor !== null) {
+      const after: string = cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+      const response = await send(`/v1/models?all=true&limit=150${after}`);
+      const page = (await response.json()) as {
+        data: { id: string }[];
+        has_more: boolean;
+        next_cursor: string | null;
+      };
+      expect(page.data.length).toBeLessThanOrEqual(150);
+      expect(page.has_more).toBe(page.next_cursor !== null);
+      found.push(...page.data.map(({ id }) => id));
+      cursor = page.next_cursor;
+    }
+    expect(found).toEqual(all);
+    expect(send("/v1/models?cursor=none")).rejects.toThrow("is not a cursor of this list");
+    expect(send("/v1/models?limit=0")).rejects.toThrow();
+  });
+
+  test("returns only the fields that are asked for, and the id", async () => {
+    const response = await send("/v1/models?fields=pricing,context_length&limit=1");
+    const { data } = (await response.json()) as { data: Record<string, unknown>[] };
+    expect(data.map((model) => Object.keys(model).toSorted())).toEqual([
+      ["context_length", "id", "pricing"],
+    ]);
+    expect(send("/v1/models?fields=price")).rejects.toThrow("Unknown field `price`");
+  });
+
   test("ignores query parameters of clients, and rejects unknown values", async () => {
     expect((await send("/v1/models?beta=true")).status).toBe(200);
     expect(send("/v1/models?available=yes")).rejects.toThrow();

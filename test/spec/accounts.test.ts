@@ -24,11 +24,53 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
     test("creates a funded account and its first key without authentication", async () => {
       const response = await call(gateway, "POST /v1/accounts", { body: {} });
       expectStatus("createAccount", 201, response);
-      expect(Object.keys(response.body).toSorted()).toEqual(["account", "api_key", "balance"]);
+      expect(Object.keys(response.body).toSorted()).toEqual([
+        "account",
+        "api_key",
+        "balance",
+        "claim",
+        "first_call",
+      ]);
       const read = await call(gateway, "GET /v1/account", {
         key: textAt(response.body, "api_key"),
       });
       expect(read.status).toBe(200);
+    });
+
+    test("returns a first call that works, costs no more than it says, and how to start a claim", async () => {
+      const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
+      const key = textAt(body, "api_key");
+      const first = valueAt(body, "first_call") as {
+        method: string;
+        url: string;
+        body: object;
+        cost_usd_max: string;
+      };
+      const reply = await call(gateway, `${first.method} ${first.url}`, { key, body: first.body });
+      expect(reply.status).toBe(200);
+      const cost = Number(reply.headers.get("x-postern-cost-usd"));
+      expect(cost).toBeGreaterThan(0);
+      expect(cost).toBeLessThanOrEqual(Number(first.cost_usd_max));
+      const start = valueAt(body, "claim.start") as { method: string; url: string };
+      const claim = await call(gateway, `${start.method} ${start.url}`, {
+        key,
+        body: { email: "someone@example.com" },
+      });
+      expect(claim.status).toBe(200);
+    });
+
+    test("accepts the fields of the auth.md protocol, and no other identity or credential", async () => {
+      const body = { type: "anonymous", requested_credential_type: "api_key" };
+      expect((await call(gateway, "POST /v1/accounts", { body })).status).toBe(201);
+      for (const [param, value] of [
+        ["type", "identity_assertion"],
+        ["requested_credential_type", "access_token"],
+      ] as const) {
+        const refused = await call(gateway, "POST /v1/accounts", {
+          body: { ...body, [param]: value },
+        });
+        expectError(refused, { status: 400, code: "invalid_request", param });
+      }
     });
 
     test("rejects web pages of other hosts in development, which could use the developer's provider keys", async () => {

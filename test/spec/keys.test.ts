@@ -439,6 +439,7 @@ describe.each(STORE_KINDS)("API keys on %s", (store) => {
       const last = await revoke(second.id, second.key);
       expect(last.status).toBe(200);
       expect(last.headers.get("x-postern-warning")).toContain("no live key");
+      expect(textAt(last.body, "warning")).toContain("its balance is out of reach");
       expect([await works(owner.key), await works(second.key)]).toEqual([401, 401]);
     });
 

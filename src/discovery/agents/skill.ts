@@ -2,7 +2,12 @@
 // exact bytes that are served.
 
 import { createHash } from "node:crypto";
-import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "../discovery-settings.ts";
+import {
+  cheapModelsText,
+  creditsText,
+  type DiscoverySettings,
+  PRODUCT_NAME,
+} from "../discovery-settings.ts";
 import { type DocContext, joinParagraphs } from "../doc-context.ts";
 import { CLAIM_TOKEN_ROUTE, REGISTER_ROUTE, START_CLAIM_ROUTE } from "../route-keys.ts";
 import { MCP_PATH } from "./mcp-card.ts";
@@ -28,7 +33,7 @@ export function skillMd(context: DocContext): string {
     ...step(
       isMounted("POST /v1/chat/completions"),
       "Call a model",
-      `Use an id from ${baseUrl}/v1/models. OpenAI SDKs use the base URL ${baseUrl}/v1, Anthropic SDKs ${baseUrl}.`,
+      `Use an id from ${baseUrl}/v1/models?q=…&limit=20. ${cheapModelsText(settings) ?? ""} OpenAI SDKs use the base URL ${baseUrl}/v1, Anthropic SDKs ${baseUrl}.`,
       curl("POST /v1/chat/completions"),
     ),
     ...step(

@@ -1,6 +1,6 @@
 // auth.md: call a model, check the balance, buy credits, manage keys.
 
-import { keyFilePath } from "../discovery-settings.ts";
+import { cheapModelsText, keyFilePath } from "../discovery-settings.ts";
 import { type RouteKey, type DocContext, joinParagraphs } from "../doc-context.ts";
 import type { Section } from "./registration-sections.ts";
 
@@ -44,9 +44,12 @@ export function callModelSection(context: DocContext): Section | undefined {
     title: "Call a model",
     text: joinParagraphs([
       context.isMounted("GET /v1/models")
-        ? "Choose a model id, which has the form `<provider>/<name>`. The list needs no key; it shows each model's prices and whether the model is `available` now:"
+        ? "Choose a model id, which has the form `<provider>/<name>`. The list needs no key; it shows each model's prices and whether the model is `available` now. The whole list is long: search it and take a page."
         : "",
-      context.curl("GET /v1/models"),
+      context.isMounted("GET /v1/models")
+        ? `\`\`\`sh\ncurl -sS '${baseUrl}/v1/models?q=mini&limit=20&fields=id,pricing'\n\`\`\``
+        : "",
+      cheapModelsText(context.settings) ?? "",
       "Then use the API that you know. Every model works with each of them, and official SDKs need only two environment variables.",
       ...apis.flatMap((api) => [
         `### ${api.name}`,
