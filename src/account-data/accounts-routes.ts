@@ -20,7 +20,14 @@ import { ROLES } from "../accounts/members.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "../accounts/proof-of-work.ts";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
 import { CLAIM_STEP, type NextStep } from "../base/fault.ts";
-import { creditsOf, type Nano, usdOf, usdText, usdTextOfPico } from "../base/money/money.ts";
+import {
+  creditsOf,
+  type Nano,
+  type Pico,
+  usdOf,
+  usdText,
+  usdTextOfPico,
+} from "../base/money/money.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";
@@ -36,7 +43,6 @@ import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/key-record.ts";
 import { getKey, type Keys } from "../keys/keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
-import type { CheapModel } from "../models/cheapest-models.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 
 const EMAIL_MAX = 254;
@@ -85,7 +91,7 @@ const FIRST_CALL_EXAMPLE = {
   cost_usd_max: "0.00025",
 };
 
-function firstCall(model: CheapModel | undefined): z.infer<typeof FirstCall> | undefined {
+function firstCall(model: PricedModel | undefined): z.infer<typeof FirstCall> | undefined {
   if (model === undefined) return undefined;
   const { id, input, output } = model;
   const cost = input * BigInt(FIRST_CALL_INPUT_TOKENS) + output * BigInt(FIRST_CALL.max_tokens);
@@ -101,6 +107,13 @@ const SIGNATURE_HEADERS_DOC = {
   "signature-input":
     "Web Bot Auth (RFC 9421, tag `web-bot-auth`), if your operator is listed by this gateway: the quota and the starting credit of your operator apply, and not those of your network. Sent with `signature` and `signature-agent`.",
 } as const;
+
+/** Pico-USD per token. */
+interface PricedModel {
+  readonly id: string;
+  readonly input: Pico;
+  readonly output: Pico;
+}
 
 interface MemberSummary {
   readonly email: string;
@@ -119,7 +132,7 @@ export interface AccountRouteDeps extends AccountDeps {
   readonly fundingSteps: readonly NextStep[];
   /** Undefined if no human can sign in. */
   readonly claimStep: NextStep | undefined;
-  readonly cheapestModel: (now: number) => CheapModel | undefined;
+  readonly cheapestModel: (now: number) => PricedModel | undefined;
   /** Called once for each warning threshold of the day's starting credit. */
   readonly onGrantBudgetReached?: (percent: number) => void;
   readonly getWallet: (
