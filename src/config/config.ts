@@ -60,6 +60,12 @@ import {
   type TelemetryConfig,
   parseTelemetryConfig,
 } from "./telemetry-settings.ts";
+import {
+  TIMEOUT_ENVIRONMENT,
+  TIMEOUT_SETTINGS,
+  type TimeoutConfig,
+  timeoutConfigFrom,
+} from "./timeout-settings.ts";
 import { unknownVariableErrors, withoutServiceLink } from "./unknown-variables.ts";
 import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agent-settings.ts";
 
@@ -97,6 +103,8 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
     readonly claimsPerHour: number;
     readonly claimBonusPerDay: Nano;
   };
+  /** How long a call waits for its provider. */
+  readonly timeouts: TimeoutConfig;
   /** Which responses of the Responses API are stored; accounts can choose a stricter setting. */
   readonly responseStorage: ResponseStorage;
   readonly log: {
@@ -184,6 +192,7 @@ export const SETTINGS: Readonly<
   },
   ...GRANT_SETTINGS,
   ...LIMIT_SETTINGS,
+  ...TIMEOUT_SETTINGS,
   ...RESPONSE_STORAGE_SETTINGS,
   POSTERN_LOG_LEVEL: { defaultValue: "info", description: "`debug`, `info`, `warn` or `error`." },
   POSTERN_LOG_FORM: {
@@ -255,6 +264,7 @@ const EnvironmentSchema = z.object({
   POSTERN_ACCOUNTS_PER_HOUR: integer(0, 1_000_000).optional(),
   ...GRANT_ENVIRONMENT,
   ...LIMIT_ENVIRONMENT,
+  ...TIMEOUT_ENVIRONMENT,
   ...RESPONSE_STORAGE_ENVIRONMENT,
   POSTERN_LOG_LEVEL: z
     .enum(["debug", "info", "warn", "error"], { error: "must be debug, info, warn or error" })
@@ -358,6 +368,7 @@ function buildConfig(
     ...modelConfigFrom(env),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,
     limits: limitsFrom(env, development),
+    timeouts: timeoutConfigFrom(env),
     responseStorage: {
       mode: env.POSTERN_STORE_RESPONSES,
       retentionDays: env.POSTERN_RESPONSE_RETENTION_DAYS,

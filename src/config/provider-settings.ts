@@ -3,7 +3,8 @@
 
 import { readFileSync } from "node:fs";
 import { type Secret, secret } from "../base/crypto/secret.ts";
-import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
+import type { ProviderSetting, ProviderTimeouts } from "../inference/providers/provider-setting.ts";
+import { TIMEOUT_SECONDS_MAX } from "./timeout-settings.ts";
 
 /** The fields of a provider's row that name its settings. */
 export interface ProviderSettingsSpec {
@@ -45,6 +46,7 @@ function readProviderSetting(
     );
   const baseUrl = readUrl(variables, `${envPrefix}_BASE_URL`, errors);
   const { plain, secrets } = readExtraSettings(variables, envPrefix, settings, errors);
+  const timeouts = readTimeouts(variables, envPrefix, errors);
   const isSet = Object.keys(plain).length + Object.keys(secrets).length > 0;
   if (apiKey === undefined && variables[`${envPrefix}_BASE_URL`] === undefined && !isSet)
     return undefined;
@@ -52,7 +54,30 @@ function readProviderSetting(
     ...(apiKey === undefined ? {} : { apiKey: secret(apiKey) }),
     ...(baseUrl === undefined ? {} : { baseUrl }),
     ...(isSet ? { plain, secrets } : {}),
+    ...(timeouts === undefined ? {} : { timeouts }),
   };
+}
+
+function readTimeouts(
+  variables: EnvVariables,
+  envPrefix: string,
+  errors: string[],
+): ProviderTimeouts | undefined {
+  const read = (name: string): number | undefined => {
+    const value = variables[`${envPrefix}_${name}`];
+    if (value === undefined) return undefined;
+    const seconds = /^\d{1,4}$/.test(value) ? Number(value) : 0;
+    if (seconds >= 1 && seconds <= TIMEOUT_SECONDS_MAX) return seconds;
+    errors.push(
+      `${envPrefix}_${name} must be a whole number from 1 to ${TIMEOUT_SECONDS_MAX}; it is capped by POSTERN_${name}`,
+    );
+    return undefined;
+  };
+  const requestSeconds = read("REQUEST_TIMEOUT_SECONDS");
+  const streamSeconds = read("STREAM_TIMEOUT_SECONDS");
+  return requestSeconds === undefined && streamSeconds === undefined
+    ? undefined
+    : { requestSeconds, streamSeconds };
 }
 
 // The key is sent in a header. With any other character every call would fail as if the provider were unreachable.

@@ -89,6 +89,8 @@ const ProviderEntry = z.strictObject({
     .regex(/^[A-Z][A-Z0-9_]*$/, "must be the name of an environment variable")
     .optional(),
   stops_billing_on_abort: z.boolean().default(false),
+  request_timeout_seconds: z.int().positive().optional(),
+  stream_timeout_seconds: z.int().positive().optional(),
 });
 
 const FileSchema = z.strictObject({

@@ -10,7 +10,7 @@ import { resolveHost } from "../base/network/public-endpoint.ts";
 import type { Config } from "../config/config.ts";
 import { createInference, type Inference, type InferenceDeps } from "../inference/inference.ts";
 import { infer } from "../inference/lifecycle/infer.ts";
-import { DEFAULT_TIMEOUTS } from "../inference/lifecycle/timeouts.ts";
+import { timeoutsFrom } from "../inference/lifecycle/timeouts.ts";
 import { createFetchFile } from "../inference/media/fetch-file.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
 import { findLimitRaiser } from "../keys/limit-raiser.ts";
@@ -69,7 +69,7 @@ export function createModelCalls(
     lease,
     log,
     now,
-    timeouts: options.timeouts ?? DEFAULT_TIMEOUTS,
+    timeouts: options.timeouts ?? timeoutsFrom(config.timeouts),
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     monotonicNow: options.monotonicNow,
     // Only the runtime's own fetch supports an outbound proxy.

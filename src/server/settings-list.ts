@@ -39,6 +39,9 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_OPEN_CALLS_PER_KEY", orNone(limits.openCallsPerKey)],
     ["POSTERN_FETCHED_FILES_PER_MINUTE", orNone(limits.fetchedFilesPerMinute)],
     ["POSTERN_CONNECTIONS_PER_NETWORK", orNone(limits.connectionsPerNetwork ?? "default")],
+    ["POSTERN_REQUEST_TIMEOUT_SECONDS", String(config.timeouts.requestSeconds)],
+    ["POSTERN_STREAM_TIMEOUT_SECONDS", String(config.timeouts.streamSeconds)],
+    ["POSTERN_STREAM_IDLE_TIMEOUT_SECONDS", String(config.timeouts.streamIdleSeconds)],
     ["POSTERN_STORE_RESPONSES", responseStorage.mode],
     ["POSTERN_RESPONSE_RETENTION_DAYS", String(responseStorage.retentionDays)],
     [

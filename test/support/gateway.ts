@@ -6,7 +6,7 @@ import { createLog } from "../../src/base/log.ts";
 import { type Config, readConfig } from "../../src/config/config.ts";
 import type { OverloadGuard } from "../../src/http/guards/overload.ts";
 import { listen } from "../../src/http/listen.ts";
-import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/lifecycle/timeouts.ts";
+import { type Timeouts, timeoutsFrom } from "../../src/inference/lifecycle/timeouts.ts";
 import type { FetchFile } from "../../src/inference/media/fetch-file.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { createServer, type Server } from "../../src/server/server.ts";
@@ -80,7 +80,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     now: options.now ?? Date.now,
     version: "0.0.0-test",
     onFatal: (reason) => logLines.push(`fatal: ${reason}`),
-    timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
+    timeouts: { ...timeoutsFrom(config.timeouts), ...options.timeouts },
     storeWaitMs: options.storeWaitMs,
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     monotonicNow: options.monotonicNow,

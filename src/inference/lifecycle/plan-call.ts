@@ -89,6 +89,7 @@ export function attemptRequestFor(
     path: plan.path,
     body: plan.body,
     stream: request.stream,
+    hasFallback: next !== undefined,
     isTranslated: plan.isTranslated,
     forwardedHeaders: withBeta(input.forwardedHeaders, plan.beta),
     callerSignal: input.signal,

@@ -61,7 +61,7 @@ const SIMULATOR_URL = "http://simulator.invalid";
 export function createProviderAccounts(deps: ProviderAccountsDeps): ProviderAccounts {
   const accounts = new Map<string, ProviderAccount>();
   for (const provider of PROVIDERS) {
-    const account = accountFor(provider, deps);
+    const account = accountFor(withTimeouts(provider, deps.settings[provider.id]), deps);
     if (account !== undefined) accounts.set(provider.id, account);
   }
   const accountAt = (id: string): ProviderAccount | undefined => {
@@ -71,6 +71,11 @@ export function createProviderAccounts(deps: ProviderAccountsDeps): ProviderAcco
     return declared === undefined ? undefined : operatorAccount(declared, deps);
   };
   return { accountAt, isAvailable: (id) => accountAt(id)?.credential !== undefined };
+}
+
+/** As the operator's settings have it. */
+function withTimeouts(provider: Provider, setting: ProviderSetting | undefined): Provider {
+  return setting?.timeouts === undefined ? provider : { ...provider, timeouts: setting.timeouts };
 }
 
 function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAccount | undefined {
@@ -142,6 +147,10 @@ function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps)
       : "bearer",
     stopsBillingOnAbort: declared.stops_billing_on_abort,
     imageTokensMax: 50_000,
+    timeouts: {
+      requestSeconds: declared.request_timeout_seconds,
+      streamSeconds: declared.stream_timeout_seconds,
+    },
   });
   const apiKey = rawKey === undefined ? undefined : secret(rawKey);
   const allowsUnknown = deps.allowUnknownFields.has(declared.id);

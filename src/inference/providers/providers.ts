@@ -2,6 +2,7 @@
 // other module depends on a provider's name.
 
 import { serviceAccountError } from "./authorize-google.ts";
+import type { ProviderTimeouts } from "./provider-setting.ts";
 
 export type RelayedWire = "chat" | "responses" | "messages" | "embeddings" | "count_tokens";
 
@@ -50,6 +51,8 @@ export interface Provider {
   readonly isLocal: boolean;
   /** The most input tokens of one image. */
   readonly imageTokensMax: number;
+  /** As the operator set them. */
+  readonly timeouts?: ProviderTimeouts;
 }
 
 interface AccountSetting {

@@ -5,7 +5,9 @@ import { type Abort, type AbortSignalLike, createAbort, type Send } from "@poste
 import { WIRE_TRAITS } from "@postern/wires";
 import { runWhen, startDeadline } from "../../base/async/deadline.ts";
 import { Fault } from "../../base/fault.ts";
+import { SECOND_MS } from "../../base/time.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
+import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
@@ -47,6 +49,8 @@ export interface AttemptRequest extends UpstreamRequest {
   /** Whether the account has paid credit. What other calls cost nothing to cause must not change how this model is routed. */
   readonly isPaying: boolean;
   readonly stream: boolean;
+  /** Whether another candidate can still be tried: a provider that does not answer gets less time. */
+  readonly hasFallback?: boolean;
   /** Whether the body is in another wire format than the caller's. */
   readonly isTranslated: boolean;
   /** Nothing is sent once the caller has left. */
@@ -67,6 +71,8 @@ export type FailedCandidate = Pick<
 >;
 
 export const ATTEMPTS_PER_CANDIDATE = 2;
+/** The part of a timeout while a fallback is left. */
+export const FALLBACK_TIMEOUT_SHARE = 0.5;
 const BACKOFF_MS = 250;
 /** If a provider asks for a longer wait, the caller gets its `retry-after` instead. */
 const RETRY_AFTER_MAX_MS = 2_000;
@@ -191,7 +197,7 @@ async function attemptOnce(
 ): Promise<AttemptResult> {
   const isStream = request.stream;
   let isTimedOut = false;
-  const clearDeadline = startDeadline(isStream ? timeouts.firstByteMs : timeouts.replyMs, () => {
+  const clearDeadline = startDeadline(replyTimeoutMs(credential, request, timeouts), () => {
     isTimedOut = true;
     abort.abort();
   });
@@ -224,6 +230,18 @@ async function attemptOnce(
   return failure.kind === "unreachable" && !wasSent
     ? { ...failed, isConnectFailure: true }
     : failed;
+}
+
+function replyTimeoutMs(
+  { provider }: Credential,
+  { stream, hasFallback = false }: AttemptRequest,
+  { firstByteMs, replyMs }: ReplyTimeouts,
+): number {
+  const { requestSeconds = Infinity, streamSeconds = Infinity } = provider.timeouts ?? {};
+  const [gatewayMs, seconds] = stream ? [firstByteMs, streamSeconds] : [replyMs, requestSeconds];
+  // A provider's own timeout is at most the gateway's, which bounds how long credits are held.
+  const timeoutMs = Math.min(gatewayMs, seconds * SECOND_MS);
+  return hasFallback ? timeoutMs * FALLBACK_TIMEOUT_SHARE : timeoutMs;
 }
 
 /** An attempt is aborted because its caller left, or at the end of the drain. */

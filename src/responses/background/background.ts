@@ -7,7 +7,7 @@ import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 import type { Log } from "../../base/log.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { CallInput, StoredReply } from "../../inference/lifecycle/call.ts";
-import type { Db, Tx } from "../../store/db.ts";
+import { type Db, isUnavailable, type Tx } from "../../store/db.ts";
 import { PROCESS_DIED_ERROR } from "../response-record.ts";
 import { insertResponses, findNotCanceled, stopResponse } from "../storage/response-rows.ts";
 import type { StoredCall } from "../stored-call.ts";
@@ -19,6 +19,9 @@ import { firstPartOf, writeEvents } from "./write-events.ts";
 const RUNNING_MAX = 256;
 const RUNNING_PER_ACCOUNT_MAX = 16;
 const RETRY_SECONDS = 5;
+/** Each follows a store that was available again. */
+const STORE_ATTEMPTS_MAX = 100;
+const STORE_RETRY_MS = 1_000;
 
 export interface Background {
   /** Resolves once the cost is held and the record is written; throws the fault if the call is rejected. */
@@ -99,7 +102,9 @@ export function createBackground(deps: BackgroundDeps): Background {
         failure = { message: error instanceof Fault ? error.publicMessage : undefined };
       }
       const failed = failedResponseOf(storedCall, failure);
-      const hasFailed = await db.write((tx) => failUnfinished(tx, storedCall, accountId, failed));
+      const hasFailed = await untilAvailable(db, () =>
+        db.write((tx) => failUnfinished(tx, storedCall, accountId, failed)),
+      );
       if (hasFailed) log?.add({ type: "response.failed", response: failed });
     };
     const stopWriting = log === undefined ? undefined : writeEvents(deps, storedCall, log);
@@ -125,6 +130,28 @@ export function createBackground(deps: BackgroundDeps): Background {
     },
     whenIdle: async () => void (await Promise.all([...running.values()].map(({ work }) => work))),
   };
+}
+
+/** Otherwise the response would be in progress until the process ends. */
+async function untilAvailable<T>(db: Db, write: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!isUnavailable(error) || attempt === STORE_ATTEMPTS_MAX) throw error;
+    }
+    // The settlement of the call is tried again within a second and comes first: it may have the whole response.
+    do await new Promise((resolve) => setTimeout(resolve, STORE_RETRY_MS));
+    while (!(await isAvailable(db)));
+    await new Promise((resolve) => setTimeout(resolve, 2 * STORE_RETRY_MS));
+  }
+}
+
+function isAvailable(db: Db): Promise<boolean> {
+  return db.get("select 1 as one").then(
+    () => true,
+    () => false,
+  );
 }
 
 async function logFailure(log: Log, id: string, work: Promise<void>): Promise<void> {

@@ -7,6 +7,7 @@ import { createLog } from "../../../src/base/log.ts";
 import { createBodyQuota } from "../../../src/http/request/body-quota.ts";
 import { createInference, type Inference } from "../../../src/inference/inference.ts";
 import type { SettledCall } from "../../../src/inference/lifecycle/call.ts";
+import { lastAttemptStartMs } from "../../../src/inference/lifecycle/hold/hold-lifetime.ts";
 import { infer } from "../../../src/inference/lifecycle/infer.ts";
 import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
 import { NO_FORWARDED_HEADERS } from "../../../src/inference/request/forwarded-headers.ts";
@@ -194,11 +195,11 @@ describe("a call", () => {
     expect(settlements).toHaveLength(1);
   });
 
-  test("does not fall back after half of a stream's time limit", async () => {
+  test("does not fall back after more than half of a call's time limit", async () => {
     const hosts: string[] = [];
     const harness = createHarness(async ({ url }) => {
       hosts.push(new URL(url).host);
-      harness.now += DEFAULT_TIMEOUTS.replyMs / 2 + 1;
+      harness.now += lastAttemptStartMs(DEFAULT_TIMEOUTS) + 1;
       return failedReply();
     });
     expect(await rejectionMessage(harness.call())).toBe("openai answered 500");

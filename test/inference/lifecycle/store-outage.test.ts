@@ -143,6 +143,24 @@ describe("while PostgreSQL is away", () => {
       expect(record).toMatchObject({ outcome: "shut_down", status: 503n, cost_nano: 0n });
     });
 
+  test("a background response is stored and charged once the store is back", async () => {
+    gate.close();
+    const body = bodyOf("responses", "[[sim: tokens=20]] later", { background: true });
+    const accepted = await postCall(gateway, account, "responses", body);
+    const { id } = (await accepted.json()) as { id: string };
+    await eventually(() => gate.waiting() === 1);
+    await postgres.pause();
+    gate.open();
+    await eventually(() =>
+      gateway.logLines.some((line) => line.includes("settlement of a call is retried")),
+    );
+    expect(await settledRecord()).toMatchObject({ outcome: "completed" });
+    await eventually(async () => {
+      const found = await fetch(`${gateway.url}/v1/responses/${id}`, { headers: account.headers });
+      return ((await found.json()) as { status: string }).status === "completed";
+    });
+  });
+
   test("a call whose provider fails gets the provider's error", async () => {
     gate.close();
     const pending = postCall(gateway, account, "chat", bodyOf("chat", "[[sim: status=400]] no"));

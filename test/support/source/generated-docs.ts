@@ -148,7 +148,10 @@ const SETTING_SECTIONS: readonly (readonly [title: string, names: RegExp])[] = [
   ],
   ["Secret and names", /^POSTERN_(SECRET|SECRET_PREVIOUS|KEY_PREFIX|VENDOR|SECURITY_CONTACT)$/],
   ["Sign-in", /^OIDC_|^POSTERN_IDENTITY_/],
-  ["Models and providers", /^POSTERN_(MODELS|PRICES|ALLOW|ANTHROPIC)_|^(VERTEX|BEDROCK)_/],
+  [
+    "Models and providers",
+    /^POSTERN_(MODELS|PRICES|ALLOW|ANTHROPIC|REQUEST_TIMEOUT|STREAM)_|^(VERTEX|BEDROCK)_/,
+  ],
   [
     "New accounts and claims",
     /^POSTERN_(ACCOUNTS|GRANT|PROOF_OF_WORK|VERIFIED_AGENTS|CLAIM|CLAIMS)(_|$)/,

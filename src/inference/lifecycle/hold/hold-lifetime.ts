@@ -3,7 +3,7 @@
 // of a dead process are found by its missing heartbeat.
 
 import { MINUTE_MS } from "../../../base/time.ts";
-import { ATTEMPTS_PER_CANDIDATE } from "../../upstream/attempt.ts";
+import { ATTEMPTS_PER_CANDIDATE, FALLBACK_TIMEOUT_SHARE } from "../../upstream/attempt.ts";
 import type { Timeouts } from "../timeouts.ts";
 
 /** For backoff between attempts, timer ticks, and the wait for the settlement's commit. */
@@ -11,7 +11,8 @@ const SLACK_MS = MINUTE_MS;
 
 /** After this long, no further candidate is tried. */
 export function lastAttemptStartMs({ replyMs }: Timeouts): number {
-  return replyMs / 2;
+  // After an attempt that timed out with a fallback left, there must be time to start it.
+  return replyMs * FALLBACK_TIMEOUT_SHARE + SLACK_MS;
 }
 
 /** Counted from the moment of the hold, or of its last extension. */
