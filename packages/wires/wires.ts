@@ -73,43 +73,24 @@ export {
 /** Splits a call whose arguments are several JSON objects: `splitCalls(reply)`. */
 export { createCallSplitter, splitCalls } from "./src/canonical/tools/split-calls.ts";
 
-// ---- Passes between reading a request and writing it, and back on its reply.
+// ---- Translation.
 
-/** Without the items of a compaction, which only one provider can read: `withoutCompactions(request, "chat", losses)`. */
-export { withoutCompactions } from "./src/passes/compactions.ts";
-/** Lists the fields of content that only the caller's API has: `addPartLabelLosses(request, "gemini", losses)`. */
-export { addPartLabelLosses } from "./src/passes/part-labels.ts";
-/** With the tools that a tool search would load: `withAllToolsLoaded(request, "chat", losses)`. */
-export { withAllToolsLoaded } from "./src/passes/loaded-tools.ts";
-/** OpenAI's tools that the client runs, as functions: `openAiToolsAsFunctions(request, "messages", losses)`. */
+/** A request for a provider of any API, and how its reply is read: `translateRequest(request, { caller: "chat", provider: "messages" }, target)`. */
 export {
-  type SentClientTools,
-  openAiToolsAsFunctions,
-  readerWithClientCalls,
-  withClientCalls,
-} from "./src/passes/openai-client-tools.ts";
-/** Anthropic's tools that the client runs, as functions: `clientToolsAsFunctions(request, "chat")`. */
-export {
-  clientToolsAsFunctions,
-  computerToolAsFunction,
-} from "./src/messages/messages-client-tools.ts";
-/** The tools that a provider runs, each read and written in the form of every API: `SERVER_TOOLS`. */
-export {
-  SERVER_TOOLS,
-  type ToolDirection,
-  type TranslatePart,
-} from "./src/passes/server-tool-forms.ts";
-export { chatSearch } from "./src/chat/chat-web-search.ts";
+  searchesOnlyOnResponses,
+  type TranslatedRequest,
+  translateRequest,
+  TRANSLATION_STEPS,
+} from "./src/passes/translate-request.ts";
+/** Instructions that ask for a call of a tool: `callInstruction("search")`. */
+export { callInstruction } from "./src/passes/forced-tools.ts";
+/** Anthropic's computer tool of earlier versions as a function: `computerToolAsFunction(tool)`. */
+export { computerToolAsFunction } from "./src/messages/messages-client-tools.ts";
 export { isForeignContainer } from "./src/canonical/tools/canonical-code-execution.ts";
-/** Whether a part is a call of a tool that another provider ran: `isForeignCall(part, "messages")`. */
+/** Whether a block or item is a call of a tool that another provider ran: `isForeignCallBlock(block)`. */
 export { isForeignCallBlock, isServerCallBlock } from "./src/messages/messages-server-calls.ts";
 export { isForeignRun } from "./src/responses/responses-server-calls.ts";
-export { isForeignCall } from "./src/passes/foreign-calls.ts";
-/** The beta that a Messages request with MCP servers needs: `betaOf(body, "messages")`. */
-export { betaOf } from "./src/messages/messages-mcp.ts";
-/** Whether a request must be answered by a tool call: `requiresToolCall(request)`. */
-export { requiresToolCall } from "./src/tool-checks.ts";
-/** Whether a model takes `temperature` with this request: `canSample(request, abilities)`. */
+/** Whether a model takes `temperature` with this request: `canSample(abilities, effort)`. */
 export { canSample } from "./src/openai-parameters.ts";
 
 // ---- Frames of streams, and errors within them.

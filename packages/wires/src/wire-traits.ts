@@ -47,6 +47,8 @@ export interface WireTraits {
   readonly namedModelLists: readonly ("advisors" | "fallbacks" | "tools")[];
   /** Runs of code in a history reach the provider, with their containers. */
   readonly sendsCodeRuns: boolean;
+  /** Whose own items and client tools it takes. */
+  readonly ownerOfItems?: "openai" | "anthropic";
   /** Which of OpenAI's fields a server of this wire takes if nothing else is known of it. */
   readonly openaiFields?: "common" | "all";
   /** The wire that counts the tokens of a request to this one, without a price. */
@@ -97,6 +99,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     base: "responses",
     translated: "responses",
     sibling: "chat",
+    ownerOfItems: "openai",
     openaiFields: "all",
     outputLimitMin: OUTPUT_TOKENS_MIN,
     namedModelLists: ["tools"],
@@ -107,6 +110,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
   messages: {
     ...MESSAGES,
     translated: "messages",
+    ownerOfItems: "anthropic",
     hasModelInPath: true,
     reasonsOnRequest: true,
     namedModelLists: ["advisors", "fallbacks"],

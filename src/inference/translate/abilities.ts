@@ -288,8 +288,3 @@ function findAbilities(model: Model): Abilities {
     ? abilities
     : { ...abilities, reasoning: "none" };
 }
-
-/** OpenAI's models search the web on Responses; on Chat Completions, only its search models do. */
-export function searchesOnlyOnResponses({ openaiFields, webSearchOptions }: Abilities): boolean {
-  return openaiFields === true && webSearchOptions !== true;
-}

@@ -1,24 +1,19 @@
 // The plan for a call on the caller's own wire: the bytes pass through, except for the fields that the gateway writes.
 
-import { usageOf, OUTBOUND_WIRES, API_TRAITS, WIRE_TRAITS } from "@postern/wires";
+import { usageOf, OUTBOUND_WIRES, WIRE_TRAITS } from "@postern/wires";
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { Model } from "../../models/catalog.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
+import { adaptSettings, adaptThinking, THINKING_REJECTED } from "./adapt-settings.ts";
 import { sanitizeHistory } from "./history/chat-history.ts";
 import { dropForeignHistory } from "./history/foreign-history.ts";
 import { droppedStore } from "./provider-store.ts";
-import { rejectedSampling } from "./rejected-sampling.ts";
-import { adaptThinking, THINKING_REJECTED } from "./rejected-thinking.ts";
 import { type AdaptedFields, type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { isStreamingApi, addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
-import { adaptComputerTool } from "./tools/computer-tool.ts";
-import { adaptToolChoice } from "./tools/forced-tools.ts";
-import { relaxTools } from "./tools/relaxed-tools.ts";
 import { allLossPaths } from "./translate-reply.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
 
@@ -100,28 +95,17 @@ function adaptRequest(
   readonly adjustments: RequestAdjustments;
   readonly dropped: readonly string[];
 } {
-  const { api, json } = request;
-  const { model } = candidate;
   const history = adaptHistory(request, candidate, labels);
-  const { adapts } = API_TRAITS[api];
-  const omitted = isStreamingApi(api) ? rejectedSampling(api, json, model) : [];
-  const relaxed = adapts === "tools" ? relaxTools(json, model) : undefined;
-  const claude = adapts === "claude" ? adaptClaudeSettings(json, model) : undefined;
-  const dropped = omitted.concat(
-    history.dropped,
-    relaxed?.dropped ?? [],
-    claude?.dropped ?? [],
-    adapted?.dropped ?? [],
-  );
+  const settings = adaptSettings(request.api, request.json, candidate.model);
+  const dropped = history.dropped.concat(settings.dropped, adapted?.dropped ?? []);
   if (dropped.length === 0) return { adjustments, dropped };
   return {
     adjustments: {
       ...adjustments,
       messages: history.messages,
       input: history.input,
-      omitted: omitted.concat(labels.filter((path) => /^\w+$/.test(path))),
-      tools: relaxed?.tools,
-      members: { ...adjustments.members, ...claude?.members, ...adapted?.members },
+      omitted: labels.filter((path) => /^\w+$/.test(path)),
+      members: { ...adjustments.members, ...settings.members, ...adapted?.members },
     },
     dropped,
   };
@@ -152,13 +136,4 @@ function withoutLabels(
   return labels.some((path) => path.startsWith(`${list}[`))
     ? JSON.stringify(json[list])
     : undefined;
-}
-
-function adaptClaudeSettings(json: JsonObject, model: Model): AdaptedFields {
-  const choice = adaptToolChoice(json, model);
-  const computer = adaptComputerTool(json, model);
-  return {
-    members: { ...choice?.members, ...computer?.members },
-    dropped: [choice, computer].flatMap((adapted) => adapted?.dropped ?? []),
-  };
 }

@@ -1,16 +1,15 @@
 // Plans how a call reaches the provider's API and how its reply comes back: passed through on the caller's own wire,
 // translated between two wires.
 
-import { InvalidRequest, API_TRAITS, WIRE_TRAITS } from "@postern/wires";
+import { InvalidRequest, API_TRAITS, searchesOnlyOnResponses, WIRE_TRAITS } from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject, valueAt } from "../../base/json.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { abilitiesOf, searchesOnlyOnResponses } from "./abilities.ts";
+import { abilitiesOf } from "./abilities.ts";
 import { rejectDropped } from "./losses.ts";
 import { passthroughPlan } from "./passthrough-plan.ts";
 import { rejectStoringFields } from "./provider-store.ts";
 import { isStreamingApi, type StreamingApi } from "./stream-transform.ts";
-import { hasCustomTools } from "./tools/custom-tools.ts";
 import { translationPlan } from "./translation-plan.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
 
@@ -49,6 +48,13 @@ function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate[
     return model.wires.includes(sibling);
   const value = valueAt(json, schemaPath);
   return isObject(value) && value["type"] === "json_schema" && abilities.jsonSchema === false;
+}
+
+function hasCustomTools({ tools }: JsonObject): boolean {
+  return (
+    Array.isArray(tools) &&
+    tools.some((tool: unknown) => isObject(tool) && tool["type"] === "custom")
+  );
 }
 
 function hasFunctions({ tools, functions }: JsonObject): boolean {

@@ -1,14 +1,14 @@
 // Edits the caller's JSON text for passthrough, leaving everything else byte for byte: the upstream model name, the usage
 // option, an end-user pseudonym, `store`, an output limit that the balance lowered, and the gateway's own fields.
 
-import { API_TRAITS, WIRE_TRAITS } from "@postern/wires";
-import { isObject } from "../../base/json.ts";
+import { API_TRAITS, type UpstreamWireName, WIRE_TRAITS } from "@postern/wires";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Provider } from "../providers/providers.ts";
 import { quoted, withMembers } from "../request/json-edit.ts";
 import type { Api, ParsedRequest } from "../request/parse-request.ts";
+import { LIMITED_BY_USES } from "../request/tool-bounds.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { setStore } from "./provider-store.ts";
-import { limitedTools } from "./tools/tool-limit.ts";
 
 export interface RequestAdjustments {
   /** An end-user ID for the account that reveals nothing about it. */
@@ -23,9 +23,7 @@ export interface RequestAdjustments {
   readonly messages?: string | undefined;
   /** Replaces the input of a response, as JSON text. */
   readonly input?: string | undefined;
-  /** Replaces a chat's tools, as JSON text. */
-  readonly tools?: string | undefined;
-  /** Fields that the model rejects. */
+  /** Fields with labels that the provider must not get. */
   readonly omitted?: readonly string[] | undefined;
   /** Further members to set, as JSON text; undefined removes a member. */
   readonly members?: Readonly<Record<string, string | undefined>> | undefined;
@@ -38,7 +36,7 @@ export interface AdaptedFields {
   readonly dropped: readonly string[];
 }
 
-const REPLACED_FIELDS = ["messages", "input", "tools"] as const;
+const REPLACED_FIELDS = ["messages", "input"] as const;
 
 export function rewriteRequest(
   request: ParsedRequest,
@@ -111,6 +109,27 @@ function setToolLimit(
   const tools: unknown = changed === undefined ? json["tools"] : JSON.parse(changed);
   for (const [field, value] of Object.entries(limitedTools(api, { tools }, toolCallsMax)))
     changes[field] = JSON.stringify(value);
+}
+
+/**
+ * The fields that limit calls of the provider's own tools, where the caller set none: the hold covers no more. None on a wire
+ * without such fields.
+ */
+export function limitedTools(
+  wire: UpstreamWireName,
+  { tools }: JsonObject,
+  limit: number,
+): JsonObject {
+  const field = WIRE_TRAITS[wire].toolLimitField;
+  if (field === "max_tool_calls") return { [field]: limit };
+  if (field === undefined || !Array.isArray(tools)) return {};
+  return {
+    tools: tools.map((tool: unknown) =>
+      isObject(tool) && tool["max_uses"] === undefined && LIMITED_BY_USES.test(String(tool["type"]))
+        ? { ...tool, max_uses: limit }
+        : tool,
+    ),
+  };
 }
 
 function setPseudonym(

@@ -1,30 +1,17 @@
 // The plan for a call between two wires: everything goes through the canonical form.
 
 import {
-  type Loss,
-  addPartLabelLosses,
-  type CanonicalReply,
-  type CanonicalRequest,
-  withFetchedFiles,
-  type OutboundWire,
-  type ReplyReadContext,
-  type ReplyWriteContext,
-  type WireStreamReader,
-  type WrittenRequest,
-  usageOf,
-  clientToolsAsFunctions,
-  betaOf,
-  INBOUND_WIRES,
-  OUTBOUND_WIRES,
-  withoutCompactions,
-  withAllToolsLoaded,
-  openAiToolsAsFunctions,
-  readerWithClientCalls,
-  type SentClientTools,
-  withClientCalls,
   API_TRAITS,
+  type CanonicalRequest,
+  INBOUND_WIRES,
+  type ReplyWriteContext,
+  type Target,
+  type TranslatedRequest,
+  translateRequest,
+  usageOf,
   WIRE_TRAITS,
-  type TranslatedWire,
+  withFetchedFiles,
+  type WrittenRequest,
 } from "@postern/wires";
 import { errorFormat, errorObject, publicError } from "../../base/error-body.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
@@ -39,22 +26,8 @@ import { streamErrorFault } from "../upstream/provider-error.ts";
 import { abilitiesOf } from "./abilities.ts";
 import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
-import type { RequestAdjustments } from "./rewrite-request.ts";
+import { limitedTools, type RequestAdjustments } from "./rewrite-request.ts";
 import type { StreamingApi } from "./stream-transform.ts";
-import {
-  customToolNames,
-  customToolsAsFunctions,
-  readerWithCustomCalls,
-  withCustomCalls,
-} from "./tools/custom-tools.ts";
-import { askForTools } from "./tools/forced-tools.ts";
-import { limitedTools } from "./tools/tool-limit.ts";
-import {
-  readerWithTranslatedCalls,
-  type ServerToolTranslation,
-  translateServerTools,
-  withTranslatedCalls,
-} from "./tools/translate-server-tools.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
@@ -77,7 +50,8 @@ function chooseTranslation(
   api: StreamingApi,
   request: CanonicalRequest,
   candidate: Candidate,
-): WrittenTranslation {
+): TranslatedRequest {
+  const target = targetOf(candidate);
   const translations = candidate.wires.flatMap((wire) => {
     const { translated, sibling } = WIRE_TRAITS[wire];
     const isRefused =
@@ -86,7 +60,7 @@ function chooseTranslation(
       refusesFunctions(wire, request, candidate);
     return translated === undefined || isRefused
       ? []
-      : [writeTranslation({ caller: api, provider: translated }, request, candidate)];
+      : [translateRequest(request, { caller: api, provider: translated }, target)];
   });
   const chosen =
     translations.find(({ written }) => !written.losses.some(isLossOfRequest)) ??
@@ -128,58 +102,22 @@ function canonicalRequestFor(
   };
 }
 
-interface WrittenTranslation {
-  readonly wire: TranslatedWire;
-  readonly outbound: OutboundWire;
-  readonly written: WrittenRequest;
-  /** The custom tools that are sent as functions. */
-  readonly customTools: ReadonlySet<string>;
-  readonly clientTools: SentClientTools;
-  readonly createPartTranslation: ServerToolTranslation["createPartTranslation"];
-}
-
-function writeTranslation(
-  direction: { readonly caller: StreamingApi; readonly provider: TranslatedWire },
-  request: CanonicalRequest,
-  { credential, model, upstreamName }: Candidate,
-): WrittenTranslation {
-  const wire = direction.provider;
-  const outbound = OUTBOUND_WIRES[wire];
-  const abilities = abilitiesOf(model);
-  const target = {
+function targetOf({ credential, model, upstreamName }: Candidate): Target {
+  return {
     provider: credential.provider.id,
     model: upstreamName,
     maxOutputTokens: model.maxOutputTokens ?? undefined,
-    abilities,
+    abilities: abilitiesOf(model),
   };
-  const losses: Loss[] = [];
-  const readable = withoutCompactions(request, wire, losses);
-  const server = translateServerTools(readable, direction, target, losses);
-  const own = clientToolsAsFunctions(server.request, wire);
-  const client = openAiToolsAsFunctions(own, wire, losses);
-  const loaded = askForTools(withAllToolsLoaded(client.request, wire, losses), abilities, losses);
-  const takesCustomTools = WIRE_TRAITS[wire].takesCustomTools(abilities);
-  const sent = takesCustomTools ? loaded : customToolsAsFunctions(loaded, losses);
-  const written = outbound.writeRequest(sent, target);
-  const labels: Loss[] = [];
-  addPartLabelLosses(sent, wire, labels);
-  const allLosses = [...losses, ...written.losses, ...labels];
-  const customTools = takesCustomTools ? NO_NAMES : customToolNames(loaded);
-  const { createPartTranslation } = server;
-  const complete = { ...written, losses: allLosses };
-  const clientTools = client.sent;
-  return { wire, outbound, written: complete, customTools, clientTools, createPartTranslation };
 }
 
-const NO_NAMES: ReadonlySet<string> = new Set();
-
-interface Translation extends WrittenTranslation {
+interface ChosenTranslation extends TranslatedRequest {
   readonly api: StreamingApi;
   readonly canonical: CanonicalRequest;
 }
 
-function planOf(input: PlanInput, translation: Translation): TransportPlan {
-  const { api, canonical, outbound, wire, written } = translation;
+function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan {
+  const { api, canonical, wire, written } = translation;
   const { request, candidate, requestId, now } = input;
   const { credential, model, upstreamName } = candidate;
   const inbound = INBOUND_WIRES[api];
@@ -188,11 +126,8 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
     ...droppedPaths(input.isLossy, canonical, written.losses, model.id),
     ...droppedStore(request, credential),
   ];
-  const readContext: ReplyReadContext = {
-    origin,
-    emulation: written.emulation,
-    readUsage: (reply) => usageOf(wire, reply, origin.provider),
-  };
+  const readUsage: TransportPlan["readUsage"] = (reply) => usageOf(wire, reply, origin.provider);
+  const readContext = { origin, readUsage, replyId: requestId };
   const writeContext: ReplyWriteContext = {
     id: requestId,
     model: model.id,
@@ -203,19 +138,17 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
     wire,
     path: written.path ?? requestPath(wire, input),
     body: requestBody(wire, candidate, withToolLimit(wire, written, input.adjustments)),
-    beta: betaOf(written.body, wire),
+    beta: written.beta,
     dropped,
-    readUsage: (json) => usageOf(wire, json, origin.provider),
+    readUsage,
     writeReply: ({ json }, _usage, costUsd) =>
-      translateReply(
-        inbound,
-        adaptReply(outbound.readReply(json, readContext), translation, requestId),
-        writeContext,
-        { costUsd, dropped },
-      ),
+      translateReply(inbound, translation.readReply(json, readContext), writeContext, {
+        costUsd,
+        dropped,
+      }),
     createStreamTransform: () =>
       translationTransform(api, {
-        reader: adaptReader(outbound.createStreamReader(readContext), translation, requestId),
+        reader: translation.createStreamReader(readContext),
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: !API_TRAITS[api].hasUsageOption || canonical.includeUsage === true,
         dropped,
@@ -228,29 +161,6 @@ function planOf(input: PlanInput, translation: Translation): TransportPlan {
       }),
     isTranslated: true,
   };
-}
-
-/** The provider's reply with calls in the form of the caller's tools. */
-function adaptReply(
-  original: CanonicalReply,
-  { customTools, clientTools, createPartTranslation }: Translation,
-  requestId: string,
-): CanonicalReply {
-  const custom = customTools.size > 0 ? withCustomCalls(original, customTools) : original;
-  const reply = clientTools.size > 0 ? withClientCalls(custom, clientTools) : custom;
-  const translate = createPartTranslation?.(requestId);
-  return translate === undefined ? reply : withTranslatedCalls(reply, translate);
-}
-
-function adaptReader(
-  original: WireStreamReader,
-  { customTools, clientTools, createPartTranslation }: Translation,
-  requestId: string,
-): WireStreamReader {
-  const custom = customTools.size > 0 ? readerWithCustomCalls(original, customTools) : original;
-  const reader = clientTools.size > 0 ? readerWithClientCalls(custom, clientTools) : custom;
-  const translate = createPartTranslation?.(requestId);
-  return translate === undefined ? reader : readerWithTranslatedCalls(reader, translate);
 }
 
 function withToolLimit(

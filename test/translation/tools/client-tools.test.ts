@@ -1,10 +1,9 @@
 // Anthropic's tools that the client runs are functions for models of other providers, and programs that call tools are left out.
 
 import { afterAll, describe, expect, test } from "bun:test";
-import { clientToolsAsFunctions } from "@postern/wires";
-import { adaptComputerTool } from "../../../src/inference/translate/tools/computer-tool.ts";
+import { adaptComputerTool } from "../../../src/inference/translate/adapt-settings.ts";
 import { builtInModels } from "../../../src/models/catalog.ts";
-import { callApi, type Json, minimalBody, startHarness, WIRES } from "../support/harness.ts";
+import { callApi, minimalBody, startHarness, WIRES } from "../support/harness.ts";
 
 const harness = await startHarness({ providers: ["anthropic"] });
 afterAll(() => harness.stop());
@@ -121,30 +120,6 @@ describe("tools that the client runs", () => {
     const older = builtInModels().find(({ id }) => id === "anthropic/claude-opus-4-6");
     if (older === undefined) throw new Error("no model");
     expect(adaptComputerTool({ tools: [computer] }, older)).toBeUndefined();
-  });
-
-  test("have the schema of their version", () => {
-    const propertiesOf = (tool: Json): Json => {
-      const { tools = [] } = clientToolsAsFunctions(
-        {
-          model: "m",
-          turns: [],
-          tools: [{ type: "native", wire: "messages", name: "x", value: tool }],
-        },
-        "chat",
-      );
-      const [written] = tools;
-      if (written?.type !== "function") throw new Error("not a function");
-      return { ...(written.parameters?.["properties"] as Json) };
-    };
-    expect(propertiesOf({ type: "text_editor_20250728" })).toHaveProperty("insert_text");
-    const older = propertiesOf({ type: "text_editor_20250124" });
-    expect(older).not.toHaveProperty("insert_text");
-    expect(JSON.stringify(older)).toContain("undo_edit");
-    const zooming = propertiesOf({ type: "computer_20251124", enable_zoom: true });
-    expect(zooming).toHaveProperty("region");
-    const first = JSON.stringify(propertiesOf({ type: "computer_20241022" }));
-    expect(first).not.toContain('"triple_click"');
   });
 });
 

@@ -1,10 +1,7 @@
 // Custom tools over every wire: those without custom tools get a function whose one argument is the text.
 
 import { afterAll, describe, expect, test } from "bun:test";
-import type { CanonicalEvent } from "@postern/wires";
-import * as fc from "fast-check";
 import { sseEvents } from "../../../packages/wires/test/stream-helpers.ts";
-import { readerWithCustomCalls } from "../../../src/inference/translate/tools/custom-tools.ts";
 import { callApi, type Json, modelOn, startHarness, WIRES } from "../support/harness.ts";
 
 const GRAMMAR = { type: "grammar", syntax: "lark", definition: 'start: "a"+' } as const;
@@ -85,57 +82,4 @@ test("a strict caller is refused, because the grammar is not enforced", async ()
     400,
     "tools[0].format",
   ]);
-});
-
-describe("streamed arguments", () => {
-  const CHARACTERS = ["a", '"', "\\", "/", "\n", "\0", "é", "😀", "\ud83d", "\u2028", "{", "u0041"];
-  const decode = (pieces: readonly string[]): string => {
-    const at = { choice: 0, part: 0 };
-    const events: CanonicalEvent[] = [
-      { type: "part_start", ...at, head: { type: "tool_call", id: "c1", name: "note" } },
-      ...pieces.map((text) => ({ type: "delta", ...at, text }) as const),
-      { type: "part_end", ...at },
-    ];
-    const reader = readerWithCustomCalls({ push: () => events, end: () => [] }, new Set(["note"]));
-    const written = reader.push({ name: "", data: "" });
-    return written.map((event) => (event.type === "delta" ? event.text : "")).join("");
-  };
-  const split = (text: string, cuts: readonly number[]): readonly string[] => {
-    const at = [...new Set([0, ...cuts.map((cut) => cut % (text.length + 1)), text.length])];
-    return at
-      .toSorted((left, right) => left - right)
-      .map((cut, index, all) => text.slice(all[index - 1] ?? 0, cut));
-  };
-
-  test("are decoded wherever they are cut", () => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.constantFrom(...CHARACTERS), { maxLength: 20 }).map((all) => all.join("")),
-        fc.array(fc.nat({ max: 100 }), { maxLength: 8 }),
-        fc.constantFrom("", " ", "\n  "),
-        fc.boolean(),
-        (input, cuts, space, isAscii) => {
-          const value = JSON.stringify(input);
-          const escaped = isAscii
-            ? value.replaceAll(
-                /[^\0-\x7f]/g,
-                (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-              )
-            : value;
-          const text = `${space}{${space}"input"${space}:${space}${escaped}${space}}`;
-          expect(decode(split(text, cuts))).toBe(input);
-        },
-      ),
-    );
-  });
-
-  test.each([
-    ['{"text":"a"}', '{"text":"a"}'],
-    ['{"note":1,"input":"a"}', "a"],
-    ['{"input":{"a":1}}', '{"input":{"a":1}}'],
-    ["", ""],
-    ['{"input":"cut of', "cut of"],
-  ])("of another form are passed on: %s", (text, expected) => {
-    expect(decode([text])).toBe(expected);
-  });
 });

@@ -77,6 +77,8 @@ export interface WrittenRequest {
   readonly path?: string | undefined;
   readonly losses: readonly Loss[];
   readonly emulation?: SchemaEmulation | undefined;
+  /** A beta of Anthropic's API that the request uses. */
+  readonly beta?: string | undefined;
 }
 
 export interface ReplyReadContext {

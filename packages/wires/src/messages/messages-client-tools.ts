@@ -2,7 +2,6 @@
 // function, and calls and results have the same form.
 // Source: platform.claude.com/docs/en/agents-and-tools/tool-use, read on 2026-11-23.
 
-import type { WireName } from "../canonical/canonical-parts.ts";
 import type {
   CanonicalRequest,
   FunctionTool,
@@ -91,21 +90,14 @@ const CLIENT_TOOLS: readonly ClientTool[] = [
 ];
 
 /** The request with functions in place of these tools, for a wire that does not have them. */
-export function clientToolsAsFunctions(
-  request: CanonicalRequest,
-  wire: WireName,
-): CanonicalRequest {
-  if (wire === "messages") return request;
-  if (request.tools?.some((tool) => definitionOf(tool) !== undefined) !== true) return request;
-  return {
-    ...request,
-    tools: request.tools.map((tool): Tool => {
-      const definition = definitionOf(tool);
-      return definition === undefined || tool.type !== "native"
-        ? tool
-        : toFunction(tool, definition);
-    }),
-  };
+export function clientToolsAsFunctions(request: CanonicalRequest): {
+  readonly request: CanonicalRequest;
+} {
+  const tools = request.tools?.map((tool): Tool => {
+    const definition = definitionOf(tool);
+    return definition === undefined || tool.type !== "native" ? tool : toFunction(tool, definition);
+  });
+  return { request: tools === undefined ? request : { ...request, tools } };
 }
 
 /** The computer tool in the form of versions before the toolset, as a function of this API; undefined for another tool. */

@@ -1,5 +1,4 @@
 import { addLoss, type Loss } from "../canonical/canonical-losses.ts";
-import type { WireName } from "../canonical/canonical-parts.ts";
 import type { CanonicalRequest, NativeTool } from "../canonical/canonical-request.ts";
 import type { McpReplyForm, McpRequestForm, McpServer } from "../canonical/tools/mcp-servers.ts";
 // Anthropic's MCP connector: servers in a field of the request, a tool for each, and calls with results in the reply.
@@ -40,8 +39,8 @@ const TOOLSET_FIELDS: ReadonlySet<string> = new Set(
 /** The beta that a request with MCP servers needs. */
 const BETA = "mcp-client-2025-11-20";
 
-export function betaOf(body: JsonObject, wire: WireName): string | undefined {
-  return wire !== "messages" || body[SERVERS] === undefined ? undefined : BETA;
+export function betaOf(body: JsonObject): string | undefined {
+  return body[SERVERS] === undefined ? undefined : BETA;
 }
 
 export const messagesMcp: McpRequestForm = {

@@ -1,10 +1,7 @@
 // Tools that OpenAI's API defines and the client runs, for a provider of another API: functions in the request, and their
 // calls in the reply as items of OpenAI's API.
 
-import type { CanonicalEvent, PartHead } from "../canonical/canonical-events.ts";
 import { addLoss, type Loss } from "../canonical/canonical-losses.ts";
-import type { Part, WireName } from "../canonical/canonical-parts.ts";
-import type { CanonicalReply } from "../canonical/canonical-reply.ts";
 import type {
   CanonicalRequest,
   NativeTool,
@@ -12,35 +9,22 @@ import type {
   ToolChoice,
 } from "../canonical/canonical-request.ts";
 import { checkSchema } from "../canonical/check-request.ts";
-import type { WireStreamReader } from "../canonical/wire-interfaces.ts";
-import {
-  arrayIn,
-  isObject,
-  type JsonObject,
-  parseObject,
-  stringIn,
-  unknownFields,
-} from "../json-fields.ts";
+import { arrayIn, isObject, parseObject, stringIn, unknownFields } from "../json-fields.ts";
 import { type ClientTool, clientToolOf } from "../responses/items/responses-client-tools.ts";
 import { flatToolName } from "../responses/items/responses-namespaces.ts";
 import { otherToolFields } from "../server-tool-fields.ts";
+import type { CallHead, ChangedRequest, OpenCall, StepContext } from "./translation-step.ts";
 
 /** By the name of the function. */
-export type SentClientTools = ReadonlyMap<string, ClientTool>;
-
-interface ClientToolTranslation {
-  readonly request: CanonicalRequest;
-  readonly sent: SentClientTools;
-}
+type SentClientTools = ReadonlyMap<string, ClientTool>;
 
 export function openAiToolsAsFunctions(
   request: CanonicalRequest,
-  wire: WireName,
-  losses: Loss[],
-): ClientToolTranslation {
+  { losses }: StepContext,
+): ChangedRequest {
   const sent = new Map<string, ClientTool>();
   const { tools, toolChoice } = request;
-  if (wire === "responses" || tools === undefined) return { request, sent };
+  if (tools === undefined) return { request };
   const names = new Set(tools.flatMap((tool) => (tool.type === "native" ? [] : [tool.name])));
   const written = tools.flatMap((tool): readonly Tool[] => {
     const definition = definitionOf(tool);
@@ -58,10 +42,10 @@ export function openAiToolsAsFunctions(
     sent.set(name, definition);
     return [toFunction(tool, definition, losses)];
   });
-  if (sent.size === 0) return { request, sent };
+  if (sent.size === 0) return { request };
   return {
     request: { ...request, tools: written, toolChoice: choiceOf(toolChoice, written, sent) },
-    sent,
+    createUndo: () => ({ openCall: (head) => openCall(head, sent) }),
   };
 }
 
@@ -112,63 +96,19 @@ function chosenName(
   return flatToolName(tools, { name, namespace: stringIn(namespace) });
 }
 
-/** The item of a call; undefined if the arguments do not fit an item, so that the caller gets a function call. */
-function itemOf(
-  { name, custom }: { readonly name: string; readonly custom?: true | undefined },
-  text: string,
-  sent: SentClientTools,
-): JsonObject | undefined {
-  const input = custom === true ? undefined : parseObject(text);
-  return input && sent.get(name)?.writeCall(input);
-}
-
-export function withClientCalls(reply: CanonicalReply, sent: SentClientTools): CanonicalReply {
-  const choices = reply.choices.map((choice) => ({
-    ...choice,
-    parts: choice.parts.map((part): Part =>
-      part.type === "tool_call" ? { ...part, item: itemOf(part, part.arguments, sent) } : part,
-    ),
-  }));
-  return { ...reply, choices };
-}
-
-/** The same for a stream. A call is passed on when it is complete. */
-export function readerWithClientCalls(
-  reader: WireStreamReader,
-  sent: SentClientTools,
-): WireStreamReader {
-  const open = new Map<string, OpenCall>();
-  const translate = (event: CanonicalEvent): readonly CanonicalEvent[] => {
-    if (!("part" in event)) return [event];
-    const key = `${event.choice} ${event.part}`;
-    if (
-      event.type === "part_start" &&
-      event.head.type === "tool_call" &&
-      sent.has(event.head.name)
-    ) {
-      open.set(key, { head: event.head, text: "" });
-      return [];
-    }
-    const call = open.get(key);
-    if (call === undefined) return [event];
-    if (event.type === "delta") call.text += event.text;
-    if (event.type !== "part_end") return [];
-    open.delete(key);
-    const { choice, part } = event;
-    const item = itemOf(call.head, call.text, sent);
-    return [
-      { type: "part_start", choice, part, head: { ...call.head, item } },
-      { type: "delta", choice, part, text: call.text },
-      event,
-    ];
-  };
+/** The item depends on the whole arguments. If they do not fit one, the caller gets a function call. */
+function openCall(head: CallHead, sent: SentClientTools): OpenCall | undefined {
+  const definition = sent.get(head.name);
+  if (definition === undefined) return undefined;
+  let text = "";
   return {
-    push: (event) => reader.push(event).flatMap(translate),
-    end: () => reader.end().flatMap(translate),
+    push(more) {
+      text += more;
+      return "";
+    },
+    end() {
+      const input = head.custom === true ? undefined : parseObject(text);
+      return { head: { ...head, item: input && definition.writeCall(input) }, text };
+    },
   };
-}
-
-interface OpenCall {
-  readonly head: Extract<PartHead, { type: "tool_call" }>;
-  text: string;
 }

@@ -18,6 +18,7 @@ import {
   effectiveToolChoice,
   requiresToolCall,
 } from "../../tool-checks.ts";
+import { betaOf } from "../messages-mcp.ts";
 import { MESSAGES_FIELDS } from "./messages-fields.ts";
 import { writeCache } from "./write-messages-blocks.ts";
 import { writeThinking } from "./write-messages-thinking.ts";
@@ -61,7 +62,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
     metadata: mergeObjects(native["metadata"], objectIn(scalars["metadata"])),
     cache_control: writeCache(request.cache, "", losses),
   };
-  return { body, losses, emulation };
+  return { body, losses, emulation, beta: betaOf(body) };
 }
 
 function addDescriptionLoss(request: CanonicalRequest, losses: Loss[]): void {

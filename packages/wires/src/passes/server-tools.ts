@@ -1,7 +1,7 @@
-// The forms of each wire for tools that several providers run.
+// Tools that several providers run, such as a web search, between two APIs: the tool in the request, and its calls in the reply.
 
-import type { Loss } from "../canonical/canonical-losses.ts";
-import type { NativePart, Part, WireName } from "../canonical/canonical-parts.ts";
+import { addLoss, type Loss } from "../canonical/canonical-losses.ts";
+import type { WireName } from "../canonical/canonical-parts.ts";
 import type { CanonicalRequest } from "../canonical/canonical-request.ts";
 import type {
   ServerToolDefinition,
@@ -20,16 +20,62 @@ import { messagesSearch, messagesSearchReply } from "../messages/messages-web-se
 import { responsesCode, responsesCodeReply } from "../responses/responses-code-interpreter.ts";
 import { responsesMcp, responsesMcpReply } from "../responses/responses-mcp.ts";
 import { responsesSearch, responsesSearchReply } from "../responses/responses-web-search.ts";
+import type { ChangedRequest, StepContext, Translation, Undo } from "./translation-step.ts";
 
-export interface ToolDirection {
-  readonly caller: WireName;
-  readonly provider: WireName;
+export function translateServerTools(
+  original: CanonicalRequest,
+  context: StepContext,
+): ChangedRequest {
+  const { provider, target, losses } = context;
+  let request = original;
+  // All are read before one is written, because writing drops fields of the caller's API.
+  const used = SERVER_TOOLS.flatMap((tool) => {
+    const found = tool.isOfferedBy(provider, target) ? tool.read(request, context) : undefined;
+    if (found === undefined) return [];
+    request = found.rest;
+    return [{ tool, write: found.write }];
+  });
+  for (const { write } of used) request = write(request, target, losses);
+  if (used.length === 0) return { request };
+  return {
+    request,
+    createUndo: (replyId) => {
+      const nextId = callIdsOf(replyId);
+      const translations = used.map(({ tool }) => tool.createPartTranslation(context, nextId));
+      return {
+        translatePart(part) {
+          for (const translate of translations) {
+            const parts = translate(part);
+            if (parts !== undefined) return parts;
+          }
+          return undefined;
+        },
+      };
+    },
+  };
 }
 
-/** The parts that the caller's API has for a part of the provider's; undefined if it is not about the tool. */
-export type TranslatePart = (part: Part) => readonly NativePart[] | undefined;
+function callIdsOf(replyId: string): () => string {
+  const base = replyId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24);
+  let count = 0;
+  return () => `${base}_${count++}`;
+}
 
-export interface ServerTool {
+/** A search in the caller's own API, at a model that searches only in another one. */
+export function rejectSearchField(
+  request: CanonicalRequest,
+  { losses }: StepContext,
+): ChangedRequest {
+  const search = chatSearch.read?.(request)?.tool;
+  if (search !== undefined)
+    addLoss(losses, search.path, "This model searches only on the Responses API.");
+  return { request };
+}
+
+type ToolDirection = Pick<Translation, "caller" | "provider">;
+type TranslatePart = NonNullable<Undo["translatePart"]>;
+
+interface ServerTool {
   readonly isOfferedBy: (wire: WireName, target: Target) => boolean;
   /** The request without the tool, and how to write it; undefined without the tool. */
   readonly read: (request: CanonicalRequest, direction: ToolDirection) => ReadTool | undefined;
@@ -80,7 +126,7 @@ function serverTool<T extends ServerToolDefinition, C>(
   };
 }
 
-export const SERVER_TOOLS: readonly ServerTool[] = [
+const SERVER_TOOLS: readonly ServerTool[] = [
   serverTool(
     {
       chat: chatSearch,

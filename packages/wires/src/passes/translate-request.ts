@@ -1,0 +1,138 @@
+// Translates a request of a caller's API to a provider's, and the reply back. The steps between reading the request and writing
+// it are a table: each is applied here in order, and undone here in the reply.
+
+import { OUTBOUND_WIRES } from "../all-wires.ts";
+import { addHintLoss, type Loss } from "../canonical/canonical-losses.ts";
+import type { WireName } from "../canonical/canonical-parts.ts";
+import type { CanonicalReply } from "../canonical/canonical-reply.ts";
+import type { CanonicalRequest } from "../canonical/canonical-request.ts";
+import type {
+  Abilities,
+  ReplyReadContext,
+  Target,
+  WireStreamReader,
+  WrittenRequest,
+} from "../canonical/wire-interfaces.ts";
+import { clientToolsAsFunctions } from "../messages/messages-client-tools.ts";
+import { type TranslatedWire, WIRE_TRAITS } from "../wire-traits.ts";
+import { customToolsAsFunctions } from "./custom-tools.ts";
+import { askForTools } from "./forced-tools.ts";
+import {
+  listPartLabels,
+  withAllToolsLoaded,
+  withoutCompactions,
+  withoutForeignCalls,
+} from "./foreign-content.ts";
+import { openAiToolsAsFunctions } from "./openai-client-tools.ts";
+import { rejectSearchField, translateServerTools } from "./server-tools.ts";
+import {
+  type ChangedRequest,
+  type Translation,
+  type TranslationStep,
+  undoReply,
+  undoStream,
+} from "./translation-step.ts";
+
+export const TRANSLATION_STEPS: readonly TranslationStep[] = [
+  {
+    name: "compactions",
+    applies: ({ provider }) => WIRE_TRAITS[provider].ownerOfItems !== "openai",
+    change: withoutCompactions,
+    loss: "Only OpenAI can read it; the conversation before it is sent instead.",
+  },
+  {
+    name: "calls of other providers",
+    applies: () => true,
+    change: withoutForeignCalls,
+    loss: "Results of a tool belong to the provider that ran it; the text that the model wrote from them is sent.",
+  },
+  {
+    name: "search field",
+    applies: ({ caller, provider, abilities }) =>
+      caller === provider && searchesOnlyOnResponses(abilities),
+    change: rejectSearchField,
+  },
+  {
+    name: "server tools",
+    applies: ({ caller, provider }) => caller !== provider,
+    change: translateServerTools,
+  },
+  {
+    name: "Anthropic's client tools",
+    applies: ({ provider }) => WIRE_TRAITS[provider].ownerOfItems !== "anthropic",
+    change: clientToolsAsFunctions,
+  },
+  {
+    name: "OpenAI's client tools",
+    applies: ({ provider }) => WIRE_TRAITS[provider].ownerOfItems !== "openai",
+    change: openAiToolsAsFunctions,
+  },
+  {
+    name: "loaded tools",
+    applies: () => true,
+    change: withAllToolsLoaded,
+    loss: "The model gets all tools at once and calls them itself, because this provider neither loads them later nor runs programs that call them.",
+  },
+  {
+    name: "forced tools",
+    applies: ({ abilities }) => abilities.forcedTools === false,
+    change: askForTools,
+    loss: "This model cannot be forced to call a tool; its instructions ask for the call.",
+  },
+  {
+    name: "custom tools",
+    applies: ({ provider, abilities }) => !WIRE_TRAITS[provider].takesCustomTools(abilities),
+    change: customToolsAsFunctions,
+    loss: "This provider does not support grammars of tools; the grammar is in the description.",
+  },
+  { name: "labels", applies: () => true, change: listPartLabels },
+];
+
+export interface TranslatedRequest {
+  readonly wire: TranslatedWire;
+  /** With the losses of the steps, too. */
+  readonly written: WrittenRequest;
+  readonly readReply: (body: unknown, context: ReadContext) => CanonicalReply;
+  readonly createStreamReader: (context: ReadContext) => WireStreamReader;
+}
+
+interface ReadContext extends Omit<ReplyReadContext, "emulation"> {
+  /** Unique in the conversation. */
+  readonly replyId: string;
+}
+
+export function translateRequest(
+  original: CanonicalRequest,
+  { caller, provider }: { readonly caller: WireName; readonly provider: TranslatedWire },
+  target: Target,
+): TranslatedRequest {
+  const losses: Loss[] = [];
+  const { abilities = {} } = target;
+  const translation: Translation = { caller, provider, target, abilities, losses };
+  const createUndos: NonNullable<ChangedRequest["createUndo"]>[] = [];
+  let request = original;
+  for (const step of TRANSLATION_STEPS) {
+    if (!step.applies(translation)) continue;
+    const drop = (path: string): undefined => addHintLoss(losses, path, step.loss ?? "");
+    const changed = step.change(request, { ...translation, drop });
+    request = changed.request;
+    if (changed.createUndo !== undefined) createUndos.push(changed.createUndo);
+  }
+  const outbound = OUTBOUND_WIRES[provider];
+  const written = outbound.writeRequest(request, target);
+  const { emulation } = written;
+  const undosFor = (replyId: string) => createUndos.map((create) => create(replyId));
+  return {
+    wire: provider,
+    written: { ...written, losses: [...losses, ...written.losses] },
+    readReply: (body, { replyId, ...context }) =>
+      undoReply(outbound.readReply(body, { ...context, emulation }), undosFor(replyId)),
+    createStreamReader: ({ replyId, ...context }) =>
+      undoStream(outbound.createStreamReader({ ...context, emulation }), undosFor(replyId)),
+  };
+}
+
+/** OpenAI's models search the web on Responses; on Chat Completions, only its search models do. */
+export function searchesOnlyOnResponses({ openaiFields, webSearchOptions }: Abilities): boolean {
+  return openaiFields === true && webSearchOptions !== true;
+}
