@@ -10,7 +10,7 @@ import {
   parseAccountName,
   renameAccount,
 } from "../accounts/accounts.ts";
-import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../accounts/budget-record.ts";
+import { BudgetsRecord, toBudgetsRecord } from "../accounts/budget-record.ts";
 import {
   admitCreation,
   admitVerifiedAgent,
@@ -282,6 +282,23 @@ const AccountState = z
   })
   .meta({ id: "AccountState" });
 
+/** As of a new account. */
+const NO_BUDGET = { limit_usd: null, used_usd: 0, held_usd: 0, remaining_usd: null };
+const NO_BUDGETS_EXAMPLE = {
+  object: "budgets",
+  daily: { ...NO_BUDGET, resets_at: "2026-11-22T00:00:00.000Z" },
+  monthly: { ...NO_BUDGET, resets_at: "2026-12-01T00:00:00.000Z" },
+};
+const FIRST_KEY_EXAMPLE = {
+  ...KEY_EXAMPLE,
+  name: null,
+  limit_usd: null,
+  limit_window: null,
+  allowed_models: null,
+  requests_per_minute: null,
+  alert_percents: null,
+};
+
 function readRoute(deps: AccountRouteDeps): Route {
   return keyRoute({
     method: "GET",
@@ -301,8 +318,8 @@ function readRoute(deps: AccountRouteDeps): Route {
           owed_usd: 0,
           frozen: null,
           closing: null,
-          budgets: BUDGETS_EXAMPLE,
-          key: KEY_EXAMPLE,
+          budgets: NO_BUDGETS_EXAMPLE,
+          key: FIRST_KEY_EXAMPLE,
           members: [],
         },
       },

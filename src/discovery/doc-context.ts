@@ -11,6 +11,11 @@ import { CLAIM_TOKEN_ROUTE, START_CLAIM_ROUTE } from "./route-keys.ts";
 
 export type RouteKey = `${Method} /${string}`;
 
+/** Documents that a client of their specification finds by their address. Texts for models do not list them. */
+export function isWellKnown(path: string): boolean {
+  return path.startsWith("/.well-known/") && !path.endsWith(".md");
+}
+
 const CLAIM_ROUTES: ReadonlySet<RouteKey> = new Set([START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE]);
 
 export interface DocContext {

@@ -3,7 +3,7 @@
 import { endpointSlug, type Route, requiresKey } from "../http/route.ts";
 import { openApiPath } from "./curl.ts";
 import { cheapModelsText, creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
-import { type DocContext, joinParagraphs } from "./doc-context.ts";
+import { type DocContext, isWellKnown, joinParagraphs } from "./doc-context.ts";
 import { TAGLINE } from "./home-page.tsx";
 import { START_CLAIM_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
 
@@ -34,7 +34,7 @@ export function llmsTxt(context: DocContext): string {
     section("Optional", [
       `- [Documentation](${settings.docsUrl})`,
       ...visible
-        .filter((route) => OPTIONAL_TAGS.has(route.tag))
+        .filter(({ tag, path }) => OPTIONAL_TAGS.has(tag) && !isWellKnown(path))
         .map((route) => routeLink(route, context)),
     ]),
   ])}\n`;

@@ -13,13 +13,12 @@ import {
 
 const API_KEY_SCHEMA = {
   type: "string",
-  description:
-    "The account's API key. Leave it out if the connection sends `authorization: Bearer <API_KEY>`.",
+  description: "The account's API key, if the connection sends none.",
 };
 const IDEMPOTENCY_SCHEMA = {
   type: "string",
   description:
-    "A random string of at least 16 characters. A repeated call with the same value returns the first result and does nothing again.",
+    "A random string of at least 16 characters: a repeated call returns the first result.",
 };
 
 /** All fields of the route's path, query and body as arguments, but those that the tool sets itself. */
@@ -56,7 +55,10 @@ export function inputSchema(
   };
 }
 
-/** The schema of the route's success response. */
+/**
+ * The members of the success response with their types alone: a client reads all schemas of a server into its model's
+ * context, and `next` or the HTTP API's description explain the rest.
+ */
 export function outputSchema(
   route: Route,
   own: z.ZodType | undefined,
@@ -64,7 +66,23 @@ export function outputSchema(
   const [, response] =
     Object.entries(route.responses).find(([status]) => status.startsWith("2")) ?? [];
   const schema = own ?? response?.schema;
-  return { ...(schema === undefined ? {} : toSchema(schema)), type: "object" };
+  if (schema === undefined) return { type: "object" };
+  const { properties, required } = toSchema(schema);
+  const members = Object.entries(isObject(properties) ? properties : {});
+  return {
+    type: "object",
+    properties: Object.fromEntries(members.map(([name, member]) => [name, typeOnly(member)])),
+    ...(required === undefined ? {} : { required }),
+  };
+}
+
+/** `$ref`s are records, and so objects. */
+function typeOnly(member: unknown): JsonObject {
+  const { type, anyOf, const: only } = isObject(member) ? member : {};
+  if (Array.isArray(anyOf))
+    return { type: [...new Set(anyOf.flatMap((one) => typeOnly(one)["type"]))] };
+  if (only !== undefined) return { type: typeof only };
+  return { type: type ?? "object" };
 }
 
 /** The schema with its root in place: MCP requires `type: "object"` there, where zod has a reference. */

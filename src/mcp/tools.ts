@@ -57,7 +57,7 @@ const MODELS_PAGE_MAX = 100;
 const ModelListArguments = z.strictObject({
   provider: z.string().optional().meta({ description: "Only models of this provider." }),
   available: z
-    .enum(["true", "false"])
+    .union([z.boolean(), z.enum(["true", "false"])])
     .optional()
     .meta({ description: "`true`: only models that this gateway can call now." }),
   q: z.string().optional().meta({ description: "Only models whose id or name contains this." }),
@@ -97,6 +97,14 @@ const ClaimStatus = z.looseObject({
   interval: z.number().optional().meta({ description: "Seconds to wait between two polls." }),
 });
 
+const NewKey = z.looseObject({ id: z.string(), api_key: z.string() });
+const RevokedKey = z.looseObject({ id: z.string(), warning: z.string().optional() });
+const Invoice = z.looseObject({
+  id: z.string(),
+  status: z.string(),
+  pay_url: z.string().nullable().optional(),
+});
+
 const TOOLS: readonly ToolSpec[] = [
   {
     name: "create_account",
@@ -110,6 +118,7 @@ const TOOLS: readonly ToolSpec[] = [
     name: "list_models",
     title: "List models and prices",
     routeId: "listModels",
+    description: "Returns the models that can be called now, with prices. Search with `q`.",
     annotations: READS,
     input: ModelListArguments,
     output: ModelPage,
@@ -134,7 +143,7 @@ const TOOLS: readonly ToolSpec[] = [
     title: "Send a message to a model",
     routeId: "createChatCompletion",
     description:
-      "Sends a message to any model and returns its reply and cost. Costs credits. Further arguments are fields of `POST /v1/chat/completions`, such as `temperature`. With a progress token, the length of the reply is reported while it arrives.",
+      "Sends a message to any model and returns its reply and cost. Costs credits. Further arguments are fields of OpenAI's Chat Completions, such as `temperature`.",
     annotations: { ...CREATES, openWorldHint: true },
     input: MessageArguments,
     output: MessageResult,
@@ -145,19 +154,73 @@ const TOOLS: readonly ToolSpec[] = [
     name: "get_balance",
     title: "Get the balance",
     routeId: "readAccount",
+    description: "Returns the account with its balance, budgets, members and the key.",
     annotations: READS,
   },
-  { name: "get_usage", title: "List usage", routeId: "listUsage", annotations: READS },
-  { name: "create_key", title: "Create a key", routeId: "mintKey", annotations: CREATES },
-  { name: "revoke_key", title: "Revoke a key", routeId: "revokeKey", annotations: CHANGES },
-  { name: "set_budget", title: "Set the budgets", routeId: "changeBudgets", annotations: CHANGES },
+  {
+    name: "get_usage",
+    title: "List usage",
+    routeId: "listUsage",
+    description: "Returns one record per call, newest first, with its tokens, prices and cost.",
+    annotations: READS,
+  },
+  {
+    name: "list_keys",
+    title: "List keys",
+    routeId: "listKeys",
+    description: "Returns the keys of the account with their limits and spend.",
+    annotations: READS,
+  },
+  {
+    name: "create_key",
+    title: "Create a key",
+    routeId: "mintKey",
+    description:
+      "Creates a key for another program, and returns its raw value once. A limited key can only create keys within its own limit, scopes and policy.",
+    annotations: CREATES,
+    output: NewKey,
+  },
+  {
+    name: "revoke_key",
+    title: "Revoke a key",
+    routeId: "revokeKey",
+    description:
+      "Revokes a key for good. With the last key, the balance of an unclaimed account is out of reach.",
+    annotations: CHANGES,
+    output: RevokedKey,
+  },
+  {
+    name: "set_budget",
+    title: "Set the budgets",
+    routeId: "changeBudgets",
+    description: "Sets what the workspace may spend a day and a month; null removes a budget.",
+    annotations: CHANGES,
+  },
   {
     name: "create_invoice",
     title: "Create an invoice",
     routeId: "createInvoice",
+    description:
+      "Creates an invoice for credits. Ask your human first, and give them its `pay_url`; `payment_methods` lists what you can pay yourself.",
+    annotations: CREATES,
+    output: Invoice,
+  },
+  {
+    name: "get_invoice",
+    title: "Get an invoice",
+    routeId: "readInvoice",
+    description: "Returns an invoice: `status` says whether it is paid.",
+    annotations: READS,
+    output: Invoice,
+  },
+  {
+    name: "start_claim",
+    title: "Start a claim",
+    routeId: "startClaim",
+    description:
+      "Lets a human take the account over; the key keeps working. Ask them for their email address first, give them `verification_uri_complete` and `user_code`, and never open the link yourself.",
     annotations: CREATES,
   },
-  { name: "start_claim", title: "Start a claim", routeId: "startClaim", annotations: CREATES },
   {
     name: "poll_claim",
     title: "Poll a claim",
@@ -204,7 +267,8 @@ function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
     },
     method: route.method,
     path: route.path,
-    call: async (call) => {
+    call: async (received) => {
+      const call = { ...received, args: withoutNulls(route, received.args) };
       try {
         requireKey(route, call);
         const args = spec.fieldsOf?.(call) ?? call.args;
@@ -219,6 +283,12 @@ function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
       }
     },
   };
+}
+
+/** Models send null for what they leave out. In a change, null removes a setting. */
+function withoutNulls({ method }: Route, args: JsonObject): JsonObject {
+  if (method === "PATCH") return args;
+  return Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null));
 }
 
 function requireKey(route: Route, { args, apiKey }: ToolCall): void {

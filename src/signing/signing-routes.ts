@@ -25,7 +25,7 @@ export function signingRoutes(keys: Pick<SigningKeys, "list">): readonly Route[]
       method: "GET",
       path: "/.well-known/jwks.json",
       id: "getSigningKeys",
-      tag: "Usage",
+      tag: "Discovery",
       summary: "Get the public keys that verify quotes and receipts",
       description:
         "A JSON Web Key Set (RFC 7517) with the current key first. Earlier keys stay, so that old receipts can be verified.",

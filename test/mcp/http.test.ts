@@ -17,6 +17,10 @@ const countAccounts = async (): Promise<number> => {
   const row = await gateway.server.db.get("select count(*) as n from account", []);
   return Number(row?.["n"]);
 };
+const callTool = async (name: string, args: Readonly<Record<string, unknown>>) => {
+  const params = { name, arguments: args };
+  return (await postModern(gateway, { method: "tools/call", params, key: account.key })).body;
+};
 const createAccount = { method: "tools/call", params: { name: "create_account", arguments: {} } };
 
 describe("revision 2026-07-28", () => {
@@ -44,10 +48,12 @@ describe("revision 2026-07-28", () => {
       "send_message",
       "get_balance",
       "get_usage",
+      "list_keys",
       "create_key",
       "revoke_key",
       "set_budget",
       "create_invoice",
+      "get_invoice",
       "start_claim",
       "poll_claim",
     ]);
@@ -55,13 +61,30 @@ describe("revision 2026-07-28", () => {
 
   test("writes schemas in the subset of JSON Schema that clients can pass to any model", async () => {
     const { body } = await postModern(gateway, { method: "tools/list" });
-    const text = JSON.stringify(valueAt(body, "result.tools"));
+    const tools = listAt(body, "result.tools");
+    const text = JSON.stringify(tools.map(({ inputSchema }) => inputSchema));
     expect(text).not.toContain('"type":[');
     expect(text).not.toContain('"additionalProperties":{}');
-    const tool = listAt(body, "result.tools").find(({ name }) => name === "create_key");
+    const tool = tools.find(({ name }) => name === "create_key");
     expect(valueAt(tool, "inputSchema.properties.limit_usd")).toMatchObject({
       anyOf: [{ type: "number" }, { type: "string" }, { type: "null" }],
     });
+  });
+
+  test("takes null for an argument that is left out, and booleans", async () => {
+    const key = await callTool("create_key", { name: "null", limit_usd: null, scopes: null });
+    expect(valueAt(key, "result.structuredContent.limit_usd")).toBeNull();
+    const models = await callTool("list_models", { available: true, q: null });
+    expect(valueAt(models, "result.isError")).not.toBe(true);
+  });
+
+  test("reads an invoice and the keys", async () => {
+    const invoice = await callTool("create_invoice", { amount_usd: 10 });
+    const id = textAt(invoice, "result.structuredContent.id");
+    const read = await callTool("get_invoice", { id });
+    expect(valueAt(read, "result.structuredContent.status")).toBe("open");
+    const keys = await callTool("list_keys", {});
+    expect(listAt(keys, "result.structuredContent.data").length).toBeGreaterThan(0);
   });
 
   test("says of each tool whether it only reads, destroys or may be repeated", async () => {
@@ -81,10 +104,12 @@ describe("revision 2026-07-28", () => {
       send_message: [],
       get_balance: reads,
       get_usage: reads,
+      list_keys: reads,
       create_key: [],
       revoke_key: changes,
       set_budget: changes,
       create_invoice: [],
+      get_invoice: reads,
       start_claim: [],
       poll_claim: reads,
     });

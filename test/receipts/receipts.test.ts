@@ -20,6 +20,7 @@ import {
   startGateway,
   type TestAccount,
 } from "../support/gateway.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
 const sha256 = (bytes: Uint8Array | string): string =>
@@ -62,7 +63,7 @@ for (const store of STORE_KINDS) {
       await fetch(`${gateway.url}/v1/usage/${id}/receipt`, { headers });
     const receiptOf = async (id: string | null): Promise<Json> => {
       const response = await readReceipt(id);
-      expect(response.status).toBe(200);
+      expectStatus("getReceipt", 200, response);
       const { receipt } = (await response.json()) as { receipt: string };
       return payloadOf(receipt, await readJwks()) ?? {};
     };
@@ -124,8 +125,14 @@ for (const store of STORE_KINDS) {
       expect(response.headers.get("x-postern-receipt")).toBeNull();
       const refused = await readReceipt(response.headers.get("x-request-id"));
       const error = errorOf(await refused.json());
-      expect([refused.status, error["code"]]).toEqual([404, "not_found"]);
+      expectStatus("getReceipt", 404, refused);
+      expect(error["code"]).toBe("not_found");
       expect(error["message"]).toContain("x-postern-receipt: 1");
+    });
+
+    test("takes no query parameters", async () => {
+      const refused = await fetch(`${gateway.url}/v1/usage/req_1/receipt?format=jwt`, account);
+      expectStatus("getReceipt", 400, refused);
     });
 
     test("is not shown to another account", async () => {

@@ -3,7 +3,13 @@
 import { type FaultCode, FAULTS } from "../../base/fault.ts";
 import { BODY_LIMIT_DEFAULT_BYTES } from "../../http/request/body.ts";
 import { creditsText } from "../discovery-settings.ts";
-import { type DocContext, codeBlock, joinParagraphs, markdownTable } from "../doc-context.ts";
+import {
+  type DocContext,
+  codeBlock,
+  isWellKnown,
+  joinParagraphs,
+  markdownTable,
+} from "../doc-context.ts";
 import { ERROR_ADVICE, errorExample, acceptsIdempotencyKey, faultMeaning } from "../error-docs.ts";
 import type { Section } from "./registration-sections.ts";
 
@@ -98,7 +104,10 @@ export function linksSection(context: DocContext): Section {
   const { settings } = context;
   const documents = context.routes.filter(
     (route) =>
-      route.tag === "Discovery" && route.hidden !== true && !route.path.endsWith("auth.md"),
+      route.tag === "Discovery" &&
+      route.hidden !== true &&
+      !route.path.endsWith("auth.md") &&
+      !isWellKnown(route.path),
   );
   return {
     title: "Links",

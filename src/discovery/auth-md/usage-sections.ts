@@ -44,13 +44,13 @@ export function callModelSection(context: DocContext): Section | undefined {
     title: "Call a model",
     text: joinParagraphs([
       context.isMounted("GET /v1/models")
-        ? "Choose a model id, which has the form `<provider>/<name>`. The list needs no key; it shows each model's prices and whether the model is `available` now. The whole list is long: search it and take a page."
+        ? "Choose a model id (`<provider>/<name>`). The list needs no key and has the prices. All of it is long, so search it:"
         : "",
       context.isMounted("GET /v1/models")
         ? `\`\`\`sh\ncurl -sS '${baseUrl}/v1/models?q=mini&limit=20&fields=id,pricing'\n\`\`\``
         : "",
       cheapModelsText(context.settings) ?? "",
-      "Then use the API that you know. Every model works with each of them, and official SDKs need only two environment variables.",
+      "Then use the API that you know: every model works with each of them.",
       ...apis.flatMap((api) => [
         `### ${api.name}`,
         context.curl(api.routeKey),
@@ -58,7 +58,7 @@ export function callModelSection(context: DocContext): Section | undefined {
       ]),
       "### Notes",
       [
-        "- Set `max_tokens` (`max_output_tokens` on Responses). The balance must cover the highest possible cost before a call starts; you pay for what it uses.",
+        "- Set `max_tokens` (`max_output_tokens` on Responses): the balance must cover the highest possible cost; you pay for what is used.",
         '- `"stream": true` streams the response in the format of the API that you called.',
         '- Every JSON response has its cost in the `x-postern-cost-usd` header. `usage.cost` has it too, also in streams; for Chat Completions streams, set `"stream_options":{"include_usage":true}`.',
         isSimulated === true
@@ -78,7 +78,7 @@ export function balanceSection(context: DocContext): Section | undefined {
     text: joinParagraphs([
       context.curl("GET /v1/account"),
       context.responseExample("GET /v1/account"),
-      "One credit is one millionth of a US dollar. Check the balance before a large job, not before each call: a call that the balance does not cover is rejected with `402` and costs nothing.",
+      "One credit is $0.000001. Check the balance before a large job, not before each call: a call that it does not cover is a `402` and costs nothing.",
       context.isMounted("GET /v1/usage") ? "List what each call cost:" : "",
       context.curl("GET /v1/usage"),
     ]),

@@ -131,10 +131,15 @@ function errorSection(operation: Operation, document: OpenApiDocument): string {
     return [...description.matchAll(/^`(\w+)`: (.+)$/gm)].map(([, code = "", meaning = ""]) => [
       status,
       `[\`${code}\`](/docs/errors/${code})`,
-      meaning,
+      firstSentences(meaning),
     ]);
   });
   return section("Errors", markdownTable(["Status", "Code", "Meaning and fix"], rows));
+}
+
+/** What happened and the first thing to do: the page of the code has the rest. */
+function firstSentences(text: string): string {
+  return text.split(/(?<=[.:]) (?=[A-Z`])/, 2).join(" ");
 }
 
 function responseExamples(status: string, response: ResponseObject): readonly string[] {
