@@ -130,8 +130,8 @@ for (const store of STORE_KINDS) {
       expect(error["message"]).toContain("x-postern-receipt: 1");
     });
 
-    test("takes no query parameters", async () => {
-      const refused = await fetch(`${gateway.url}/v1/usage/req_1/receipt?format=jwt`, account);
+    test("refuses an id with a NUL character", async () => {
+      const refused = await readReceipt("req_%00");
       expectStatus("getReceipt", 400, refused);
     });
 
