@@ -46,6 +46,22 @@ const skip = skipUnless(
 
 describe("the packages of the workspace", () => {
   test.each(["http-client", "simulator", "wires"])(
+    "@postern/%s runs without the repository",
+    (name) => {
+      const folder = path.join(tempFolder, `packed-${name}`);
+      mkdirSync(folder);
+      const { stdout } = npm(
+        ["pack", "-w", `@postern/${name}`, "--pack-destination", folder],
+        repository,
+      );
+      spawnSync("tar", ["-xzf", stdout.trim(), "--strip-components=1"], { cwd: folder });
+      const script = `import("./${name}.ts").then((all) => console.log(Object.keys(all).length > 0))`;
+      const ran = spawnSync(process.execPath, ["-e", script], { cwd: folder, encoding: "utf8" });
+      expect([ran.stdout, ran.stderr]).toEqual(["true\n", ""]);
+    },
+  );
+
+  test.each(["http-client", "simulator", "wires"])(
     "@postern/%s packs its source and README",
     (name) => {
       const { stdout } = npm(["pack", "--dry-run", "--json", "-w", `@postern/${name}`], repository);

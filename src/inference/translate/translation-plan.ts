@@ -8,7 +8,6 @@ import {
   type Target,
   type TranslatedRequest,
   translateRequest,
-  usageOf,
   WIRE_TRAITS,
   withFetchedFiles,
   type WrittenRequest,
@@ -119,15 +118,12 @@ interface ChosenTranslation extends TranslatedRequest {
 function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan {
   const { api, canonical, wire, written } = translation;
   const { request, candidate, requestId, now } = input;
-  const { credential, model, upstreamName } = candidate;
+  const { credential, model } = candidate;
   const inbound = INBOUND_WIRES[api];
-  const origin = { provider: credential.provider.id, model: upstreamName };
   const dropped = [
     ...droppedPaths(input.isLossy, canonical, written.losses, model.id),
     ...droppedStore(request, credential),
   ];
-  const readUsage: TransportPlan["readUsage"] = (reply) => usageOf(wire, reply, origin.provider);
-  const readContext = { origin, readUsage, replyId: requestId };
   const writeContext: ReplyWriteContext = {
     id: requestId,
     model: model.id,
@@ -140,15 +136,15 @@ function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan
     body: requestBody(wire, candidate, withToolLimit(wire, written, input.adjustments)),
     beta: written.beta,
     dropped,
-    readUsage,
+    readUsage: translation.readUsage,
     writeReply: ({ json }, _usage, costUsd) =>
-      translateReply(inbound, translation.readReply(json, readContext), writeContext, {
+      translateReply(inbound, translation.readReply(json, requestId), writeContext, {
         costUsd,
         dropped,
       }),
     createStreamTransform: () =>
       translationTransform(api, {
-        reader: translation.createStreamReader(readContext),
+        reader: translation.createStreamReader(requestId),
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: !API_TRAITS[api].hasUsageOption || canonical.includeUsage === true,
         dropped,

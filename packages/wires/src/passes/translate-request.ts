@@ -13,7 +13,10 @@ import type {
   WireStreamReader,
   WrittenRequest,
 } from "../canonical/wire-interfaces.ts";
+import type { JsonObject } from "../json-fields.ts";
 import { clientToolsAsFunctions } from "../messages/messages-client-tools.ts";
+import { usageOf } from "../usage/provider-usage.ts";
+import type { Usage } from "../usage/usage-meters.ts";
 import { type TranslatedWire, WIRE_TRAITS } from "../wire-traits.ts";
 import { customToolsAsFunctions } from "./custom-tools.ts";
 import { askForTools } from "./forced-tools.ts";
@@ -92,13 +95,10 @@ export interface TranslatedRequest {
   readonly wire: TranslatedWire;
   /** With the losses of the steps, too. */
   readonly written: WrittenRequest;
-  readonly readReply: (body: unknown, context: ReadContext) => CanonicalReply;
-  readonly createStreamReader: (context: ReadContext) => WireStreamReader;
-}
-
-interface ReadContext extends Omit<ReplyReadContext, "emulation"> {
-  /** Unique in the conversation. */
-  readonly replyId: string;
+  readonly readUsage: (body: JsonObject) => Usage | undefined;
+  /** `replyId` is unique in the conversation. */
+  readonly readReply: (body: unknown, replyId: string) => CanonicalReply;
+  readonly createStreamReader: (replyId: string) => WireStreamReader;
 }
 
 export function translateRequest(
@@ -120,15 +120,18 @@ export function translateRequest(
   }
   const outbound = OUTBOUND_WIRES[provider];
   const written = outbound.writeRequest(request, target);
-  const { emulation } = written;
+  const origin = { provider: target.provider, model: target.model };
+  const readUsage = (body: JsonObject): Usage | undefined =>
+    usageOf(provider, body, target.provider);
+  const context: ReplyReadContext = { origin, emulation: written.emulation, readUsage };
   const undosFor = (replyId: string) => createUndos.map((create) => create(replyId));
   return {
     wire: provider,
     written: { ...written, losses: [...losses, ...written.losses] },
-    readReply: (body, { replyId, ...context }) =>
-      undoReply(outbound.readReply(body, { ...context, emulation }), undosFor(replyId)),
-    createStreamReader: ({ replyId, ...context }) =>
-      undoStream(outbound.createStreamReader({ ...context, emulation }), undosFor(replyId)),
+    readUsage,
+    readReply: (body, replyId) => undoReply(outbound.readReply(body, context), undosFor(replyId)),
+    createStreamReader: (replyId) =>
+      undoStream(outbound.createStreamReader(context), undosFor(replyId)),
   };
 }
 
