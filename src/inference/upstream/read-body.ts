@@ -6,6 +6,7 @@ import {
   takeIfComplete,
   type UpstreamResponse,
 } from "@postern/http-client";
+import { parseObject } from "../../base/json.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -41,7 +42,9 @@ async function readChunks(
     }
     return { kind: "too_large", tail: await readTail(body, Buffer.concat(chunks)) };
   } catch {
-    return { kind: "cut" };
+    // A whole JSON object has its usage, whatever the framing lacks.
+    const body = decodeText(Buffer.concat(chunks));
+    return body.kind === "text" && parseObject(body.text) !== undefined ? body : { kind: "cut" };
   }
 }
 

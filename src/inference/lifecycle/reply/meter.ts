@@ -95,7 +95,10 @@ export function chargeStream(
     return chargeUsage(call, usage, endedAt);
   if (isGivenUp) return chargeHold(call, meter, endedAt);
   // A complete reply whose provider reports no usage is counted, too.
-  return isAbandoned || isWhole ? chargeAbandoned(call, meter, endedAt, count) : NOTHING_BILLED;
+  if (isAbandoned || isWhole) return chargeAbandoned(call, meter, endedAt, count);
+  // The connection was lost. What the provider stated until then, it bills.
+  const isStated = usage !== undefined && meter.hasOutputCount && !isEmptyUsage(usage);
+  return isStated && !meter.failed ? chargeUsage(call, usage, endedAt) : NOTHING_BILLED;
 }
 
 /** A complete reply without any content, not even hidden, is the provider's failure. */
