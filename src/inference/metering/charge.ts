@@ -5,11 +5,11 @@
 import { FEE_METERS, type Usage } from "@postern/wires";
 import { minNano, type Nano, usdTextOfPico } from "../../base/money/money.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
-import { cardFor, cardResolver, OPERATOR_SOURCE } from "../../models/catalog.ts";
+import { cardFor, cardResolver, limitsOf, OPERATOR_SOURCE } from "../../models/catalog.ts";
 import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
 import { ceilOf, multiply } from "../../models/ratio.ts";
 import type { PricedLine } from "../../usage/usage.ts";
-import type { CostEstimate } from "./cost-estimate.ts";
+import { type CostEstimate, TOOL_ROUNDS_MAX } from "./cost-estimate.ts";
 import { billedFees } from "./tool-terms.ts";
 
 /** More tool uses than this in one call are implausible. `audio_second` is exempt: it counts seconds, not uses. */
@@ -33,6 +33,10 @@ export interface ChargeContext {
   readonly held: Nano;
   readonly at: number;
   readonly durationMs: number;
+  /** Bytes of output that have arrived: each may be a token, whatever the request asked for. */
+  readonly outputBytes: number;
+  /** Whether the request has fields whose effect on the bill is not known. Asked only for usage beyond the request. */
+  readonly hasUnknownFields: () => boolean;
 }
 
 const NO_USAGE: Usage = { tokens: {}, fees: {} };
@@ -60,9 +64,7 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
     resolved.card,
     cardResolver(catalog, model.provider, at),
   );
-  const isUsageImplausible =
-    isImplausible(usage, estimate) ||
-    usage.additional?.some((part) => isImplausible(part, estimate)) === true;
+  const isUsageImplausible = isBeyondRequest(usage, context);
   const missingPrices = resolved.exact
     ? priced.missingPrices
     : [...priced.missingPrices, `model:${usage.model ?? ""}`];
@@ -208,7 +210,27 @@ export function isEmptyUsage(usage: Usage): boolean {
   );
 }
 
-function isImplausible(part: Usage, { plausible }: CostEstimate): boolean {
+function isBeyondRequest(usage: Usage, context: ChargeContext): boolean {
+  const { estimate, outputBytes, hasUnknownFields } = context;
+  const { inputTokens, outputTokens } = estimate.plausible;
+  const bounds = { inputTokens, outputTokens: Math.max(outputTokens, outputBytes) };
+  const parts = [usage, ...(usage.additional ?? [])];
+  if (!parts.some((part) => isImplausible(part, bounds))) return false;
+  return (
+    !hasUnknownFields() || parts.some((part) => isImplausible(part, plausibleWithTools(context)))
+  );
+}
+
+function plausibleWithTools({ model, estimate }: ChargeContext): CostEstimate["plausible"] {
+  const { input, output } = limitsOf(model);
+  const { inputTokens, outputTokens } = estimate.plausible;
+  return {
+    inputTokens: Math.max(inputTokens, input * TOOL_ROUNDS_MAX),
+    outputTokens: Math.max(outputTokens, output * TOOL_ROUNDS_MAX),
+  };
+}
+
+function isImplausible(part: Usage, plausible: CostEstimate["plausible"]): boolean {
   const sums = tokenTotalsOfPart(part);
   return (
     part.isClamped === true ||

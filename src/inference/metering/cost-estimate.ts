@@ -348,7 +348,7 @@ const IMPLAUSIBLE_FACTOR = 2;
 const PROVIDER_INPUT_SLACK_TOKENS = 4_000;
 const PROVIDER_OUTPUT_SLACK_TOKENS = 1_000;
 /** How often a provider may run the model within one call to process the results of its own tools. */
-const MAX_TOOL_ROUNDS = 64;
+export const TOOL_ROUNDS_MAX = 64;
 
 // Every tool round counts the whole prompt again, so with provider tools only the model's context bounds the input. A provider
 // that ignores the caller's output limit bills up to the model's own.
@@ -365,8 +365,8 @@ function plausibleUsage(
   return !bound.hasTools
     ? { inputTokens: input, outputTokens: output }
     : {
-        inputTokens: Math.max(input, limits.input * MAX_TOOL_ROUNDS),
-        outputTokens: Math.max(output, limits.output * MAX_TOOL_ROUNDS),
+        inputTokens: Math.max(input, limits.input * TOOL_ROUNDS_MAX),
+        outputTokens: Math.max(output, limits.output * TOOL_ROUNDS_MAX),
       };
 }
 

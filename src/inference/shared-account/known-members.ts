@@ -185,6 +185,11 @@ export function membersOf(parent: string): Members | undefined {
   return members === undefined && !KNOWN_MEMBERS.has(parent) ? NO_MEMBERS : members;
 }
 
+/** Whether the fields of this object are listed. */
+export function isListed(parent: string): boolean {
+  return KNOWN_MEMBERS.has(parent);
+}
+
 export function withRules(names: Iterable<string>): Members {
   return new Map([...names].map((name) => [name, fieldRule(name) ?? null]));
 }

@@ -36,6 +36,8 @@ function charge(
     held: 1_000_000n,
     at: NOW,
     durationMs: 0,
+    outputBytes: 0,
+    hasUnknownFields: () => false,
   });
 }
 

@@ -10,9 +10,10 @@ import {
   type Usage,
   usageSoFar,
 } from "@postern/wires";
-import type { JsonObject } from "../../../base/json.ts";
+import { type JsonObject, parseObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
 import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../metering/charge.ts";
+import { hasUnknownField } from "../../shared-account/unknown-fields.ts";
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 import { cappedAt } from "../hold/cost-ceiling.ts";
@@ -26,11 +27,13 @@ export const NOTHING_BILLED: BilledCharge = { charge: NO_CHARGE, cost: 0n };
 
 /** The usage of a whole reply, or of a stream so far. */
 export function chargeUsage(
-  { catalog, pricedAt, candidate, estimate, hold, input, ceiling }: HeldCall,
+  call: HeldCall,
   usage: Usage | undefined,
   endedAt: number,
+  outputBytes = 0,
 ): BilledCharge {
   if (usage === undefined) return NOTHING_BILLED;
+  const { catalog, pricedAt, candidate, estimate, hold, input, ceiling, plan } = call;
   const { model, credential } = candidate;
   const charge = chargeFor(usage, {
     catalog,
@@ -39,6 +42,8 @@ export function chargeUsage(
     held: hold.amount,
     at: pricedAt,
     durationMs: endedAt - input.now,
+    outputBytes,
+    hasUnknownFields: () => !plan.isTranslated && hasUnknownField(parseObject(plan.body) ?? {}),
   });
   if (credential.byok) return { charge, cost: 0n };
   // The caller's ceiling is a promise, whatever the provider bills.
@@ -54,13 +59,13 @@ export interface ChargedReply extends BilledCharge {
 
 export function chargeWholeReply(
   call: HeldCall,
-  json: JsonObject,
+  { json, text }: { readonly json: JsonObject; readonly text: string },
   endedAt: number,
 ): ChargedReply | Promise<ChargedReply> {
   const { plan, candidate } = call;
   const usage = plan.readUsage(json);
   if (usage !== undefined && !isEmptyUsage(usage))
-    return { ...chargeUsage(call, usage, endedAt), usage, isEmpty: false };
+    return { ...chargeUsage(call, usage, endedAt, text.length), usage, isEmpty: false };
   // Without usage, or without output in it, the reply itself is read.
   const { wire } = plan;
   const meter = isStreamedWire(wire)
@@ -68,7 +73,8 @@ export function chargeWholeReply(
     : undefined;
   if (meter !== undefined && isEmptyReply(meter))
     return { ...NOTHING_BILLED, usage, isEmpty: true };
-  if (usage !== undefined) return { ...chargeUsage(call, usage, endedAt), usage, isEmpty: false };
+  if (usage !== undefined)
+    return { ...chargeUsage(call, usage, endedAt, text.length), usage, isEmpty: false };
   return chargeAbandoned(call, meter, endedAt).then((billed) => ({
     ...billed,
     usage,
@@ -92,13 +98,15 @@ export function chargeStream(
   const isFinal = usage !== undefined && meter.isUsageFinal;
   if (isWhole && isNothing(meter, usage)) return NOTHING_BILLED;
   if (isFinal && (isWhole || isAbandoned || !isEmptyUsage(usage)))
-    return chargeUsage(call, usage, endedAt);
+    return chargeUsage(call, usage, endedAt, meter.outputBytes);
   if (isGivenUp) return chargeHold(call, meter, endedAt);
   // A complete reply whose provider reports no usage is counted, too.
   if (isAbandoned || isWhole) return chargeAbandoned(call, meter, endedAt, count);
   // The connection was lost. What the provider stated until then, it bills.
   const isStated = usage !== undefined && meter.hasOutputCount && !isEmptyUsage(usage);
-  return isStated && !meter.failed ? chargeUsage(call, usage, endedAt) : NOTHING_BILLED;
+  return isStated && !meter.failed
+    ? chargeUsage(call, usage, endedAt, meter.outputBytes)
+    : NOTHING_BILLED;
 }
 
 /** A complete reply without any content, not even hidden, is the provider's failure. */
@@ -152,7 +160,12 @@ export async function chargeAbandoned(
     fees: meter?.fees ?? {},
     model: meter?.model,
   };
-  const { charge, cost } = chargeUsage(call, estimatedUsage(partial, input), endedAt);
+  const { charge, cost } = chargeUsage(
+    call,
+    estimatedUsage(partial, input),
+    endedAt,
+    meter?.outputBytes,
+  );
   // A count of the input alone stays within the hold. More was relayed only if the provider ignores the output limit.
   const { outputMax, estimate, request } = call;
   const sentMax = outputMax === undefined ? estimate.outputTokens : outputMax * request.choices;

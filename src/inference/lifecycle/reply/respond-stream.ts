@@ -72,7 +72,7 @@ export function respondStream(
       const usage = usageSoFar(meter);
       if (usage === undefined) return undefined;
       if (isNothing(meter, usage)) return usdText(0n);
-      const { cost } = chargeUsage(call, usage, deps.now());
+      const { cost } = chargeUsage(call, usage, deps.now(), meter.outputBytes);
       return usdText(cost);
     },
   });

@@ -40,7 +40,7 @@ async function respondWhole(
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "whole" },
 ): Promise<Response> {
-  const charging = chargeWholeReply(call, reply.json, deps.now());
+  const charging = chargeWholeReply(call, reply, deps.now());
   const charged = charging instanceof Promise ? await charging : charging;
   const { metered, text, headers } = meterWholeReply(deps, call, reply, charged);
   // Checked before and after: the settlement of a swept hold charges only what is left.
