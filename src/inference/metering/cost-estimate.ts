@@ -64,6 +64,8 @@ export interface CostEstimate {
   /** All cache writes of the call are kept for longer, at a higher price; the reply does not report this. */
   readonly hasLongCacheWrites: boolean;
   readonly amount: Nano;
+  /** What the call may cost if the provider does not keep its output limit; undefined if it does. */
+  readonly unlimitedAmount: Nano | undefined;
   /** The smallest useful hold; only if the caller left a limit of output or tool calls open. */
   readonly minimum: Nano | undefined;
   /** The limit of tool calls that the gateway sets, because the caller set none. */
@@ -206,6 +208,10 @@ function estimateCall(
     toolTerms: terms,
     hasLongCacheWrites: hasLongCacheWrites(request, model),
     amount: maxCost(bound, outputTokens) + advisorCost,
+    unlimitedAmount:
+      provider.mayExceedOutputLimit === true && model.supported.includes("reasoning")
+        ? maxCost(bound, Math.max(outputTokens, limits.output * request.choices)) + advisorCost
+        : undefined,
     minimum: isOutputOpen ? maxCost(bound, floor) + advisorCost : undefined,
   };
 }

@@ -47,6 +47,8 @@ export interface Provider {
   readonly endsStreamByClosing: boolean;
   /** True if the caller's output limit also bounds reasoning. */
   readonly outputLimitCoversReasoning: boolean;
+  /** True if models that reason may exceed the caller's output limit, as the provider behind it decides. */
+  readonly mayExceedOutputLimit?: true;
   /** The operator's own server: needs no key, and is free unless the operator sets prices. */
   readonly isLocal: boolean;
   /** The most input tokens of one image. */
@@ -199,6 +201,7 @@ export const PROVIDERS: readonly Provider[] = [
     acceptsMaxCompletionTokens: true,
     baseUrl: "https://openrouter.ai/api/v1",
     endUserField: "user",
+    mayExceedOutputLimit: true,
     // OpenRouter also sells OpenAI's models.
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),

@@ -42,6 +42,8 @@ export async function startMoneyProvider(): Promise<MoneyProvider> {
   const running = new Map<number, RunningCase>();
   const server = createServer((request, response) => {
     void textOf(request).then((body) => {
+      if (request.url?.endsWith("/count_tokens") === true)
+        return response.end(JSON.stringify({ input_tokens: countOf(body) }));
       const found = running.get(Number(MARK.exec(body)?.[1] ?? -1));
       if (found === undefined) {
         response.writeHead(500).end("no such case");
@@ -61,6 +63,11 @@ export async function startMoneyProvider(): Promise<MoneyProvider> {
       return new Promise((resolve) => server.close(() => resolve()));
     },
   };
+}
+
+/** As the provider counts what it has produced, with the frame of a message. */
+function countOf(body: string): number {
+  return (body.match(/abc/g)?.length ?? 1) + 7;
 }
 
 type Wire = "chat" | "responses" | "messages";

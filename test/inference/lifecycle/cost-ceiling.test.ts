@@ -223,3 +223,77 @@ describe("a provider that exceeds the limit that it was sent", () => {
     expect(Number(record["cost_nano"])).toBe(CEILING_NANO);
   });
 });
+
+describe("a provider that may ignore the output limit of a model that reasons", () => {
+  const REASONING = "openrouter/vendor/thinker";
+  const PLAIN = "openrouter/vendor/writer";
+  const OUTPUT_MAX = 30_000;
+  let provider: RawProvider;
+  let gateway: Gateway;
+  let account: TestAccount;
+  beforeAll(async () => {
+    provider = await startRawProvider(() => ({
+      body: JSON.stringify({
+        object: "chat.completion",
+        choices: [
+          { index: 0, message: { role: "assistant", content: "a" }, finish_reason: "stop" },
+        ],
+        usage: { prompt_tokens: 10, completion_tokens: OUTPUT_MAX, cost: 0.06001 },
+      }),
+    }));
+    const model = {
+      wires: ["chat"],
+      context_length: 100_000,
+      max_output_tokens: OUTPUT_MAX,
+      pricing: { tokens: { input: "1", output: "2" } },
+    };
+    gateway = await startGateway({
+      providers: [],
+      env: {
+        OPENROUTER_BASE_URL: provider.url,
+        OPENROUTER_API_KEY: "test-key-0123456789",
+        ...withModels([
+          { id: REASONING, ...model, supported: ["reasoning"] },
+          { id: PLAIN, ...model, supported: ["tools"] },
+        ]),
+      },
+    });
+    account = await registerAccount(gateway);
+    await grantCredits(gateway, account, USD);
+  });
+  afterAll(async () => {
+    await gateway.stop();
+    await provider.stop();
+  });
+
+  const call = (api: (typeof STREAMED_APIS)[number], model: string, max: number) =>
+    postCall(
+      gateway,
+      account,
+      api,
+      bodyOf(api, "hello", { model, [LIMIT_OF[api]]: 16, postern: { max_cost_usd: max } }),
+    );
+
+  for (const api of STREAMED_APIS)
+    test(`is not called below what the model can produce, and the ceiling that fits is told: ${api}`, async () => {
+      const refused = await call(api, REASONING, CEILING);
+      const error = errorOf(await refused.json());
+      expect([refused.status, error["param"], error["affordable_max_tokens"]]).toEqual([
+        400,
+        "postern.max_cost_usd",
+        0,
+      ]);
+      expect(provider.requests).toEqual([]);
+      const required = Number(error["required_usd"]);
+      expect(required).toBeWithin(0.06, 0.07);
+      const response = await call(api, REASONING, required);
+      expect(response.status).toBe(200);
+      const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
+      expect(Number(record["cost_nano"])).toBeWithin(60_000_000, 60_020_000);
+      provider.requests.length = 0;
+    });
+
+  test("is called with the limit that fits where the model does not reason", async () => {
+    expect((await call("chat", PLAIN, CEILING)).status).toBe(200);
+  });
+});

@@ -2,7 +2,7 @@
 
 import { Fault } from "../../../base/fault.ts";
 import { creditsOf, type Nano, usdText } from "../../../base/money/money.ts";
-import { affordableTokens } from "../../metering/cost-estimate.ts";
+import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
 import type { CostCeiling } from "../../request/call-options.ts";
 import type { PricedCandidate, PricedCandidates } from "../../routing/priced-candidates.ts";
 
@@ -24,7 +24,10 @@ function canFit(
   { max, canShorten }: CostCeiling,
   choices: number,
 ): boolean {
-  if (candidate.credential.byok || estimate.amount <= max) return true;
+  if (candidate.credential.byok) return true;
+  // A lower output limit does not lower what the operator would pay.
+  if (estimate.unlimitedAmount !== undefined) return estimate.unlimitedAmount <= max;
+  if (estimate.amount <= max) return true;
   return canShorten && affordableTokens(estimate, max) >= choices;
 }
 
@@ -33,20 +36,28 @@ function ceilingFault(
   { max, canShorten }: CostCeiling,
   choices: number,
 ): Fault {
-  const [cheapest] = candidates.map(({ estimate }) => estimate).toSorted(byAmount);
+  const [cheapest] = candidates.map(({ estimate }) => estimate).toSorted(byCost);
   if (cheapest === undefined) throw new Error("no candidates");
-  const fitting = Math.floor(affordableTokens(cheapest, max) / choices);
+  const isUnlimited = cheapest.unlimitedAmount !== undefined;
+  const cost = isUnlimited ? sendable(costOf(cheapest)) : costOf(cheapest);
+  const fitting = isUnlimited ? 0 : Math.floor(affordableTokens(cheapest, max) / choices);
   const advice =
     fitting > 0
       ? `Lower the output limit to ${fitting} tokens, raise the ceiling, or send \`on_max_cost: "shorten"\`.`
-      : "Raise the ceiling, shorten the request, or use a cheaper model.";
-  const reason = canShorten && fitting === 0 ? "Its input alone costs more. " : "";
+      : isUnlimited
+        ? "Raise the ceiling to that amount, or use the model at another provider."
+        : "Raise the ceiling, shorten the request, or use a cheaper model.";
+  const reason = isUnlimited
+    ? "This provider may exceed the output limit of a model that reasons. "
+    : canShorten && fitting === 0
+      ? "Its input alone costs more. "
+      : "";
   return new Fault("invalid_request", "the call may cost more than the caller's ceiling", {
-    message: `This call may cost up to $${usdText(cheapest.amount)}, more than \`max_cost_usd\` (${usdText(max)}). ${reason}${advice}`,
+    message: `This call may cost up to $${usdText(cost)}, more than \`max_cost_usd\` (${usdText(max)}). ${reason}${advice}`,
     param: "postern.max_cost_usd",
     fields: {
-      required_usd: usdText(cheapest.amount),
-      required_credits: creditsOf(cheapest.amount),
+      required_usd: usdText(cost),
+      required_credits: creditsOf(cost),
       affordable_max_tokens: fitting,
     },
     next: [
@@ -55,8 +66,21 @@ function ceilingFault(
   });
 }
 
-function byAmount(left: { readonly amount: Nano }, right: { readonly amount: Nano }): number {
-  return left.amount < right.amount ? -1 : left.amount > right.amount ? 1 : 0;
+const STEP_NANO = 1_000_000n;
+const SLACK_NANO = 100_000n;
+
+/** Rounded up with some slack, because a request with this ceiling is longer by its digits. */
+function sendable(cost: Nano): Nano {
+  return ((cost + SLACK_NANO + STEP_NANO - 1n) / STEP_NANO) * STEP_NANO;
+}
+
+function costOf({ amount, unlimitedAmount = amount }: CostEstimate): Nano {
+  return unlimitedAmount;
+}
+
+function byCost(left: CostEstimate, right: CostEstimate): number {
+  const [first, second] = [costOf(left), costOf(right)];
+  return first < second ? -1 : first > second ? 1 : 0;
 }
 
 export function cappedAt(amount: Nano, ceiling: CostCeiling | undefined): Nano {
