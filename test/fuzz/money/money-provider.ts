@@ -42,8 +42,10 @@ export async function startMoneyProvider(): Promise<MoneyProvider> {
   const running = new Map<number, RunningCase>();
   const server = createServer((request, response) => {
     void textOf(request).then((body) => {
-      if (request.url?.endsWith("/count_tokens") === true)
-        return response.end(JSON.stringify({ input_tokens: countOf(body) }));
+      if (request.url?.endsWith("/count_tokens") === true) {
+        response.end(JSON.stringify({ input_tokens: countOf(body) }));
+        return undefined;
+      }
       const found = running.get(Number(MARK.exec(body)?.[1] ?? -1));
       if (found === undefined) {
         response.writeHead(500).end("no such case");
