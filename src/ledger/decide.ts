@@ -1,7 +1,7 @@
 // The rules for holds and settlements, without a database: what an operation does to its rows. The rows of a batch are
 // locked while these functions run, so every decision is the one that is written.
 
-import { type Nano, maxNano, minNano } from "../base/money/money.ts";
+import { type Nano, maxNano, minNano, NANO_PER_USD } from "../base/money/money.ts";
 import {
   type LimitWindow,
   type SpendTotals,
@@ -51,8 +51,8 @@ export type HoldOutcome =
   | {
       readonly status: "held";
       readonly amount: Nano;
-      /** Set if the wallet has paid credit; unknown for a hold of zero. */
-      readonly hasPaidCredit?: true;
+      /** Set if the wallet has enough paid credit to be a customer's; unknown for a hold of zero. */
+      readonly isPaying?: true;
     }
   | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
   | { readonly status: "frozen"; readonly owed: Nano }
@@ -209,6 +209,9 @@ function theoreticalArrival(
     : Math.min(theoreticalArrivalAt, furthest);
 }
 
+/** What accounts with less cause changes nothing for others: cents would buy any number of accounts. */
+export const PAYING_MIN = 5n * NANO_PER_USD;
+
 function decideAmount(
   request: HoldRequest,
   wallet: Wallet,
@@ -241,8 +244,8 @@ function decideAmount(
     };
   const budgetRemaining = remainingBudget(budget, { held, at, wanted: keyRemaining });
   const amount = minNano(request.amount, minNano(budgetRemaining, available));
-  return wallet.paid > 0n
-    ? { status: "held", amount, hasPaidCredit: true }
+  return wallet.paid >= PAYING_MIN
+    ? { status: "held", amount, isPaying: true }
     : { status: "held", amount };
 }
 

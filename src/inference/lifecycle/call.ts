@@ -115,7 +115,7 @@ export interface Hold {
   readonly amount: Nano;
   /** False for a hold of zero, which allows only candidates on the caller's provider key. */
   readonly isPaid: boolean;
-  /** Whether the account had paid credit, and not only granted credit, when the hold was made. */
+  /** Whether the account had enough paid credit to be a customer's when the hold was made. */
   readonly isPaying: boolean;
   /** The term of the lease in which the hold was last known to exist. */
   leaseTerm: number;

@@ -175,14 +175,10 @@ function estimateCall(
     : 0;
   const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds });
   const bound = costBound(bounds, cards);
-  const hasUnboundedReasoning =
-    quirk?.hasUnboundedReasoning === true ||
-    // xAI does not count reasoning towards the caller's output limit.
-    (!provider.outputLimitCoversReasoning && model.supported.includes("reasoning"));
   const { outputTokens, hiddenTokens } = outputBound(
     { outputMax: sentOutputMax(request, model), choices: request.choices },
     limits.output,
-    hasUnboundedReasoning,
+    quirk?.hasUnboundedReasoning === true || !coversReasoning(provider, model),
   );
   const advisorCost = advisorCostBound(request, model, promptTokens, context);
   const isOutputOpen = request.outputMax === undefined && limits.output > 0;
@@ -208,10 +204,9 @@ function estimateCall(
     toolTerms: terms,
     hasLongCacheWrites: hasLongCacheWrites(request, model),
     amount: maxCost(bound, outputTokens) + advisorCost,
-    unlimitedAmount:
-      provider.mayExceedOutputLimit === true && model.supported.includes("reasoning")
-        ? maxCost(bound, Math.max(outputTokens, limits.output * request.choices)) + advisorCost
-        : undefined,
+    unlimitedAmount: keepsOutputLimit(provider, model)
+      ? undefined
+      : maxCost(bound, Math.max(outputTokens, limits.output * request.choices)) + advisorCost,
     minimum: isOutputOpen ? maxCost(bound, floor) + advisorCost : undefined,
   };
 }
@@ -220,6 +215,15 @@ function hasLongCacheWrites({ api, json }: ParsedRequest, { provider }: Model): 
   const options = json["prompt_cache_options"];
   if (provider !== "openai" || API_TRAITS[api].reportsCacheTtl) return false;
   return isObject(options) && options["ttl"] === "12h";
+}
+
+// xAI does not count reasoning towards the caller's output limit.
+function coversReasoning({ outputLimitCoversReasoning }: Provider, { supported }: Model): boolean {
+  return outputLimitCoversReasoning || !supported.includes("reasoning");
+}
+
+function keepsOutputLimit({ mayExceedOutputLimit }: Provider, { supported }: Model): boolean {
+  return mayExceedOutputLimit !== true || !supported.includes("reasoning");
 }
 
 function billableRequest(

@@ -1,6 +1,6 @@
 // A circuit breaker per provider, credential and model. A circuit opens after consecutive failures and lets one probe
-// through when its time is over. A failure may be caused by the request, so accounts without paid credit, which cost nothing
-// to create, can only open a circuit for themselves: no sequence of their calls changes what another account's calls do. A
+// through when its time is over. A failure may be caused by the request, so accounts with little or no paid credit, which
+// anybody can have many of, can only open a circuit for themselves: no sequence of their calls changes what another account's calls do. A
 // failure to connect says nothing about the request and counts for all accounts.
 
 import type { Fault } from "../../base/fault.ts";
@@ -19,7 +19,7 @@ const TRACKED_ACCOUNTS_MAX = FAILURES_MAX;
 
 export interface CircuitCaller {
   readonly accountId: string;
-  /** Whether its failures count for other accounts: it has paid credit and uses the gateway's credential. */
+  /** Whether its failures count for other accounts: it is paying and uses the gateway's credential. */
   readonly isShared: boolean;
 }
 

@@ -1,6 +1,6 @@
 // Latency, throughput and uptime of each provider's models over the last half hour, as this process saw them. Calls with
 // callers' own provider keys are excluded, because their rate limits are not the gateway's, and so are calls of accounts
-// without paid credit: they cost nothing, so they must not change a provider's ranking for others.
+// with little or no paid credit: they cost next to nothing, so they must not change a provider's ranking for others.
 
 import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import { providerResult } from "../../usage/provider-failures.ts";

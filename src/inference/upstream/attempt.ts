@@ -46,7 +46,7 @@ export interface AttemptDeps {
 
 export interface AttemptRequest extends UpstreamRequest {
   readonly accountId: string;
-  /** Whether the account has paid credit. What other calls cost nothing to cause must not change how this model is routed. */
+  /** Whether the account has enough paid credit to be a customer's. What other calls cost nothing to cause must not change how this model is routed. */
   readonly isPaying: boolean;
   readonly stream: boolean;
   /** Whether another candidate can still be tried: a provider that does not answer gets less time. */

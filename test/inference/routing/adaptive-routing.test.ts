@@ -26,7 +26,7 @@ beforeEach(async () => {
   // After half an hour the statistics and conversations of the previous test have expired.
   harness.advanceClock(31 * MINUTE_MS);
   account = await registerAccount(harness.gateway);
-  await addPaidCredits(harness.gateway, account, USD);
+  await addPaidCredits(harness.gateway, account, 5n * USD);
 });
 
 interface ChatResult {

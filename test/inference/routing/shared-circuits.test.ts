@@ -159,8 +159,20 @@ describe.each(STORE_KINDS)("failures on %s", (store) => {
     expect(await statusOf(attacker, "hello")).toBe(500);
     expect(provider.requests.length).toBe(requests);
     expect(await statusOf(victim, "hello")).toBe(200);
-    await addPaidCredits(gateway, victim, USD);
+    await addPaidCredits(gateway, victim, 5n * USD);
     expect(await statusOf(victim, "hello")).toBe(200);
+  });
+
+  test("of accounts with cents of paid credit close a model for themselves only", async () => {
+    await start(store);
+    const attackers = await unfundedAccounts(4);
+    for (const attacker of attackers) await addPaidCredits(gateway, attacker, 5n * USD - 1n);
+    for (let call = 0; call < 4; call++)
+      for (const attacker of attackers) expect(await statusOf(attacker, FAILED)).toBe(500);
+    const [free, paid] = await unfundedAccounts(2);
+    if (free === undefined || paid === undefined) throw new Error("no account");
+    await addPaidCredits(gateway, paid, 5n * USD);
+    for (const victim of [free, paid]) expect(await statusOf(victim, "hello")).toBe(200);
   });
 
   test("of two paying accounts close a model for all, with the last error and a short wait", async () => {
@@ -169,7 +181,7 @@ describe.each(STORE_KINDS)("failures on %s", (store) => {
     const [first, second, third] = accounts;
     if (first === undefined || second === undefined || third === undefined)
       throw new Error("no account");
-    for (const account of accounts) await addPaidCredits(gateway, account, USD);
+    for (const account of accounts) await addPaidCredits(gateway, account, 5n * USD);
     for (let call = 0; call < 2; call++)
       for (const account of [first, second]) await statusOf(account, FAILED);
     const requests = provider.requests.length;
@@ -221,9 +233,15 @@ const REPLIES: readonly RawReply[] = [
   { headers: SSE, body: 'data: {"error":{"code":400}}\n\n' },
 ];
 
-test("no sequence of calls of unfunded accounts changes what another account's calls do", async () => {
+test("no sequence of calls of accounts that paid little or nothing changes what another account's calls do", async () => {
   await start();
   const attackers = await unfundedAccounts(6);
+  // Some have bought a little.
+  const balances = [1n, USD, 5n * USD - 1n];
+  for (const [index, amount] of balances.entries()) {
+    const attacker = attackers[index];
+    if (attacker !== undefined) await addPaidCredits(gateway, attacker, amount);
+  }
   const call = record({
     account: integer({ min: 0, max: attackers.length - 1 }),
     reply: constantFrom(...REPLIES),
@@ -244,7 +262,7 @@ test("no sequence of calls of unfunded accounts changes what another account's c
       }
       const [free, paid] = await unfundedAccounts(2);
       if (free === undefined || paid === undefined) throw new Error("no account");
-      await addPaidCredits(gateway, paid, USD);
+      await addPaidCredits(gateway, paid, 5n * USD);
       for (const victim of [free, paid]) expect(await statusOf(victim, "hello")).toBe(200);
       const response = await fetch(`${gateway.url}/v1/models/sim/twin-0/endpoints`);
       const { data } = (await response.json()) as { data: Json[] };

@@ -151,7 +151,7 @@ export async function startRoutingHarness(options: GatewayOptions = {}): Promise
     resetProviders: async () => {
       now += OPEN_MS;
       const account = await registerAccount(gateway);
-      await addPaidCredits(gateway, account, USD);
+      await addPaidCredits(gateway, account, 5n * USD);
       for (const id of PROVIDER_IDS) {
         faultyProviders[id].failure = undefined;
         faultyProviders[id].onRequest = () => {};

@@ -72,7 +72,7 @@ describe("a provider that never answers", () => {
   test("does not hold the credits of a client that left beyond the timeout", async () => {
     await start({ POSTERN_REQUEST_TIMEOUT_SECONDS: "2" });
     const account = await registerAccount(gateway);
-    await addPaidCredits(gateway, account, USD);
+    await addPaidCredits(gateway, account, 5n * USD);
     const client = new AbortController();
     const caller = { ...account, signal: client.signal };
     const calls = Array.from({ length: 7 }, () =>

@@ -153,11 +153,11 @@ async function placeHold(
 }
 
 function heldOf(
-  { amount, hasPaidCredit }: Extract<HoldOutcome, { status: "held" }>,
+  { amount, isPaying }: Extract<HoldOutcome, { status: "held" }>,
   isPaid: boolean,
   leaseTerm: number,
 ): Hold {
-  return { amount, isPaid, isPaying: hasPaidCredit === true, leaseTerm };
+  return { amount, isPaid, isPaying: isPaying === true, leaseTerm };
 }
 
 function holdRequestOf(
