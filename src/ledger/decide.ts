@@ -210,7 +210,7 @@ function theoreticalArrival(
 }
 
 /** What accounts with less cause changes nothing for others: cents would buy any number of accounts. */
-export const PAYING_MIN = 5n * NANO_PER_USD;
+const PAYING_MIN = 5n * NANO_PER_USD;
 
 function decideAmount(
   request: HoldRequest,

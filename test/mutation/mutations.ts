@@ -68,8 +68,8 @@ const LEDGER: readonly Mutation[] = [
       ],
       [
         "admits calls of a frozen account",
-        "if (wallet.owed !== undefined) return",
-        "if (wallet.owed === 0n) return",
+        "if (wallet.owed !== undefined) return { status",
+        "if (wallet.owed === 0n) return { status",
       ],
       ["does not release the hold at a settlement", "    wallet.held -= hold.amount;\n", ""],
       ["does not release the open call of a key", "    keySpend.openCalls -= 1;\n", ""],
