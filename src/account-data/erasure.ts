@@ -64,6 +64,8 @@ export const ERASURES: readonly Erasure[] = [
       `(${selectUsage(kind, "usage_record.*", { sql: OF_ACCOUNT, values: [] }).sql}) as usage`,
     set: "labels = null",
   },
+  { table: "session_usage", key: "session_id", rows: OF_ACCOUNT },
+  { table: "agent_session", key: "id", rows: OF_ACCOUNT },
   { table: "usage_rollup", key: "label", rows: `${OF_ACCOUNT} and label <> ''` },
   { table: "claim_attempt", key: "id", rows: OF_ACCOUNT },
   { table: "invitation", key: "id", rows: OF_ACCOUNT },

@@ -33,6 +33,7 @@ export const AUDIT_ACTIONS = {
   "account.reopened": "The account was reopened.",
   "account.frozen": "An operator froze the account.",
   "account.unfrozen": "An operator unfroze the account.",
+  "agent_session.stopped": "A session of agents was stopped.",
   "auto_top_up.changed": "Auto top-up was enabled, or its amounts were changed.",
   "auto_top_up.stopped": "The gateway stopped auto top-up.",
   "auto_top_up.turned_off": "Auto top-up was disabled.",

@@ -25,6 +25,8 @@ const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   forbidden: "permission_error",
   proof_of_work_required: "permission_error",
   key_limit_reached: "permission_error",
+  session_limit_reached: "permission_error",
+  session_stopped: "permission_error",
   workspace_budget_reached: "permission_error",
   workspace_frozen: "billing_error",
   not_found: "not_found_error",

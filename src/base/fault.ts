@@ -27,6 +27,11 @@ export const FAULTS = {
     403,
     "This key has reached its spending limit. Limit the output, use another key, or ask who `limit_raised_by` names to raise the limit.",
   ],
+  session_limit_reached: [
+    403,
+    "This session has reached its spending limit. Limit the output, raise `x-postern-session-limit-usd`, or begin a new session.",
+  ],
+  session_stopped: [403, "This session was stopped. Begin a new session."],
   workspace_budget_reached: [
     403,
     "This workspace has reached its budget. Retry after `retry-after` seconds, or ask the owner to raise the budget.",

@@ -14,6 +14,8 @@ export interface KeyPolicy {
   readonly concurrentCalls?: number;
   /** US dollars per million tokens, of input and output each. */
   readonly maxPriceUsd?: string;
+  /** The most that each session of an agent may spend, in US dollars. */
+  readonly sessionLimitUsd?: string;
 }
 
 export const POLICY_FIELDS = [
@@ -23,6 +25,7 @@ export const POLICY_FIELDS = [
   "tokensPerMinute",
   "concurrentCalls",
   "maxPriceUsd",
+  "sessionLimitUsd",
 ] as const satisfies readonly (keyof KeyPolicy)[];
 
 /** Policies of keys count per key, so such a key must not create others. */

@@ -21,6 +21,7 @@ import type { OfferDeps } from "./lifecycle/offer.ts";
 import type { PrepareCall } from "./lifecycle/parse-call.ts";
 import type { PlanDeps } from "./lifecycle/plan-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
+import { createStoppedSessions, type StoppedSessions } from "./lifecycle/stopped-sessions.ts";
 import type { Timeouts } from "./lifecycle/timeouts.ts";
 import { createProviderAccounts, type ProviderAccounts } from "./providers/credentials.ts";
 import type { ProviderSetting } from "./providers/provider-setting.ts";
@@ -71,6 +72,8 @@ export interface Inference extends ProviderAccounts {
   readonly health: (model: Model, now: number) => ReturnType<typeof providerHealth>;
   /** Provider, account and model of each open circuit, separated by spaces. */
   readonly openCircuits: () => readonly string[];
+  /** Sessions whose open streams end. */
+  readonly stoppedSessions: StoppedSessions;
   /** The returned function ends the tracking; `whenIdle` waits for it. */
   readonly trackCall: () => () => void;
   /** Resolves when no call is open. */
@@ -82,7 +85,7 @@ export interface Inference extends ProviderAccounts {
 }
 
 export function createInference(deps: InferenceDeps): Inference {
-  const { catalog, ledger, lease, log, now, timeouts, freezeOf, findProviderKey } = deps;
+  const { catalog, lease, now, timeouts, freezeOf, findProviderKey } = deps;
   const { accountAt, isAvailable } = createProviderAccounts({
     settings: deps.settings,
     operatorProviders: () => catalog.current().providers,
@@ -101,15 +104,8 @@ export function createInference(deps: InferenceDeps): Inference {
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now };
   const abandonedCalls = createAbandonedCalls(deps.abandonedCallsPerMinute);
   const tokenCounts = createTokenCounts();
-  const settle: SettleDeps = {
-    ledger,
-    log,
-    now,
-    abandonedCalls,
-    tokenCounts,
-    recordOutcome: (usage, at) => recordOutcome(statistics, usage, at),
-    onSettled: deps.onSettled,
-  };
+  const stoppedSessions = createStoppedSessions();
+  const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics });
   const infer: InferDeps = {
     now,
     findKey: deps.findKey,
@@ -132,6 +128,7 @@ export function createInference(deps: InferenceDeps): Inference {
       lease,
       relay: relayDepsOf(deps, shutdownSignals),
       count: { send, shutdownSignals },
+      stoppedSessions,
     },
     settle,
   };
@@ -143,6 +140,7 @@ export function createInference(deps: InferenceDeps): Inference {
     isAvailable,
     health: (model, at) => providerHealth(routing, model, at),
     openCircuits: () => breaker.listOpen(now()),
+    stoppedSessions,
     trackCall,
     whenIdle,
     endCalls,
@@ -153,6 +151,18 @@ export function createInference(deps: InferenceDeps): Inference {
 function planDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): PlanDeps {
   const { pseudonymOf, sendsAnthropicUserId } = deps;
   return { pseudonymOf, sendsAnthropicUserId, shutdownSignals };
+}
+
+function settleDepsOf(
+  { ledger, log, now, onSettled }: InferenceDeps,
+  {
+    statistics,
+    ...counts
+  }: Pick<SettleDeps, "abandonedCalls" | "tokenCounts"> &
+    Pick<ReturnType<typeof createRoutingState>, "statistics">,
+): SettleDeps {
+  const record: SettleDeps["recordOutcome"] = (usage, at) => recordOutcome(statistics, usage, at);
+  return { ledger, log, now, onSettled, recordOutcome: record, ...counts };
 }
 
 function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): RelayDeps {

@@ -35,6 +35,10 @@ export const POLICY_SCHEMA = {
     description:
       "Calls are refused if they can have a higher list price per million input or output tokens, or a fee per request or use.",
   }),
+  session_limit_usd: z.number().min(0).max(9_000_000).nullable().meta({
+    description:
+      "The most that each session of an agent may spend in US dollars. The header `x-postern-session-limit-usd` can only lower it.",
+  }),
   alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
     description: "The percentages of `limit_usd` at which `key.limit_reached` fires.",
   }),
@@ -48,6 +52,7 @@ export const POLICY_PARAMS: Readonly<Record<keyof KeyPolicy, keyof typeof POLICY
   tokensPerMinute: "tokens_per_minute",
   concurrentCalls: "max_concurrent_calls",
   maxPriceUsd: "max_price_per_million_usd",
+  sessionLimitUsd: "session_limit_usd",
 };
 
 export const KeyRecord = z
@@ -106,6 +111,7 @@ export const KEY_EXAMPLE = {
   tokens_per_minute: null,
   max_concurrent_calls: null,
   max_price_per_million_usd: null,
+  session_limit_usd: null,
   alert_percents: [80, 100],
   created_by: null,
 };
@@ -131,7 +137,7 @@ export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
 }
 
 function toPolicyRecord({ policy, alertPercents }: Pick<Key, "policy" | "alertPercents">) {
-  const { maxPriceUsd } = policy;
+  const { maxPriceUsd, sessionLimitUsd } = policy;
   return {
     allowed_models: policy.models === undefined ? null : [...policy.models],
     allowed_providers: policy.providers === undefined ? null : [...policy.providers],
@@ -139,6 +145,7 @@ function toPolicyRecord({ policy, alertPercents }: Pick<Key, "policy" | "alertPe
     tokens_per_minute: policy.tokensPerMinute ?? null,
     max_concurrent_calls: policy.concurrentCalls ?? null,
     max_price_per_million_usd: maxPriceUsd === undefined ? null : Number(maxPriceUsd),
+    session_limit_usd: sessionLimitUsd === undefined ? null : Number(sessionLimitUsd),
     alert_percents: alertPercents === null ? null : [...alertPercents],
   };
 }

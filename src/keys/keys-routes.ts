@@ -4,7 +4,7 @@ import { z } from "zod";
 import { getAccount } from "../accounts/accounts.ts";
 import { keyAct } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
-import { type Nano, nanoFromUsd } from "../base/money/money.ts";
+import { type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
@@ -260,7 +260,7 @@ function parseSettings(body: z.infer<typeof KeySettingsBody>): KeySettings {
 }
 
 function parsePolicyFields(body: z.infer<typeof KeySettingsBody>): PolicyChange {
-  const maxPrice = body.max_price_per_million_usd;
+  const { max_price_per_million_usd: maxPrice, session_limit_usd: sessionLimit } = body;
   return {
     models: body.allowed_models,
     providers: body.allowed_providers,
@@ -268,15 +268,19 @@ function parsePolicyFields(body: z.infer<typeof KeySettingsBody>): PolicyChange 
     tokensPerMinute: body.tokens_per_minute,
     concurrentCalls: body.max_concurrent_calls,
     maxPriceUsd: typeof maxPrice === "number" ? String(maxPrice) : maxPrice,
+    sessionLimitUsd:
+      typeof sessionLimit === "number"
+        ? usdText(parseLimit(sessionLimit, "session_limit_usd"))
+        : sessionLimit,
   };
 }
 
-function parseLimit(usd: string | number): Nano {
+function parseLimit(usd: string | number, param = "limit_usd"): Nano {
   const limit = nanoFromUsd(usd);
   if (limit === undefined)
     throw invalid(
-      "limit_usd",
-      "`limit_usd` must be an amount of US dollars with at most nine decimals.",
+      param,
+      `\`${param}\` must be an amount of US dollars with at most nine decimals.`,
     );
   return limit;
 }

@@ -39,6 +39,16 @@ export interface HoldRequest {
   readonly openCallsMax?: number | undefined;
   /** What the caller knows of the key. It may be some seconds old, so the hold is refused if the key has changed since. */
   readonly restrictions?: KeyRestrictions | undefined;
+  readonly session?: SessionRequest | undefined;
+}
+
+/** The session of a call. */
+export interface SessionRequest {
+  readonly id: string;
+  /** The limit that the call sets for its session; without it, the session keeps the one it has. */
+  readonly limit?: Nano | undefined;
+  /** The highest limit that the key allows. */
+  readonly limitMax?: Nano | undefined;
 }
 
 /** The columns of a key that decide whether it may make a call, as they are stored. */
@@ -66,6 +76,17 @@ export type HoldOutcome =
       readonly windowEndsAt: number | null;
     }
   | { readonly status: "budget"; readonly blocked: BudgetState }
+  | { readonly status: "session_stopped"; readonly sessionId: string; readonly stoppedAt: number }
+  | {
+      readonly status: "session_limit";
+      readonly sessionId: string;
+      readonly limit: Nano;
+      readonly spent: Nano;
+      /** Held by open calls of the session. */
+      readonly held: Nano;
+      /** What the limits, the budgets and the credits all cover. */
+      readonly affordable: Nano;
+    }
   | { readonly status: "key_rejected"; readonly reason: "unknown" | "revoked" | "expired" }
   | { readonly status: "key_changed" }
   | { readonly status: "rate_limited"; readonly retryAfterMs: number }
@@ -81,6 +102,8 @@ export interface SettleRequest<UsageRecord> {
   readonly refuseUncovered?: boolean;
   /** Written in the same transaction. */
   readonly record?: UsageRecord;
+  /** As in the request of the hold. */
+  readonly sessionId?: string | undefined;
 }
 
 export type SettleOutcome =
@@ -120,6 +143,17 @@ export interface KeySpend {
   spent: SpendTotals;
 }
 
+export interface SessionSpend {
+  /** The key of its first call. */
+  readonly keyId: string;
+  readonly createdAt: number;
+  lastCallAt: number;
+  limit: Nano | undefined;
+  held: Nano;
+  spent: Nano;
+  readonly stoppedAt: number | null;
+}
+
 export interface KeyRules extends KeyRestrictions {
   readonly accountId: string;
   readonly revokedAt: number | null;
@@ -135,6 +169,7 @@ export interface OpenHold {
   readonly accountId: string;
   readonly keyId: string;
   readonly amount: Nano;
+  readonly sessionId?: string | undefined;
 }
 
 export interface ChargeSplit {
@@ -152,28 +187,31 @@ function availableOf(wallet: Wallet): Nano {
   return wallet.promo + wallet.paid - wallet.held;
 }
 
-/** Decides a hold and, if it fits, adds it to the wallet and the key. */
-export function decideHold(
-  request: HoldRequest,
-  wallet: Wallet | undefined,
-  keySpend: KeySpend | undefined,
-  key: KeyRules | undefined,
-): HoldOutcome {
+/** The rows of a hold; the first three are undefined if the store has no such row. */
+export interface HoldRows {
+  readonly wallet: Wallet | undefined;
+  readonly keySpend: KeySpend | undefined;
+  readonly key: KeyRules | undefined;
+  /** Undefined for a call without a session. */
+  readonly session?: SessionSpend | undefined;
+}
+
+/** Decides a hold and, if it fits, adds it to the wallet, the key and the session. */
+export function decideHold(request: HoldRequest, rows: HoldRows): HoldOutcome {
+  const { wallet, keySpend, key, session } = rows;
   if (wallet === undefined || keySpend === undefined || key?.accountId !== request.accountId)
     return { status: "key_rejected", reason: "unknown" };
-  if (key.revokedAt !== null) return { status: "key_rejected", reason: "revoked" };
-  if (key.expiresAt !== null && key.expiresAt <= request.now)
-    return { status: "key_rejected", reason: "expired" };
-  if (hasChanged(key, request.restrictions)) return { status: "key_changed" };
-  if (request.openCallsMax !== undefined && keySpend.openCalls >= request.openCallsMax) {
-    return { status: "too_many_calls", open: keySpend.openCalls };
-  }
-  const waitMs =
-    request.rateLimit === undefined ? 0 : rateLimitWaitMs(request.rateLimit, keySpend, request.now);
-  if (waitMs > 0) return { status: "rate_limited", retryAfterMs: waitMs };
-
-  const outcome = decideAmount(request, wallet, keySpend, key);
+  const refusal = refusalOf(request, { key, keySpend, session });
+  if (refusal !== undefined) return refusal;
+  const limit = sessionLimitOf(request.session, session);
+  const limited = session && { ...session, limit };
+  const outcome = decideAmount(request, { wallet, keySpend, key, session: limited });
   if (outcome.status !== "held") return outcome;
+  if (session !== undefined) {
+    session.held += outcome.amount;
+    session.limit = limit;
+    session.lastCallAt = Math.max(session.lastCallAt, request.now);
+  }
   wallet.held += outcome.amount;
   keySpend.held += outcome.amount;
   keySpend.openCalls += 1;
@@ -182,6 +220,41 @@ export function decideHold(
       Math.max(theoreticalArrival(request.rateLimit, keySpend, request.now), request.now) +
       request.rateLimit.intervalMs;
   return outcome;
+}
+
+type FoundRows = { readonly [R in "wallet" | "keySpend" | "key"]: NonNullable<HoldRows[R]> } & Pick<
+  HoldRows,
+  "session"
+>;
+
+/** Refuses a call whatever it costs. */
+function refusalOf(
+  request: HoldRequest,
+  { key, keySpend, session }: Omit<FoundRows, "wallet">,
+): HoldOutcome | undefined {
+  if (key.revokedAt !== null) return { status: "key_rejected", reason: "revoked" };
+  if (key.expiresAt !== null && key.expiresAt <= request.now)
+    return { status: "key_rejected", reason: "expired" };
+  if (hasChanged(key, request.restrictions)) return { status: "key_changed" };
+  if (session !== undefined && session.stoppedAt !== null) {
+    const { stoppedAt } = session;
+    return { status: "session_stopped", sessionId: request.session?.id ?? "", stoppedAt };
+  }
+  if (request.openCallsMax !== undefined && keySpend.openCalls >= request.openCallsMax)
+    return { status: "too_many_calls", open: keySpend.openCalls };
+  const waitMs =
+    request.rateLimit === undefined ? 0 : rateLimitWaitMs(request.rateLimit, keySpend, request.now);
+  return waitMs > 0 ? { status: "rate_limited", retryAfterMs: waitMs } : undefined;
+}
+
+/** The limit of the call, else that of the session; never above the highest that the key allows. */
+function sessionLimitOf(
+  { limit: sent, limitMax }: Partial<SessionRequest> = {},
+  session: SessionSpend | undefined,
+): Nano | undefined {
+  const limit = sent ?? session?.limit;
+  if (limit === undefined || limitMax === undefined) return limit ?? limitMax;
+  return minNano(limit, limitMax);
 }
 
 function hasChanged(key: KeyRules, known: KeyRestrictions | undefined): boolean {
@@ -214,9 +287,7 @@ const PAYING_MIN = 5n * NANO_PER_USD;
 
 function decideAmount(
   request: HoldRequest,
-  wallet: Wallet,
-  keySpend: KeySpend,
-  key: KeyRules,
+  { wallet, keySpend, key, session }: FoundRows,
 ): HoldOutcome {
   // A free call needs neither a balance nor a limit.
   if (request.amount === 0n) return { status: "held", amount: 0n };
@@ -234,6 +305,16 @@ function decideAmount(
       affordable: minNano(remainingBudget(budget, { held, at, wanted: keyRemaining }), available),
       windowEndsAt: windowEnd(key.window, at),
     };
+  const remaining = remainingSessionLimit(session, keyRemaining);
+  if (session?.limit !== undefined && needed > remaining)
+    return {
+      status: "session_limit",
+      sessionId: request.session?.id ?? "",
+      limit: session.limit,
+      spent: session.spent,
+      held: session.held,
+      affordable: minNano(remainingBudget(budget, { held, at, wanted: remaining }), available),
+    };
   const blocked = budget === undefined ? undefined : blockingBudget(budget, { held, at, needed });
   if (blocked !== undefined) return { status: "budget", blocked };
   if (needed > available)
@@ -242,7 +323,7 @@ function decideAmount(
       available,
       posted: wallet.promo + wallet.paid,
     };
-  const budgetRemaining = remainingBudget(budget, { held, at, wanted: keyRemaining });
+  const budgetRemaining = remainingBudget(budget, { held, at, wanted: remaining });
   const amount = minNano(request.amount, minNano(budgetRemaining, available));
   return wallet.paid >= PAYING_MIN
     ? { status: "held", amount, isPaying: true }
@@ -273,6 +354,8 @@ export interface SettleRows {
   readonly wallet: Wallet;
   readonly keySpend: KeySpend;
   readonly key: KeyRules | undefined;
+  /** Undefined for a call without a session. */
+  readonly session?: SessionSpend | undefined;
 }
 
 /**
@@ -281,9 +364,10 @@ export interface SettleRows {
  */
 export function decideSettle(
   { cost, now, refuseUncovered }: Pick<SettleRequest<never>, "cost" | "now" | "refuseUncovered">,
-  { hold, wallet, keySpend, key }: SettleRows,
+  { hold, wallet, keySpend, key, session }: SettleRows,
 ): ChargeSplit {
   if (hold !== undefined) {
+    if (session !== undefined) session.held -= hold.amount;
     wallet.held -= hold.amount;
     keySpend.held -= hold.amount;
     keySpend.openCalls -= 1;
@@ -292,7 +376,8 @@ export function decideSettle(
   const { budget, held } = wallet;
   const available = maxNano(availableOf(wallet), 0n);
   if (hold === undefined && refuseUncovered === true) {
-    const wanted = key === undefined ? cost : remainingKeyLimit(key, keySpend, at, cost);
+    const ofKey = key === undefined ? cost : remainingKeyLimit(key, keySpend, at, cost);
+    const wanted = remainingSessionLimit(session, ofKey);
     if (cost > minNano(remainingBudget(budget, { held, at, wanted }), available))
       return { promo: 0n, paid: 0n, overrun: 0n, at, isUncovered: true };
   }
@@ -304,9 +389,16 @@ export function decideSettle(
   wallet.paid -= paid;
   if (overrun > 0n) wallet.owed = (wallet.owed ?? 0n) + overrun;
   keySpend.spent = addSpend(keySpend.spent, cost, at);
+  if (session !== undefined) session.spent += cost;
   if (budget !== undefined) budget.spent = addBudgetSpend(budget.spent, cost, at);
   const split = { promo, paid, overrun, at };
   return hold === undefined && overrun > 0n ? { ...split, isUncovered: true } : split;
+}
+
+/** What is left of the session's limit, at most `wanted`; `wanted` without a limit. */
+function remainingSessionLimit(session: SessionSpend | undefined, wanted: Nano): Nano {
+  if (session?.limit === undefined) return wanted;
+  return minNano(maxNano(session.limit - session.spent - session.held, 0n), wanted);
 }
 
 /** What the key's limit still allows; `wanted` for a key without a limit. */

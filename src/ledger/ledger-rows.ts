@@ -72,6 +72,7 @@ const HOLD_COLUMNS: readonly Column[] = [
   "epoch:bigint",
   "created_at:bigint",
   "expires_at:bigint",
+  "session_id:text",
 ];
 
 const WALLET_COLUMNS: readonly Column[] = [
@@ -159,6 +160,7 @@ export function insertHolds(tx: Tx, holds: readonly NewHold[]): Promise<void> {
     hold.epoch,
     hold.createdAt,
     hold.expiresAt,
+    hold.sessionId ?? null,
   ]);
   return tx.insertMany("hold", HOLD_COLUMNS, rows);
 }
@@ -298,7 +300,7 @@ export function toKeyRules(row: Row): KeyRules {
   };
 }
 
-export const OPEN_HOLD_COLUMNS = "id, account_id, key_id, amount";
+export const OPEN_HOLD_COLUMNS = "id, account_id, key_id, amount, session_id";
 
 export function toOpenHold(row: Row): OpenHold {
   return {
@@ -306,5 +308,6 @@ export function toOpenHold(row: Row): OpenHold {
     accountId: text(row, "account_id"),
     keyId: text(row, "key_id"),
     amount: toNano(row["amount"]),
+    sessionId: textOrNull(row, "session_id") ?? undefined,
   };
 }

@@ -191,8 +191,9 @@ function compensationFor<UsageRecord>({
   request,
 }: LedgerOperation<UsageRecord>): LedgerOperation<UsageRecord> | undefined {
   if (kind !== "hold") return undefined;
-  const { id, accountId, keyId, now } = request;
-  return { kind: "settle", request: { id, accountId, keyId, cost: 0n, now } };
+  const { id, accountId, keyId, now, session } = request;
+  const sessionId = session?.id;
+  return { kind: "settle", request: { id, accountId, keyId, cost: 0n, now, sessionId } };
 }
 
 function isNegative({ amount, minimum = 0n }: HoldRequest): boolean {

@@ -24,6 +24,7 @@ import {
 } from "./ledger-rows.ts";
 import { restoreProcesses } from "./ledger.ts";
 import { createDeadProcessDetector, type DeadProcess, type OtherWork } from "./liveness.ts";
+import { readSessions, sessionKey, writeSessions } from "./session-rows.ts";
 
 const SWEEP_BATCH = 500;
 const SWEPT_RETENTION_MS = 7 * DAY_MS;
@@ -173,17 +174,22 @@ export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): P
   const holds = (await tx.lockMany("hold", "account_id, id", accountKeys(rows, "id"))).map(
     toOpenHold,
   );
+  const sessions = await readSessions(tx, holds);
   for (const hold of holds) {
     const wallet = wallets.get(hold.accountId);
     const keySpend = keySpends.get(hold.keyId)?.keySpend;
     if (wallet === undefined || keySpend === undefined)
       throw new Error(`hold ${hold.id} has no wallet or no key`);
     wallet.held -= hold.amount;
+    const { sessionId } = hold;
+    const session = sessionId && sessions.get(sessionKey(hold.accountId, sessionId))?.session;
+    if (session) session.held -= hold.amount;
     keySpend.held -= hold.amount;
     keySpend.openCalls -= 1;
   }
   await updateWallets(tx, wallets);
   await updateKeySpends(tx, keySpends.values());
+  await writeSessions(tx, sessions.values());
   await tx.deleteMany(
     "hold",
     "account_id, id",
@@ -198,6 +204,7 @@ export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): P
       "amount:bigint",
       "swept_at:bigint",
       "reason:text",
+      "session_id:text",
     ],
     holds.map((hold): Value[] => [
       hold.id,
@@ -206,6 +213,7 @@ export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): P
       hold.amount,
       now,
       "process gone or deadline passed",
+      hold.sessionId ?? null,
     ]),
   );
   return holds.length;

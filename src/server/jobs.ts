@@ -3,6 +3,7 @@
 import { eraseClosedAccounts } from "../account-data/erasure.ts";
 import { sweepCreationCounts } from "../accounts/creation-limits.ts";
 import { sweepSolvedChallenges } from "../accounts/proof-of-work.ts";
+import { sweepAgentSessions } from "../agent-sessions/agent-sessions.ts";
 import type { Log } from "../base/log.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";
@@ -16,6 +17,7 @@ import {
 import { emitExpiringKeys } from "../keys/expiring-keys.ts";
 import { keepCallTransfers } from "../ledger/call-charges.ts";
 import type { Lease } from "../ledger/lease.ts";
+import { stoppedSince } from "../ledger/session-rows.ts";
 import { createSweeper } from "../ledger/sweep.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
@@ -75,6 +77,8 @@ export function createJobs(
     ["complete usage segments", MINUTE_MS, () => completeSegments(db)],
     ["roll up usage", 2 * SECOND_MS, () => rollUpUsage(db)],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
+    ["delete old sessions of agents", 10 * MINUTE_MS, () => sweepAgentSessions(db, now())],
+    ...(db.kind === "postgres" ? [stoppedSessionsJob(db, modelCalls, now)] : []),
     ["delete expired responses", 10 * MINUTE_MS, () => responses.sweep(now())],
     ["delete responses beyond limits", 10 * SECOND_MS, responses.enforceLimits],
     [
@@ -104,6 +108,22 @@ export function createJobs(
     ...services.agentPayments.jobs,
   ];
   return jobs.map(([name, intervalMs, run]) => ({ name, intervalMs, run }));
+}
+
+/** A stop is read for so long after it was written. */
+const STOP_READ_MS = 5 * MINUTE_MS;
+
+/** Ends the streams of sessions that another process stopped. */
+function stoppedSessionsJob(
+  db: Db,
+  { inference }: Services["modelCalls"],
+  now: () => number,
+): Schedule {
+  const read = async (): Promise<void> => {
+    for (const { accountId, id } of await stoppedSince(db, now() - STOP_READ_MS))
+      inference.stoppedSessions.add(accountId, id);
+  };
+  return ["read stopped sessions", SECOND_MS, read];
 }
 
 interface HeartbeatDeps extends Pick<ServerOptions, "onFatal"> {

@@ -50,7 +50,7 @@ export function createRouteDeps(
   const { webhooks, claims, sessions, keptForms, signIn, isSignInDisabled, operatorContext } =
     services;
   const { db, master, idempotency, keys, explainRejectedKey, signingKeys } = services.core;
-  const { providerKeys, responses } = services.modelCalls;
+  const { providerKeys, responses, inference } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
   const accountData = { db, startExport: createExports(log), billing };
@@ -76,6 +76,7 @@ export function createRouteDeps(
       isDevelopment: config.development,
       isSmtpSet: config.email !== undefined,
     },
+    agentSessions: { db, onSessionStopped: inference.stoppedSessions.add },
     console: {
       db,
       accountData,

@@ -5,6 +5,10 @@ import { type AccountRouteDeps, accountRoutes } from "../account-data/accounts-r
 import { balanceAlertRoutes } from "../accounts/balance-alert-routes.ts";
 import { budgetRoutes } from "../accounts/budgets-routes.ts";
 import { activityRoutes } from "../activity/activity-routes.ts";
+import {
+  type AgentSessionDeps,
+  agentSessionRoutes,
+} from "../agent-sessions/agent-sessions-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/invoices-routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
 import { mppRoutes } from "../billing/mpp/mpp-protocol.ts";
@@ -54,6 +58,7 @@ export interface RouteDeps {
   readonly claimPages: ClaimPageDeps;
   readonly people: PeopleRouteDeps;
   readonly emails: EmailRouteDeps;
+  readonly agentSessions: AgentSessionDeps;
   readonly console: ConsoleRouteDeps;
   readonly operator: OperatorRouteDeps;
   readonly operations: OperationsDeps;
@@ -76,6 +81,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...usageRoutes({ db }),
     ...receiptRoutes(deps.receipts),
     ...signingRoutes(deps.signingKeys),
+    ...agentSessionRoutes(deps.agentSessions),
     ...webhookRoutes(deps.webhooks),
     ...activityRoutes({ db }),
     ...balanceAlertRoutes({ db }),

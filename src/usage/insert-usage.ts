@@ -3,6 +3,7 @@
 import type { Tx } from "../store/db.ts";
 import type { ChargesAt } from "./rollup/charge-hours.ts";
 import { queueRollup } from "./rollup/rollup-delta.ts";
+import { addSessionUsage } from "./session-usage.ts";
 import { addLateEntries } from "./usage-segments.ts";
 import { toUsageValues, USAGE_COLUMNS, type UsageRecord } from "./usage.ts";
 
@@ -23,5 +24,6 @@ export async function insertUsage(
     tx.insertMany("usage_record", USAGE_COLUMNS, rows),
     queueRollup(tx, records, hours),
     addLateEntries(tx, records),
+    addSessionUsage(tx, records),
   ]);
 }

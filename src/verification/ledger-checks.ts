@@ -135,6 +135,13 @@ export const CHECKS: readonly Check[] = [
       where spender.held <> coalesce(sums.total, 0) or spender.open_calls <> coalesce(sums.calls, 0)`,
   },
   {
+    problem: "a session's held amount does not match its holds",
+    sql: `with sums as (select account_id, session_id, sum(amount) as total from hold where session_id is not null group by account_id, session_id)
+      select agent_session.id, cast(agent_session.held as text) as held, cast(coalesce(sums.total, 0) as text) as holds
+      from agent_session left join sums on sums.account_id = agent_session.account_id and sums.session_id = agent_session.id
+      where agent_session.held <> coalesce(sums.total, 0)`,
+  },
+  {
     problem: "a hold has no wallet, no key, or the key of another account",
     sql: `select hold.id, hold.account_id, hold.key_id, cast(hold.amount as text) as amount from hold
       left join wallet on wallet.account_id = hold.account_id

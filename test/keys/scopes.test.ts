@@ -227,7 +227,7 @@ describe("the scopes of the routes", () => {
         .join(" "),
     ).toBe(
       "addProviderKey cancelResponse changeKey changeProviderKey compactResponse countTokens createChatCompletion " +
-        "createEmbeddings createMessage createQuote createResponse deleteProviderKey deleteResponse mintKey pollClaim revokeKey",
+        "createEmbeddings createMessage createQuote createResponse deleteProviderKey deleteResponse mintKey pollClaim revokeKey stopAgentSession",
     );
     expect(
       LIMITED_KEY_SCOPES.filter((scope) => /^(webhooks|audit)|claim:write/.test(scope)),

@@ -21,6 +21,7 @@ export const LEDGER_TABLES = [
   "api_key",
   "hold",
   "swept_hold",
+  "agent_session",
   "transfer",
   "process",
   "usage_record",

@@ -37,6 +37,24 @@ function of(
 const LEDGER: readonly Mutation[] = [
   ...of(
     "src/ledger/decide.ts",
+    ["ledger/session-limits"],
+    [
+      [
+        "holds of a session do not count towards its limit",
+        "session.limit - session.spent - session.held",
+        "session.limit - session.spent",
+      ],
+      ["calls do not count towards the limit of their session", "session.spent += cost;", ";"],
+      ["a stopped session makes calls", "session.stoppedAt !== null", "false"],
+      [
+        "a header exceeds the limit of the key",
+        "return minNano(limit, limitMax);",
+        "return limit;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/decide.ts",
     ["ledger/ledger", "ledger/commit/hold-buffer", "ledger/debts"],
     [
       ["holds more than the balance", "if (needed > available)", "if (needed > available + 1n)"],

@@ -44,6 +44,7 @@ const FIELDS = [
   "tokens_per_minute",
   "max_concurrent_calls",
   "max_price_per_million_usd",
+  "session_limit_usd",
   "alert_percents",
   "created_by",
 ];

@@ -85,15 +85,47 @@ const NUMBER_LABELS = {
   max_concurrent_calls: "Calls at the same time",
 } as const;
 
-function RestrictionFields({
-  id,
-  values,
-  errorOf,
-}: {
+interface RestrictionProps {
   readonly id: string;
   readonly values: KeyFormValues;
   readonly errorOf: (field: KeyField) => string | undefined;
-}): Child {
+}
+
+function SpendFields({ id, values, errorOf }: RestrictionProps): Child {
+  return (
+    <div class="fields">
+      <Field
+        id={`${id}-price`}
+        name="max_price_per_million_usd"
+        label="Highest price per million tokens (USD)"
+        inputMode="decimal"
+        value={values.max_price_per_million_usd}
+        error={errorOf("max_price_per_million_usd")}
+        hint="More expensive models are refused."
+      />
+      <Field
+        id={`${id}-session-limit`}
+        name="session_limit_usd"
+        label="Limit of each session (USD)"
+        inputMode="decimal"
+        value={values.session_limit_usd}
+        error={errorOf("session_limit_usd")}
+        hint="For the sessions of agents, such as Claude Code."
+      />
+      <Field
+        id={`${id}-alerts`}
+        name="alert_percents"
+        label="Alert at these percentages of the limit"
+        placeholder="80, 100"
+        value={values.alert_percents}
+        error={errorOf("alert_percents")}
+        hint="Sent by email and webhook. Needs a limit."
+      />
+    </div>
+  );
+}
+
+function RestrictionFields({ id, values, errorOf }: RestrictionProps): Child {
   return (
     <>
       <div class="fields">
@@ -128,26 +160,7 @@ function RestrictionFields({
           ),
         )}
       </div>
-      <div class="fields">
-        <Field
-          id={`${id}-price`}
-          name="max_price_per_million_usd"
-          label="Highest price per million tokens (USD)"
-          inputMode="decimal"
-          value={values.max_price_per_million_usd}
-          error={errorOf("max_price_per_million_usd")}
-          hint="More expensive models are refused."
-        />
-        <Field
-          id={`${id}-alerts`}
-          name="alert_percents"
-          label="Alert at these percentages of the limit"
-          placeholder="80, 100"
-          value={values.alert_percents}
-          error={errorOf("alert_percents")}
-          hint="Sent by email and webhook. Needs a limit."
-        />
-      </div>
+      <SpendFields id={id} values={values} errorOf={errorOf} />
     </>
   );
 }

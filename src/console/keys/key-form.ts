@@ -23,6 +23,7 @@ const FIELD_NAMES = [
   "tokens_per_minute",
   "max_concurrent_calls",
   "max_price_per_million_usd",
+  "session_limit_usd",
   "alert_percents",
 ] as const;
 export type KeyField = (typeof FIELD_NAMES)[number];
@@ -48,6 +49,7 @@ export const KEY_FIELDS = {
   tokens_per_minute: z.string().optional(),
   max_concurrent_calls: z.string().optional(),
   max_price_per_million_usd: z.string().optional(),
+  session_limit_usd: z.string().optional(),
   alert_percents: z.string().optional(),
 };
 
@@ -67,6 +69,7 @@ export function keyFormValues(key: Key): KeyFormValues {
     tokens_per_minute: number(policy.tokensPerMinute),
     max_concurrent_calls: number(policy.concurrentCalls),
     max_price_per_million_usd: policy.maxPriceUsd ?? "",
+    session_limit_usd: policy.sessionLimitUsd ?? "",
     alert_percents: key.alertPercents?.join(", ") ?? "",
   };
 }
@@ -113,6 +116,7 @@ function parsePolicy(
     ...(isChanged("max_price_per_million_usd") && {
       maxPriceUsd: price("max_price_per_million_usd"),
     }),
+    ...(isChanged("session_limit_usd") && { sessionLimitUsd: price("session_limit_usd") }),
   };
 }
 
@@ -138,6 +142,7 @@ const FIELD_RULES: Readonly<Record<PolicyParam, string>> = {
   tokens_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
   max_concurrent_calls: "Enter a whole number of at least 1, or leave the field empty.",
   max_price_per_million_usd: "Enter an amount in US dollars, such as 2.50.",
+  session_limit_usd: "Enter an amount in US dollars, such as 5.",
   alert_percents: "Enter up to five whole numbers from 1 to 100, separated by commas.",
 };
 

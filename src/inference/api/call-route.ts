@@ -4,6 +4,7 @@ import { API_TRAITS } from "@postern/wires";
 import type { Caller, RouteInput } from "../../http/route.ts";
 import { readCallLabels } from "../../usage/session-labels.ts";
 import type { CallInput } from "../lifecycle/call.ts";
+import { readSessionLimit } from "../request/call-options.ts";
 import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api } from "../request/parse-request.ts";
 
@@ -37,6 +38,8 @@ export function callInputOf(
   { idempotent, hasPayment = false }: Pick<Partial<CallInput>, "idempotent" | "hasPayment"> = {},
 ): CallInput {
   const { caller, requestId, now, headers, request, bodyText } = input;
+  const { labels, sessionId } = readCallLabels(headers);
+  const limit = readSessionLimit(headers, sessionId);
   return {
     api,
     text: bodyText,
@@ -46,7 +49,8 @@ export function callInputOf(
     headers,
     forwardedHeaders: readForwardedHeaders(headers, API_TRAITS[api].forwardsHeaders),
     signal: request.signal,
-    ...readCallLabels(headers),
+    labels,
+    session: sessionId === undefined ? undefined : { id: sessionId, limit },
     idempotent,
     hasPayment,
   };

@@ -21,6 +21,7 @@ import {
   ON_MAX_COST_HEADER,
   QUOTE_HEADER,
   RECEIPT_HEADER,
+  SESSION_LIMIT_HEADER,
 } from "../request/call-options.ts";
 import type { Api } from "../request/parse-request.ts";
 import { CALL_ROUTE, callInputOf, type ModelInput } from "./call-route.ts";
@@ -48,6 +49,8 @@ const MODEL_FAULTS = [
   "insufficient_credits",
   "forbidden",
   "key_limit_reached",
+  "session_limit_reached",
+  "session_stopped",
   "workspace_budget_reached",
   "workspace_frozen",
   "model_not_found",
@@ -94,6 +97,8 @@ const BILLED_ROUTE = {
       "The session that the call belongs to: up to 64 letters, digits and `_.:@+-`. Claude Code and Codex name theirs in headers of their own.",
     [SESSION_HEADERS.agent]: "The agent of the session that makes the call.",
     [SESSION_HEADERS.parent_agent]: "The agent that started this agent.",
+    [SESSION_LIMIT_HEADER]:
+      "The most that the session may spend in US dollars, all its calls together. It applies to this call and to later ones without the header.",
     [MAX_COST_HEADER]:
       "The most that the call may cost in US dollars, as `postern.max_cost_usd` in the body, for clients that cannot add body fields.",
     [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",

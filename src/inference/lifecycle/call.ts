@@ -30,12 +30,19 @@ export interface CallInput {
   readonly signal: AbortSignal;
   /** From the header `x-postern-labels`, and from those that name a session. */
   readonly labels: readonly string[];
-  readonly sessionId: string | undefined;
+  /** Undefined for a call without a session. */
+  readonly session: CallSession | undefined;
   readonly idempotent: IdempotentCall | undefined;
   /** Whether the request contains a payment. If so, a lack of credits is an error at once and not only after a fallback. */
   readonly hasPayment?: boolean;
   /** Set for a call that runs in the background, which has been prepared already. */
   readonly statefulCall?: StatefulCall;
+}
+
+export interface CallSession {
+  readonly id: string;
+  /** From the header `x-postern-session-limit-usd`. */
+  readonly limit: Nano | undefined;
 }
 
 /** A call that continues a stored response, or whose own response is to be stored. */

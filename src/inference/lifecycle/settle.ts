@@ -97,6 +97,7 @@ export async function settle(
       now,
       refuseUncovered,
       record,
+      sessionId: sessionIdOf(call),
     });
     if (settled.status === "deferred") {
       log.warn("the store is unavailable: the settlement of a call is retried", { request_id });
@@ -121,6 +122,10 @@ export async function settle(
     if (countsAsAbandoned && !usage.byok) deps.abandonedCalls.count(usage.keyId, now);
     if (call.hold.isPaying) deps.recordOutcome(usage, now);
   }
+}
+
+function sessionIdOf({ input: { session } }: HeldCall): string | undefined {
+  return session?.id;
 }
 
 function warnAboutUsage(

@@ -2,8 +2,9 @@
 
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import { type Nano, nanoFromUsd } from "../../base/money/money.ts";
+import { MAX_NANO, type Nano, nanoFromUsd } from "../../base/money/money.ts";
 import { closestName } from "../../base/text/suggest.ts";
+import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 
 /** The most that the caller pays for a call. */
 export interface CostCeiling {
@@ -17,6 +18,7 @@ export const ON_MAX_COST_HEADER = "x-postern-on-max-cost";
 export const LOSSY_HEADER = "x-postern-lossy";
 export const RECEIPT_HEADER = "x-postern-receipt";
 export const QUOTE_HEADER = "x-postern-quote";
+export const SESSION_LIMIT_HEADER = "x-postern-session-limit-usd";
 
 const OPTIONS = ["lossy", "max_cost_usd", "on_max_cost", "quote", "receipt"] as const;
 const NO_OPTIONS: JsonObject = {};
@@ -71,6 +73,26 @@ export function readQuoteOffer(
   if (typeof offer !== "string")
     throw invalid(param, `\`${param}\` must be the \`offer\` of a quote.`);
   return { offer: offer.trim(), param };
+}
+
+/** The limit that a call sets for its session; undefined without the header. */
+export function readSessionLimit(
+  headers: RequestHeaders,
+  sessionId: string | undefined,
+): Nano | undefined {
+  const usd = headers.get(SESSION_LIMIT_HEADER)?.trim();
+  if (usd === undefined || usd === "") return undefined;
+  const limit = nanoFromUsd(usd);
+  if (limit === undefined || limit < 0n || limit > MAX_NANO)
+    throw invalid(
+      SESSION_LIMIT_HEADER,
+      `The header \`${SESSION_LIMIT_HEADER}\` must be an amount in US dollars with at most nine decimals, such as 5.`,
+    );
+  if (sessionId !== undefined) return limit;
+  throw invalid(
+    SESSION_LIMIT_HEADER,
+    `The header \`${SESSION_LIMIT_HEADER}\` needs a session. Name it in the header \`${SESSION_HEADERS.session}\`.`,
+  );
 }
 
 /** The body field wins over the header. */

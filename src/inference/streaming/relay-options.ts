@@ -28,6 +28,8 @@ export type StreamFailure =
   | "hold_lost"
   /** The store did not confirm the hold, or the charge, in time. */
   | "store_unavailable"
+  /** The caller's session was stopped. */
+  | "stopped"
   | "shut_down";
 
 export interface StreamLimits {
@@ -101,6 +103,8 @@ export interface RelayOptions {
   readonly extendHold: () => void;
   /** Whether the call's credits are still held. */
   readonly confirmHold: () => "held" | Promise<HoldState>;
+  /** Whether the session of the call was stopped. Asked about once a second. */
+  readonly isStopped: () => boolean;
   /** Called once, when the stream ends. */
   readonly settle: (settlement: StreamSettlement) => Promise<SettledReply>;
   /** The body of the error event for a stream that broke. */

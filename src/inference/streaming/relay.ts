@@ -57,7 +57,7 @@ interface Relay extends RelayOptions {
 export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStreamHandlers {
   const now = deps.now();
   const { body, pipeline, drain, extendHold, confirmHold, settle, errorBody } = options;
-  const { record, onSent } = options;
+  const { record, onSent, isStopped } = options;
   const relay: Relay = {
     deps,
     pipeline,
@@ -79,6 +79,7 @@ export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStr
     drain,
     extendHold,
     confirmHold,
+    isStopped,
     settle,
     errorBody,
     rest: undefined,
@@ -211,6 +212,7 @@ function onTick(relay: Relay, at: number): void {
     relay.holdExtendedAt = at;
     relay.extendHold();
   }
+  if (relay.isStopped()) return endResponse(relay, "stopped");
   if (relay.sink === undefined || relay.isBackpressured) {
     // A client that stops reading, or never started, counts as gone, even if its connection is open.
     if (!drained.aborted && at - relay.lastSentAt <= idleMs) return;
@@ -322,6 +324,7 @@ function outcomeOf(end: StreamEnd): StreamOutcome {
   if (end === "completed") return "completed";
   // The gateway itself ended the stream.
   if (end === "hold_lost" || end === "store_unavailable" || end === "shut_down") return "shut_down";
+  if (end === "stopped") return "client_aborted";
   if (end === "too_long") return "limit_exceeded";
   return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }

@@ -28,14 +28,20 @@ import { crossedKeyAlerts, type KeyAlert } from "../key-alerts.ts";
 import {
   type AccountKeySpend,
   insertHolds,
-  type BufferedKeySpend,
   type BufferedWallet,
   type NewHold,
   updateKeySpends,
   updateWallets,
 } from "../ledger-rows.ts";
+import { type AccountSession, sessionKey, writeSessions } from "../session-rows.ts";
 import { emitBalanceEvents, emitBudgetEvents, emitKeyAlerts } from "../threshold-events.ts";
-import { addBufferedHold, type AppliedBatch, newHold, type HoldBuffer } from "./hold-buffer.ts";
+import {
+  addBufferedHold,
+  type AppliedBatch,
+  type HoldBuffer,
+  type BufferedRows,
+  newHold,
+} from "./hold-buffer.ts";
 import { lockRows, type LockedRows } from "./lock-rows.ts";
 
 export type LedgerOperation<UsageRecord> =
@@ -72,6 +78,7 @@ interface PendingWrites<UsageRecord> {
   readonly keyAlerts: KeyAlert[];
   readonly touchedWallets: Map<string, BufferedWallet>;
   readonly touchedKeySpends: Map<string, AccountKeySpend>;
+  readonly touchedSessions: Map<string, AccountSession>;
 }
 
 /** With a `buffer`, new holds are not inserted but returned in `bufferChanges`. */
@@ -95,6 +102,7 @@ export async function applyBatch<UsageRecord>(
     keyAlerts: [],
     touchedWallets: new Map(),
     touchedKeySpends: new Map(),
+    touchedSessions: new Map(),
   };
   const applied = operations.map((operation) =>
     operation.kind === "hold"
@@ -107,8 +115,9 @@ export async function applyBatch<UsageRecord>(
     : applied;
   const { newHolds: added, settledBuffered: settled } = writes;
   const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds.map(([, id]) => id)];
-  const { wallets, keySpends } = state;
-  return { outcomes, bufferChanges: { added, settled, settledFlushed, wallets, keySpends } };
+  const { wallets, keySpends, sessions } = state;
+  const bufferChanges = { added, settled, settledFlushed, wallets, keySpends, sessions };
+  return { outcomes, bufferChanges };
 }
 
 /** The reply to an earlier settlement may have been lost. Its overrun is read again, because an uncovered call must not be served. */
@@ -147,13 +156,16 @@ function applyHold<UsageRecord>(
   if (existing !== undefined) return { status: "held", amount: existing.amount };
   const wallet = rows.wallets.get(request.accountId);
   const keySpend = rows.keySpends.get(request.keyId);
-  const outcome = decideHold(request, wallet, keySpend, rows.keys.get(request.keyId));
+  const session = sessionOf(rows, request.accountId, request.session?.id);
+  const key = rows.keys.get(request.keyId);
+  const outcome = decideHold(request, { wallet, keySpend, key, session: session?.session });
   if (outcome.status !== "held" || wallet === undefined || keySpend === undefined) return outcome;
   const hold = newHold(request, outcome.amount, context);
   rows.holds.set(hold.id, hold);
   writes.newHolds.set(hold.id, hold);
-  if (rows.buffer !== undefined) addBufferedHold(wallet, keySpend, hold.amount, 1);
-  else markTouched(writes, request, wallet, keySpend);
+  if (rows.buffer !== undefined)
+    addBufferedHold({ wallet, keySpend, session: session?.session }, hold.amount, 1);
+  else markTouched(writes, request, { wallet, keySpend, session });
   return outcome;
 }
 
@@ -170,10 +182,17 @@ function applySettle<UsageRecord>(
   if (wallet === undefined || keySpend === undefined || !hasSameOwner(existing, request))
     throw new Error(`hold ${request.id} belongs to another account or key`);
   const key = rows.keys.get(request.keyId);
+  const session = sessionOf(rows, request.accountId, existing.sessionId);
   const before = wallet.promo + wallet.paid;
   const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
   const spentBefore = keySpend.spent;
-  const charge = decideSettle(request, { hold, wallet, keySpend, key });
+  const charge = decideSettle(request, {
+    hold,
+    wallet,
+    keySpend,
+    key,
+    session: session?.session,
+  });
   const spends = { keyId: request.keyId, before: spentBefore, after: keySpend.spent };
   writes.keyAlerts.push(...crossedKeyAlerts(key, { ...spends, now: charge.at }));
   collectCrossings(writes.balanceCrossings, request, before, wallet);
@@ -189,7 +208,7 @@ function applySettle<UsageRecord>(
     rows.swept.delete(request.id);
     writes.deletedSweptHolds.push([request.accountId, request.id]);
   } else {
-    releaseHold(hold, rows, writes, { wallet, keySpend });
+    releaseHold(hold, rows, writes, { wallet, keySpend, session: session?.session });
   }
   if (request.record === undefined) {
     writes.chargedCalls.push({ id: request.id, accountId: request.accountId, charge });
@@ -197,7 +216,7 @@ function applySettle<UsageRecord>(
     writes.records.push(request.record);
     writes.recordCharges.push(charge);
   }
-  markTouched(writes, request, wallet, keySpend);
+  markTouched(writes, request, { wallet, keySpend, session });
   const charged = charge.promo + charge.paid;
   return { status: "settled", charged, overrun: request.cost - charged, late: hold === undefined };
 }
@@ -206,7 +225,7 @@ function releaseHold<UsageRecord>(
   hold: OpenHold,
   rows: LockedRows,
   writes: PendingWrites<UsageRecord>,
-  { wallet, keySpend }: { readonly wallet: BufferedWallet; readonly keySpend: BufferedKeySpend },
+  touched: BufferedRows,
 ): void {
   rows.holds.delete(hold.id);
   // A hold of the same batch was never written, so there is nothing to delete.
@@ -215,7 +234,18 @@ function releaseHold<UsageRecord>(
   if (isBuffered) writes.settledBuffered.push(hold.id);
   else if (!isNew) writes.deletedHolds.push(hold.id);
   if (rows.buffer !== undefined && (isNew || isBuffered))
-    addBufferedHold(wallet, keySpend, -hold.amount, -1);
+    addBufferedHold(touched, -hold.amount, -1);
+}
+
+/** Undefined for an operation without a session, and for a hold whose session was deleted. */
+function sessionOf(
+  { sessions }: LockedRows,
+  accountId: string,
+  id: string | undefined,
+): AccountSession | undefined {
+  if (id === undefined) return undefined;
+  const session = sessions.get(sessionKey(accountId, id));
+  return session && { accountId, id, session };
 }
 
 function hasSameOwner(hold: OpenHold, request: { accountId: string; keyId: string }): boolean {
@@ -225,9 +255,13 @@ function hasSameOwner(hold: OpenHold, request: { accountId: string; keyId: strin
 function markTouched<UsageRecord>(
   writes: PendingWrites<UsageRecord>,
   { accountId, keyId }: { accountId: string; keyId: string },
-  wallet: BufferedWallet,
-  keySpend: BufferedKeySpend,
+  {
+    wallet,
+    keySpend,
+    session,
+  }: Omit<BufferedRows, "session"> & { readonly session: AccountSession | undefined },
 ): void {
+  if (session !== undefined) writes.touchedSessions.set(sessionKey(accountId, session.id), session);
   writes.touchedWallets.set(accountId, wallet);
   writes.touchedKeySpends.set(keyId, { accountId, keyId, keySpend });
 }
@@ -244,6 +278,8 @@ async function writeAll<UsageRecord>(
       updateWallets(tx, writes.touchedWallets),
       updateKeySpends(tx, writes.touchedKeySpends.values()),
     );
+  if (writes.touchedSessions.size > 0)
+    work.push(writeSessions(tx, writes.touchedSessions.values()));
   if (writes.newHolds.size > 0 && !buffersHolds)
     work.push(insertHolds(tx, [...writes.newHolds.values()]));
   if (writes.deletedSweptHolds.length > 0)

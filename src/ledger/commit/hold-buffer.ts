@@ -21,6 +21,14 @@ import {
   updateKeySpends,
   updateWallets,
 } from "../ledger-rows.ts";
+import {
+  type AccountSession,
+  type BufferedSession,
+  newSession,
+  readSessions,
+  sessionKey,
+  writeSessions,
+} from "../session-rows.ts";
 import { createRowCache, type RowCache } from "./row-cache.ts";
 import { createSerialQueue } from "./serial-queue.ts";
 import { prepareLedgerStatements, readsHolds } from "./statement-hook.ts";
@@ -38,6 +46,8 @@ export interface HoldBuffer {
   /** Sums of the buffered holds. */
   readonly heldByWallet: Map<string, Nano>;
   readonly callsByKey: Map<string, BufferedCalls>;
+  /** By `sessionKey`; with what a session without a row has besides. */
+  readonly sessions: Map<string, SessionOfHolds>;
   /** Ids of holds that were written and are not settled yet. */
   readonly flushed: Set<string>;
   /** Committed rows plus the buffered holds. */
@@ -50,6 +60,15 @@ interface BufferedCalls {
   readonly theoreticalArrivalAt: number;
 }
 
+interface SessionOfHolds {
+  readonly held: Nano;
+  readonly calls: number;
+  readonly limit: Nano | undefined;
+  readonly keyId: string;
+  readonly createdAt: number;
+  readonly lastCallAt: number;
+}
+
 /** What a batch changes in the buffer once it is committed. */
 interface BufferChanges {
   readonly added: ReadonlyMap<string, NewHold>;
@@ -59,6 +78,7 @@ interface BufferChanges {
   readonly settledFlushed: readonly string[];
   readonly wallets: ReadonlyMap<string, BufferedWallet>;
   readonly keySpends: ReadonlyMap<string, BufferedKeySpend>;
+  readonly sessions: ReadonlyMap<string, BufferedSession>;
 }
 
 export interface AppliedBatch {
@@ -95,6 +115,7 @@ export function bufferHolds(db: Db, flushAfterMs = FLUSH_AFTER_MS): BufferedDb {
     holds: new Map(),
     heldByWallet: new Map(),
     callsByKey: new Map(),
+    sessions: new Map(),
     flushed: new Set(),
     rowCache: createRowCache(db.dataVersion),
   };
@@ -184,31 +205,47 @@ function holdFromCache(
   if (wallet === undefined || keySpend === undefined || key === undefined) return undefined;
   // A repeated request: only a batch can return its former outcome.
   if (buffer.holds.has(id) || buffer.flushed.has(id)) return undefined;
-  const outcome = decideHold(request, wallet, keySpend, key);
+  const named = request.session && sessionKey(accountId, request.session.id);
+  const session = named === undefined ? undefined : buffer.rowCache.sessions.get(named);
+  if (named !== undefined && session === undefined) return undefined;
+  const outcome = decideHold(request, { wallet, keySpend, key, session });
   if (outcome.status !== "held") return outcome;
-  addBufferedHold(wallet, keySpend, outcome.amount, 1);
+  addBufferedHold({ wallet, keySpend, session }, outcome.amount, 1);
   const hold = newHold(request, outcome.amount, process);
   buffer.holds.set(id, { hold, bufferedAtMs: performance.now() });
   setHeldByWallet(buffer, accountId, wallet);
   setCallsByKey(buffer, keyId, keySpend);
+  if (named !== undefined && session !== undefined) setSession(buffer, named, session);
   return outcome;
 }
 
 export function newHold(
-  { id, accountId, keyId, now, expiresAt }: HoldRequest,
+  { id, accountId, keyId, now, expiresAt, session }: HoldRequest,
   amount: Nano,
   { process, epoch }: Pick<NewHold, "process" | "epoch">,
 ): NewHold {
-  return { id, accountId, keyId, amount, process, epoch, createdAt: now, expiresAt };
+  const hold = { id, accountId, keyId, amount, process, epoch, createdAt: now, expiresAt };
+  return session === undefined ? hold : { ...hold, sessionId: session.id };
+}
+
+/** The rows on which a hold rests. */
+export interface BufferedRows {
+  readonly wallet: BufferedWallet;
+  readonly keySpend: BufferedKeySpend;
+  readonly session: BufferedSession | undefined;
 }
 
 /** Adds a hold to the buffered sums; negative values remove it. */
 export function addBufferedHold(
-  wallet: BufferedWallet,
-  keySpend: BufferedKeySpend,
+  { wallet, keySpend, session }: BufferedRows,
   amount: Nano,
   calls: number,
 ): void {
+  if (session !== undefined)
+    session.buffered = {
+      held: (session.buffered?.held ?? 0n) + amount,
+      calls: (session.buffered?.calls ?? 0) + calls,
+    };
   wallet.bufferedHeld = (wallet.bufferedHeld ?? 0n) + amount;
   keySpend.buffered = {
     held: (keySpend.buffered?.held ?? 0n) + amount,
@@ -291,9 +328,27 @@ export function addBufferedCalls(
   return keySpend;
 }
 
+export function addBufferedSession(
+  buffered: SessionOfHolds | undefined,
+  session: BufferedSession,
+): BufferedSession {
+  if (buffered === undefined) return session;
+  const { held, calls, limit, keyId, createdAt, lastCallAt } = buffered;
+  return {
+    ...session,
+    buffered: { held, calls },
+    keyId,
+    createdAt,
+    held: session.held + held,
+    // The buffered values are the newer ones.
+    limit,
+    lastCallAt,
+  };
+}
+
 function applyBufferChanges(
   buffer: HoldBuffer,
-  { added, settled, settledFlushed, wallets, keySpends }: BufferChanges,
+  { added, settled, settledFlushed, wallets, keySpends, sessions }: BufferChanges,
 ): void {
   const bufferedAtMs = performance.now();
   for (const id of settled) buffer.holds.delete(id);
@@ -301,6 +356,13 @@ function applyBufferChanges(
   for (const id of settledFlushed) buffer.flushed.delete(id);
   for (const [id, wallet] of wallets) setHeldByWallet(buffer, id, wallet);
   for (const [id, keySpend] of keySpends) setCallsByKey(buffer, id, keySpend);
+  for (const [key, session] of sessions) setSession(buffer, key, session);
+}
+
+function setSession(buffer: HoldBuffer, key: string, session: BufferedSession): void {
+  const { buffered, limit, keyId, createdAt, lastCallAt } = session;
+  if (buffered === undefined || buffered.calls === 0) buffer.sessions.delete(key);
+  else buffer.sessions.set(key, { ...buffered, limit, keyId, createdAt, lastCallAt });
 }
 
 function setHeldByWallet(
@@ -323,7 +385,8 @@ function setCallsByKey(
 
 function removeFlushed(buffer: HoldBuffer, flushed: readonly BufferedHold[]): void {
   for (const { hold } of flushed) {
-    const { id, accountId, keyId, amount } = hold;
+    const { id, accountId, keyId, amount, sessionId } = hold;
+    if (sessionId !== undefined) removeFlushedSession(buffer, accountId, sessionId, amount);
     // The flush changed these rows, and may have lowered the hold.
     buffer.rowCache.wallets.delete(accountId);
     buffer.rowCache.keySpends.delete(keyId);
@@ -344,6 +407,20 @@ function removeFlushed(buffer: HoldBuffer, flushed: readonly BufferedHold[]): vo
   }
 }
 
+function removeFlushedSession(
+  { rowCache, sessions }: HoldBuffer,
+  accountId: string,
+  sessionId: string,
+  amount: Nano,
+): void {
+  const key = sessionKey(accountId, sessionId);
+  rowCache.sessions.delete(key);
+  const session = sessions.get(key);
+  if (session === undefined) return;
+  if (session.calls === 1) sessions.delete(key);
+  else sessions.set(key, { ...session, held: session.held - amount, calls: session.calls - 1 });
+}
+
 async function insertBufferedHolds(
   tx: Tx,
   buffer: HoldBuffer,
@@ -357,6 +434,10 @@ async function insertBufferedHolds(
   const keySpendRows = await tx.lockMany("spender", "account_id, key_id", keys);
   const wallets = new Map(walletRows.map((row) => [text(row, "account_id"), toWallet(row)]));
   const keySpends = toAccountKeySpends(keySpendRows);
+  const sessions = await readSessions(
+    tx,
+    all.map(({ hold }) => hold),
+  );
   const holds: NewHold[] = [];
   for (const { hold } of all) {
     const wallet = wallets.get(hold.accountId);
@@ -369,11 +450,33 @@ async function insertBufferedHolds(
     keySpend.openCalls += 1;
     keySpend.theoreticalArrivalAt =
       buffer.callsByKey.get(hold.keyId)?.theoreticalArrivalAt ?? keySpend.theoreticalArrivalAt;
+    if (hold.sessionId !== undefined) addToSession(buffer, sessions, hold, amount);
     holds.push({ ...hold, amount });
   }
+  await writeSessions(tx, sessions.values());
   await updateWallets(tx, wallets);
   await updateKeySpends(tx, keySpends.values());
   await insertHolds(tx, holds);
+}
+
+function addToSession(
+  buffer: HoldBuffer,
+  sessions: Map<string, AccountSession>,
+  { accountId, keyId, createdAt, sessionId: id = "" }: NewHold,
+  amount: Nano,
+): void {
+  const key = sessionKey(accountId, id);
+  const buffered = buffer.sessions.get(key);
+  const found = sessions.get(key);
+  const session = found?.session ?? {
+    ...newSession(buffered?.keyId ?? keyId, buffered?.createdAt ?? createdAt),
+  };
+  session.held += amount;
+  if (buffered !== undefined) {
+    session.limit = buffered.limit;
+    session.lastCallAt = buffered.lastCallAt;
+  }
+  if (found === undefined) sessions.set(key, { accountId, id, session });
 }
 
 // Another process, such as an operator's command, may have spent credit that a buffered hold reserved. The hold is

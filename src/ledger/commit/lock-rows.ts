@@ -3,7 +3,7 @@
 
 import { type AccountKey, type ReadRows, type Row, text, type Tx } from "../../store/db.ts";
 import { balanceThresholdsOf } from "../balance-thresholds.ts";
-import type { KeyRules, OpenHold } from "../decide.ts";
+import type { KeyRules, OpenHold, SessionRequest } from "../decide.ts";
 import {
   type BufferedKeySpend,
   type BufferedWallet,
@@ -15,12 +15,26 @@ import {
   toKeySpend,
   toWallet,
 } from "../ledger-rows.ts";
-import { addBufferedHeld, addBufferedCalls, type HoldBuffer } from "./hold-buffer.ts";
+import {
+  type BufferedSession,
+  newSession,
+  SESSION_COLUMNS,
+  sessionKey,
+  toSession,
+} from "../session-rows.ts";
+import {
+  addBufferedCalls,
+  addBufferedHeld,
+  addBufferedSession,
+  type HoldBuffer,
+} from "./hold-buffer.ts";
 
 export interface LockedRows {
   readonly wallets: ReadonlyMap<string, BufferedWallet>;
   readonly keySpends: ReadonlyMap<string, BufferedKeySpend>;
   readonly keys: ReadonlyMap<string, KeyRules>;
+  /** By `sessionKey`; a session without a row is new. */
+  readonly sessions: ReadonlyMap<string, BufferedSession>;
   readonly holds: Map<string, OpenHold>;
   /** Holds that the sweeper has released. */
   readonly swept: Map<string, OpenHold>;
@@ -30,7 +44,16 @@ export interface LockedRows {
 /** The part of an operation that names its rows. */
 export interface OperationTarget {
   readonly kind: "hold" | "settle";
-  readonly request: { readonly id: string; readonly accountId: string; readonly keyId: string };
+  readonly request: {
+    readonly id: string;
+    readonly accountId: string;
+    readonly keyId: string;
+    /** Of a settlement. */
+    readonly sessionId?: string | undefined;
+    /** Of a hold. */
+    readonly session?: SessionRequest | undefined;
+    readonly now: number;
+  };
 }
 
 export async function lockRows(
@@ -40,20 +63,21 @@ export async function lockRows(
 ): Promise<LockedRows> {
   const rowCache = buffer?.rowCache;
   const rowKeys = collectKeys(operations, buffer);
-  const { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, holds } = rowKeys;
+  const { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, sessionKeys, holds } = rowKeys;
   const [lockByKey, deleteByKey, readByKey] = [
     skipEmpty(tx.lockMany),
     skipEmpty(tx.deleteMany),
     skipEmpty(tx.readMany),
   ];
   // PostgreSQL runs these one after the other on one connection; pipelined, they cost one round trip.
-  const [wallets, keySpends, settled, held, swept, keys] = await Promise.all([
+  const [wallets, keySpends, settled, held, swept, keys, sessions] = await Promise.all([
     lockByKey("wallet", "account_id", uncachedIds(accountIds, rowCache?.wallets)),
     lockByKey("spender", "account_id, key_id", uncachedKeys, KEY_SPEND_NAMES),
     deleteByKey("hold", "account_id, id", settledKeys, OPEN_HOLD_COLUMNS),
     lockByKey("hold", "account_id, id", heldKeys, OPEN_HOLD_COLUMNS),
     lockByKey("swept_hold", "account_id, id", [...settledKeys, ...heldKeys], OPEN_HOLD_COLUMNS),
     readByKey("api_key", "id", uncachedIds(keyIds, rowCache?.keys), KEY_RULES_COLUMNS),
+    readByKey("agent_session", "account_id, id", sessionKeys, SESSION_COLUMNS),
   ]);
   for (const row of [...settled, ...held]) holds.set(text(row, "id"), toOpenHold(row));
   return {
@@ -72,6 +96,7 @@ export async function lockRows(
       return [id, addBufferedCalls(buffer?.callsByKey.get(id), toKeySpend(row))];
     }),
     keys: mergeWithCache(keyIds, rowCache?.keys, keys, (row) => [text(row, "id"), toKeyRules(row)]),
+    sessions: mergeSessions(operations, sessions, buffer),
     holds,
     swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
     buffer,
@@ -84,6 +109,7 @@ interface RowKeys {
   readonly uncachedKeys: readonly AccountKey[];
   readonly settledKeys: readonly AccountKey[];
   readonly heldKeys: readonly AccountKey[];
+  readonly sessionKeys: readonly AccountKey[];
   /** The buffered ones. */
   readonly holds: Map<string, OpenHold>;
 }
@@ -98,6 +124,7 @@ function collectKeys(
   const uncachedKeys: AccountKey[] = [];
   const settledKeys: AccountKey[] = [];
   const heldKeys: AccountKey[] = [];
+  const sessions = new Map<string, AccountKey>();
   const holds = new Map<string, OpenHold>();
   for (const { kind, request } of operations) {
     const { id, accountId, keyId } = request;
@@ -106,13 +133,49 @@ function collectKeys(
       accountOfKey.set(keyId, accountId);
       if (rowCache?.keySpends.has(keyId) !== true) uncachedKeys.push([accountId, keyId]);
     }
+    const sessionId = sessionIdOf({ request });
+    if (sessionId !== undefined) {
+      const session = sessionKey(accountId, sessionId);
+      if (rowCache?.sessions.has(session) !== true) sessions.set(session, [accountId, sessionId]);
+    }
     const buffered = buffer?.holds.get(id);
     if (buffered !== undefined) holds.set(id, buffered.hold);
     else if (kind === "settle") settledKeys.push([accountId, id]);
     else if (buffer === undefined || buffer.flushed.has(id)) heldKeys.push([accountId, id]);
   }
   const keyIds = new Set(accountOfKey.keys());
-  return { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, holds };
+  const sessionKeys = [...sessions.values()];
+  return { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, sessionKeys, holds };
+}
+
+function sessionIdOf({ request }: Pick<OperationTarget, "request">): string | undefined {
+  return request.sessionId ?? request.session?.id;
+}
+
+/** The sessions of the operations. Those without a row begin with their first call. */
+function mergeSessions(
+  operations: readonly OperationTarget[],
+  rows: readonly Row[],
+  buffer: HoldBuffer | undefined,
+): ReadonlyMap<string, BufferedSession> {
+  const cached = buffer?.rowCache.sessions ?? new Map<string, BufferedSession>();
+  for (const row of rows) {
+    const key = sessionKey(text(row, "account_id"), text(row, "id"));
+    cached.set(key, addBufferedSession(buffer?.sessions.get(key), toSession(row)));
+  }
+  const merged = new Map<string, BufferedSession>();
+  for (const { request } of operations) {
+    const sessionId = sessionIdOf({ request });
+    if (sessionId === undefined) continue;
+    const key = sessionKey(request.accountId, sessionId);
+    let session = cached.get(key);
+    if (session === undefined) {
+      const fresh = newSession(request.keyId, request.now);
+      cached.set(key, (session = addBufferedSession(buffer?.sessions.get(key), fresh)));
+    }
+    merged.set(key, session);
+  }
+  return merged;
 }
 
 const NO_ROWS: Promise<readonly Row[]> = Promise.resolve([]);

@@ -8,7 +8,7 @@ const STATEMENTS_MAX = 1_000;
 
 /** Whether a statement reads rows that buffered holds change. */
 export const readsHolds = memoize(
-  (sql: string) => /\b(hold|wallet|spender)\b/i.test(sql),
+  (sql: string) => /\b(hold|wallet|spender|agent_session)\b/i.test(sql),
   STATEMENTS_MAX,
 );
 

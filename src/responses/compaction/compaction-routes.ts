@@ -85,6 +85,8 @@ export function compactRoute(responses: Responses): Route {
       "insufficient_credits",
       "forbidden",
       "key_limit_reached",
+      "session_limit_reached",
+      "session_stopped",
       "workspace_budget_reached",
       "workspace_frozen",
       "model_not_found",

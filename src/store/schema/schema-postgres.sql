@@ -215,6 +215,7 @@ create table hold (
   epoch bigint not null,
   created_at bigint not null,
   expires_at bigint not null,
+  session_id text,
   primary key (id, account_id)
 );
 
@@ -225,8 +226,28 @@ create table swept_hold (
   amount bigint not null,
   swept_at bigint not null,
   reason text not null,
+  session_id text,
   primary key (id, account_id)
 );
+
+create table agent_session (
+  account_id text not null,
+  id text not null,
+  key_id text not null,
+  created_at bigint not null,
+  last_call_at bigint not null,
+  limit_nano bigint,
+  held bigint not null check (held >= 0),
+  spent bigint not null check (spent >= 0),
+  stopped_at bigint,
+  primary key (account_id, id)
+);
+
+create index agent_session_by_start on agent_session (account_id, created_at, id);
+
+create index agent_session_by_use on agent_session (last_call_at);
+
+create index agent_session_by_stop on agent_session (stopped_at) where stopped_at is not null;
 
 create table transfer (
   account_id text not null,
@@ -291,6 +312,23 @@ create table usage_record (
   charged_at bigint,
   primary key (account_id, id)
 );
+
+create table session_usage (
+  account_id text not null,
+  session_id text not null,
+  agent text not null,
+  parent_agent text not null,
+  calls bigint not null,
+  errors bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cost_nano bigint not null,
+  first_at bigint not null,
+  last_at bigint not null,
+  primary key (account_id, session_id, agent)
+);
+
+create index session_usage_by_use on session_usage (last_at);
 
 create table usage_pending (
   id text primary key,

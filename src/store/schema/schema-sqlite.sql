@@ -240,6 +240,7 @@ create table hold (
   epoch bigint not null, -- run of that process
   created_at bigint not null,
   expires_at bigint not null, -- when the hold is released at the latest
+  session_id text, -- session of the call, if it has one
   primary key (id, account_id)
 ) without rowid;
 
@@ -252,8 +253,30 @@ create table swept_hold (
   amount bigint not null, -- nano-dollars
   swept_at bigint not null,
   reason text not null, -- why it was released
+  session_id text, -- session of the call, if it has one
   primary key (id, account_id)
 ) without rowid;
+
+-- Sessions of agents: what their calls hold and have spent, by which their limits are enforced.
+-- Deleted: 30 days after the last call, or beyond the limit of an account, those first that were used longest ago
+create table agent_session (
+  account_id text not null,
+  id text not null, -- from a header of the caller
+  key_id text not null, -- key of its first call
+  created_at bigint not null,
+  last_call_at bigint not null,
+  limit_nano bigint, -- limit of its spend, in nano-dollars; null for none
+  held bigint not null check (held >= 0), -- sum of its holds, in nano-dollars
+  spent bigint not null check (spent >= 0), -- cost of its calls, in nano-dollars
+  stopped_at bigint, -- when it was stopped; its calls are refused since
+  primary key (account_id, id)
+) without rowid;
+
+create index agent_session_by_start on agent_session (account_id, created_at, id);
+
+create index agent_session_by_use on agent_session (last_call_at);
+
+create index agent_session_by_stop on agent_session (stopped_at) where stopped_at is not null;
 
 -- Movements of money that are not columns of a usage record. Never changed or deleted.
 create table transfer (
@@ -341,6 +364,25 @@ create table usage_by_account (
   id text not null, -- id of the call
   primary key (segment, account_id, id)
 ) without rowid;
+
+-- Sums of the calls of each agent of a session.
+-- Deleted: 30 days after the agent's last call
+create table session_usage (
+  account_id text not null,
+  session_id text not null, -- id of the session
+  agent text not null, -- empty for the main agent
+  parent_agent text not null, -- empty if the main agent started it
+  calls bigint not null,
+  errors bigint not null, -- calls that failed
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cost_nano bigint not null, -- nano-dollars
+  first_at bigint not null, -- its first call
+  last_at bigint not null, -- its last call
+  primary key (account_id, session_id, agent)
+) without rowid;
+
+create index session_usage_by_use on session_usage (last_at);
 
 -- A queue of what batches of calls add to the roll-ups.
 -- Deleted: within seconds, by the roll-up job

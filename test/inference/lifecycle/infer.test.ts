@@ -116,7 +116,7 @@ function createHarness(
         forwardedHeaders: NO_FORWARDED_HEADERS,
         signal,
         labels: [],
-        sessionId: undefined,
+        session: undefined,
         idempotent: undefined,
       }),
   };

@@ -91,6 +91,7 @@ function openRelay(options: RelayOptions = {}) {
     drain: () => ({ waitMs: usageWaitMs, isBillOpen: true, isKnown: () => false }),
     extendHold: () => calls.push("extend hold"),
     confirmHold: () => "held",
+    isStopped: () => false,
     settle: async ({ outcome }) => {
       settled.push(outcome);
       await settlement?.();

@@ -307,6 +307,7 @@ function runHold(
     amount,
     now: run.now,
     expiresAt,
+    session: sessionOf(id),
     ...(operation.minimum === null ? {} : { minimum: operation.minimum }),
     ...(operation.rateLimit === null ? {} : { rateLimit: RATE_LIMIT }),
     ...(operation.openMax === null ? {} : { openCallsMax: operation.openMax }),
@@ -322,6 +323,12 @@ function runHold(
   return count(outcome);
 }
 
+/** Every third call has no session, and the others share two. */
+function sessionOf(holdId: string): { readonly id: string } | undefined {
+  const index = Number(holdId.slice(holdId.lastIndexOf("h") + 1)) % 3;
+  return index > 0 ? { id: `s${index}` } : undefined;
+}
+
 function outcomeText(outcome: HoldOutcome): string {
   switch (outcome.status) {
     case "held":
@@ -332,6 +339,9 @@ function outcomeText(outcome: HoldOutcome): string {
       return `frozen ${outcome.owed}`;
     case "key_limit":
       return `key_limit ${outcome.remaining}`;
+    case "session_stopped":
+    case "session_limit":
+      throw new Error(`sessions without a limit refused a hold: ${outcome.status}`);
     case "budget":
       return `budget ${outcome.blocked.window} ${outcome.blocked.remaining}`;
     case "key_rejected":
@@ -363,7 +373,9 @@ async function runSettle(
     createdAt: now,
     byok,
   });
-  const outcome = await ledger.settle({ id, accountId: account.id, keyId, cost, now, record });
+  const { id: sessionId } = sessionOf(id) ?? {};
+  const request = { id, accountId: account.id, keyId, cost, now, record, sessionId };
+  const outcome = await ledger.settle(request);
   if (outcome.status !== "settled") return outcome.status;
   if (outcome.late) run.counts.lateSettles += 1;
   return `settled ${outcome.charged} ${outcome.overrun} ${outcome.late}`;

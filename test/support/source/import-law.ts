@@ -22,6 +22,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   people: ["base", "store", "http", "activity"],
   accounts: ["base", "store", "http", "activity", "ledger"],
   keys: ["base", "store", "http", "ledger", "activity", "accounts"],
+  "agent-sessions": ["base", "store", "http", "activity", "ledger", "usage", "keys"],
   "provider-keys": ["base", "store", "http", "activity", "keys"],
   telemetry: ["base", "usage"],
   operations: ["base", "http", "usage"],
@@ -72,6 +73,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "billing",
     "responses",
     "account-data",
+    "agent-sessions",
   ],
   operator: [
     "base",
@@ -112,6 +114,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "accounts",
     "account-data",
     "verification",
+    "agent-sessions",
     "claims",
     "email",
     "verified-agents",

@@ -21,6 +21,7 @@ import type { BudgetState } from "../../../ledger/budget-rules.ts";
 import type { HoldOutcome } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
 import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
+import { SESSION_LIMIT_HEADER } from "../../request/call-options.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 
 /** Who can raise the limit of a key: another key, the account's owner, or none until a person claims the account. */
@@ -65,6 +66,10 @@ export function holdFault(
       });
     case "key_limit":
       return keyLimitFault(outcome, estimate, context);
+    case "session_stopped":
+      return stoppedSessionFault(outcome.sessionId, outcome.stoppedAt);
+    case "session_limit":
+      return sessionLimitFault(outcome, estimate, context);
     case "budget":
       return budgetFault(outcome.blocked, estimate, context);
     case "insufficient_credits":
@@ -101,6 +106,50 @@ function keyLimitFault(
     },
     next: keyLimitSteps(raiser, context),
   });
+}
+
+function sessionLimitFault(
+  { sessionId, limit, spent, held, affordable }: Extract<HoldOutcome, { status: "session_limit" }>,
+  estimate: CostEstimate,
+  context: HoldFaultContext,
+): Fault {
+  const required = estimate.minimum ?? estimate.amount;
+  const remaining = maxNano(limit - spent - held, 0n);
+  const tokens = affordableMaxTokens(estimate, affordable, context);
+  const isHeld = required <= limit - spent;
+  const advice = isHeld
+    ? HELD_ADVICE
+    : `${limitOutput(tokens).trimStart()} Raise \`${SESSION_LIMIT_HEADER}\`, up to what the key allows, or begin a new session.`;
+  return new Fault("session_limit_reached", isHeld ? "session limit is held" : "session limit", {
+    message: `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(remaining)} is left of the limit of ${formatUsd(limit)} of the session ${sessionId} (${formatUsd(spent)} spent${held === 0n ? "" : `, ${formatUsd(held)} held by open calls`}). ${advice.trimStart()}`,
+    ...(isHeld ? HELD_RETRY : {}),
+    fields: {
+      session_id: sessionId,
+      session_limit_usd: Number(usdText(limit)),
+      required_credits: ceilCredits(required),
+      available_credits: creditsOf(remaining),
+      affordable_max_tokens: tokens,
+      held_credits: ceilCredits(held),
+    },
+    next: [sessionStep(sessionId)],
+  });
+}
+
+export function stoppedSessionFault(sessionId: string, stoppedAt?: number): Fault {
+  const when = stoppedAt === undefined ? "" : ` at ${new Date(stoppedAt).toISOString()}`;
+  return new Fault("session_stopped", "session was stopped", {
+    message: `The session ${sessionId} was stopped${when}. Its calls are refused. Begin a new session to go on.`,
+    fields: { session_id: sessionId },
+    next: [sessionStep(sessionId)],
+  });
+}
+
+function sessionStep(sessionId: string): NextStep {
+  return {
+    method: "GET",
+    url: `/v1/sessions/${encodeURIComponent(sessionId)}`,
+    why: "Read what each agent of the session spent.",
+  };
 }
 
 const HELD_ADVICE =

@@ -2,10 +2,16 @@
 // provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
 
 import { Fault } from "../../../base/fault.ts";
+import { nanoFromUsd } from "../../../base/money/money.ts";
 import type { PaymentOptions } from "../../../base/purchase-steps.ts";
 import { MINUTE_MS } from "../../../base/time.ts";
 import type { KeyPolicy } from "../../../http/key-policy.ts";
-import type { HoldOutcome, HoldRequest, KeyRateLimit } from "../../../ledger/decide.ts";
+import type {
+  HoldOutcome,
+  HoldRequest,
+  KeyRateLimit,
+  SessionRequest,
+} from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
 import type { Lease } from "../../../ledger/lease.ts";
 import type { Ledger } from "../../../ledger/ledger.ts";
@@ -70,6 +76,7 @@ export function ensureHold(
 const SHORTFALL_CODES: ReadonlySet<string> = new Set([
   "insufficient_credits",
   "key_limit_reached",
+  "session_limit_reached",
   "workspace_budget_reached",
   "workspace_frozen",
   "rate_limited",
@@ -181,7 +188,15 @@ function holdRequestOf(
     rateLimit: isFirst ? rateLimitOf(policy, deps.rateLimit) : undefined,
     openCallsMax: isFirst ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
     restrictions,
+    session: sessionRequestOf(input),
   };
+}
+
+function sessionRequestOf({ session, caller }: CallInput): SessionRequest | undefined {
+  if (session === undefined) return undefined;
+  const { sessionLimitUsd } = caller.policy ?? {};
+  const limitMax = sessionLimitUsd === undefined ? undefined : nanoFromUsd(sessionLimitUsd);
+  return { ...session, limitMax };
 }
 
 /** The burst is ten seconds' worth of calls, as for the gateway's own rate limit. */
@@ -213,9 +228,9 @@ export async function rejectIfFrozen({ freezeOf }: FreezeDeps, accountId: string
 /** Does nothing for a call without a hold. */
 export async function releaseHold(
   { ledger, now }: { readonly ledger: Pick<Ledger<SettledCall>, "settle">; now: () => number },
-  { input: { requestId: id, caller }, hold }: Pick<OpenCall, "input" | "hold">,
+  { input: { requestId: id, caller, session }, hold }: Pick<OpenCall, "input" | "hold">,
 ): Promise<void> {
   if (hold === undefined) return;
   const { accountId, keyId } = caller;
-  await ledger.settle({ id, accountId, keyId, cost: 0n, now: now() });
+  await ledger.settle({ id, accountId, keyId, cost: 0n, now: now(), sessionId: session?.id });
 }

@@ -27,7 +27,9 @@ import { tooLongFault } from "../../upstream/too-long-reply.ts";
 import { transportFault } from "../../upstream/transport-fault.ts";
 import type { HeldCall } from "../call.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
+import { stoppedSessionFault } from "../hold/hold-faults.ts";
 import { settle, type SettleDeps } from "../settle.ts";
+import type { StoppedSessions } from "../stopped-sessions.ts";
 import { drainOf, isCountedByProvider } from "./client-disconnect.ts";
 import {
   type ProviderCount,
@@ -44,6 +46,7 @@ export interface RespondStreamDeps {
   readonly lease: Pick<Lease, "term" | "confirmHold">;
   readonly relay: RelayDeps;
   readonly count: ProviderCountDeps;
+  readonly stoppedSessions: Pick<StoppedSessions, "has">;
 }
 
 export function respondStream(
@@ -86,6 +89,7 @@ export function respondStream(
     },
     extendHold: () => deps.relay.extendHold(input.requestId),
     confirmHold: () => confirmHold(deps.lease, call),
+    isStopped: () => deps.stoppedSessions.has(input.caller.accountId, input.session?.id),
     settle: (settlement) => {
       const { outcome, isWhole, isAbandoned } = settlement;
       const isUsageMissing = isWhole && !meter.isUsageFinal;
@@ -137,11 +141,14 @@ function streamErrorBody(
   { input, request, candidate }: HeldCall,
   failure: StreamFailure,
 ): JsonObject {
-  const fault = streamFault(failure, candidate.credential);
+  const fault =
+    failure === "stopped"
+      ? stoppedSessionFault(input.session?.id ?? "")
+      : streamFault(failure, candidate.credential);
   return errorBody(errorFormat(request.api), publicError(fault), input.requestId);
 }
 
-function streamFault(failure: StreamFailure, credential: Credential): Fault {
+function streamFault(failure: Exclude<StreamFailure, "stopped">, credential: Credential): Fault {
   if (failure === "hold_lost") return suspendedFault();
   if (failure === "store_unavailable") return storeUnavailableFault();
   if (failure === "shut_down") return shutDownFault();
