@@ -19,7 +19,7 @@ import {
 import { ROLES } from "../accounts/members.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "../accounts/proof-of-work.ts";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
-import { CLAIM_STEP, type NextStep } from "../base/fault.ts";
+import type { NextStep } from "../base/fault.ts";
 import {
   creditsOf,
   type Nano,
@@ -201,7 +201,7 @@ function createRoute(deps: AccountRouteDeps): Route {
           api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
           balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
           first_call: FIRST_CALL_EXAMPLE,
-          claim: { start: CLAIM_STEP },
+          ...(deps.claimStep === undefined ? {} : { claim: { start: deps.claimStep } }),
         },
       },
     },

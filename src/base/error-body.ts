@@ -96,7 +96,10 @@ export function errorBody(format: ErrorFormat, error: PublicError, requestId: st
       return {
         error: OAUTH_ERRORS[code] ?? "invalid_request",
         error_description: toOauthAscii(message),
+        code,
+        request_id: requestId,
         ...fields,
+        next,
       };
     case "jsonrpc":
       // The request was refused before it was read as JSON-RPC, so its id is not known.

@@ -194,8 +194,13 @@ export class Fault extends Error {
   }
 }
 
+/** A message may repeat the caller's text, which can be long. */
+const MESSAGE_MAX_LENGTH = 2_000;
+
 /** A 400 for one field, with a message that names it. */
-export function invalid(param: string | undefined, message: string): Fault {
+export function invalid(param: string | undefined, text: string): Fault {
+  const message =
+    text.length <= MESSAGE_MAX_LENGTH ? text : `${text.slice(0, MESSAGE_MAX_LENGTH)}…`;
   return new Fault(
     "invalid_request",
     message,

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/account-record.ts";
 import { getAccount } from "../accounts/accounts.ts";
-import { Fault } from "../base/fault.ts";
+import { CLAIM_STEP, Fault, type NextStep, READ_OWN_KEY_STEP } from "../base/fault.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { type RouteResponse, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { timestamp } from "../http/schemas.ts";
@@ -150,9 +150,15 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
     faults: ["invalid_request"],
     run: async ({ body, caller, now }) => {
       if (isOmitted(body.grant_type))
-        return oauthError("invalid_request", "`grant_type` is required.");
+        return oauthError("invalid_request", "`grant_type` is required.", {
+          code: "invalid_request",
+          next: [POLL_STEP],
+        });
       if (body.grant_type !== grantType)
-        return oauthError("unsupported_grant_type", `\`grant_type\` must be ${grantType}.`);
+        return oauthError("unsupported_grant_type", `\`grant_type\` must be ${grantType}.`, {
+          code: "invalid_request",
+          next: [POLL_STEP],
+        });
       const attemptId = isOmitted(body.claim_attempt_id) ? undefined : body.claim_attempt_id;
       const polled = await db.write((tx) => claims.poll(tx, { ...caller, attemptId, now }));
       if (polled.status !== "claimed") return pollErrorResponse(polled);
@@ -172,34 +178,48 @@ function pollErrorResponse(polled: Exclude<PollResult, { status: "claimed" }>): 
       return oauthError(
         "authorization_pending",
         "The human has not decided yet. Poll again after the interval.",
+        { code: "claim_pending", next: [POLL_STEP] },
       );
     case "too_fast":
       return oauthError("slow_down", "Polling too fast. Use the longer `interval` from now on.", {
+        code: "claim_polled_too_fast",
         interval: polled.intervalMs / 1_000,
+        next: [POLL_STEP],
       });
     case "expired":
       return oauthError(
         "expired_token",
         "The claim attempt expired, was replaced or was locked after wrong codes. Start a new claim.",
+        { code: "claim_expired", next: [CLAIM_STEP] },
       );
     case "denied":
       return oauthError(
         "access_denied",
         "The human declined, or another person claimed the account.",
+        { code: "claim_denied", next: [READ_OWN_KEY_STEP] },
       );
     case "none":
       return oauthError(
         "invalid_request",
         "There is no such claim attempt. Start one with POST /agent/identity/claim.",
+        { code: "claim_not_found", next: [CLAIM_STEP] },
       );
   }
 }
 
-function oauthError(
-  error: string,
-  description: string,
-  fields: Readonly<Record<string, unknown>> = {},
-): RouteResponse {
+const POLL_STEP: NextStep = {
+  method: "GET",
+  url: "/docs/api/poll-claim.md",
+  why: "Read how to poll the claim, and how often.",
+};
+
+/** Beside the members of RFC 6749, those of every other error. */
+interface ErrorMembers extends Readonly<Record<string, unknown>> {
+  readonly code: string;
+  readonly next: readonly NextStep[];
+}
+
+function oauthError(error: string, description: string, fields: ErrorMembers): RouteResponse {
   return { status: 400, body: { error, error_description: description, ...fields } };
 }
 

@@ -114,9 +114,7 @@ function createDocuments({
     agents: new Map(
       AGENT_DOCUMENTS.map(({ path, contentType, build }) => [
         path,
-        lazy(async () =>
-          cachedDocument(await build(context(), site), contentType, READABLE_BY_PAGES),
-        ),
+        lazy(async () => cachedDocument(await build(context(), site), contentType)),
       ]),
     ),
   };
@@ -173,9 +171,6 @@ function apiIndex(context: DocContext): unknown {
       : {}),
   };
 }
-
-/** Browser-based agents read these from other origins. */
-const READABLE_BY_PAGES = { "access-control-allow-origin": "*" };
 
 interface DocumentRoute {
   readonly path: string;

@@ -10,6 +10,8 @@ export interface DiscoverySettings {
   readonly vendor: string;
   readonly keyPrefix: string;
   readonly version: string;
+  /** When the process started. */
+  readonly startedAt: number;
   readonly startingCredits: number;
   readonly claimBonusCredits: number;
   readonly feePercent: number;

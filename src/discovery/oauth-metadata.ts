@@ -1,6 +1,7 @@
 // OAuth metadata: of the protected resource (RFC 9728), to which a 401 points, and of the authorization server (RFC 8414)
 // with the `agent_auth` block. Endpoints that are not mounted are left out.
 
+import { SCOPE_NAMES } from "../http/scopes.ts";
 import { claimGrantType, PRODUCT_NAME } from "./discovery-settings.ts";
 import type { RouteKey, DocContext } from "./doc-context.ts";
 import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
@@ -14,6 +15,7 @@ export function protectedResourceMetadata(context: DocContext): Metadata {
     resource_name: PRODUCT_NAME,
     authorization_servers: [settings.baseUrl],
     bearer_methods_supported: ["header"],
+    scopes_supported: SCOPE_NAMES,
     resource_documentation: settings.docsUrl,
     ...(settings.privacyUrl === undefined ? {} : { resource_policy_uri: settings.privacyUrl }),
     ...(settings.termsUrl === undefined ? {} : { resource_tos_uri: settings.termsUrl }),

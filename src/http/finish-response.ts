@@ -101,9 +101,14 @@ function setCommonHeaders(headers: Headers, context: RequestContext): void {
   const needsNoStore =
     match !== undefined && requiresKey(match.route) && !headers.has("cache-control");
   if (needsNoStore) headers.set("cache-control", "no-store");
-  if (path.startsWith("/v1/"))
+  if (isOpenToPages(path, match?.route))
     for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
   if (dialect === "oauth") disableCaching(headers);
+}
+
+/** The API, the documents about it, and the endpoints of claims: a page may be an agent, too. None of them reads cookies. */
+function isOpenToPages(path: string, route: Route | undefined): boolean {
+  return path.startsWith("/v1/") || route?.tag === "Discovery" || route?.dialect === "oauth";
 }
 
 /** RFC 6749 §5.1 requires both headers. */

@@ -208,12 +208,15 @@ function misspelledIds({ models }: Catalog, id: string, limit: number): string[]
 }
 
 /** The 404 for an unknown model id, with similar ids. */
+/** An error does not repeat what may be megabytes. */
+const ECHOED_ID_MAX_LENGTH = 200;
+
 export function modelNotFound(catalog: Catalog, id: string, param = "model"): Fault {
   const similar = similarIds(catalog, id);
   const hint =
     similar.length > 0 ? ` Did you mean ${similar.map((name) => `"${name}"`).join(" or ")}?` : "";
   return new Fault("model_not_found", `no model ${id}`, {
-    message: `No model has the id ${JSON.stringify(id)}.${hint} Model ids have the form "<provider>/<name>": see GET /v1/models.`,
+    message: `No model has the id ${JSON.stringify(id.slice(0, ECHOED_ID_MAX_LENGTH))}.${hint} Model ids have the form "<provider>/<name>": see GET /v1/models.`,
     param,
   });
 }

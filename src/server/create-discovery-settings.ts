@@ -33,7 +33,7 @@ export function discoverySettings(
   config: Config,
   version: string,
   isSignInDisabled: boolean,
-  cheapModels: readonly CheapModel[],
+  { cheapModels, startedAt }: { cheapModels: readonly CheapModel[]; startedAt: number },
 ): DiscoverySettings {
   return {
     baseUrl: config.baseUrl,
@@ -41,6 +41,7 @@ export function discoverySettings(
     vendor: config.vendor,
     keyPrefix: config.keyPrefix,
     version,
+    startedAt,
     startingCredits: creditsOf(STARTING_CREDIT),
     claimBonusCredits: creditsOf(CLAIM_BONUS),
     feePercent: FEE_PERCENT,

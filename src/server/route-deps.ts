@@ -102,7 +102,10 @@ export function createRouteDeps(
       handle,
       version,
     },
-    discovery: discoverySettings(config, version, isSignInDisabled, cheapestNow(services, now())),
+    discovery: discoverySettings(config, version, isSignInDisabled, {
+      cheapModels: cheapestNow(services, now()),
+      startedAt: now(),
+    }),
   };
 }
 

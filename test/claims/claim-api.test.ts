@@ -224,7 +224,12 @@ describeEachStore((kind, open) => {
       const start = await startedClaim(agent.start(email));
       expect((await readJson<TokenError>(agent.poll())).error).toBe("authorization_pending");
       const fast = await readJson<TokenError>(agent.poll());
-      expect(fast).toMatchObject({ error: "slow_down", interval: 10 });
+      expect(fast).toMatchObject({
+        error: "slow_down",
+        interval: 10,
+        code: "claim_polled_too_fast",
+        next: [{ method: "GET", url: "/docs/api/poll-claim.md" }],
+      });
       harness.clock.now += 10_000;
       expect((await readJson<TokenError>(agent.poll())).error).toBe("authorization_pending");
       const page = await claimAs(harness, { email }, start);

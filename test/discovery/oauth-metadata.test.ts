@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { processDiscoveryResponse } from "oauth4webapi";
+import { SCOPE_NAMES } from "../../src/http/scopes.ts";
 import { createSite } from "./harness.ts";
 import { claimRoutes, coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
 
@@ -19,6 +20,7 @@ describe("protected resource metadata", () => {
       resource_name: "Postern",
       authorization_servers: [settings.baseUrl],
       bearer_methods_supported: ["header"],
+      scopes_supported: SCOPE_NAMES,
       resource_documentation: settings.docsUrl,
     });
   });

@@ -15,6 +15,7 @@ export const settings: DiscoverySettings = {
   docsUrl: "https://gateway.test/docs",
   vendor: "acme",
   keyPrefix: "pst",
+  startedAt: Date.UTC(2026, 10, 28),
   version: "1.2.3",
   startingCredits: 50_000,
   claimBonusCredits: 1_000_000,

@@ -56,10 +56,22 @@ describe("documents for agents", () => {
   test("pages of any origin can read them, except in development", async () => {
     for (const [path] of DOCUMENTS) {
       const { headers } = await call(production, `GET ${path}`);
-      expect(path.includes("oauth-protected-resource") && !path.endsWith("/mcp")).toBe(
-        headers.get("access-control-allow-origin") === null,
-      );
+      expect([path, headers.get("access-control-allow-origin")]).toEqual([path, "*"]);
     }
+  });
+
+  test("so can pages of agents use the endpoints of claims", async () => {
+    for (const endpoint of ["POST /agent/identity/claim", "POST /oauth2/token"]) {
+      const { status, headers } = await call(production, endpoint);
+      expect([status, headers.get("access-control-allow-origin")]).toEqual([401, "*"]);
+    }
+  });
+
+  test("the sitemap has the day of the last change of each page", async () => {
+    const { text } = await call(production, "GET /sitemap.xml");
+    const urls = text.match(/<url>.*<\/url>/g) ?? [];
+    expect(urls.length).toBeGreaterThan(20);
+    for (const url of urls) expect(url).toMatch(/<lastmod>\d{4}-\d\d-\d\d<\/lastmod><\/url>$/);
   });
 
   test("the server card names the endpoint, its revisions and the reversed host", async () => {

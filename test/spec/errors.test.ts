@@ -132,6 +132,8 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
       expect(refused.body).toEqual({
         error: "provider_not_configured",
         error_description: expect.stringMatching(/OIDC_ISSUER.*; retrying does not help/),
+        code: "provider_not_configured",
+        request_id: expect.any(String),
       });
       expect(refused.headers.get("retry-after")).toBeNull();
       expect((await call(gatewayWithoutSignIn, "GET /v1/account", { key })).status).toBe(200);

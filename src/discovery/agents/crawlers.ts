@@ -43,15 +43,19 @@ export function robotsTxt({ settings: { baseUrl } }: DocContext): string {
 }
 
 export async function sitemapXml(
-  { routes, settings: { baseUrl } }: DocContext,
+  { routes, settings: { baseUrl, startedAt } }: DocContext,
   site: () => Promise<Site>,
 ): Promise<string> {
   const { pages } = await site();
-  const paths = new Set([
-    ...routes.filter(isPublicPage).map(({ path }) => path),
-    ...pages.map(({ slug }) => pageUrl(slug)),
+  // What is generated changes with the program and its settings, and so when the process starts.
+  const started = new Date(startedAt).toISOString().slice(0, "2026-11-28".length);
+  const days = new Map<string, string>([
+    ...routes.filter(isPublicPage).map(({ path }) => [path, started] as const),
+    ...pages.map(({ slug, changed }) => [pageUrl(slug), changed ?? started] as const),
   ]);
-  const urls = [...paths].map((path) => `  <url><loc>${baseUrl}${path}</loc></url>`);
+  const urls = [...days].map(
+    ([path, day]) => `  <url><loc>${baseUrl}${path}</loc><lastmod>${day}</lastmod></url>`,
+  );
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">',
