@@ -12,6 +12,7 @@ import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
+import { CodexModelList, codexModels } from "./codex-models.ts";
 import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
 import type { MeasuredModels } from "./measured.ts";
 import {
@@ -83,6 +84,11 @@ const ListQuery = z.object({
   }),
   after_id: z.string().optional().meta({ description: "With `anthropic-version` only." }),
   before_id: z.string().optional().meta({ description: "With `anthropic-version` only." }),
+  client_version: z.string().max(100).optional().meta({
+    description:
+      "Codex sends its version, and gets the models in its own format, without those of OpenAI, which it knows.",
+    example: "0.171.0",
+  }),
 });
 type ListQuery = z.infer<typeof ListQuery>;
 
@@ -137,7 +143,12 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
     dialect: "openai",
     query: ListQuery,
     responses: {
-      200: { description: "The models.", schema: ModelListResponse, headers: CACHED },
+      200: {
+        description: "The models.",
+        schema: ModelListResponse,
+        alternatives: [{ schema: CodexModelList }],
+        headers: CACHED,
+      },
       304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
     },
     faults: ["invalid_request"],
@@ -152,9 +163,7 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
       const entries = current.entries
         .filter((entry) => isAllowed(entry.model, policy) && matchesQuery(entry, query, own))
         .map((entry) => (own.has(entry.model.provider) ? asCallable(entry) : entry));
-      const text = anthropic
-        ? anthropicList(entries, query, isClaudeCode(headers))
-        : openaiPage(entries, query);
+      const text = listText(entries, query, headers);
       return cachedResponse(headers, text, etagOf(text));
     },
   });
@@ -247,6 +256,12 @@ function matchesQuery(entry: CatalogEntry, query: ListQuery, own: ReadonlySet<st
   if (query.available !== undefined && entry.available !== (query.available === "true"))
     return false;
   return query.q === undefined || entry.search.includes(query.q.toLowerCase());
+}
+
+function listText(entries: readonly CatalogEntry[], query: ListQuery, headers: Headers): string {
+  if (headers.has("anthropic-version")) return anthropicList(entries, query, isClaudeCode(headers));
+  if (query.client_version === undefined) return openaiPage(entries, query);
+  return JSON.stringify({ models: codexModels(entries.map(({ model }) => model)) });
 }
 
 function listOf(entries: readonly CatalogEntry[], next: string | null): string {

@@ -84,7 +84,6 @@ web_search = "disabled"
 [model_providers.postern]
 name = "${name}"
 base_url = "${url}/v1"
-env_key = "POSTERN_API_KEY"
 wire_api = "responses"
 ${settings}
 `,
@@ -92,8 +91,13 @@ ${settings}
   };
 }
 
-const CODEX_HTTP = codex("supports_websockets = false");
-const CODEX_WEB_SOCKET = codex("supports_websockets = true");
+const ENV_KEY = 'env_key = "POSTERN_API_KEY"\n';
+const CODEX_HTTP = codex(`${ENV_KEY}supports_websockets = false`);
+const CODEX_WEB_SOCKET = codex(`${ENV_KEY}supports_websockets = true`);
+/** With a command for the key, Codex asks the gateway for its models. */
+const CODEX_WITH_MODELS = codex(
+  'supports_websockets = false\n[model_providers.postern.auth]\ncommand = "printenv"\nargs = ["POSTERN_API_KEY"]',
+);
 
 const OPENCODE: Client = {
   tools: (file) => ({
@@ -131,7 +135,7 @@ const OPENCODE: Client = {
 };
 
 /** With the name of OpenAI, which the guide offers, Codex sends fields for OpenAI alone. */
-const CODEX_AS_OPENAI = codex("supports_websockets = false", "OpenAI");
+const CODEX_AS_OPENAI = codex(`${ENV_KEY}supports_websockets = false`, "OpenAI");
 
 interface Run {
   readonly title: string;
@@ -142,6 +146,7 @@ interface Run {
   readonly fileName?: string;
 }
 
+export const CODEX_WITH_MODELS_TITLE = "Codex that lists the models";
 const CLAUDE = "anthropic/claude-opus-5-5";
 const GPT = "openai/gpt-6.2-sol";
 
@@ -184,6 +189,7 @@ export const RUNS: readonly Run[] = [
     client: CODEX_AS_OPENAI,
     model: CLAUDE,
   },
+  { title: CODEX_WITH_MODELS_TITLE, name: "codex", client: CODEX_WITH_MODELS, model: CLAUDE },
   { title: "opencode", name: "opencode", client: OPENCODE, model: GPT, fileName: "opencode" },
   { title: "opencode", name: "opencode", client: OPENCODE, model: CLAUDE },
 ];

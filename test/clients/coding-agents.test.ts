@@ -4,7 +4,7 @@
 import { describe, expect, test } from "bun:test";
 import { skipUnless } from "../support/skip.ts";
 import { findClient } from "./client-programs.ts";
-import { RUNS } from "./clients.ts";
+import { CODEX_WITH_MODELS_TITLE, RUNS } from "./clients.ts";
 import { FINAL_TEXT } from "./coding-task.ts";
 import { runClient } from "./run-client.ts";
 
@@ -24,7 +24,7 @@ describe.each(
 )("$name", ({ name, program, isMissing }) => {
   test.skipIf(isMissing).each(RUNS.filter((run) => run.name === name))(
     "does the task as $title with $model without an error",
-    async ({ client, model }) => {
+    async ({ title, client, model }) => {
       if (program === undefined) return;
       const run = await runClient(program, client, model);
       const errors = run.exchanges.filter(({ status }) => status >= 400);
@@ -39,6 +39,11 @@ describe.each(
       expect(run.output).toContain(FINAL_TEXT);
       expect(run.code).toBe(0);
       expect(run.usageRecords).toBeGreaterThanOrEqual(CALLS_MIN);
+      if (title !== CODEX_WITH_MODELS_TITLE) return;
+      expect(run.exchanges.map(({ path }) => path)).toContain(
+        `/v1/models?client_version=${program.version}`,
+      );
+      expect(run.output).not.toContain("metadata");
     },
   );
 });

@@ -72,6 +72,8 @@ async function accept(
   const headers = new Headers(
     [...request.headers].filter(([name]) => !CONNECTION_HEADER.test(name)),
   );
+  // The proxy would decompress the reply and keep its header.
+  headers.set("accept-encoding", "identity");
   if (request.headers.get("upgrade") !== "websocket")
     return forward(request, { path, headers }, target, exchanges);
   // Bun's client takes headers; the type of the standard does not have them.

@@ -246,6 +246,25 @@ describe("GET /v1/models", () => {
     expect(await price("2026-11-23T01:00:00Z")).toMatchObject({ pricing: { prompt: "0.0000003" } });
   });
 
+  test("with `client_version`, returns what Codex reads, without OpenAI's models", async () => {
+    const headers = { authorization: "Bearer with-openai" };
+    const response = await send("/v1/models?client_version=0.171.0", headers);
+    const { models } = (await response.json()) as { models: Record<string, unknown>[] };
+    expect(models.map(({ slug }) => slug)).toEqual(["sim/echo", "sim/reason", "sim/tiny"]);
+    expect(models[1]).toMatchObject({
+      display_name: expect.stringContaining("easoning"),
+      context_window: expect.any(Number),
+      default_reasoning_level: "medium",
+      supported_reasoning_levels: ["low", "medium", "high"].map((effort) => ({
+        effort,
+        description: expect.any(String),
+      })),
+      base_instructions: expect.stringContaining("coding agent"),
+    });
+    const other = await send("/v1/models", headers);
+    expect(other.headers.get("etag")).not.toBe(response.headers.get("etag"));
+  });
+
   test("with `anthropic-version`, returns pages in Anthropic's format", async () => {
     const headers = { "anthropic-version": "2023-06-01" };
     const first = (await (await send("/v1/models?limit=2&provider=sim", headers)).json()) as Record<
