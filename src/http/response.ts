@@ -92,9 +92,10 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
   return new Response(body, { status: fault.status, headers: all });
 }
 
-/** The SDKs of OpenAI and Anthropic repeat these statuses unless a header says that it does not help. */
-function isFinal({ code, options }: Fault): boolean {
+/** SDKs and coding agents repeat these statuses unless a header says that it does not help: Claude Code repeats a 401 for minutes. */
+function isFinal({ code, status, options }: Fault): boolean {
   return (
+    status === 401 ||
     code === "provider_not_configured" ||
     (code === "conflict" && options.retryAfterSeconds === undefined)
   );

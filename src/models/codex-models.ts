@@ -1,27 +1,9 @@
 // The list of models as Codex asks for it, with `client_version` in the query: efforts, context window and tools of each. The
 // fields are those that Codex 0.171 requires.
 
-import { z } from "zod";
+import type { z } from "zod";
 import type { Model } from "./catalog.ts";
-
-export const CodexModelList = z
-  .object({
-    models: z.array(
-      z.looseObject({
-        slug: z
-          .string()
-          .meta({ description: "The model id.", example: "anthropic/claude-opus-5-5" }),
-        display_name: z.string(),
-        context_window: z.int().nullable(),
-        default_reasoning_level: z.string().nullable(),
-        supported_reasoning_levels: z.array(
-          z.object({ effort: z.string(), description: z.string() }),
-        ),
-        base_instructions: z.string(),
-      }),
-    ),
-  })
-  .meta({ id: "CodexModelList" });
+import type { CodexModelList } from "./model-record.ts";
 
 /** Codex takes these instead of its own instructions for unknown models, which it does not use with a listed model. */
 const INSTRUCTIONS = `You are a coding agent in the Codex CLI, in a terminal. You and the user share a workspace.

@@ -154,9 +154,31 @@ const AnthropicModelList = z
 const FORMAT_NOTE =
   "The first format by default, the second if the request has an `anthropic-version` header.";
 
+/** What Codex requires of each model, and what a person looks for. */
+export const CodexModelList = z
+  .object({
+    models: z.array(
+      z.looseObject({
+        slug: z
+          .string()
+          .meta({ description: "The model id.", example: "anthropic/claude-opus-5-5" }),
+        display_name: z.string(),
+        context_window: z.int().nullable(),
+        default_reasoning_level: z.string().nullable(),
+        supported_reasoning_levels: z.array(
+          z.object({ effort: z.string(), description: z.string() }),
+        ),
+        base_instructions: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: "CodexModelList" });
+
 /** The request's `anthropic-version` header decides between the formats. */
 export const ModelResponse = z.union([ModelRecord, AnthropicModel]).describe(FORMAT_NOTE);
-export const ModelListResponse = z.union([ModelList, AnthropicModelList]).describe(FORMAT_NOTE);
+export const ModelListResponse = z
+  .union([ModelList, AnthropicModelList, CodexModelList])
+  .describe(`${FORMAT_NOTE} With \`client_version\`, it is Codex's.`);
 
 /** A model's record with its current price. */
 export function toModelRecord(

@@ -12,7 +12,7 @@ import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
-import { CodexModelList, codexModels } from "./codex-models.ts";
+import { codexModels } from "./codex-models.ts";
 import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
 import type { MeasuredModels } from "./measured.ts";
 import {
@@ -146,7 +146,6 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
       200: {
         description: "The models.",
         schema: ModelListResponse,
-        alternatives: [{ schema: CodexModelList }],
         headers: CACHED,
       },
       304: { description: "Not modified since the response with this `etag`.", headers: CACHED },

@@ -182,6 +182,12 @@ function errorContent(
   };
 }
 
+const FINAL_CODES: readonly FaultCode[] = [
+  "conflict",
+  "provider_not_configured",
+  "invalid_api_key",
+];
+
 function errorHeaders(codes: readonly FaultCode[]): Readonly<Record<string, Reference>> {
   const headers: Record<string, Reference> = { "x-request-id": REQUEST_ID };
   if (
@@ -190,7 +196,7 @@ function errorHeaders(codes: readonly FaultCode[]): Readonly<Record<string, Refe
     )
   )
     headers["retry-after"] = RETRY_AFTER;
-  if (codes.includes("conflict") || codes.includes("provider_not_configured"))
+  if (FINAL_CODES.some((code) => codes.includes(code)))
     headers["x-should-retry"] = { $ref: "#/components/headers/ShouldRetry" };
   if (codes.includes("invalid_api_key"))
     headers["www-authenticate"] = { $ref: "#/components/headers/Challenge" };

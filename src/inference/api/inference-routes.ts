@@ -34,6 +34,7 @@ import {
   ResponsesRequest,
   UsageCost,
 } from "./inference-schemas.ts";
+import { protocolRoute } from "./protocol-route.ts";
 import { quoteRoute } from "./quote-route.ts";
 
 export interface InferenceRouteDeps {
@@ -68,6 +69,7 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
     countTokensRoute(deps),
     embeddingsRoute(deps),
     quoteRoute(deps.quote),
+    protocolRoute(),
   ];
   return deps.payment === undefined ? routes : routes.map(documentPayment);
 }

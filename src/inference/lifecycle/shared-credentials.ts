@@ -11,6 +11,12 @@ import {
   storedReferenceFault,
   unboundedCostFault,
 } from "../shared-account/faults.ts";
+import {
+  ID_HOLDERS,
+  REFERENCE_NAMES,
+  REFERENCE_TYPES,
+  ROOT_REFERENCES,
+} from "../shared-account/reference-table.ts";
 import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
 
 const SEND_HISTORY_HINT = "Send the earlier turns of the conversation in the request";
@@ -306,4 +312,39 @@ function isPart(item: JsonObject): boolean {
     type === "input_video" ||
     type === "computer_screenshot"
   );
+}
+
+/** What a request on the gateway's accounts must not have; `GET /protocol` publishes it. */
+export interface SharedAccountRefusal {
+  readonly field?: string;
+  /** Of names in snake case, at any depth. */
+  readonly name_pattern?: string;
+  readonly type?: string;
+  readonly reason: "stored_at_provider" | "cost_unknown" | "price_unknown";
+  readonly instead: string;
+}
+
+export function sharedAccountRefusals(): readonly SharedAccountRefusal[] {
+  const reason = "stored_at_provider";
+  const unbounded = new Set(UNBOUNDED_COST_FIELDS.map(([field]) => field));
+  return [
+    ...[...ROOT_REFERENCES]
+      .filter(([field]) => !unbounded.has(field))
+      .map(([field, instead]) => ({ field, reason, instead }) as const),
+    ...[...ID_HOLDERS].map(
+      ([holder, instead]) => ({ field: `${holder}.id`, reason, instead }) as const,
+    ),
+    ...REFERENCE_NAMES.map(
+      ([name, instead]) => ({ name_pattern: name.source, reason, instead }) as const,
+    ),
+    ...[...REFERENCE_TYPES].map(([type, instead]) => ({ type, reason, instead }) as const),
+    ...UNBOUNDED_COST_FIELDS.map(
+      ([field, instead]) => ({ field, reason: "cost_unknown", instead }) as const,
+    ),
+    {
+      field: "tools[].type",
+      reason: "price_unknown",
+      instead: "Use a tool whose fee is in the model's `pricing.fees`, or one that the client runs",
+    },
+  ];
 }

@@ -7,10 +7,12 @@ export type ForwardedHeaders = Readonly<Record<string, string>>;
 /** One object for all callers that send none, so that it can be compared by identity. */
 export const NO_FORWARDED_HEADERS: ForwardedHeaders = {};
 
-const FORWARDED_HEADERS = [
+export const FORWARDED_HEADERS = [
   "anthropic-beta",
   "anthropic-version",
   "openai-beta",
+  // Codex: the tools are an item of the input, and not the field `tools`.
+  "x-openai-internal-codex-responses-lite",
   "x-grok-conv-id",
   "accept-language",
 ] as const;
@@ -19,9 +21,9 @@ const FORWARDED_HEADERS = [
 const INVALID_HEADER_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
 
 /** Anthropic asks gateways to forward all of its headers: its clients add new ones. */
-const ANTHROPIC_PREFIX = "anthropic-";
+export const ANTHROPIC_PREFIX = "anthropic-";
 /** Names of workspaces, organizations and credentials belong to the caller's own account at the provider. */
-const OWN_ACCOUNT_HEADER = /^anthropic-.*(?:ids?|key|token|workspace|organization|profile)$/;
+export const OWN_ACCOUNT_HEADER = /^anthropic-.*(?:ids?|key|token|workspace|organization|profile)$/;
 
 /** Other APIs' clients send at most the two headers above, so only calls of the Messages API list all of theirs. */
 export function readForwardedHeaders(headers: Headers, isMessages: boolean): ForwardedHeaders {

@@ -14,8 +14,9 @@ const LABELS_BY_LIST = {
   messages: new Set([...LABELS.split(" "), ...MODELS, "id"]),
   input: new Set([...LABELS.split(" ").filter((name) => name !== "status"), ...MODELS]),
 } as const satisfies Readonly<Record<string, ReadonlySet<string>>>;
+/** With the tags of a request, the owner of the provider account groups usage. */
 const TOP_LEVEL_LABELS: ReadonlySet<string> = new Set(
-  LABELS.split(" ").filter((name) => name !== "metadata" && name !== "status"),
+  [...LABELS.split(" "), "tags"].filter((name) => name !== "metadata" && name !== "status"),
 );
 const LABEL_PATH = /^(?:(messages|input)\[\d+\](?:\.(?:content|tool_calls)\[\d+\])?\.)?(\w+)/;
 

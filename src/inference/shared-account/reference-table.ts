@@ -31,7 +31,7 @@ const SEND_HISTORY = "Send the earlier turns of the conversation in the request"
 const NEW_CONTAINER = "Let the provider create a new container";
 
 /** By name in snake case, at any depth. */
-const REFERENCE_NAMES: readonly (readonly [name: RegExp, alternative: string])[] = [
+export const REFERENCE_NAMES: readonly (readonly [name: RegExp, alternative: string])[] = [
   [/(^|_)files?_?ids?$/, SEND_FILE],
   [/^(s3|gcs|gs)_(locations?|uris?|urls?|sources?|buckets?)$|^bucket_owner$/, SEND_FILE],
   [/(^|_)cached?_contents?(_ids?|_names?)?$|^cache_(id|name)$/, SEND_CONTENT],
