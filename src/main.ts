@@ -3,10 +3,11 @@
 import { availableParallelism, homedir, hostname } from "node:os";
 import process, { argv, env } from "node:process";
 import packageJson from "../package.json" with { type: "json" };
-import type { CliEnv } from "./commands/command.ts";
+import { type CliEnv, EXIT_USAGE } from "./commands/command.ts";
 import { runCommandLine } from "./commands/commands.ts";
 import { commandRunner, WORKER_READY, workerStarter } from "./commands/workers/worker-process.ts";
 import { readConfig } from "./config/config.ts";
+import { type EnvFile, readEnvFile, takeEnvFile } from "./config/env-file.ts";
 import { PROVIDERS } from "./inference/providers/providers.ts";
 
 const EXECUTABLE_ROOT = "/$bunfs/";
@@ -27,33 +28,63 @@ if (
     BUN_CONFIG_MAX_HTTP_REQUESTS: MAX_HTTP_REQUESTS,
   });
 
+const { path: envFile, args } = takeEnvFile(argv.slice(2));
+const fromFile = envFile === undefined ? undefined : readEnvFileOrExit(envFile);
+// A variable of the process wins, as with other programs that read such files.
+const settings = { ...fromFile?.variables, ...env };
+
 const program =
   argv[1]?.startsWith(EXECUTABLE_ROOT) === true
     ? [process.execPath]
     : [process.execPath, ...process.execArgv, argv[1] ?? ""];
 const cli: CliEnv = {
-  readConfig: () => readConfig({ env, hostName: hostname(), providers: PROVIDERS }),
+  readConfig: () =>
+    readConfig({
+      env: settings,
+      hostName: hostname(),
+      providers: PROVIDERS,
+      originOf: (name) => (env[name] === undefined ? fromFile?.originOf(name) : undefined),
+    }),
   now: Date.now,
   version: packageJson.version,
   isTerminal: process.stdout.isTTY,
   print: (text) => process.stdout.write(`${text}\n`),
   printError: (text) => process.stderr.write(`${text}\n`),
   client: {
-    homeFolder: homedir(),
-    apiKey: env["POSTERN_API_KEY"],
-    baseUrl: env["POSTERN_BASE_URL"],
-    port: env["POSTERN_PORT"],
+    homeFolder: findHomeFolder(),
+    apiKey: settings["POSTERN_API_KEY"],
+    baseUrl: settings["POSTERN_BASE_URL"],
+    port: settings["POSTERN_PORT"],
     input: () => process.stdin,
   },
   workers: {
     cores: availableParallelism(),
     platform: process.platform,
-    start: workerStarter(program, env),
-    run: commandRunner(program, env),
+    start: workerStarter(program, settings),
+    run: commandRunner(program, settings),
     reportReady: () => process.send?.(WORKER_READY),
   },
   onSignal: (signal, then) => process.on(signal, then),
 };
 // Where the launcher could not be replaced by this process: if the launcher is killed, this process stops too.
 process.on("disconnect", () => process.kill(process.pid, "SIGTERM"));
-process.exit(await runCommandLine(argv.slice(2), cli));
+
+function readEnvFileOrExit(path: string): EnvFile {
+  try {
+    return readEnvFile(path);
+  } catch (error) {
+    process.stderr.write(`postern: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.exit(EXIT_USAGE);
+  }
+}
+
+/** A container's user may have neither HOME nor an entry in /etc/passwd; only client commands need the folder. */
+function findHomeFolder(): string {
+  try {
+    return homedir();
+  } catch {
+    return process.cwd();
+  }
+}
+
+process.exit(await runCommandLine(args, cli));

@@ -6,6 +6,7 @@ import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
 import type { Server } from "../server/server.ts";
 import { type Command, EXIT_FAILURE, type CliEnv, type ParsedArgs } from "./command.ts";
+import { logServiceProblems } from "./doctor/check-services.ts";
 import { listenError } from "./listen-address.ts";
 import { onStopSignals } from "./stop-signals.ts";
 import { withConfig } from "./with-store.ts";
@@ -118,6 +119,8 @@ async function serveWith(
   log.info("listening", { host, port: listener.port, base_url: baseUrl, store, version });
   if (isPretty && !isWorker) cli.print(startupBanner(config, server, devIdentity));
   if (isWorker) cli.workers.reportReady();
+  // One process of several says it. Not awaited: a service that hangs delays nothing.
+  if (!isWorker || worker === "1") void logServiceProblems(config, log);
   const code = await exit.promise;
   server.endCalls();
   await requestsEnd(listener, performance.now() + LAST_RESPONSES_MS);

@@ -58,5 +58,13 @@ function describeConfigErrors(errors: readonly string[]): string {
 /** An error as one line. */
 export function errorMessage(error: unknown): string {
   if (error instanceof Fault) return error.publicMessage;
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  return isPermissionDenied(error)
+    ? `${error.message}: as the owner of the database, run grant usage, create on schema public to the user of DATABASE_URL; and let it own the tables, or run postern migrate with their owner's DATABASE_URL`
+    : error.message;
+}
+
+/** `insufficient_privilege`, or no schema that the role may use. Since PostgreSQL 15, only the owner of a database may create tables in `public`. */
+function isPermissionDenied(error: Error): boolean {
+  return "errno" in error && (error.errno === "42501" || error.errno === "3F000");
 }

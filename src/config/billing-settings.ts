@@ -96,8 +96,22 @@ export const BILLING_ENVIRONMENT = {
   STRIPE_SECRET_KEY: z
     .string()
     .regex(/^[\x21-\x7e]+$/, "contains whitespace or another character that is not valid in a key")
+    .refine(
+      (key) => !key.startsWith("pk_"),
+      "is a publishable key (pk_…): use the secret key (sk_…) or a restricted one (rk_…)",
+    )
+    .refine(
+      (key) => !key.startsWith("whsec_"),
+      "is a webhook secret; it belongs into STRIPE_WEBHOOK_SECRET",
+    )
     .optional(),
-  STRIPE_WEBHOOK_SECRET: z.string().optional(),
+  STRIPE_WEBHOOK_SECRET: z
+    .string()
+    .regex(
+      /^whsec_[\x21-\x7e]+$/,
+      "must be the signing secret of the webhook endpoint, which begins with whsec_: see the endpoint in Stripe's dashboard",
+    )
+    .optional(),
   STRIPE_API_BASE: z
     .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
     .optional(),

@@ -295,11 +295,25 @@ const EnvironmentSchema = z.object({
 export interface ConfigSources {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostName: string;
+  /** `file:line` of a variable that comes from a file. */
+  readonly originOf?: ((name: string) => string | undefined) | undefined;
   /** The providers that environment variables can enable. */
   readonly providers: readonly ProviderSettingsSpec[];
 }
 
-export function readConfig({ env, hostName, providers }: ConfigSources): ConfigResult {
+export function readConfig(sources: ConfigSources): ConfigResult {
+  const result = readVariables(sources);
+  const { originOf } = sources;
+  if (result.ok || originOf === undefined) return result;
+  return { ok: false, errors: result.errors.map((error) => withOrigin(error, originOf)) };
+}
+
+function withOrigin(error: string, originOf: NonNullable<ConfigSources["originOf"]>): string {
+  const origin = originOf(/^\w+/.exec(error)?.[0] ?? "");
+  return origin === undefined ? error : `${origin}: ${error}`;
+}
+
+function readVariables({ env, hostName, providers }: ConfigSources): ConfigResult {
   // .env files and dashboards write an unset variable as an empty one.
   const variables = Object.fromEntries(
     Object.entries(withoutServiceLink(env)).filter(

@@ -5,6 +5,7 @@ import { lazy } from "../base/lazy.ts";
 import { SECOND_MS } from "../base/time.ts";
 
 const TIMEOUT_MS = 20 * SECOND_MS;
+const VERIFY_TIMEOUT_MS = 5 * SECOND_MS;
 /** SMTP replies from 500 on are permanent, RFC 5321 section 4.2.1. */
 const PERMANENT_FROM = 500;
 /** The server does not accept the credentials, which the operator can correct. */
@@ -29,19 +30,34 @@ type SendResult =
 
 export type SendEmail = (email: OutgoingEmail) => Promise<SendResult>;
 
-export function createSmtpSender({ url, from }: SmtpSettings, baseUrl: string): SendEmail {
-  const { hostname } = new URL(baseUrl);
-  const transport = lazy(async () => {
-    const { createTransport } = await import("nodemailer");
-    return createTransport({
-      url: url.reveal(),
-      connectionTimeout: TIMEOUT_MS,
-      greetingTimeout: TIMEOUT_MS,
-      socketTimeout: TIMEOUT_MS,
-      disableFileAccess: true,
-      disableUrlAccess: true,
-    });
+async function createTransportOf({ url }: Pick<SmtpSettings, "url">, timeoutMs: number) {
+  const { createTransport } = await import("nodemailer");
+  return createTransport({
+    url: url.reveal(),
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
   });
+}
+
+/** Connects, says EHLO and authenticates, without sending. Returns what is wrong. */
+export async function verifySmtp(settings: Pick<SmtpSettings, "url">): Promise<string | undefined> {
+  try {
+    const transport = await createTransportOf(settings, VERIFY_TIMEOUT_MS);
+    await transport.verify();
+    transport.close();
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+export function createSmtpSender(settings: SmtpSettings, baseUrl: string): SendEmail {
+  const { from } = settings;
+  const { hostname } = new URL(baseUrl);
+  const transport = lazy(() => createTransportOf(settings, TIMEOUT_MS));
   return async ({ id, to, subject, text }) => {
     try {
       const sender = await transport();

@@ -2,6 +2,7 @@
 // catalog stays in use and the error is reported.
 
 import { readFileSync, statSync } from "node:fs";
+import { Fault } from "../base/fault.ts";
 import { utcDay } from "../base/time.ts";
 import { blankModel } from "./blank-model.ts";
 import { builtInModels, catalogOf, OPERATOR_SOURCE, wiresOf } from "./catalog.ts";
@@ -15,6 +16,7 @@ import { datedCard } from "./price-card.ts";
 
 /** The source of the operator's models file. */
 export interface ModelsFileSource {
+  readonly path?: string;
   /** A stamp that changes with the file; undefined if there is no file. */
   stamp(): string | undefined;
   read(): string;
@@ -45,7 +47,7 @@ export function createLiveCatalog(options: {
   let stamp = file?.stamp();
   let catalog = mergeModels(
     builtIn,
-    file === undefined ? EMPTY_MODELS_FILE : parseModelsFile(file.read()),
+    file === undefined ? EMPTY_MODELS_FILE : parseAtStart(file),
     options.now,
   );
   let problem: { readonly error: string; readonly since: number } | undefined;
@@ -65,9 +67,22 @@ export function createLiveCatalog(options: {
   return { current: () => catalog, refresh, problem: () => problem };
 }
 
+/** An invalid file is an invalid setting: the process must not be restarted until it is corrected. */
+function parseAtStart(file: ModelsFileSource): ModelsFile {
+  try {
+    return parseModelsFile(file.read());
+  } catch (cause) {
+    const text = cause instanceof Error ? cause.message : String(cause);
+    const message =
+      file.path === undefined || text.includes(file.path) ? text : `${file.path}: ${text}`;
+    throw new Fault("invalid_request", message, { message, cause });
+  }
+}
+
 /** A file on disk. If it is missing, reading it throws: falling back to list prices would bill the wrong amounts. */
 export function modelsFileAt(path: string): ModelsFileSource {
   return {
+    path,
     stamp: () => {
       try {
         const { mtimeMs, size, ino } = statSync(path);

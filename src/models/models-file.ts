@@ -3,6 +3,7 @@
 
 import { FEE_METERS, TOKEN_METERS } from "@postern/wires";
 import { z } from "zod";
+import { jsonErrorLine } from "../base/json-error-line.ts";
 import { picoPerUnit, ratioOf } from "./price-card.ts";
 
 const Decimal = z
@@ -139,7 +140,7 @@ function parseJson(text: string): unknown {
     return JSON.parse(text);
   } catch (cause) {
     throw new Error(
-      `The models file is not valid JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
+      `The models file is not valid JSON in line ${jsonErrorLine(text)}: ${cause instanceof Error ? cause.message : String(cause)}. Check for a missing or trailing comma, bracket or quote there.`,
       { cause },
     );
   }

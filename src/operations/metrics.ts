@@ -2,6 +2,7 @@
 
 import type { UsageRecord } from "../usage/usage.ts";
 import { createCallMetrics } from "./call-metrics.ts";
+import { type ProcessMetricsDeps, processFamilies } from "./process-metrics.ts";
 import { renderFamily, type Sample } from "./prometheus.ts";
 
 export interface Metrics {
@@ -11,6 +12,7 @@ export interface Metrics {
 }
 
 export interface MetricsDeps {
+  readonly process: ProcessMetricsDeps;
   readonly version: string;
   readonly ledgerQueueDepth: () => number;
   readonly openCircuits: () => number;
@@ -49,9 +51,8 @@ export function createMetrics(deps: MetricsDeps): Metrics {
       addRequest(stats, status, Math.max(0, ms) / 1_000);
     },
     recordCall: calls.recordCall,
-    render: () => {
-      const { user, system } = process.cpuUsage();
-      return [
+    render: () =>
+      [
         renderFamily(
           "postern_requests_total",
           "counter",
@@ -88,17 +89,8 @@ export function createMetrics(deps: MetricsDeps): Metrics {
         ),
         ...(connections === undefined ? [] : connectionFamilies(connections())),
         ...(spanCounts === undefined ? [] : [spanFamily(spanCounts())]),
-        renderFamily("process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", [
-          { value: process.memoryUsage.rss() },
-        ]),
-        renderFamily(
-          "process_cpu_seconds_total",
-          "counter",
-          "User and system CPU time in seconds.",
-          [{ value: (user + system) / 1e6 }],
-        ),
-      ].join("\n");
-    },
+        ...processFamilies(deps.process),
+      ].join("\n"),
   };
 }
 

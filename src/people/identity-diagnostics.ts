@@ -1,5 +1,6 @@
 // The sign-in checks of `postern doctor`: the settings, then the discovery document of the issuer.
 
+import * as oidc from "openid-client";
 import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
 import { CALLBACK_PATH, discover, type IdentitySettings, isLoopbackUrl } from "./sign-in.ts";
 
@@ -89,7 +90,8 @@ function providerFindings(
 
 async function issuerFindings(identity: IdentitySettings): Promise<readonly IdentityFinding[]> {
   try {
-    const metadata = (await discover(identity)).serverMetadata();
+    const configuration = await discover(identity);
+    const metadata = configuration.serverMetadata();
     const findings: IdentityFinding[] = [
       okFinding("The discovery document of the issuer is valid."),
     ];
@@ -101,6 +103,7 @@ async function issuerFindings(identity: IdentitySettings): Promise<readonly Iden
       findings.push(errorFinding('The issuer does not support the scope "email".'));
     if (metadata.jwks_uri === undefined)
       findings.push(errorFinding("The discovery document of the issuer has no jwks_uri."));
+    findings.push(...(await clientFindings(identity, configuration)));
     return findings;
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error);
@@ -110,6 +113,29 @@ async function issuerFindings(identity: IdentitySettings): Promise<readonly Iden
       ),
     ];
   }
+}
+
+// The code is invented: the issuer checks the client first, and then refuses the code.
+async function clientFindings(
+  { clientId, clientSecret }: IdentitySettings,
+  configuration: oidc.Configuration,
+): Promise<readonly IdentityFinding[]> {
+  try {
+    const parameters = { code: "postern-doctor", redirect_uri: "https://postern.invalid/" };
+    await oidc.genericGrantRequest(configuration, "authorization_code", parameters);
+  } catch (error) {
+    const code = error instanceof oidc.ResponseBodyError ? error.error : undefined;
+    const isRefused = code === "invalid_client" || code === "unauthorized_client";
+    if (isRefused || error instanceof oidc.WWWAuthenticateChallengeError)
+      return [
+        errorFinding(
+          `The issuer does not accept the client ${clientId}: check OIDC_CLIENT_ID and ${clientSecret === undefined ? "set OIDC_CLIENT_SECRET" : "OIDC_CLIENT_SECRET"}.`,
+        ),
+      ];
+    if (code === undefined)
+      return [warningFinding("The issuer did not say whether it accepts the client.")];
+  }
+  return [okFinding("The issuer accepts the client.")];
 }
 
 function okFinding(message: string): IdentityFinding {

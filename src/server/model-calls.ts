@@ -5,6 +5,7 @@ import { createSimulator } from "@postern/simulator";
 import { getAccount } from "../accounts/accounts.ts";
 import { deriveKey, fingerprint } from "../base/crypto/encryption.ts";
 import { signJws } from "../base/crypto/jws.ts";
+import type { JobRun } from "../base/job-run.ts";
 import { memoize } from "../base/memoize.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import type { Config } from "../config/config.ts";
@@ -17,13 +18,16 @@ import { findLimitRaiser } from "../keys/limit-raiser.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
+import { type ProcessMetricsDeps, watchEventLoop } from "../operations/process-metrics.ts";
 import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";
 import { createProviderKeys, type ProviderKeys } from "../provider-keys/provider-keys.ts";
 import { signReceipt } from "../receipts/receipt.ts";
 import { createResponses, type Responses } from "../responses/responses.ts";
+import type { Db } from "../store/db.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { Core } from "./core.ts";
 import { paymentOptions, usesSimulator } from "./create-discovery-settings.ts";
+import { findOpenFiles } from "./open-files.ts";
 import type { ServerOptions } from "./server-options.ts";
 
 const PSEUDONYM_CACHE_MAX = 10_000;
@@ -37,11 +41,16 @@ export interface ModelCalls {
   readonly telemetry: Telemetry | undefined;
 }
 
+interface ModelCallContext {
+  readonly isSignInDisabled: boolean;
+  readonly jobRuns: ReadonlyMap<string, JobRun>;
+}
+
 export function createModelCalls(
   config: Config,
   options: ServerOptions,
   core: Core,
-  isSignInDisabled: boolean,
+  { isSignInDisabled, jobRuns }: ModelCallContext,
 ): ModelCalls {
   const { log, now, version } = options;
   const { db, master, ledger, lease, catalog, idempotency, bodyQuota, connectionGuard } = core;
@@ -62,6 +71,7 @@ export function createModelCalls(
     requestBodyBytes: bodyQuota.totalBytes,
     connections: connectionGuard?.counts,
     spanCounts: telemetry?.counts,
+    process: processMetricsOf(db, jobRuns),
   });
   const inference = createInference({
     catalog,
@@ -127,6 +137,15 @@ function offersOf({ signingKeys }: Core, baseUrl: string): InferenceDeps["offers
     baseUrl,
     sign: (type, payload) => signJws(signingKeys.current(), type, payload),
     verify: (type, text) => signingKeys.verify(type, text),
+  };
+}
+
+function processMetricsOf(db: Db, jobRuns: ModelCallContext["jobRuns"]): ProcessMetricsDeps {
+  return {
+    openFiles: findOpenFiles(),
+    databasePool: db.pool,
+    eventLoopDelay: watchEventLoop(),
+    jobRuns,
   };
 }
 

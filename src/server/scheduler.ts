@@ -26,6 +26,7 @@ export function startJobs(
   const timers = jobs.map((job) => {
     let isRunning = false;
     let failures = 0;
+    let succeededAt: number | undefined;
     jobRuns.set(job.name, { intervalMs: job.intervalMs, failures, last: undefined });
     return setInterval(() => {
       if (isRunning) return;
@@ -45,7 +46,8 @@ export function startJobs(
         .finally(() => {
           isRunning = false;
           const last = { startedAt, ms: Math.max(0, now() - startedAt), isFailed };
-          jobRuns.set(job.name, { intervalMs: job.intervalMs, failures, last });
+          if (!isFailed) succeededAt = startedAt;
+          jobRuns.set(job.name, { intervalMs: job.intervalMs, failures, succeededAt, last });
           running.delete(run);
         });
       running.add(run);

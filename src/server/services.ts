@@ -57,7 +57,8 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   const isSignInDisabled = identity === undefined && !development;
   const core = await openCore(config, options);
   const { db, master } = core;
-  const modelCalls = createModelCalls(config, options, core, isSignInDisabled);
+  const jobRuns = new Map<string, JobRun>();
+  const modelCalls = createModelCalls(config, options, core, { isSignInDisabled, jobRuns });
   const webhooks = createWebhooks({ master, allowLoopback: development });
   const deliveryWorker = createDeliveryWorker({
     db,
@@ -90,7 +91,6 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   });
   const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
   const ledgerVerification = createVerification(config, options, db);
-  const jobRuns = new Map<string, JobRun>();
   return {
     core,
     modelCalls,

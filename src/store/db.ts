@@ -69,6 +69,8 @@ export interface Db extends Reader {
   readonly dataVersion?: () => number;
   /** SQLite only: true if the file or its log was replaced or deleted, so that writes are lost. */
   readonly isFileReplaced?: () => boolean;
+  /** PostgreSQL only: how many of the connections are in use, and how much work waits for one. */
+  readonly pool?: () => { readonly max: number; readonly busy: number; readonly waiting: number };
   close(): Promise<void>;
 }
 

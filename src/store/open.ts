@@ -36,6 +36,8 @@ function describeFolderError(folder: string, code: string): string {
     return `postern.db or postern.lock in ${folder} is not a SQLite file or is damaged (${code}): restore a backup, or set POSTERN_DATA_DIR to another folder`;
   if (/ENOSPC|FULL|SHMSIZE/.test(code))
     return `the disk of the data folder ${folder} is full (${code})`;
+  if (/CANTOPEN/.test(code))
+    return `the data folder ${folder} cannot be written (${code}): it needs the rights to create files, not only to open postern.db. Run chown --recursive for the user of the gateway, or set POSTERN_DATA_DIR to another folder`;
   return `the data folder ${folder} cannot be used (${code}): set POSTERN_DATA_DIR to a folder that Postern can write to`;
 }
 
@@ -67,6 +69,8 @@ function hostSuffix(url: string): string {
 
 function hintFor(cause: unknown): string {
   const code = errorCodeOf(cause);
+  if (code === "53300")
+    return "Raise max_connections of the server, or lower POSTERN_DATABASE_POOL_SIZE.";
   if (code.startsWith("28")) return "Check the user and password in DATABASE_URL.";
   if (code === "3D000") return "Create the database, or set DATABASE_URL to another one.";
   if (code.includes("TLS")) return "Check sslmode in DATABASE_URL.";

@@ -85,15 +85,19 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
     options;
   const source = createPoolSource({ ...target, usesPreparedStatements, poolSize }, stallCheckMs);
   const beginWrite = createBeginWrite(usesPreparedStatements, lockTimeoutMs);
+  let inUse = 0;
   const onPool = <T>(work: (pool: Pool) => Promise<T>): Promise<T> =>
     withRetry(async () => {
       const pool = await source.current();
+      inUse += 1;
       try {
         return await work(pool);
       } catch (error) {
         const failure = poolFailureOf(error);
         if (failure !== undefined) source.reportFailure(pool, failure);
         throw error;
+      } finally {
+        inUse -= 1;
       }
     });
   return {
@@ -111,6 +115,11 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
         "Postern cannot back up a PostgreSQL store: use pg_dump or the backups of your database service",
       );
     },
+    pool: () => ({
+      max: poolSize,
+      busy: Math.min(inUse, poolSize),
+      waiting: Math.max(0, inUse - poolSize),
+    }),
     close: source.close,
   };
 }

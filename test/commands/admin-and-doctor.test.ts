@@ -281,7 +281,7 @@ describe("postern doctor", () => {
       POSTERN_FROB: "1",
       POSTERN_API_KEY: "of a client in the same shell",
     });
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(stdout).not.toContain("POSTERN_API_KEY");
     expect(stdout).toContain(
       "fail  settings    POSTERN_PORT must be a whole number from 0 to 65535",
@@ -408,7 +408,7 @@ describe("postern doctor", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("is not https");
     expect(stdout).toContain("POSTERN_TRUSTED_PROXIES");
-    expect(stdout).toContain("fail  providers   no provider key is set: no model can be called");
+    expect(stdout).toContain("fail  providers   no provider key is set\n");
   });
 
   test("rejects a development gateway that listens on all interfaces", async () => {
@@ -416,7 +416,7 @@ describe("postern doctor", () => {
       ...settings,
       POSTERN_HOST: "0.0.0.0",
     });
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(stdout).toContain("fail  settings    POSTERN_HOST must be 127.0.0.1");
   });
 
@@ -424,7 +424,7 @@ describe("postern doctor", () => {
     const file = path.join(folder, "models.json");
     writeFileSync(file, '{"models":[{"id":"nonsense"}]}');
     const broken = await runInProcess(["doctor"], { ...settings, POSTERN_MODELS_FILE: file });
-    expect(broken.code).toBe(1);
+    expect(broken.code).toBe(2);
     expect(broken.stdout).toContain("models[0]");
     const missing = await runInProcess(["doctor"], {
       ...settings,

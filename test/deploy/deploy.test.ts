@@ -94,6 +94,12 @@ describe("monitoring", () => {
     ledgerQueueDepth: () => 0,
     openCircuits: () => 0,
     requestBodyBytes: () => 0,
+    process: {
+      openFiles: { max: 2, count: () => 1 },
+      databasePool: () => ({ max: 10, busy: 1, waiting: 0 }),
+      eventLoopDelay: () => 0.5,
+      jobRuns: new Map([["sweep", { intervalMs: 1_000, failures: 0, last: undefined }]]),
+    },
   });
   metrics.recordRequest("createAccount", 200, 1);
   metrics.recordCall(usageRecord({ id: "r", accountId: "a", keyId: "k", createdAt: 0, cost: 1n }));

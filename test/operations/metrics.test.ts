@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { HOUR_MS } from "../../src/base/time.ts";
 import { createMetrics, type Metrics } from "../../src/operations/metrics.ts";
+import { watchEventLoop } from "../../src/operations/process-metrics.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 
 const RECORD = usageRecord({
@@ -18,6 +19,18 @@ const newMetrics = (version = "1.2.3"): Metrics =>
     ledgerQueueDepth: () => 7,
     openCircuits: () => 2,
     requestBodyBytes: () => 9,
+    process: {
+      openFiles: { max: 1_024, count: () => 20 },
+      databasePool: () => ({ max: 10, busy: 10, waiting: 3 }),
+      eventLoopDelay: () => 0.25,
+      jobRuns: new Map([
+        [
+          "sweep",
+          { intervalMs: 10_000, failures: 2, succeededAt: 1_800_000_000_000, last: undefined },
+        ],
+        ["archive", { intervalMs: 3_600_000, failures: 0, last: undefined }],
+      ]),
+    },
   });
 const linesOf = (metrics: Metrics, name: string): readonly string[] =>
   metrics
@@ -39,8 +52,17 @@ describe("the metrics", () => {
       "postern_info gauge",
       "postern_ledger_queue gauge",
       "postern_request_body_bytes gauge",
+      "process_start_time_seconds gauge",
+      "process_open_fds gauge",
+      "process_max_fds gauge",
       "process_resident_memory_bytes gauge",
       "process_cpu_seconds_total counter",
+      "postern_event_loop_delay_seconds gauge",
+      "postern_database_connections gauge",
+      "postern_database_connections_max gauge",
+      "postern_job_last_success_timestamp_seconds gauge",
+      "postern_job_interval_seconds gauge",
+      "postern_job_failures_total counter",
     ]);
     expect(text).toEndWith("\n");
   });
@@ -51,6 +73,37 @@ describe("the metrics", () => {
     const sample = /^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [\d.e+-]+$/;
     for (const line of metrics.render().split("\n"))
       expect(line === "" || line.startsWith("# ") || sample.test(line)).toBe(true);
+  });
+
+  test("tell when the process started and its jobs succeeded, and what is scarce", () => {
+    const metrics = newMetrics();
+    const started = Number(linesOf(metrics, "process_start_time_seconds")[0]?.split(" ")[1]);
+    expect(Math.abs(started - (Date.now() / 1_000 - process.uptime()))).toBeLessThan(60);
+    expect(linesOf(metrics, "process_open_fds")).toEqual(["process_open_fds 20"]);
+    expect(linesOf(metrics, "postern_event_loop_delay_seconds")).toEqual([
+      "postern_event_loop_delay_seconds 0.25",
+    ]);
+    expect(linesOf(metrics, "postern_database_connections")).toEqual([
+      'postern_database_connections{state="busy"} 10',
+      'postern_database_connections{state="waiting"} 3',
+      "postern_database_connections_max 10",
+    ]);
+    expect(linesOf(metrics, "postern_job_")).toEqual([
+      'postern_job_last_success_timestamp_seconds{job="sweep"} 1800000000',
+      'postern_job_last_success_timestamp_seconds{job="archive"} 0',
+      'postern_job_interval_seconds{job="sweep"} 10',
+      'postern_job_interval_seconds{job="archive"} 3600',
+      'postern_job_failures_total{job="sweep"} 2',
+      'postern_job_failures_total{job="archive"} 0',
+    ]);
+  });
+
+  test("measure the event loop while it is blocked", () => {
+    let now = 0;
+    const delay = watchEventLoop(() => now);
+    expect(delay()).toBe(0);
+    now += 3_500;
+    expect(delay()).toBe(3);
   });
 
   test("do not decrease when the clock steps back", () => {

@@ -93,6 +93,8 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
     let body = "";
     for await (const chunk of request) body += String(chunk);
     const fields = new URLSearchParams(body);
+    // As issuers do, the client is authenticated before the code is looked up.
+    if (fields.get("client_secret") !== CLIENT.secret) return [{ error: "invalid_client" }, 401];
     const asked = codes.get(fields.get("code") ?? "");
     codes.delete(fields.get("code") ?? "");
     const challenge = createHash("sha256")
@@ -102,7 +104,6 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
       challenge === asked?.get("code_challenge") &&
       fields.get("redirect_uri") === asked.get("redirect_uri");
     if (asked === undefined || !isSameRequest) return [{ error: "invalid_grant" }, 400];
-    if (fields.get("client_secret") !== CLIENT.secret) return [{ error: "invalid_client" }, 401];
     fakeIssuer.redeemedCodes += 1;
     const claims = { ...validClaims(issuer, asked.get("nonce")), ...fakeIssuer.overrides.claims };
     return [{ access_token: "t", token_type: "Bearer", id_token: await signed(claims) }, 200];

@@ -292,7 +292,7 @@ describe("doctor", () => {
     (await checkIdentity({ baseUrl, identity })).map(({ level }) => level);
 
   test("finds no problem with a valid issuer", async () => {
-    expect(await levels("https://gateway.test", settings())).toEqual(["ok", "ok"]);
+    expect(await levels("https://gateway.test", settings())).toEqual(["ok", "ok", "ok"]);
   });
 
   test("reports missing and wrong settings", async () => {

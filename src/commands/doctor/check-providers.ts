@@ -1,29 +1,78 @@
 // `doctor` on providers: which keys are set, and whether the providers accept them.
 
+import type { Secret } from "../../base/crypto/secret.ts";
+import type { Config } from "../../config/config.ts";
+import { createProviderAccounts } from "../../inference/providers/credentials.ts";
 import type { ProviderSetting } from "../../inference/providers/provider-setting.ts";
 import { type Provider, PROVIDERS } from "../../inference/providers/providers.ts";
+import type { OperatorProvider } from "../../models/models-file.ts";
 import { checkCloudAccount } from "./check-cloud-accounts.ts";
 import type { Finding } from "./finding.ts";
 
 const TIMEOUT_MS = 5_000;
 
+/** `declared`: the providers of the models file. */
 export async function checkProviders(
-  settings: Readonly<Record<string, ProviderSetting>>,
-  development: boolean,
+  config: Pick<Config, "providers" | "development" | "readKeyVariable">,
+  declared: readonly OperatorProvider[],
 ): Promise<readonly Finding[]> {
+  const { providers: settings, development } = config;
   const set = PROVIDERS.flatMap((provider) => {
     const setting = settings[provider.id];
     return setting === undefined ? [] : [checkProvider(provider, setting)];
   });
-  if (set.length > 0) return Promise.all(set);
+  const own = declared.map((provider) => checkDeclaredProvider(provider, config));
+  if (set.length + own.length > 0) return Promise.all([...set, ...own]);
   return [
     {
       status: development ? "warn" : "fail",
       check: "providers",
-      message: `no provider key is set: ${development ? "only simulated models" : "no model"} can be called`,
+      message: "no provider key is set",
+      effect: development
+        ? "Only simulated models can be called."
+        : "No model can be called: every call gets 404 or 503.",
       hint: "Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another provider key.",
     },
   ];
+}
+
+/** A provider of the models file has a key that the file names, and may have no model list. */
+async function checkDeclaredProvider(
+  declared: OperatorProvider,
+  { readKeyVariable }: Pick<Config, "readKeyVariable">,
+): Promise<Finding> {
+  const { id, api_key_env: variable } = declared;
+  const apiKey = variable === undefined ? undefined : readKeyVariable(variable);
+  if (variable !== undefined && apiKey === undefined)
+    return {
+      status: "fail",
+      check: id,
+      message: `${id} of the models file has no key: ${variable} is not set`,
+      effect: effectOf(id),
+      hint: `Set ${variable}, or remove api_key_env from the provider in POSTERN_MODELS_FILE.`,
+    };
+  const account = createProviderAccounts({
+    settings: {},
+    operatorProviders: () => [declared],
+    readKeyVariable,
+    simulator: undefined,
+    allowUnknownFields: new Set(),
+    now: Date.now,
+  }).accountAt(id);
+  if (account === undefined) throw new Error(`no account at ${id}`);
+  const hints = {
+    key: `Set ${variable ?? "api_key_env in POSTERN_MODELS_FILE"} to a valid key.`,
+    url: `Check that this machine can reach it, and base_url of ${id} in POSTERN_MODELS_FILE.`,
+  };
+  return probe(account.provider, {
+    baseUrl: account.baseUrl,
+    apiKey: account.credential?.apiKey,
+    hints,
+  });
+}
+
+function effectOf(name: string): string {
+  return `Calls of models at ${name} fail or fall back.`;
 }
 
 async function checkProvider(provider: Provider, setting: ProviderSetting): Promise<Finding> {
@@ -35,6 +84,7 @@ async function checkProvider(provider: Provider, setting: ProviderSetting): Prom
       status: "fail",
       check,
       message: `${provider.name} has no URL`,
+      effect: effectOf(provider.name),
       hint: `Set ${provider.envPrefix}_BASE_URL.`,
     };
   if (setting.apiKey === undefined && !provider.isLocal)
@@ -42,29 +92,47 @@ async function checkProvider(provider: Provider, setting: ProviderSetting): Prom
       status: "warn",
       check,
       message: `${provider.name} has a URL but no key`,
+      effect: `Only callers with their own key can call models at ${provider.name}.`,
       hint: `Set ${provider.envPrefix}_API_KEY.`,
     };
+  const hints = {
+    key: `Set ${provider.envPrefix}_API_KEY to a valid key.`,
+    url: `Check that this machine can reach it, or set ${provider.envPrefix}_BASE_URL.`,
+  };
+  return probe(provider, { baseUrl, apiKey: setting.apiKey, hints });
+}
+
+interface ProbedAccount {
+  readonly baseUrl: string;
+  readonly apiKey: Secret | undefined;
+  readonly hints: { readonly key: string; readonly url: string };
+}
+
+async function probe(provider: Provider, account: ProbedAccount): Promise<Finding> {
+  const { baseUrl, apiKey, hints } = account;
+  const check = provider.id;
   try {
     const response = await fetch(modelsUrl(provider, baseUrl), {
-      headers: { ...provider.headers, ...authHeaders(provider, setting) },
+      headers: { ...provider.headers, ...authHeaders(provider, apiKey) },
       redirect: "manual",
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     await response.body?.cancel();
-    if (response.ok && setting.apiKey !== undefined && (await isModelListPublic(provider, baseUrl)))
+    if (response.ok && apiKey !== undefined && (await isModelListPublic(provider, baseUrl)))
       return {
         status: "note",
         check,
         message: `${provider.name} responds; its model list needs no key, so the key was not checked`,
       };
-    return findingForStatus(provider, response.status);
+    return findingForStatus(provider, response.status, account);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return {
       status: "fail",
       check,
       message: `${provider.name} cannot be reached at ${baseUrl}: ${why}`,
-      hint: `Check that this machine can reach it, or set ${provider.envPrefix}_BASE_URL.`,
+      effect: effectOf(provider.name),
+      hint: hints.url,
     };
   }
 }
@@ -85,21 +153,29 @@ function modelsUrl({ paths }: Provider, baseUrl: string): string {
   return `${baseUrl}${beside.replace(/\/(chat\/completions|messages)$/, "")}/models`;
 }
 
-function authHeaders(provider: Provider, { apiKey }: ProviderSetting): Record<string, string> {
+function authHeaders(provider: Provider, apiKey: Secret | undefined): Record<string, string> {
   if (apiKey === undefined) return {};
   return provider.auth === "bearer"
     ? { authorization: `Bearer ${apiKey.reveal()}` }
     : { [provider.auth]: apiKey.reveal() };
 }
 
-function findingForStatus({ id: check, name, envPrefix }: Provider, status: number): Finding {
-  if (status < 300) return { status: "ok", check, message: `${name} accepts the key` };
+function findingForStatus(
+  { id: check, name }: Provider,
+  status: number,
+  { apiKey, hints }: ProbedAccount,
+): Finding {
+  if (status < 300) {
+    const message = apiKey === undefined ? `${name} responds` : `${name} accepts the key`;
+    return { status: "ok", check, message };
+  }
   if (status === 401 || status === 403)
     return {
       status: "fail",
       check,
       message: `${name} rejects the key (${status})`,
-      hint: `Set ${envPrefix}_API_KEY to a valid key.`,
+      effect: effectOf(name),
+      hint: hints.key,
     };
   if (status === 404 || status === 405)
     return {
@@ -111,6 +187,7 @@ function findingForStatus({ id: check, name, envPrefix }: Provider, status: numb
     status: "warn",
     check,
     message: `${name} answered ${status}`,
+    effect: effectOf(name),
     hint: "Try again later; the provider may have an outage.",
   };
 }

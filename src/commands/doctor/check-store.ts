@@ -1,6 +1,6 @@
 // `doctor` on the store: reachable, its schema of this version, writable, with free disk space.
 
-import { accessSync, constants, existsSync, statfsSync } from "node:fs";
+import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import path from "node:path";
 import type { MasterSecret } from "../../base/crypto/encryption.ts";
 import { secret } from "../../base/crypto/secret.ts";
@@ -20,6 +20,7 @@ import { openStore } from "../../store/open.ts";
 import { errorMessage } from "../with-store.ts";
 import type { Finding } from "./finding.ts";
 
+const STORE_EFFECT = "postern serve does not start, or answers every request with 503.";
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;
 /** A commit may not fit any more. SQLite reports a full disk only at a commit, and the check writes nothing. */
 const FULL_DISK_BYTES = 1_048_576;
@@ -32,7 +33,7 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
   try {
     db = await openStore(config.store, false);
   } catch (error) {
-    return [{ status: "fail", check: "store", message: errorMessage(error) }];
+    return [{ status: "fail", check: "store", message: errorMessage(error), effect: STORE_EFFECT }];
   }
   const where = isSqlite ? `SQLite in ${dataDir}` : "PostgreSQL";
   try {
@@ -50,6 +51,7 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
         status: "fail",
         check: "store",
         message: `${where} cannot be used: ${errorMessage(error)}`,
+        effect: STORE_EFFECT,
         hint: "The gateway needs read and write access, with the schema of its own version.",
       },
     ];
@@ -71,6 +73,7 @@ async function checkSchema(
         status: "warn",
         check: "store",
         message: `migrations not applied: ${missing.join(", ")}`,
+        effect: "postern admin refuses to run until they are applied.",
         hint: "Run postern migrate; postern serve does the same at start.",
       },
     ];
@@ -79,7 +82,16 @@ async function checkSchema(
   return [
     ...(secretProblem === undefined
       ? []
-      : [{ status: "fail", check: "secret", message: secretProblem } as const]),
+      : [
+          {
+            status: "fail",
+            check: "secret",
+            message: secretProblem,
+            effect:
+              "postern serve does not start: with another secret every API key would be invalid.",
+          } as const,
+        ]),
+    ...(await checkPrivileges(db)),
     {
       status: "ok",
       check: "store",
@@ -96,9 +108,38 @@ function masterSecretOf(config: Config): MasterSecret {
     : secret("");
 }
 
+/** Serving needs rights on the tables, and an upgrade the right to change the schema. */
+async function checkPrivileges(db: Db): Promise<readonly Finding[]> {
+  if (db.kind === "sqlite") return [];
+  const row = await db.get(
+    `select current_user as name, current_schema() as schema,
+       has_schema_privilege(current_user, current_schema(), 'CREATE') as creates,
+       (select tableowner = current_user or pg_has_role(current_user, tableowner, 'USAGE') from pg_tables
+        where schemaname = current_schema() and tablename = 'wallet') as owns`,
+  );
+  if (row?.["creates"] === true && row["owns"] === true) return [];
+  const { name, schema } = { name: String(row?.["name"]), schema: String(row?.["schema"]) };
+  return [
+    {
+      status: "warn",
+      check: "store",
+      message: `the role ${name} cannot change the schema ${schema}`,
+      effect: "This version serves; the next upgrade with a migration does not start.",
+      hint: `Run postern migrate with the owner of the tables, or: grant create on schema ${schema} to ${name}; and make it the owner of the tables.`,
+    },
+  ];
+}
+
 async function checkDurability(db: Db): Promise<readonly Finding[]> {
   const risks = await findDurabilityRisks(db);
-  return risks.map(({ message, hint }) => ({ status: "warn", check: "durability", message, hint }));
+  const effect = "A crash or a failover can lose charges of calls that were served.";
+  return risks.map(({ message, hint }) => ({
+    status: "warn",
+    check: "durability",
+    message,
+    effect,
+    hint,
+  }));
 }
 
 // Open payments of a method that is off are not reconciled.
@@ -115,19 +156,22 @@ async function checkOpenAgentPayments(db: Db, config: Config): Promise<readonly 
     if (open === 0) continue;
     const message = `${method} is off while ${open} ${method} payments are open; they are not reconciled`;
     const hint = `Restore ${settings} until the payments are closed; postern admin payments lists those that stay unclear.`;
-    findings.push({ status: "warn", check: method, message, hint });
+    const effect = "Agents that paid may not get their credits.";
+    findings.push({ status: "warn", check: method, message, effect, hint });
   }
   return findings;
 }
 
 async function checkTopUps(db: Db, now: number): Promise<readonly Finding[]> {
   const message = await findRefusedTopUps(db, now);
-  return message === undefined ? [] : [{ status: "fail", check: "payments", message }];
+  const effect = "Accounts with auto top-up run out of credits and get 402.";
+  return message === undefined ? [] : [{ status: "fail", check: "payments", message, effect }];
 }
 
 function checkNewFolder(dataDir: string): Finding {
   const parent = nearestExistingFolder(path.resolve(dataDir));
   try {
+    if (!statSync(parent).isDirectory()) throw new Error("not a folder");
     accessSync(parent, constants.W_OK);
     return {
       status: "note",
@@ -139,6 +183,7 @@ function checkNewFolder(dataDir: string): Finding {
       status: "fail",
       check: "store",
       message: `SQLite in ${dataDir} cannot be created: ${parent} is not writable`,
+      effect: STORE_EFFECT,
       hint: "Set POSTERN_DATA_DIR to a writable folder.",
     };
   }
@@ -158,7 +203,8 @@ export function checkFreeSpace(dataDir: string, free = freeBytes(dataDir)): read
       status: free < FULL_DISK_BYTES ? "fail" : "warn",
       check: "store",
       message: `only ${Math.floor(free / 1_048_576)} MiB are free on its disk`,
-      hint: "Free disk space: when the disk is full, the gateway refuses every call.",
+      effect: "When the disk is full, the gateway refuses every call.",
+      hint: "Free disk space.",
     },
   ];
 }

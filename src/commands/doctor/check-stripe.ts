@@ -28,7 +28,12 @@ export async function checkStripe(
   if (settings === undefined) return [];
   const problems = await findStripeProblems(settings);
   if (problems.length > 0)
-    return problems.map((message) => ({ status: "fail", check: CHECK, message }));
+    return problems.map((message) => ({
+      status: "fail",
+      check: CHECK,
+      message,
+      effect: "Customers cannot buy credits, and auto top-up fails: accounts run out and get 402.",
+    }));
   const webhook =
     settings.webhookSecret === undefined
       ? "; payments are found by polling, without a webhook"

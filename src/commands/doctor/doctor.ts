@@ -3,18 +3,18 @@
 import type { Config } from "../../config/config.ts";
 import { priceAge } from "../../models/catalog.ts";
 import { createLiveCatalog, modelsFileAt, readPriceTable } from "../../models/live-catalog.ts";
-import { checkIdentity } from "../../people/identity-diagnostics.ts";
+import type { OperatorProvider } from "../../models/models-file.ts";
 import {
   UNLIMITED_HINT,
   UNLIMITED_MESSAGE,
   findConnectionLimits,
 } from "../../server/connections/connection-guard.ts";
 import { exportSpans } from "../../telemetry/otlp-export.ts";
-import { type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
+import { type CliEnv, type Command, EXIT_FAILURE, EXIT_USAGE } from "../command.ts";
 import { checkTempo, checkX402 } from "./check-agent-payments.ts";
 import { checkProviders } from "./check-providers.ts";
+import { checkServices } from "./check-services.ts";
 import { checkStore } from "./check-store.ts";
-import { checkStripe } from "./check-stripe.ts";
 import type { Finding } from "./finding.ts";
 import { fixStore } from "./fix-store.ts";
 
@@ -23,7 +23,7 @@ const CHECK_WIDTH = 11;
 export const doctor: Command = {
   summary: "Check settings, store, provider keys and prices",
   details:
-    "Changes nothing without --fix. Requests the model list of each provider whose key is set, which is free.\nExit code 1 if something must be fixed.",
+    "Changes nothing without --fix. Requests the model list of each provider whose key is set, which is free.\nExit code 1 if something must be fixed, 2 if a setting is invalid.",
   positionals: [],
   flags: {
     fix: {
@@ -45,16 +45,16 @@ export const doctor: Command = {
     cli.print(
       `\n${summaryLine(failed)}${settings.ok ? "" : " The rest is checked once the settings are valid."}`,
     );
-    return failed === 0 ? 0 : EXIT_FAILURE;
+    if (failed === 0) return 0;
+    return findings.some(({ isSetting }) => isSetting === true) ? EXIT_USAGE : EXIT_FAILURE;
   },
 };
 
 async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[]> {
-  const [store, providers, signIn, stripe, x402, tempo, telemetry] = await Promise.all([
+  const [store, providers, services, x402, tempo, telemetry] = await Promise.all([
     checkStore(config, cli.now()),
-    checkProviders(config.providers, config.development),
-    checkSignIn(config),
-    checkStripe(config.billing.stripe),
+    checkProviders(config, declaredProviders(config, cli.now())),
+    checkServices(config),
     checkX402(config),
     checkTempo(config),
     checkTelemetry(config),
@@ -65,8 +65,7 @@ async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[
     ...store,
     ...providers,
     ...checkModels(config, cli.now()),
-    ...signIn,
-    ...stripe,
+    ...services,
     ...checkPayments(config),
     ...x402,
     ...tempo,
@@ -75,7 +74,13 @@ async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[
 }
 
 function configErrorFinding(error: string): Finding {
-  return { status: "fail", check: "settings", message: error };
+  return {
+    status: "fail",
+    check: "settings",
+    message: error,
+    effect: "postern serve does not start.",
+    isSetting: true,
+  };
 }
 
 function checkSettings(config: Config): readonly Finding[] {
@@ -95,14 +100,17 @@ function checkPublicAddress(config: Config): readonly Finding[] {
     findings.push({
       status: "fail",
       check: "address",
-      message: `${config.baseUrl} is not https: keys would be sent in clear text`,
+      message: `${config.baseUrl} is not https`,
+      effect: "API keys and session cookies are sent in clear text, and people cannot sign in.",
       hint: "Put a TLS proxy in front of the gateway and set POSTERN_BASE_URL to its https:// URL.",
     });
   if (config.trustedProxies.length === 0)
     findings.push({
       status: "warn",
       check: "address",
-      message: "no proxy is trusted: behind a proxy all clients share one address and its limits",
+      message: "no proxy is trusted",
+      effect:
+        "Behind a proxy all clients share one address: its limits refuse new accounts with 429.",
       hint: "Set POSTERN_TRUSTED_PROXIES to the proxy's address or network.",
     });
   return findings;
@@ -132,32 +140,22 @@ function checkPayments({ billing, development }: Config): readonly Finding[] {
     {
       status: "warn",
       check: "payments",
-      message: "no payment processor is set: mark invoices as paid with postern admin mark-paid",
+      message: "no payment processor is set",
+      effect: "Customers cannot pay online: mark invoices as paid with postern admin mark-paid.",
       hint: "Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to accept Stripe payments.",
     },
   ];
 }
 
-function formatFinding({ status, check, message, hint }: Finding): string {
+function formatFinding({ status, check, message, effect, hint }: Finding): string {
   const head = `  ${status.padEnd(4)}  ${check.padEnd(CHECK_WIDTH)} `;
-  return `${head}${message}${hint === undefined ? "" : `\n${" ".repeat(head.length)}${hint}`}`;
+  const indent = `\n${" ".repeat(head.length)}`;
+  return `${head}${[message, effect, hint].filter((text) => text !== undefined).join(indent)}`;
 }
 
 function summaryLine(failed: number): string {
   if (failed === 0) return "No problems found.";
   return failed === 1 ? "1 problem to fix." : `${failed} problems to fix.`;
-}
-
-// `doctor` on sign-in: the settings and the issuer.
-const STATUS_BY_LEVEL = { ok: "ok", warning: "warn", error: "fail" } as const;
-
-async function checkSignIn({ baseUrl, identity }: Config): Promise<readonly Finding[]> {
-  const findings = await checkIdentity({ baseUrl, identity });
-  return findings.map(({ level, message }) => ({
-    status: STATUS_BY_LEVEL[level],
-    check: "identity",
-    message,
-  }));
 }
 
 // `doctor` on telemetry: whether the collector accepts spans as JSON over HTTP.
@@ -176,6 +174,7 @@ async function checkTelemetry({ telemetry }: Config): Promise<readonly Finding[]
       status: "warn",
       check: "telemetry",
       message: `${place} does not accept spans: ${sent.reason}`,
+      effect: "Traces of calls are lost; calls work.",
       hint: "Check that OTEL_EXPORTER_OTLP_ENDPOINT is its HTTP URL (usually port 4318), and which OTEL_EXPORTER_OTLP_HEADERS it needs.",
     },
   ];
@@ -196,12 +195,29 @@ function checkConnections({ development, limits }: Config): readonly Finding[] {
     ];
   if (found === "unavailable")
     return [
-      { status: "warn", check: "connections", message: UNLIMITED_MESSAGE, hint: UNLIMITED_HINT },
+      {
+        status: "warn",
+        check: "connections",
+        message: UNLIMITED_MESSAGE,
+        effect: "One client can use all connections, so that others cannot connect.",
+        hint: UNLIMITED_HINT,
+      },
     ];
   found.sockets.close();
   const { perNetwork, perWiderNetwork } = found.limits;
   const message = `at most ${perNetwork} per IPv4 address or IPv6 /64, ${perWiderNetwork} per /24 or /48`;
   return [{ status: "ok", check: "connections", message }];
+}
+
+/** The providers of the models file; none if it cannot be read, which the check of models reports. */
+function declaredProviders(config: Config, now: number): readonly OperatorProvider[] {
+  const { modelsFile } = config;
+  if (modelsFile === undefined) return [];
+  try {
+    return createLiveCatalog({ now, file: modelsFileAt(modelsFile) }).current().providers;
+  } catch {
+    return [];
+  }
 }
 
 // `doctor` on models: the models file and the age of the prices.
@@ -215,6 +231,8 @@ function checkModels(config: Config, now: number): readonly Finding[] {
         status: "fail",
         check: "models",
         message: `POSTERN_MODELS_FILE: ${modelsFile} does not exist`,
+        effect: "postern serve does not start.",
+        isSetting: true,
         hint: "Create the file or remove the setting.",
       },
     ];
@@ -232,6 +250,7 @@ function checkModels(config: Config, now: number): readonly Finding[] {
         status: "warn",
         check: "prices",
         message: `${says}; the oldest are ${age.days} days old`,
+        effect: "Calls may be charged less or more than the provider bills.",
         hint: "Update Postern, take a newer table with POSTERN_PRICES_FILE, or set changed prices in POSTERN_MODELS_FILE.",
       },
     ];
@@ -241,8 +260,10 @@ function checkModels(config: Config, now: number): readonly Finding[] {
       {
         status: "fail",
         check: "models",
-        message: `${modelsFile ?? "the catalog"} cannot be read`,
-        hint: message.replaceAll("\n", " "),
+        message: message.replaceAll(/\n\s*/g, " "),
+        effect: "postern serve does not start; a gateway that runs keeps the models that it had.",
+        isSetting: true,
+        hint: "Correct POSTERN_MODELS_FILE or POSTERN_PRICES_FILE, see docs/site/models.md.",
       },
     ];
   }

@@ -547,10 +547,10 @@ describe("Google Vertex AI", () => {
     const settings = (value: Record<string, string>): Parameters<typeof checkProviders>[0] => {
       const read = readConfig({ env: value, hostName: "test", providers: PROVIDERS });
       if (!read.ok) throw new Error(read.errors.join());
-      return read.config.providers;
+      return read.config;
     };
     const of = async (value: Record<string, string>): Promise<string> => {
-      const [finding] = await checkProviders(settings(value), false);
+      const [finding] = await checkProviders({ ...settings(value), development: false }, []);
       return `${finding?.status} ${finding?.message}`;
     };
     const whole = { VERTEX_CREDENTIALS: JSON.stringify(credentials), VERTEX_TOKEN_URL: tokenUrl };

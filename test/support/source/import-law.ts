@@ -144,6 +144,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "keys",
     "provider-keys",
     "responses",
+    "email",
     "webhooks",
     "telemetry",
     "billing",
