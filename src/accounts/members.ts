@@ -33,6 +33,7 @@ export const ROLE_PERMISSIONS = {
   "workspace.leave": MEMBER_ROLES,
   "workspace.transfer": ["owner"],
   "usage.read": ROLES,
+  "agent_sessions.stop": MANAGERS,
   "keys.read": ROLES,
   "keys.create": CODERS,
   "keys.change": CODERS,

@@ -91,11 +91,11 @@ function listRoute({ db }: AgentSessionDeps): Route {
   });
 }
 
-function sessionCursor(createdAt: number, id: string): string {
+export function sessionCursor(createdAt: number, id: string): string {
   return `${createdAt}:${id}`;
 }
 
-function parseSessionCursor(cursor: string | undefined): SessionPosition | undefined {
+export function parseSessionCursor(cursor: string | undefined): SessionPosition | undefined {
   if (cursor === undefined) return undefined;
   const [, createdAt = "", id = ""] = CURSOR.exec(cursor) ?? [];
   if (id !== "") return { createdAt: Number(createdAt), id };

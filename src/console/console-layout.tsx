@@ -24,6 +24,7 @@ const PAGE_GROUPS = [
       { path: "", label: "Overview" },
       { path: "/usage", label: "Usage", permission: "usage.read" },
       { path: "/logs", label: "Logs", permission: "usage.read" },
+      { path: "/agent-sessions", label: "Agent sessions", permission: "usage.read" },
       { path: "/playground", label: "Playground", permission: "keys.create" },
     ],
   },

@@ -8,6 +8,10 @@ import { personAct } from "../activity/audit.ts";
 import type { Webhooks } from "../activity/webhooks.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
+import {
+  type AgentSessionPageDeps,
+  agentSessionPageRoutes,
+} from "./agent-sessions/agent-session-page-routes.ts";
 import { auditRoute } from "./audit/audit-page-routes.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-page-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-page-routes.ts";
@@ -35,6 +39,7 @@ import { webhookPageRoutes } from "./webhooks/webhook-page-routes.ts";
 
 export interface ConsoleRouteDeps
   extends
+    AgentSessionPageDeps,
     BillingPageDeps,
     KeyPageDeps,
     MemberPageDeps,
@@ -57,6 +62,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...usagePageRoutes(deps),
     ...logPageRoutes(deps),
     ...playgroundRoutes(deps),
+    ...agentSessionPageRoutes(deps),
     ...keyPageRoutes(deps),
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),

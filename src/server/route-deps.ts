@@ -79,6 +79,7 @@ export function createRouteDeps(
     agentSessions: { db, onSessionStopped: inference.stoppedSessions.add },
     console: {
       db,
+      onSessionStopped: inference.stoppedSessions.add,
       accountData,
       keys,
       providerKeys,

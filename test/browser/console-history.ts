@@ -3,6 +3,7 @@
 import { renameAccount } from "../../src/accounts/accounts.ts";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
+import { markSessionStopped, writeSessions } from "../../src/ledger/session-rows.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import type { ConsoleFixture } from "../console/console-fixture.ts";
@@ -23,6 +24,8 @@ export interface ConsoleHistory {
   readonly providerKeyId: string;
   /** A webhook with a delivered and a failed delivery. */
   readonly webhookId: string;
+  /** A session with nested agents. */
+  readonly sessionId: string;
 }
 
 export async function createConsoleHistory(fixture: ConsoleFixture): Promise<ConsoleHistory> {
@@ -50,8 +53,45 @@ export async function createConsoleHistory(fixture: ConsoleFixture): Promise<Con
   };
   await gateway.server.db.write((tx) => insertUsage(tx, [detailed]));
   const webhookId = await createWebhook(fixture, now);
+  const sessionId = await createSessions(fixture, keyIds, now);
   const providerKeyId = await addProviderKey(fixture, keyIds);
-  return { callId: detailed.id, keyId: keyIds[0] ?? "", providerKeyId, webhookId };
+  return { callId: detailed.id, keyId: keyIds[0] ?? "", providerKeyId, webhookId, sessionId };
+}
+
+/** Sessions with long and short ids; the first has agents below agents. */
+async function createSessions(
+  { gateway, account }: ConsoleFixture,
+  keyIds: readonly string[],
+  now: number,
+): Promise<string> {
+  const sessionId = "5b0c8e1e-9d7f-4a57-8f0d-6a4b1f2c3d4e";
+  const agents = [
+    [],
+    ["agent=code-reviewer@team"],
+    ["agent=test-runner", "parent_agent=code-reviewer@team"],
+    ["agent=log-reader", "parent_agent=test-runner"],
+    ["agent=researcher"],
+  ];
+  const calls = [...agents, ...agents.slice(0, 3)].map((labels, index): UsageRecord => {
+    const at = now - (index + 1) * 60_000;
+    const record = usageRecord(account.id, keyIds, { seed: index * 17 + 2, at });
+    return { ...record, labels: [...labels, `session=${sessionId}`].toSorted() };
+  });
+  const spent = calls.reduce((sum, { cost }) => sum + cost, 0n);
+  const session = { keyId: keyIds[0] ?? "", createdAt: now - HOUR_MS, lastCallAt: now, held: 0n };
+  const rows = [
+    { id: sessionId, session: { ...session, limit: 5_000_000_000n, spent, stoppedAt: null } },
+    {
+      id: "nightly-42",
+      session: { ...session, limit: undefined, spent: 120_000n, stoppedAt: null },
+    },
+  ].map((row) => ({ ...row, accountId: account.id }));
+  await gateway.server.db.write(async (tx) => {
+    await insertUsage(tx, calls);
+    await writeSessions(tx, rows);
+    await markSessionStopped(tx, account.id, "nightly-42", now);
+  });
+  return sessionId;
 }
 
 /** Inserted, because adding one calls the provider. */

@@ -1,0 +1,248 @@
+/** @jsxImportSource hono/jsx */
+// The sessions of agents, and one session as a tree of its agents with what each cost.
+
+import type { Child } from "hono/jsx";
+import { hasPermission } from "../../accounts/members.ts";
+import type { SessionDetails, SessionView } from "../../agent-sessions/agent-sessions.ts";
+import { maxNano } from "../../base/money/money.ts";
+import { formatCosts, formatInteger, formatUsd, pluralize } from "../../base/text/format.ts";
+import {
+  Card,
+  EmptyState,
+  type Figure,
+  Figures,
+  Tag,
+} from "../../http/pages/components/content.tsx";
+import { RelativeTime } from "../../http/pages/components/local-time.tsx";
+import { OlderLink, Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
+import { agentTree, type TreeAgent } from "./agent-tree.ts";
+
+const PAGE = "/agent-sessions";
+/** Deeper agents are shown at this depth. */
+const DEPTH_MAX = 5;
+
+export interface SessionsPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly sessions: readonly SessionView[];
+  readonly next: string | null;
+}
+
+export function agentSessionsPage(props: SessionsPageProps): PageLayout {
+  const { user, workspace, sessions, next } = props;
+  const path = workspacePath(workspace.accountId, PAGE);
+  return consolePage({
+    title: "Agent sessions",
+    workspace,
+    user,
+    page: PAGE,
+    main: (
+      <Card id="sessions" title="Sessions" aside={<a href="/docs/usage">How sessions work</a>}>
+        {sessions.length === 0 ? (
+          <EmptyState title="No sessions yet">
+            <p class="muted">
+              Calls of Claude Code and Codex, and calls with the header{" "}
+              <code>x-postern-session</code>, appear here by session.
+            </p>
+          </EmptyState>
+        ) : (
+          <SessionTable sessions={sessions} path={path} />
+        )}
+        <OlderLink path={path} query={{}} cursor={next} />
+      </Card>
+    ),
+  });
+}
+
+function SessionTable({
+  sessions,
+  path,
+}: Pick<SessionsPageProps, "sessions"> & { readonly path: string }): Child {
+  const costs = formatCosts(sessions.map(({ session }) => session.spent));
+  return (
+    <Table
+      label="Sessions"
+      columns={[
+        { name: "Session" },
+        { name: "Status" },
+        { name: "Last call", isDate: true, isExtra: true },
+        { name: "Agents", isNumber: true, isExtra: true },
+        { name: "Calls", isNumber: true },
+        { name: "Limit", isNumber: true, isExtra: true },
+        { name: "Cost", isNumber: true },
+      ]}
+      rows={sessions.map(({ id, session, totals }, index) => [
+        <a class="name" href={`${path}/${encodeURIComponent(id)}`}>
+          <bdi>{id}</bdi>
+        </a>,
+        <StatusTag isStopped={session.stoppedAt !== null} />,
+        <RelativeTime at={session.lastCallAt} />,
+        formatInteger(totals.agents),
+        formatInteger(totals.calls),
+        session.limit === undefined ? "–" : formatUsd(session.limit),
+        costs[index],
+      ])}
+    />
+  );
+}
+
+function StatusTag({ isStopped }: { readonly isStopped: boolean }): Child {
+  return isStopped ? <Tag tone="danger">Stopped</Tag> : <Tag tone="good">Active</Tag>;
+}
+
+export interface SessionPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly details: SessionDetails;
+  readonly ask: string | undefined;
+  readonly done: string | undefined;
+}
+
+export function agentSessionPage(props: SessionPageProps): PageLayout {
+  const { user, workspace, details, ask, done } = props;
+  const { id, session } = details;
+  const list = workspacePath(workspace.accountId, PAGE);
+  const path = `${list}/${encodeURIComponent(id)}`;
+  const logs = withQuery(workspacePath(workspace.accountId, "/logs"), { session: id });
+  const canStop =
+    session.stoppedAt === null && hasPermission(workspace.role, "agent_sessions.stop");
+  return consolePage({
+    title: `Session ${id}`,
+    heading: (
+      <>
+        Session <bdi>{id}</bdi>
+      </>
+    ),
+    workspace,
+    user,
+    page: PAGE,
+    crumbs: [{ href: list, label: "Agent sessions" }],
+    actions: (
+      <>
+        <a class="button secondary" href={logs}>
+          Calls
+        </a>
+        {canStop && ask !== "stop" ? (
+          <ConfirmLink href={withQuery(path, { ask: "stop" })} label="Stop" subject={id} />
+        ) : null}
+      </>
+    ),
+    main: (
+      <>
+        <DoneNotice done={done} texts={{ stopped: "The session was stopped." }} />
+        {canStop && ask === "stop" ? (
+          <Confirm
+            user={user}
+            action={path}
+            fields={{}}
+            confirmLabel="Stop session"
+            cancelHref={path}
+          >
+            Later calls of this session will be refused, and its open streams end within seconds.
+            This cannot be undone.
+          </Confirm>
+        ) : null}
+        <Figures figures={sessionFigures(details)} />
+        <AgentCard details={details} logs={logs} />
+      </>
+    ),
+  });
+}
+
+function sessionFigures({ session, totals }: SessionDetails): readonly Figure[] {
+  const { limit, spent, held, stoppedAt } = session;
+  const left = limit === undefined ? undefined : maxNano(limit - spent - held, 0n);
+  return [
+    {
+      label: "Cost",
+      value: formatUsd(spent),
+      remark: held === 0n ? "no open calls" : `${formatUsd(held)} held by open calls`,
+    },
+    {
+      label: "Limit",
+      value: limit === undefined ? "–" : formatUsd(limit),
+      remark: left === undefined ? "none was set" : `${formatUsd(left)} left`,
+    },
+    {
+      label: "Calls",
+      value: formatInteger(totals.calls),
+      remark: `${formatInteger(totals.errors)} failed`,
+    },
+    {
+      label: "Tokens",
+      value: formatInteger(totals.inputTokens + totals.outputTokens),
+      remark: `${formatInteger(totals.outputTokens)} of output`,
+    },
+    {
+      label: "Last call",
+      value: <RelativeTime at={session.lastCallAt} />,
+      remark: <StatusTag isStopped={stoppedAt !== null} />,
+    },
+  ];
+}
+
+function AgentCard({
+  details,
+  logs,
+}: {
+  readonly details: SessionDetails;
+  readonly logs: string;
+}): Child {
+  const tree = agentTree(details.agents);
+  const costs = formatCosts(tree.map(({ usage }) => usage.cost));
+  const totals = formatCosts(tree.map(({ total }) => total));
+  const { agents } = details.totals;
+  return (
+    <Card
+      id="agents"
+      title="Agents"
+      aside={
+        tree.length < agents ? (
+          <span class="note">
+            The {formatInteger(tree.length)} of {pluralize(agents, "agent")} that cost most
+          </span>
+        ) : null
+      }
+    >
+      <Table
+        label="Agents of the session"
+        columns={[
+          { name: "Agent" },
+          { name: "Calls", isNumber: true },
+          { name: "Failed", isNumber: true, isExtra: true },
+          { name: "Input", isNumber: true, isExtra: true },
+          { name: "Output", isNumber: true, isExtra: true },
+          { name: "Cost", isNumber: true },
+          { name: "With subagents", isNumber: true, isExtra: true },
+        ]}
+        rows={tree.map((agent, index) => [
+          <AgentName agent={agent} logs={logs} />,
+          formatInteger(agent.usage.calls),
+          formatInteger(agent.usage.errors),
+          formatInteger(agent.usage.inputTokens),
+          formatInteger(agent.usage.outputTokens),
+          costs[index],
+          totals[index],
+        ])}
+      />
+    </Card>
+  );
+}
+
+function AgentName({ agent, logs }: { readonly agent: TreeAgent; readonly logs: string }): Child {
+  const { usage, depth } = agent;
+  const name = usage.agent === "" ? "Main agent" : usage.agent;
+  const href =
+    usage.agent === "" ? logs : `${logs}&${new URLSearchParams({ agent: usage.agent }).toString()}`;
+  return (
+    <a class={`name tree-${Math.min(depth, DEPTH_MAX)}`} href={href}>
+      <bdi>{name}</bdi>
+    </a>
+  );
+}
