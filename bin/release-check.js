@@ -1,13 +1,17 @@
-// `node bin/release-check.js v1.2.3`: checks that the tag is the version of package.json and has a section in CHANGELOG.md.
+// `node bin/release-check.js v1.2.3`: checks that the tag is the version of package.json and has a section in CHANGELOG.md, and
+// that the documents name the package that is published: another one of that name would run as the reader.
 // With `--notes` it prints that section, the text of the release.
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import process, { argv } from "node:process";
 import { root } from "./bun.js";
 
+/** After `npx`, or after `npm install` without a path. */
+const PRINTED_NAME = /\b(?:npx|npm (?:i|install)(?: -g)?) ((?:@[\w-]+\/)?postern)\b/g;
+
 const [tag = "", option] = argv.slice(2);
-const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
+const { name, version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
 const changelog = readFileSync(path.join(root, "CHANGELOG.md"), "utf8");
 const section = changelog
   .split(/^## /m)
@@ -17,8 +21,20 @@ if (tag !== `v${version}`)
   fail(`The tag is ${tag}, but the version of package.json is ${version}.`);
 if (section === undefined)
   fail(`CHANGELOG.md has no section "## ${version} - YYYY-MM-DD". Rename "Unreleased".`);
+for (const file of documents())
+  for (const [, printed] of readFileSync(file, "utf8").matchAll(PRINTED_NAME))
+    if (printed !== name)
+      fail(`${path.relative(root, file)} names the npm package ${printed}, but it is ${name}.`);
 if (option === "--notes")
   process.stdout.write(section.slice(section.indexOf("\n") + 1).trimStart());
+
+/** What readers see, and what the gateway serves. */
+function documents() {
+  const pages = readdirSync(path.join(root, "docs/site"), { recursive: true })
+    .filter((page) => page.endsWith(".md"))
+    .map((page) => path.join("docs/site", page));
+  return ["README.md", "CHANGELOG.md", ...pages].map((page) => path.join(root, page));
+}
 
 function fail(message) {
   process.stderr.write(`${message}\n`);

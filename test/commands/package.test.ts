@@ -18,7 +18,7 @@ const project = path.join(tempFolder, "project");
 const repository = path.join(tempFolder, "repository");
 const PACKED_FROM =
   "bin src packages docs package.json package-lock.json tsconfig.json README.md LICENSE CHANGELOG.md";
-/** What `npx postern` runs. */
+/** What `npx @postern-gateway/postern` runs. */
 const COMMAND = path.join(project, "node_modules", ".bin", "postern");
 const INSTALL_TIMEOUT_MS = 180_000;
 const REGISTRY_ERRORS = /ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|ENOTCACHED/;
@@ -82,7 +82,7 @@ describe("the npm package", () => {
   });
 
   test.skipIf(skip)("contains no tests, benchmarks or development files", () => {
-    const folder = path.join(project, "node_modules", "postern");
+    const folder = path.join(project, "node_modules", packageJson.name);
     for (const name of ["src", "test", "bench", "docs/decisions", ".env", "data", "knip.json"])
       expect([name, readdirSync(folder).includes(name)]).toEqual([name, false]);
   });
@@ -91,7 +91,7 @@ describe("the npm package", () => {
     const folders = readdirSync(path.join(project, "node_modules"));
     expect(folders.filter((name) => !name.startsWith(".")).toSorted()).toEqual([
       "@oven",
-      "postern",
+      "@postern-gateway",
     ]);
     const { stdout } = spawnSync(COMMAND, ["licenses"], {
       cwd: project,

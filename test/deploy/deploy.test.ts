@@ -302,6 +302,17 @@ describe("the workflows", () => {
   });
 });
 
+test("documents name the npm package that is published, because another one would run as the reader", () => {
+  const printed = /\b(?:npx|npm (?:i|install)(?: -g)?) ((?:@[\w-]+\/)?postern)\b/g;
+  const pages = [
+    ...filesUnder("docs/site", /\.md$/),
+    ...["README.md", "CHANGELOG.md"].map((name) => ({ path: name, text: readText(name) })),
+  ];
+  const names = pages.flatMap(({ text }) => [...text.matchAll(printed)].map(([, name]) => name));
+  expect(names.length).toBeGreaterThan(3);
+  expect([...new Set(names)]).toEqual([packageJson.name]);
+});
+
 test("every link to the repository is that of package.json", () => {
   const repository = packageJson.repository.url.replace(/^git\+|\.git$/g, "");
   expect([packageJson.homepage, packageJson.bugs]).toEqual([
