@@ -82,16 +82,22 @@ export {
   translateRequest,
   TRANSLATION_STEPS,
 } from "./src/passes/translate-request.ts";
-/** Instructions that ask for a call of a tool: `callInstruction("search")`. */
-export { callInstruction } from "./src/passes/forced-tools.ts";
-/** Anthropic's computer tool of earlier versions as a function: `computerToolAsFunction(tool)`. */
-export { computerToolAsFunction } from "./src/messages/messages-client-tools.ts";
 export { isForeignContainer } from "./src/canonical/tools/canonical-code-execution.ts";
-/** Whether a block or item is a call of a tool that another provider ran: `isForeignCallBlock(block)`. */
-export { isForeignCallBlock, isServerCallBlock } from "./src/messages/messages-server-calls.ts";
-export { isForeignRun } from "./src/responses/responses-server-calls.ts";
-/** Whether a model takes `temperature` with this request: `canSample(abilities, effort)`. */
-export { canSample } from "./src/openai-parameters.ts";
+
+// ---- Requests in the caller's own API.
+
+/** What a model supports at a provider: `findAbilities({ provider: "openai", name: "gpt-5", … })`. */
+export { findAbilities } from "./src/provider-abilities.ts";
+/** Settings in the form that a model takes: `adaptSettings("messages", json, abilities)`. */
+export {
+  type AdaptedFields,
+  adaptSettings,
+  adaptThinking,
+  THINKING_REJECTED,
+} from "./src/passthrough/adapt-settings.ts";
+/** The history without what other providers added: `sanitizeHistory(request, provider.rejectedHistoryFields, abilities)`. */
+export { sanitizeHistory } from "./src/passthrough/chat-history.ts";
+export { dropForeignHistory } from "./src/passthrough/foreign-history.ts";
 
 // ---- Frames of streams, and errors within them.
 

@@ -31,6 +31,10 @@ export interface ApiTraits {
   readonly storesReplies: boolean;
   /** A stream has usage only if `stream_options` asks for it. */
   readonly hasUsageOption: boolean;
+  /** The path of the usage in the event of a stream that carries it. */
+  readonly usagePath: readonly string[];
+  /** The terminal event, if it has no other content. */
+  readonly terminalEvent?: Uint8Array;
   /** The path of the reasoning effort, if the effort decides whether a model takes sampling parameters. */
   readonly effortPath?: readonly string[];
   /** The field that turns on a web search. */
@@ -75,6 +79,7 @@ const EMBEDDINGS: ApiTraits = {
   hasProviderFields: false,
   adapts: "nothing",
   reportsCacheTtl: true,
+  usagePath: ["usage"],
   forwardsHeaders: false,
   keepAlive: COMMENT,
   errorFrame: (body) => `data: ${JSON.stringify(body)}\n\n`,
@@ -90,6 +95,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     knownFields: KNOWN_CHAT_FIELDS,
     choicesField: "n",
     hasUsageOption: true,
+    terminalEvent: encoder.encode("data: [DONE]\n\n"),
     effortPath: ["reasoning_effort"],
     searchField: "web_search_options",
     hasOptionalCustomTools: true,
@@ -106,6 +112,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     knownFields: KNOWN_RESPONSES_FIELDS,
     backgroundField: "background",
     storesReplies: true,
+    usagePath: ["response", "usage"],
     effortPath: ["reasoning", "effort"],
     schemaPath: ["text", "format"],
     foreignParts: "items",
@@ -128,6 +135,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     adapts: "claude",
     requestIdHeader: "request-id",
     forwardsHeaders: true,
+    terminalEvent: encoder.encode('event: message_stop\ndata: {"type":"message_stop"}\n\n'),
     keepAlive: encoder.encode('event: ping\ndata: {"type":"ping"}\n\n'),
     errorFrame: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
   },

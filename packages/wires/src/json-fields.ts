@@ -158,6 +158,12 @@ export function unknownFields(
   return rest;
 }
 
+export function valueAt(object: JsonObject, path: readonly string[]): unknown {
+  let value: unknown = object;
+  for (const key of path) value = isObject(value) ? value[key] : undefined;
+  return value;
+}
+
 /** A table's own member. Reading a table by a name from outside would find `toString` and other inherited members. */
 export function lookUp<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;

@@ -1,6 +1,16 @@
 // The plan for a call on the caller's own wire: the bytes pass through, except for the fields that the gateway writes.
 
-import { usageOf, OUTBOUND_WIRES, WIRE_TRAITS } from "@postern/wires";
+import {
+  type AdaptedFields,
+  adaptSettings,
+  adaptThinking,
+  dropForeignHistory,
+  OUTBOUND_WIRES,
+  sanitizeHistory,
+  THINKING_REJECTED,
+  usageOf,
+  WIRE_TRAITS,
+} from "@postern/wires";
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
@@ -8,11 +18,9 @@ import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
-import { adaptSettings, adaptThinking, THINKING_REJECTED } from "./adapt-settings.ts";
-import { sanitizeHistory } from "./history/chat-history.ts";
-import { dropForeignHistory } from "./history/foreign-history.ts";
+import { abilitiesOf } from "./abilities.ts";
 import { droppedStore } from "./provider-store.ts";
-import { type AdaptedFields, type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
+import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { isStreamingApi, addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
 import { allLossPaths } from "./translate-reply.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
@@ -21,7 +29,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
   const plan = planOf(input, undefined);
   const { request, candidate, isStrict } = input;
   if (isStrict) return plan;
-  const thinking = adaptThinking(request.json, candidate.model);
+  const thinking = adaptThinking(request.json, abilitiesOf(candidate.model));
   return thinking === undefined
     ? plan
     : {
@@ -96,7 +104,7 @@ function adaptRequest(
   readonly dropped: readonly string[];
 } {
   const history = adaptHistory(request, candidate, labels);
-  const settings = adaptSettings(request.api, request.json, candidate.model);
+  const settings = adaptSettings(request.api, request.json, abilitiesOf(candidate.model));
   const dropped = history.dropped.concat(settings.dropped, adapted?.dropped ?? []);
   if (dropped.length === 0) return { adjustments, dropped };
   return {
@@ -117,7 +125,8 @@ function adaptHistory(
   candidate: PlanInput["candidate"],
   labels: readonly string[],
 ): Pick<RequestAdjustments, "messages" | "input"> & { readonly dropped: readonly string[] } {
-  const history = sanitizeHistory(request, candidate);
+  const { rejectedHistoryFields } = candidate.credential.provider;
+  const history = sanitizeHistory(request, rejectedHistoryFields, abilitiesOf(candidate.model));
   const foreign = dropForeignHistory(request);
   const { json } = request;
   return {

@@ -29,13 +29,6 @@ export interface RequestAdjustments {
   readonly members?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
-/** Fields that a model takes in another form. */
-export interface AdaptedFields {
-  /** The fields' new values as JSON text; undefined removes a field. */
-  readonly members: Readonly<Record<string, string | undefined>>;
-  readonly dropped: readonly string[];
-}
-
 const REPLACED_FIELDS = ["messages", "input"] as const;
 
 export function rewriteRequest(

@@ -35,19 +35,6 @@ export function isStreamingApi(api: string): api is StreamingApi {
   return Object.hasOwn(INBOUND_WIRES, api);
 }
 
-/** The path of the usage object in the event that carries it. */
-const USAGE_PATHS: Readonly<Record<StreamingApi, readonly string[]>> = {
-  chat: ["usage"],
-  messages: ["usage"],
-  responses: ["response", "usage"],
-};
-
-/** The terminal event, for APIs whose terminal event has no other content. */
-const TERMINAL_EVENTS: Readonly<Partial<Record<StreamingApi, Uint8Array>>> = {
-  chat: encoder.encode("data: [DONE]\n\n"),
-  messages: encoder.encode('event: message_stop\ndata: {"type":"message_stop"}\n\n'),
-};
-
 export interface PassthroughOptions {
   readonly wantsUsage: boolean;
   /** The request fields that were dropped, as a JSON array; undefined without any. */
@@ -62,15 +49,14 @@ export function passthroughTransform(
   api: StreamingApi,
   { wantsUsage, dropped, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
 ): StreamTransform {
-  const path = USAGE_PATHS[api];
-  const { hasUsageOption } = API_TRAITS[api];
+  const { hasUsageOption, terminalEvent, usagePath } = API_TRAITS[api];
   let hasErrorEvent = false;
   return {
     transformEvent: rawBytes,
     transformUsageEvent: (event, costUsd) => {
       if (hasUsageOption && !wantsUsage && isUsageOnly(event)) return undefined;
       const cost = costUsd();
-      return cost === undefined ? event.raw : addExtrasToEvent(event, path, { cost, dropped });
+      return cost === undefined ? event.raw : addExtrasToEvent(event, usagePath, { cost, dropped });
     },
     rewriteError: (bytes) => {
       const text = decoder.decode(bytes);
@@ -85,7 +71,7 @@ export function passthroughTransform(
     },
     // The provider sent everything including usage, then closed without its terminal event: add it.
     finish: (hasTerminalEvent) =>
-      hasTerminalEvent || lacksTerminalEvent ? undefined : TERMINAL_EVENTS[api],
+      hasTerminalEvent || lacksTerminalEvent ? undefined : terminalEvent,
     errorEvent: (body, latest) => errorEvent(api, body, nextSequenceNumber(latest)),
     keepAlive: keepAliveBytes(api),
   };
@@ -103,9 +89,7 @@ export interface UsageExtras {
 
 /** Adds the extras to the usage object of a non-streamed reply. */
 export function addExtrasToReply(text: string, usage: unknown, extras: UsageExtras): string {
-  return (
-    addExtrasToOnlyUsage(text, usage, extras) ?? addExtrasAtPath(text, 0, USAGE_PATHS.chat, extras)
-  );
+  return addExtrasToOnlyUsage(text, usage, extras) ?? addExtrasAtPath(text, 0, ["usage"], extras);
 }
 
 /** If `"usage"` occurs only once in the text, the usage object is there and the text need not be parsed. */

@@ -1,7 +1,8 @@
 // Anthropic's tools that the client runs are functions for models of other providers, and programs that call tools are left out.
 
 import { afterAll, describe, expect, test } from "bun:test";
-import { adaptComputerTool } from "../../../src/inference/translate/adapt-settings.ts";
+import { adaptSettings } from "@postern/wires";
+import { abilitiesOf } from "../../../src/inference/translate/abilities.ts";
 import { builtInModels } from "../../../src/models/catalog.ts";
 import { callApi, minimalBody, startHarness, WIRES } from "../support/harness.ts";
 
@@ -105,8 +106,8 @@ describe("tools that the client runs", () => {
       ...COMPUTER,
       cache_control: { type: "ephemeral" },
     };
-    const adapted = adaptComputerTool({ tools: [bash, computer] }, model);
-    expect(JSON.parse(adapted?.members["tools"] ?? "")).toMatchObject([
+    const adapted = adaptSettings("messages", { tools: [bash, computer] }, abilitiesOf(model));
+    expect(JSON.parse(adapted.members["tools"] ?? "")).toMatchObject([
       bash,
       {
         name: "computer",
@@ -116,10 +117,11 @@ describe("tools that the client runs", () => {
     ]);
     expect(adapted?.members["tools"]).not.toContain("display_width_px");
     const toolset = { type: "computer_toolset_20260801", name: "computer" };
-    expect(adaptComputerTool({ tools: [toolset] }, model)).toBeUndefined();
+    const unchanged = { members: {}, dropped: [] };
+    expect(adaptSettings("messages", { tools: [toolset] }, abilitiesOf(model))).toEqual(unchanged);
     const older = builtInModels().find(({ id }) => id === "anthropic/claude-opus-4-6");
     if (older === undefined) throw new Error("no model");
-    expect(adaptComputerTool({ tools: [computer] }, older)).toBeUndefined();
+    expect(adaptSettings("messages", { tools: [computer] }, abilitiesOf(older))).toEqual(unchanged);
   });
 });
 

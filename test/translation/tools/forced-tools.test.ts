@@ -1,7 +1,8 @@
 // A forced tool call at a model that rejects it, in a request that is passed through.
 
 import { describe, expect, test } from "bun:test";
-import { adaptToolChoice } from "../../../src/inference/translate/adapt-settings.ts";
+import { adaptSettings } from "@postern/wires";
+import { abilitiesOf } from "../../../src/inference/translate/abilities.ts";
 import { builtInModels } from "../../../src/models/catalog.ts";
 
 describe("a request that is passed through", () => {
@@ -21,8 +22,9 @@ describe("a request that is passed through", () => {
       ],
     ],
   ])("asks after the instructions %j", (system, expected) => {
-    const { members } = adaptToolChoice({ tool_choice: choice, system }, model) ?? {};
-    expect(JSON.parse(members?.["system"] ?? "")).toEqual(expected);
-    expect(JSON.parse(members?.["tool_choice"] ?? "")).toEqual({ ...choice, type: "auto" });
+    const json = { tool_choice: choice, system };
+    const { members } = adaptSettings("messages", json, abilitiesOf(model));
+    expect(JSON.parse(members["system"] ?? "")).toEqual(expected);
+    expect(JSON.parse(members["tool_choice"] ?? "")).toEqual({ ...choice, type: "auto" });
   });
 });

@@ -1,26 +1,30 @@
 // Settings that a model rejects even on its own API, in the form that it takes: so that a call which changes only `model` is
 // answered.
 
-import {
-  type Abilities,
-  API_TRAITS,
-  type ApiTraits,
-  callInstruction,
-  canSample,
-  computerToolAsFunction,
-  EFFORTS,
-  isStrictCompatible,
-} from "@postern/wires";
-import { isObject, isSet, type JsonObject, valueAt } from "../../base/json.ts";
-import type { Model } from "../../models/catalog.ts";
-import type { Api } from "../request/parse-request.ts";
-import { abilitiesOf } from "./abilities.ts";
-import type { AdaptedFields } from "./rewrite-request.ts";
+import { API_TRAITS, type ApiName, type ApiTraits } from "../api-traits.ts";
+import { EFFORTS } from "../canonical/canonical-request.ts";
+import { isStrictCompatible } from "../canonical/structured-output.ts";
+import type { Abilities } from "../canonical/wire-interfaces.ts";
+import { isObject, isSet, type JsonObject, valueAt } from "../json-fields.ts";
+import { computerToolAsFunction } from "../messages/messages-client-tools.ts";
+import { canSample } from "../openai-parameters.ts";
+import { callInstruction } from "../passes/forced-tools.ts";
+
+/** Fields that a model takes in another form. */
+export interface AdaptedFields {
+  /** The fields' new values as JSON text; undefined removes a field. */
+  readonly members: Readonly<Record<string, string | undefined>>;
+  readonly dropped: readonly string[];
+}
 
 interface Adaptation {
   readonly applies: (traits: ApiTraits) => boolean;
   /** Undefined if the model takes the request as it is. */
-  readonly adapt: (json: JsonObject, model: Model, api: Api) => AdaptedFields | undefined;
+  readonly adapt: (
+    json: JsonObject,
+    abilities: Abilities,
+    api: ApiName,
+  ) => AdaptedFields | undefined;
 }
 
 const ADAPTATIONS: readonly Adaptation[] = [
@@ -30,12 +34,12 @@ const ADAPTATIONS: readonly Adaptation[] = [
   { applies: ({ adapts }) => adapts === "claude", adapt: adaptComputerTool },
 ];
 
-export function adaptSettings(api: Api, json: JsonObject, model: Model): AdaptedFields {
+export function adaptSettings(api: ApiName, json: JsonObject, abilities: Abilities): AdaptedFields {
   const traits = API_TRAITS[api];
   const members: Record<string, string | undefined> = {};
   let dropped = NOTHING;
   for (const { applies, adapt } of ADAPTATIONS) {
-    const adapted = applies(traits) ? adapt(json, model, api) : undefined;
+    const adapted = applies(traits) ? adapt(json, abilities, api) : undefined;
     if (adapted === undefined || adapted.dropped.length === 0) continue;
     Object.assign(members, adapted.members);
     dropped = dropped.concat(adapted.dropped);
@@ -46,12 +50,16 @@ export function adaptSettings(api: Api, json: JsonObject, model: Model): Adapted
 const NOTHING: readonly string[] = [];
 
 /** Leaves out sampling parameters. The value 1 is every model's default and accepted. */
-function omitSampling(json: JsonObject, model: Model, api: Api): AdaptedFields | undefined {
-  const dropped = rejectedSampling(json, abilitiesOf(model), api);
+function omitSampling(
+  json: JsonObject,
+  abilities: Abilities,
+  api: ApiName,
+): AdaptedFields | undefined {
+  const dropped = rejectedSampling(json, abilities, api);
   return { members: Object.fromEntries(dropped.map((name) => [name, undefined])), dropped };
 }
 
-function rejectedSampling(json: JsonObject, abilities: Abilities, api: Api): readonly string[] {
+function rejectedSampling(json: JsonObject, abilities: Abilities, api: ApiName): readonly string[] {
   const { temperature, top_p: topP, top_k: topK } = json;
   if (!isSet(temperature) && !isSet(topP) && !isSet(topK)) return NOTHING;
   if (takesSampling(api, json, abilities))
@@ -65,7 +73,7 @@ function rejectedSampling(json: JsonObject, abilities: Abilities, api: Api): rea
   ];
 }
 
-function takesSampling(api: Api, json: JsonObject, abilities: Abilities): boolean {
+function takesSampling(api: ApiName, json: JsonObject, abilities: Abilities): boolean {
   const { effortPath } = API_TRAITS[api];
   if (effortPath === undefined) return abilities.sampling !== false;
   const effort = valueAt(json, effortPath);
@@ -76,8 +84,8 @@ function takesSampling(api: Api, json: JsonObject, abilities: Abilities): boolea
 }
 
 // OpenAI rejects strict tools with open schemas, which other chat providers take. `strict` is a hint, so it is left out.
-function relaxTools({ tools }: JsonObject, model: Model): AdaptedFields | undefined {
-  if (!Array.isArray(tools) || abilitiesOf(model).openaiFields !== true) return undefined;
+function relaxTools({ tools }: JsonObject, abilities: Abilities): AdaptedFields | undefined {
+  if (!Array.isArray(tools) || abilities.openaiFields !== true) return undefined;
   const dropped: string[] = [];
   const relaxed = tools.map((tool: unknown, index) => {
     const fn = isObject(tool) ? tool["function"] : undefined;
@@ -94,11 +102,11 @@ function relaxTools({ tools }: JsonObject, model: Model): AdaptedFields | undefi
 
 // Claude 5.5 rejects a choice that forces a tool call. It is asked in its instructions instead, and the choice is listed as
 // dropped: the provider does not enforce the call.
-export function adaptToolChoice(json: JsonObject, model: Model): AdaptedFields | undefined {
+function adaptToolChoice(json: JsonObject, abilities: Abilities): AdaptedFields | undefined {
   const { tool_choice: choice, system } = json;
   if (!isObject(choice) || (choice["type"] !== "any" && choice["type"] !== "tool"))
     return undefined;
-  if (abilitiesOf(model).forcedTools !== false) return undefined;
+  if (abilities.forcedTools !== false) return undefined;
   const { name, ...rest } = choice;
   const text = callInstruction(typeof name === "string" ? name : "");
   const asked = Array.isArray(system)
@@ -116,8 +124,8 @@ export function adaptToolChoice(json: JsonObject, model: Model): AdaptedFields |
 // Claude 5.5 takes only its computer toolset at Anthropic and Google. The earlier tool becomes a function with the published
 // schema, so that calls and results keep their form.
 // Source: platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool, read on 2026-11-23.
-export function adaptComputerTool({ tools }: JsonObject, model: Model): AdaptedFields | undefined {
-  if (!Array.isArray(tools) || abilitiesOf(model).computerTool !== false) return undefined;
+function adaptComputerTool({ tools }: JsonObject, abilities: Abilities): AdaptedFields | undefined {
+  if (!Array.isArray(tools) || abilities.computerTool !== false) return undefined;
   const dropped: string[] = [];
   const sent = tools.map((tool: unknown, index) => {
     const written = isObject(tool) ? computerToolAsFunction(tool) : undefined;
@@ -134,11 +142,14 @@ export const THINKING_REJECTED = /thinking/i;
  * Settings of Claude's thinking are sent as written first, because a client recovers from the provider's own error; the adapted
  * request follows a rejection. Undefined if the model takes the field as it is.
  */
-export function adaptThinking({ thinking }: JsonObject, model: Model): AdaptedFields | undefined {
+export function adaptThinking(
+  { thinking }: JsonObject,
+  abilities: Abilities,
+): AdaptedFields | undefined {
   if (!isObject(thinking)) return undefined;
   const { type, budget_tokens: _budget, ...rest } = thinking;
   if (type !== "disabled" && type !== "enabled") return undefined;
-  const { thinkingOff, thinkingBudget } = abilitiesOf(model);
+  const { thinkingOff, thinkingBudget } = abilities;
   if (type === "enabled")
     return thinkingBudget === false
       ? {

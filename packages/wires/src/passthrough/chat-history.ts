@@ -1,11 +1,10 @@
 // Removes fields from a chat's earlier assistant messages that other providers or this gateway added. Some providers reject
 // a request that contains them, which would tie a conversation to one model.
 
-import { API_TRAITS } from "@postern/wires";
-import { isObject, type JsonObject } from "../../../base/json.ts";
-import type { ParsedRequest } from "../../request/parse-request.ts";
-import type { Candidate } from "../../routing/candidates.ts";
-import { abilitiesOf } from "../abilities.ts";
+import { API_TRAITS } from "../api-traits.ts";
+import type { Abilities } from "../canonical/wire-interfaces.ts";
+import { isObject, type JsonObject } from "../json-fields.ts";
+import type { PassedRequest } from "./foreign-history.ts";
 
 export interface SanitizedHistory {
   /** The messages without the fields that the provider rejects; undefined if nothing was removed. */
@@ -21,13 +20,13 @@ const CALL_EXTRA_FIELD = "extra_content";
 const THINKING = "thinking";
 
 export function sanitizeHistory(
-  { api, text, json: { messages } }: ParsedRequest,
-  { credential: { provider }, model }: Pick<Candidate, "credential" | "model">,
+  { api, text, json: { messages } }: PassedRequest,
+  rejectedHistoryFields: readonly string[] | undefined,
+  { reasoningField }: Abilities,
 ): SanitizedHistory {
   if (!API_TRAITS[api].hasProviderFields || !Array.isArray(messages)) return UNCHANGED;
-  const rejectedFields = rejectedFieldsIn(text, provider.rejectedHistoryFields);
-  const dropsThinking =
-    text.includes(`"${THINKING}"`) && abilitiesOf(model).reasoningField !== "content";
+  const rejectedFields = rejectedFieldsIn(text, rejectedHistoryFields);
+  const dropsThinking = text.includes(`"${THINKING}"`) && reasoningField !== "content";
   if (rejectedFields === undefined && !dropsThinking) return UNCHANGED;
   const dropped: string[] = [];
   const kept = messages.flatMap((message: unknown, index) => {

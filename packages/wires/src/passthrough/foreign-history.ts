@@ -1,15 +1,18 @@
 // Removes reasoning and tool calls of other providers from a body that is passed on unchanged. This gateway sealed the
 // signatures and wrote the calls, so the provider would reject them, which would tie a conversation to one model.
 
-import {
-  isEncodedBlob,
-  isForeignCallBlock,
-  isServerCallBlock,
-  isForeignRun,
-  API_TRAITS,
-} from "@postern/wires";
-import { isObject, type JsonObject } from "../../../base/json.ts";
-import type { ParsedRequest } from "../../request/parse-request.ts";
+import { API_TRAITS, type ApiName } from "../api-traits.ts";
+import { isEncodedBlob } from "../canonical/reasoning-blobs.ts";
+import { isObject, type JsonObject } from "../json-fields.ts";
+import { isForeignCallBlock, isServerCallBlock } from "../messages/messages-server-calls.ts";
+import { isForeignRun } from "../responses/responses-server-calls.ts";
+
+/** A request as its caller wrote it. */
+export interface PassedRequest {
+  readonly api: ApiName;
+  readonly text: string;
+  readonly json: JsonObject;
+}
 
 export interface KeptHistory {
   /** The field without what is foreign, as JSON text; undefined if nothing was removed. */
@@ -22,7 +25,7 @@ const UNCHANGED: KeptHistory = { dropped: [] };
 /** How they begin in JSON: a sealed signature, the empty one of a Gemini text, a call and a citation of its results. */
 const TRACES = /"pst1\.|"signature":\s*""|"(?:srvtoolu|mcptoolu|cntr)_pst_|"encrypted_index":\s*""/;
 
-export function dropForeignHistory({ api, text, json }: ParsedRequest): KeptHistory {
+export function dropForeignHistory({ api, text, json }: PassedRequest): KeptHistory {
   const { foreignParts } = API_TRAITS[api];
   if (foreignParts === undefined || !TRACES.test(text)) return UNCHANGED;
   const dropped: string[] = [];
