@@ -1,10 +1,17 @@
 // Sends a call to one candidate, with retries and a circuit breaker, until the reply begins. Nothing has reached the caller
 // by then, so an attempt can be repeated. Errors in the caller's request are not retried.
 
-import { type Abort, type AbortSignalLike, createAbort, type Send } from "@postern/http-client";
+import {
+  type Abort,
+  type AbortSignalLike,
+  createAbort,
+  type Send,
+  type UpstreamResponse,
+} from "@postern/http-client";
 import { WIRE_TRAITS } from "@postern/wires";
 import { runWhen, startDeadline } from "../../base/async/deadline.ts";
 import { Fault } from "../../base/fault.ts";
+import { memoize } from "../../base/memoize.ts";
 import { SECOND_MS } from "../../base/time.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
 import type { Credential } from "../providers/credentials.ts";
@@ -20,7 +27,6 @@ import type { AttemptSample } from "../routing/provider-statistics.ts";
 import { type AttemptFailure, type FailedAttempt, toFailedAttempt } from "./failure.ts";
 import { outgoingRequest, senderFor, type UpstreamRequest } from "./outgoing-request.ts";
 import { readReply, type UpstreamReply } from "./read-upstream-reply.ts";
-import { returnedHeaders } from "./reply-headers.ts";
 
 export interface ReplyTimeouts {
   /** Until the first byte of a stream. */
@@ -265,4 +271,39 @@ const TIMED_OUT: AttemptFailure = {
 
 function toFailure(cause: unknown): AttemptFailure {
   return { kind: "unreachable", detail: String(cause), canRetry: true };
+}
+
+/** The headers of a provider's reply that the caller gets. Any other could reveal the gateway's account. */
+const RETURNED_HEADERS =
+  /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;
+
+/** Replies repeat the same few names. */
+const isReturned = memoize((name: string) => RETURNED_HEADERS.test(name));
+
+function returnedHeaders(
+  headers: UpstreamResponse["headers"],
+  now: number,
+): Record<string, string> {
+  const returned: Record<string, string> = {};
+  // Iterates over the names alone: an entry would allocate an array, and few headers are returned.
+  for (const name of headers.keys()) {
+    if (!isReturned(name)) continue;
+    const value = headers.get(name) ?? "";
+    const text = name === "retry-after" ? retryAfterText(value, now) : value;
+    if (text !== undefined) returned[name] = text;
+  }
+  return returned;
+}
+
+const SECONDS = /^\d{1,9}(?:\.\d{1,9})?$/;
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .{1,40} GMT$/;
+
+/** `retry-after` as whole seconds, at least 1; undefined if it is neither seconds nor a date. */
+function retryAfterText(value: string, now: number): string | undefined {
+  const seconds = SECONDS.test(value)
+    ? Number(value)
+    : HTTP_DATE.test(value)
+      ? (Date.parse(value) - now) / 1_000
+      : NaN;
+  return Number.isNaN(seconds) ? undefined : String(Math.max(1, Math.ceil(seconds)));
 }

@@ -1,8 +1,11 @@
 // OpenAI's Chat Completions API, and the many servers that are compatible with it.
-import type { InboundWire, OutboundWire } from "../canonical/wire-interfaces.ts";
+
+import type { CanonicalReply } from "../canonical/canonical-reply.ts";
+import { createReplyCollector } from "../canonical/collect-reply.ts";
+import type { InboundWire, OutboundWire, ReplyReadContext } from "../canonical/wire-interfaces.ts";
+import { objectIn } from "../json-fields.ts";
 import { readError } from "../openai-errors.ts";
-import { readReply } from "./reply/read-chat-reply.ts";
-import { createStreamReader } from "./reply/read-chat-stream.ts";
+import { createStreamReader, readBodyEvents } from "./reply/read-chat-stream.ts";
 import { writeReply } from "./reply/write-chat-reply.ts";
 import { createStreamWriter } from "./reply/write-chat-stream.ts";
 import { readRequest } from "./request/read-chat-request.ts";
@@ -18,3 +21,12 @@ export const chatWire: InboundWire & OutboundWire = {
   createStreamWriter,
   readError,
 };
+
+/** A reply is read as a stream of one chunk, which has messages instead of deltas. */
+function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
+  const body = objectIn(input) ?? {};
+  const collector = createReplyCollector();
+  for (const event of readBodyEvents(body, context)) collector.push(event);
+  const usage = context.readUsage(body);
+  return { ...collector.reply(), usage: usage && { usage } };
+}

@@ -6,12 +6,16 @@ import {
 } from "../../canonical/canonical-losses.ts";
 import type { CanonicalRequest } from "../../canonical/canonical-request.ts";
 import { REASONING_DIALECT_FIELDS } from "../../canonical/native-hints.ts";
-import type { Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
+import {
+  addSchemaInstruction,
+  emulateByTool,
+  strictFlag,
+} from "../../canonical/structured-output.ts";
+import type { Target, WrittenRequest, SchemaEmulation } from "../../canonical/wire-interfaces.ts";
 import type { JsonObject } from "../../json-fields.ts";
 import { writeEffort } from "../../openai-parameters.ts";
 import { writeScalars } from "../../scalar-fields.ts";
 import { CHAT_FIELDS } from "./chat-fields.ts";
-import { writeResponseFormat } from "./write-chat-response-format.ts";
 import { writeTools } from "./write-chat-tools.ts";
 import { writeTurns } from "./write-chat-turns.ts";
 
@@ -54,4 +58,31 @@ function addReasoningLosses(request: CanonicalRequest, losses: Loss[]): void {
   const hasEffort = effort !== undefined || budgetTokens !== undefined || mode === "off";
   if (mode !== undefined && !hasEffort)
     addToleratedLoss(losses, path, "Without an effort, the model's default applies.");
+}
+
+interface WrittenResponseFormat {
+  readonly format?: JsonObject | undefined;
+  readonly emulation?: SchemaEmulation | undefined;
+  /** The request, with instructions about its output if the model needs them. */
+  readonly request: CanonicalRequest;
+}
+
+function writeResponseFormat(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): WrittenResponseFormat {
+  const { output } = request;
+  const { abilities = {} } = target;
+  if (output === undefined) return { request };
+  if (output.type !== "json_schema") return { request, format: { type: output.type } };
+  if (abilities.jsonSchema !== false) {
+    const { name = "structured_output", description, schema } = output;
+    const strict = strictFlag(output, target, losses);
+    const format = { name, description, schema, strict };
+    return { request, format: { type: "json_schema", json_schema: format } };
+  }
+  return abilities.schemaEmulation === "instructions"
+    ? { request: addSchemaInstruction(request, output, losses), format: { type: "json_object" } }
+    : { request, emulation: emulateByTool(request, output, losses) };
 }

@@ -1,7 +1,13 @@
-import type { CanonicalEvent, PartHead } from "../../canonical/canonical-events.ts";
-import type { ImagePart, NativePart, OpaqueBlob } from "../../canonical/canonical-parts.ts";
-import type { ReplyReadContext } from "../../canonical/wire-interfaces.ts";
 // Reads a message's content blocks, in order, into canonical parts.
+
+import type { CanonicalEvent, PartHead } from "../../canonical/canonical-events.ts";
+import type {
+  ImagePart,
+  NativePart,
+  OpaqueBlob,
+  Citation,
+} from "../../canonical/canonical-parts.ts";
+import type { ReplyReadContext } from "../../canonical/wire-interfaces.ts";
 import {
   arrayIn,
   isObject,
@@ -10,7 +16,6 @@ import {
   parseObject,
   stringIn,
 } from "../../json-fields.ts";
-import { readCitation } from "./read-converse-citations.ts";
 
 type OpenKind = "text" | "reasoning" | "call";
 
@@ -238,4 +243,19 @@ function nativeOf({ kind, start, input, content }: BufferedBlock): NativePart {
       ? { input: parseObject(input) ?? {} }
       : { content: content.filter(isObject) };
   return { type: "native", wire: "converse", value: { [kind]: { ...start, ...payload } } };
+}
+
+/** The citation's source. Its range is the text before it, which the caller adds. */
+function readCitation(citation: JsonObject): Citation {
+  const web = objectIn(objectIn(citation["location"])?.["web"]);
+  const passages = arrayIn(citation["sourceContent"])
+    .map((passage) => stringIn(objectIn(passage)?.["text"]) ?? "")
+    .join("");
+  const source = stringIn(citation["source"]);
+  return {
+    url: stringIn(web?.["url"]) ?? (source?.startsWith("http") === true ? source : undefined),
+    title: stringIn(citation["title"]) ?? stringIn(web?.["domain"]),
+    citedText: passages === "" ? undefined : passages,
+    native: { wire: "converse", fields: citation },
+  };
 }

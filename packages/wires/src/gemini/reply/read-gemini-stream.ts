@@ -1,5 +1,6 @@
 import { truncatedStreamError } from "../../canonical/canonical-error.ts";
 import type { CanonicalEvent } from "../../canonical/canonical-events.ts";
+import type { TokenLogprob } from "../../canonical/canonical-parts.ts";
 import type { Finish } from "../../canonical/canonical-reply.ts";
 import type { ReplyReadContext, WireStreamReader } from "../../canonical/wire-interfaces.ts";
 import {
@@ -16,7 +17,6 @@ import type { Usage } from "../../usage/usage-meters.ts";
 import { readError } from "./map-gemini-error.ts";
 import { readBlockReason, readFinish } from "./map-gemini-finish-reason.ts";
 import { addGrounding } from "./read-gemini-citations.ts";
-import { readLogprobs } from "./read-gemini-logprobs.ts";
 import {
   addPart,
   type CandidateState,
@@ -186,4 +186,26 @@ function usageOf({ context, id, model, usage, groundings }: ReaderState): Usage 
     usageMetadata: usage,
     candidates: groundings.map((groundingMetadata) => ({ groundingMetadata })),
   });
+}
+
+/** The chosen tokens, each with the most likely alternatives. */
+function readLogprobs(candidate: JsonObject): TokenLogprob[] | undefined {
+  const result = objectIn(candidate["logprobsResult"]);
+  if (result === undefined) return undefined;
+  const top = arrayIn(result["topCandidates"]);
+  const chosen = arrayIn(result["chosenCandidates"]).filter(isObject);
+  if (chosen.length === 0) return undefined;
+  return chosen.map((candidateToken, index) =>
+    readToken(candidateToken, arrayIn(objectIn(top[index])?.["candidates"])),
+  );
+}
+
+function readToken(candidateToken: JsonObject, top?: readonly unknown[]): TokenLogprob {
+  const token = stringIn(candidateToken["token"]) ?? "";
+  return {
+    token,
+    logprob: numberIn(candidateToken["logProbability"]) ?? 0,
+    bytes: [...Buffer.from(token)],
+    top: top?.filter(isObject).map((other) => readToken(other)),
+  };
 }

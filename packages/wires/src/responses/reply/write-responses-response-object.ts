@@ -1,13 +1,14 @@
+// The Response object without its output. Clients of this API expect the request's fields to be repeated in it.
+
+import type { ResponseUsage } from "openai/resources/responses/responses";
 import type { CanonicalReply, Finish, UsageReport } from "../../canonical/canonical-reply.ts";
 import type { CanonicalRequest, Tool, Turn } from "../../canonical/canonical-request.ts";
 import type { ReplyWriteContext } from "../../canonical/wire-interfaces.ts";
-// The Response object without its output. Clients of this API expect the request's fields to be repeated in it.
 import type { JsonObject } from "../../json-fields.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { groupByNamespace } from "../items/responses-namespaces.ts";
 import { listedTools, toolChoiceObject, toolObject } from "../items/write-responses-tools.ts";
 import { writeFinish, type WrittenFinish } from "./map-responses-finish-reason.ts";
-import { writeUsage } from "./map-responses-usage.ts";
 
 export type ReplyHead = Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier">;
 
@@ -125,4 +126,22 @@ function instructionsOf(turns: readonly Turn[]): string | undefined {
   const turn = turns.find((one) => one.path === "instructions");
   const part = turn?.parts[0];
   return part?.type === "text" ? part.text : undefined;
+}
+
+/** In this API cached tokens are part of the input tokens, and reasoning tokens part of the output tokens. */
+function writeUsage(report: UsageReport): JsonObject {
+  const { tokens } = report.usage;
+  const cached = (tokens.cache_read ?? 0) + (tokens.cache_read_audio ?? 0);
+  const written = (tokens.cache_write_5m ?? 0) + (tokens.cache_write_1h ?? 0);
+  const uncached = (tokens.input ?? 0) + (tokens.input_audio ?? 0) + (tokens.input_image ?? 0);
+  const reasoning = tokens.reasoning ?? 0;
+  const output = (tokens.output ?? 0) + (tokens.output_audio ?? 0) + (tokens.output_image ?? 0);
+  const usage: ResponseUsage = {
+    input_tokens: uncached + cached + written,
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: written },
+    output_tokens: output + reasoning,
+    output_tokens_details: { reasoning_tokens: reasoning },
+    total_tokens: uncached + cached + written + output + reasoning,
+  };
+  return { ...usage, ...report.extras };
 }

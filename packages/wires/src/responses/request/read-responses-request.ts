@@ -6,6 +6,7 @@ import {
   type OutputFormat,
   type Reasoning,
   type Turn,
+  type Tool,
 } from "../../canonical/canonical-request.ts";
 import { checkRequest, checkSchema } from "../../canonical/check-request.ts";
 import {
@@ -24,8 +25,7 @@ import {
 } from "../../json-fields.ts";
 import { knownMembers, readScalars, scalarNames, TOKENS_MAX } from "../../scalar-fields.ts";
 import { readTurns } from "./read-responses-input-items.ts";
-import { readAllTools } from "./read-responses-loaded-tools.ts";
-import { readToolChoice } from "./read-responses-tools.ts";
+import { readToolChoice, readTools } from "./read-responses-tools.ts";
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses-fields.ts";
 
 const FIELD_NAMES: FieldNames = {
@@ -182,3 +182,25 @@ function readFormat(value: unknown, path: string): OutputFormat | undefined {
     strictPath: strict === true ? `${path}.strict` : undefined,
   };
 }
+
+// Tools that items of the conversation load. This API reads them there, so that a prompt cache stays valid; other APIs get
+// them with the rest.
+
+/** The tools of the request, and those of its items that it does not list. */
+function readAllTools(tools: unknown, input: unknown): readonly Tool[] | undefined {
+  const listed = readTools(tools);
+  if (!Array.isArray(input)) return listed;
+  const names = new Set(listed?.map(({ name }) => name));
+  const loaded: Tool[] = [];
+  for (const [at, item] of input.entries()) {
+    if (!isObject(item) || !LOADING_ITEMS.has(item["type"])) continue;
+    for (const tool of readTools(item["tools"], `input[${at}].tools`) ?? []) {
+      if (tool.type === "native" || names.has(tool.name)) continue;
+      names.add(tool.name);
+      loaded.push({ ...tool, isLoaded: true });
+    }
+  }
+  return loaded.length === 0 ? listed : [...(listed ?? []), ...loaded];
+}
+
+const LOADING_ITEMS: ReadonlySet<unknown> = new Set(["tool_search_output", "additional_tools"]);
