@@ -23,6 +23,8 @@ const CLOCK_SKEW_MAX_MS = 10_000;
 export interface KeyRateLimit {
   readonly intervalMs: number;
   readonly burst: number;
+  /** Whether replies say what is left of it. */
+  readonly isTold?: true;
 }
 
 export interface HoldRequest {
@@ -60,6 +62,8 @@ export interface KeyRestrictions {
 export type HoldOutcome =
   | {
       readonly status: "held";
+      /** When the whole burst of the rate limit can be sent again, if the caller is told. */
+      readonly burstFullAt?: number;
       readonly amount: Nano;
       /** Set if the wallet has enough paid credit to be a customer's; unknown for a hold of zero. */
       readonly isPaying?: true;
@@ -215,11 +219,13 @@ export function decideHold(request: HoldRequest, rows: HoldRows): HoldOutcome {
   wallet.held += outcome.amount;
   keySpend.held += outcome.amount;
   keySpend.openCalls += 1;
-  if (request.rateLimit !== undefined)
-    keySpend.theoreticalArrivalAt =
-      Math.max(theoreticalArrival(request.rateLimit, keySpend, request.now), request.now) +
-      request.rateLimit.intervalMs;
-  return outcome;
+  if (request.rateLimit === undefined) return outcome;
+  keySpend.theoreticalArrivalAt =
+    Math.max(theoreticalArrival(request.rateLimit, keySpend, request.now), request.now) +
+    request.rateLimit.intervalMs;
+  return request.rateLimit.isTold === true
+    ? { ...outcome, burstFullAt: keySpend.theoreticalArrivalAt }
+    : outcome;
 }
 
 type FoundRows = { readonly [R in "wallet" | "keySpend" | "key"]: NonNullable<HoldRows[R]> } & Pick<

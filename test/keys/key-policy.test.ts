@@ -100,12 +100,23 @@ describe.each(STORE_KINDS)("the policy of a key on %s", (store) => {
 
   test("limits requests per minute of the key, and of no other", async () => {
     const { key } = await keyWith({ requests_per_minute: 12 });
-    const statuses: number[] = [];
-    for (let sent = 0; sent < 4; sent++) statuses.push((await chatWith(key)).status);
-    expect(statuses).toEqual([200, 200, 429, 429]);
+    const replies: ApiResponse[] = [];
+    for (let sent = 0; sent < 4; sent++) replies.push(await chatWith(key));
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 429, 429]);
+    expect(replies.map(({ headers }) => headers.get("ratelimit")?.replace(/t=\d+/, "t"))).toEqual([
+      '"burst";r=1;t',
+      '"burst";r=0;t',
+      '"burst";r=0;t',
+      '"burst";r=0;t',
+    ]);
+    for (const { headers } of replies)
+      expect(headers.get("ratelimit-policy")).toBe('"minute";q=12;w=60, "burst";q=2;w=10');
     const refused = await chatWith(key);
-    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
-    expect((await chatWith(account.key)).status).toBe(200);
+    const wait = Number(refused.headers.get("retry-after"));
+    expect(wait).toBeGreaterThan(0);
+    expect(valueAt(refused.body, "error.retry_after_seconds")).toBe(wait);
+    const other = await chatWith(account.key);
+    expect([other.status, other.headers.get("ratelimit")]).toEqual([200, null]);
   });
 
   test("limits tokens per minute", async () => {

@@ -214,6 +214,8 @@ describe.each(STORE_KINDS)("limits on %s", (store) => {
       expectStatus("readAccount", 429, refused);
       expectError(refused, { status: 429, code: "rate_limited" });
       expect(retryAfter(refused)).toBe(1);
+      expect(refused.headers.get("ratelimit-policy")).toBe('"minute";q=60;w=60, "burst";q=10;w=10');
+      expect(refused.headers.get("ratelimit")).toBe('"burst";r=0;t=10');
       clock.advance(retryAfter(refused) * SECOND_MS);
       expect((await ask(account)).status).toBe(200);
       expect((await ask(account)).status).toBe(429);

@@ -9,6 +9,7 @@ export interface RateLimit {
 }
 
 export interface RateLimiter {
+  readonly limit: RateLimit;
   /** Counts the request and returns 0, or returns the milliseconds to wait. */
   readonly take: (key: string, now: number) => number;
   /** Like `take`, without counting. */
@@ -47,6 +48,7 @@ export function createRateLimiter(limit: RateLimit): RateLimiter {
     return next > now + maxAheadMs ? 0 : next;
   };
   return {
+    limit,
     take: (key, now) => {
       const next = nextAllowedAtOf(key, now);
       const wait = next - toleranceMs - now;

@@ -1,7 +1,9 @@
 // Applies the request rate of a key.
 
 import { Fault } from "../../base/fault.ts";
+import { MINUTE_MS } from "../../base/time.ts";
 import type { RateLimiter } from "../guards/rate-limiter.ts";
+import { rateLimitHeaders } from "../rate-limit-headers.ts";
 import type { Step } from "../request-context.ts";
 
 export interface RateLimits {
@@ -12,7 +14,8 @@ export interface RateLimits {
 
 export function limitRate({ requests }: RateLimits): Step {
   return ({ key, now }) => {
-    if (requests !== undefined && key !== undefined) rejectEarly(requests.take(key.keyId, now));
+    if (requests !== undefined && key !== undefined)
+      rejectEarly(requests, requests.take(key.keyId, now), now);
     return undefined;
   };
 }
@@ -25,7 +28,7 @@ export function limitRefusals({ refusals }: RateLimits, clock: () => number): St
   return ({ key, now, onResponse }) => {
     if (refusals === undefined || key === undefined) return undefined;
     const { keyId } = key;
-    rejectEarly(refusals.waitMs(keyId, now));
+    rejectEarly(refusals, refusals.waitMs(keyId, now), now);
     onResponse.push(({ status }) => {
       if (status >= 400) refusals.count(keyId, clock());
     });
@@ -33,9 +36,16 @@ export function limitRefusals({ refusals }: RateLimits, clock: () => number): St
   };
 }
 
-function rejectEarly(waitMs: number): void {
-  if (waitMs > 0)
-    throw new Fault("rate_limited", "key above its request rate", {
-      retryAfterSeconds: waitMs / 1_000,
-    });
+function rejectEarly(
+  { limit: { perMinute, burst } }: RateLimiter,
+  waitMs: number,
+  now: number,
+): void {
+  if (waitMs <= 0) return;
+  const intervalMs = MINUTE_MS / perMinute;
+  const fullAt = now + waitMs + (burst - 1) * intervalMs;
+  throw new Fault("rate_limited", "key above its request rate", {
+    retryAfterSeconds: waitMs / 1_000,
+    headers: rateLimitHeaders({ intervalMs, burst, fullAt }, now),
+  });
 }

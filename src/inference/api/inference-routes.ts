@@ -115,6 +115,9 @@ const RESPONSE_HEADERS = {
     "Cost of the call in US dollars. A stream has it in its usage object instead.",
   [RECEIPT_HEADER]:
     "The signed receipt, if the request asked for one; on replies that are not streamed.",
+  "ratelimit-policy":
+    "Of a key with a rate limit of its own: calls per minute, and of a burst (draft-ietf-httpapi-ratelimit-headers).",
+  ratelimit: "What is left of the burst, and the seconds until all of it can be sent again.",
   "x-postern-max-tokens":
     "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
   "x-postern-budget-cut": "`true` if `max_cost_usd` lowered the output limit.",

@@ -126,6 +126,8 @@ export interface Hold {
   readonly isPaying: boolean;
   /** The term of the lease in which the hold was last known to exist. */
   leaseTerm: number;
+  /** Set for a key with a rate limit of its own. */
+  readonly rateLimitHeaders?: Readonly<Record<string, string>>;
 }
 
 /** A call that has its hold, and its request to one candidate. */

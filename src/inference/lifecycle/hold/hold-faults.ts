@@ -17,8 +17,9 @@ import {
 } from "../../../base/money/money.ts";
 import { canBuy, type PaymentOptions, purchaseStep } from "../../../base/purchase-steps.ts";
 import { formatUsd } from "../../../base/text/format.ts";
+import { rateLimitHeaders } from "../../../http/rate-limit-headers.ts";
 import type { BudgetState } from "../../../ledger/budget-rules.ts";
-import type { HoldOutcome } from "../../../ledger/decide.ts";
+import type { HoldOutcome, KeyRateLimit } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
 import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
 import { SESSION_LIMIT_HEADER } from "../../request/call-options.ts";
@@ -40,6 +41,7 @@ interface HoldFaultContext {
   /** If true, no human can claim the account. */
   readonly isSignInDisabled: boolean;
   readonly paymentOptions: PaymentOptions;
+  readonly rateLimit: KeyRateLimit | undefined;
   readonly now: number;
 }
 
@@ -56,9 +58,7 @@ export function holdFault(
         message: "The policy or the scopes of this key changed during the call. Send it again.",
       });
     case "rate_limited":
-      return new Fault("rate_limited", "key exceeded its rate limit", {
-        retryAfterSeconds: outcome.retryAfterMs / 1_000,
-      });
+      return rateLimitFault(outcome.retryAfterMs, context);
     case "too_many_calls":
       return new Fault("rate_limited", "too many open calls", {
         message: `This key has ${outcome.open} open calls, which is its limit. Wait until one has ended.`,
@@ -77,6 +77,18 @@ export function holdFault(
     case "frozen":
       return debtFault(outcome.owed, estimate, context);
   }
+}
+
+function rateLimitFault(waitMs: number, { rateLimit, now }: HoldFaultContext): Fault {
+  const fault = { retryAfterSeconds: waitMs / 1_000 };
+  if (rateLimit === undefined)
+    return new Fault("rate_limited", "key exceeded its rate limit", fault);
+  const { burst, intervalMs } = rateLimit;
+  const fullAt = now + waitMs + (burst - 1) * intervalMs;
+  return new Fault("rate_limited", "key exceeded its rate limit", {
+    ...fault,
+    headers: rateLimitHeaders({ burst, intervalMs, fullAt }, now),
+  });
 }
 
 function keyLimitFault(

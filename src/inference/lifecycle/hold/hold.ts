@@ -6,6 +6,7 @@ import { nanoFromUsd } from "../../../base/money/money.ts";
 import type { PaymentOptions } from "../../../base/purchase-steps.ts";
 import { MINUTE_MS } from "../../../base/time.ts";
 import type { KeyPolicy } from "../../../http/key-policy.ts";
+import { rateLimitHeaders } from "../../../http/rate-limit-headers.ts";
 import type {
   HoldOutcome,
   HoldRequest,
@@ -119,9 +120,10 @@ function tryHold(
   const mustWait = estimate.amount === 0n || call.statefulCall?.onHeld !== undefined;
   if (mustWait || call.hold !== undefined) return undefined;
   const leaseTerm = deps.lease.term();
-  const outcome = deps.ledger.tryHoldSync(holdRequestOf(deps, call, estimate));
+  const holdRequest = holdRequestOf(deps, call, estimate);
+  const outcome = deps.ledger.tryHoldSync(holdRequest);
   if (outcome?.status !== "held") return undefined;
-  call.hold = heldOf(outcome, isPaid, leaseTerm);
+  call.hold = heldOf(outcome, holdRequest, isPaid, leaseTerm);
   return call.hold;
 }
 
@@ -141,7 +143,7 @@ async function placeHold(
   const leaseTerm = deps.lease.term();
   const outcome = deps.ledger.tryHoldSync(holdRequest) ?? (await deps.ledger.hold(holdRequest));
   if (outcome.status === "held") {
-    call.hold = heldOf(outcome, isPaid, leaseTerm);
+    call.hold = heldOf(outcome, holdRequest, isPaid, leaseTerm);
     if (isFirst) await call.statefulCall?.onHeld?.();
     return call.hold;
   }
@@ -155,16 +157,20 @@ async function placeHold(
   const raiser =
     outcome.status === "key_limit" ? await deps.findLimitRaiser(caller, now) : undefined;
   const payment = { isSignInDisabled, paymentOptions };
-  const context = { request, ...caller, raiser, isClaimed, ...payment, now };
+  const { rateLimit } = holdRequest;
+  const context = { request, ...caller, raiser, isClaimed, ...payment, rateLimit, now };
   throw holdFault(outcome, estimate, context);
 }
 
 function heldOf(
-  { amount, isPaying }: Extract<HoldOutcome, { status: "held" }>,
+  { amount, isPaying, burstFullAt: fullAt }: Extract<HoldOutcome, { status: "held" }>,
+  { rateLimit, now }: HoldRequest,
   isPaid: boolean,
   leaseTerm: number,
 ): Hold {
-  return { amount, isPaid, isPaying: isPaying === true, leaseTerm };
+  const hold = { amount, isPaid, isPaying: isPaying === true, leaseTerm };
+  if (fullAt === undefined || rateLimit === undefined) return hold;
+  return { ...hold, rateLimitHeaders: rateLimitHeaders({ ...rateLimit, fullAt }, now) };
 }
 
 function holdRequestOf(
@@ -211,7 +217,7 @@ function rateLimitOf(
   const intervalMs = Math.ceil(MINUTE_MS / perMinute);
   return limit !== undefined && limit.intervalMs >= intervalMs
     ? limit
-    : { intervalMs, burst: Math.max(1, Math.floor(perMinute / BURSTS_PER_MINUTE)) };
+    : { intervalMs, burst: Math.max(1, Math.floor(perMinute / BURSTS_PER_MINUTE)), isTold: true };
 }
 
 function lowerLimit(left: number | undefined, right: number | undefined): number | undefined {

@@ -12,7 +12,7 @@ const PATH_MAX_LENGTH = 500;
 
 /** `replyLosses`: paths of the reply that the caller's API cannot express. */
 export function responseHeaders(
-  { input, candidate, plan, outputMax, estimate, ceiling }: HeldCall,
+  { input, candidate, plan, outputMax, estimate, ceiling, hold }: HeldCall,
   providerHeaders: Readonly<Record<string, string>>,
   replyLosses: readonly string[] = [],
 ): Headers {
@@ -28,6 +28,8 @@ export function responseHeaders(
     headers.set("x-postern-dropped", joinPaths([...plan.dropped, ...replyLosses]));
   if (outputMax !== undefined) headers.set("x-postern-max-tokens", String(outputMax));
   if (outputMax !== undefined && ceiling !== undefined) headers.set("x-postern-budget-cut", "true");
+  const { rateLimitHeaders } = hold;
+  for (const name in rateLimitHeaders) headers.set(name, rateLimitHeaders[name] ?? "");
   if (estimate.toolCallsMax !== undefined)
     headers.set("x-postern-max-tool-calls", String(estimate.toolCallsMax));
   return headers;
