@@ -103,6 +103,16 @@ describe("a flood of", () => {
   });
 });
 
+test("acknowledgements that are long are rejected also without a request rate", async () => {
+  gateway = await openGateway({ env: { POSTERN_REQUESTS_PER_MINUTE: "0" } });
+  const { socket, closed, received } = await openRawSocket(await fundedAccount(gateway));
+  const long = JSON.stringify({ type: "response.processed", response_id: "r".repeat(60_000) });
+  socket.write(flood(frame(OPCODES.text, long)));
+  await closed;
+  expect(closeCode(received())).toBe(1008);
+  await eventually(async () => (await keptBytes()) === 0);
+});
+
 describe("rejected messages", () => {
   test("do not close the connection if a response comes in between", async () => {
     gateway = await openGateway({});

@@ -6,6 +6,8 @@ import { COUNTED_AT_ONCE_BYTES } from "./body-quota.ts";
 
 const SMALL_BODY_BYTES = 65_536;
 const JSON_DEPTH_MAX = 64;
+/** Of one object; no API has more than a hundred, and the caller names those of labels and schemas. */
+const JSON_MEMBERS_MAX = 10_000;
 /** More than the token ids of the largest embeddings request, 300,000. */
 const JSON_VALUES_MAX = 500_000;
 const FORM_FIELDS_MAX = 64;
@@ -191,26 +193,36 @@ export function parseJsonBody(text: string): unknown {
 }
 
 /**
- * Limits nesting and the number of values, before parsing: the parser recurses, and many small values take far more time
- * and memory than their bytes. Values are counted by the commas and brackets outside strings.
+ * Limits nesting, values and the members of an object, before parsing: the parser recurses, and many small values or names take
+ * far more time and memory than their bytes. They are counted by the commas and brackets outside strings.
  */
-function rejectUnboundedJson(text: string): void {
-  // A value and its comma have two characters.
-  if (text.length < 2 * JSON_VALUES_MAX && hasFewBrackets(text)) return;
-  let depth = 0;
+export function rejectUnboundedJson(text: string): void {
+  // A member and its comma have five characters at least.
+  if (text.length < 5 * JSON_MEMBERS_MAX && hasFewBrackets(text)) return;
+  // Of each open value, the commas so far; below 0 in a list.
+  const commas: number[] = [];
   let values = 0;
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code === 0x22) index = endOfString(text, index);
     else if (code === 0x7b || code === 0x5b) {
       values++;
-      if (++depth > JSON_DEPTH_MAX)
+      commas.push(code === 0x7b ? 0 : -Infinity);
+      if (commas.length > JSON_DEPTH_MAX)
         throw invalid(
           undefined,
           `The JSON body must have at most ${JSON_DEPTH_MAX} nesting levels.`,
         );
-    } else if (code === 0x7d || code === 0x5d) depth--;
-    else if (code === 0x2c) values++;
+    } else if (code === 0x7d || code === 0x5d) commas.pop();
+    else if (code === 0x2c) {
+      values++;
+      const last = commas.length - 1;
+      if ((commas[last] = (commas[last] ?? 0) + 1) >= JSON_MEMBERS_MAX)
+        throw invalid(
+          undefined,
+          `An object of the JSON body may have at most ${JSON_MEMBERS_MAX} fields.`,
+        );
+    }
     if (values > JSON_VALUES_MAX)
       throw invalid(
         undefined,

@@ -2,6 +2,7 @@
 
 import { Fault, invalid } from "../../base/fault.ts";
 import { type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
+import { rejectUnboundedJson } from "../../http/request/body.ts";
 import { memberSpans, withMembers } from "../../inference/request/json-edit.ts";
 import { rawItemsOf } from "../expand-request.ts";
 import type { PreviousResponse } from "./previous-response.ts";
@@ -21,18 +22,27 @@ export interface CreateFrame {
 }
 
 /** Codex acknowledges responses with it; there is nothing to do. */
-const IGNORED_TYPES: ReadonlySet<unknown> = new Set(["response.processed"]);
+const ACKNOWLEDGEMENT = "response.processed";
+/** It has the id of a response. */
+const ACKNOWLEDGEMENT_MAX_LENGTH = 1_024;
 
 /** Undefined for a message without effect. */
 export function readFrame(
   text: string,
   previous: PreviousResponse | undefined,
 ): CreateFrame | undefined {
+  rejectUnboundedJson(text);
   const json = parseObject(text);
   const spans = json && memberSpans(text);
   if (json === undefined || spans === undefined)
     throw invalid(undefined, "The message is not a JSON object.");
-  if (IGNORED_TYPES.has(json["type"])) return undefined;
+  if (json["type"] === ACKNOWLEDGEMENT) {
+    if (text.length <= ACKNOWLEDGEMENT_MAX_LENGTH) return undefined;
+    throw invalid(
+      undefined,
+      `A message of type \`${ACKNOWLEDGEMENT}\` may have at most ${ACKNOWLEDGEMENT_MAX_LENGTH} characters.`,
+    );
+  }
   if (json["type"] !== "response.create")
     throw invalid(
       "type",

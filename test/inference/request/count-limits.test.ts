@@ -63,6 +63,18 @@ const TOO_MANY: readonly (readonly [string, string, string | null, Body])[] = [
       Object.fromEntries(Array.from({ length: 10_001 }, (_, index) => [`f${index}`, 1])),
     ),
   ],
+  [
+    "/v1/responses",
+    "fields",
+    null,
+    items(
+      [user("h")].concat({
+        role: "user",
+        content: "h",
+        labels: Object.fromEntries(Array.from({ length: 10_001 }, (_, index) => [`f${index}`, 1])),
+      } as never),
+    ),
+  ],
   ["/v1/chat/completions", "500000", null, chat([user("h")], { x: repeat(500_001, 1) })],
   ["/v1/embeddings", "500000", null, { model: "sim/embed", input: repeat(500_001, 1) }],
 ];
