@@ -2,6 +2,8 @@
 // them, so on the gateway's accounts they are removed if their text could name something stored.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { isEmptyItem } from "./bare-items.ts";
+import { isCompleteWithoutId } from "./known-types.ts";
 import { couldIdentify } from "./plain-words.ts";
 
 const LABELS =
@@ -29,6 +31,8 @@ export interface WithoutLabels {
 export function isClientLabel(path: string): boolean {
   const [, list, name = ""] = LABEL_PATH.exec(path) ?? [];
   if (list === undefined) return TOP_LEVEL_LABELS.has(name);
+  // Removed only where the object is complete without it.
+  if (name === "id") return true;
   return LABELS_BY_LIST[list === "input" ? "input" : "messages"].has(name);
 }
 
@@ -38,27 +42,37 @@ export function withoutClientLabels(json: JsonObject): WithoutLabels {
   for (const list of ["messages", "input"] as const) {
     const holders = kept[list];
     if (Array.isArray(holders))
-      kept[list] = holders.map((one: unknown, index) =>
-        withoutLabels(one, LABELS_BY_LIST[list], `${list}[${index}]`, dropped),
-      );
+      kept[list] = holders.flatMap((one: unknown, index) => {
+        const path = `${list}[${index}]`;
+        if (list === "messages" || !isObject(one) || !isEmptyItem(one))
+          return [withoutLabels(one, list, path, dropped)];
+        dropped.push(path);
+        return [];
+      });
   }
   return { json: kept, dropped };
 }
 
 function withoutLabels(
   value: unknown,
-  labels: ReadonlySet<string>,
+  list: keyof typeof LABELS_BY_LIST,
   path: string,
   dropped: string[],
 ): unknown {
   if (!isObject(value)) return value;
+  const labels = withId(LABELS_BY_LIST[list], value, list);
   const kept: Record<string, unknown> = { ...omitLabels(value, labels, `${path}.`, dropped) };
   for (const field of ["content", "tool_calls"]) {
     const parts = kept[field];
     if (Array.isArray(parts))
       kept[field] = parts.map((part: unknown, index) =>
         isObject(part)
-          ? omitLabels(part, PART_LABELS, `${path}.${field}[${index}].`, dropped)
+          ? omitLabels(
+              part,
+              withId(PART_LABELS, part, field),
+              `${path}.${field}[${index}].`,
+              dropped,
+            )
           : part,
       );
   }
@@ -67,6 +81,15 @@ function withoutLabels(
 
 /** Parts and calls have ids that results name. */
 const PART_LABELS = LABELS_BY_LIST.input;
+
+/** An object of a type that the gateway does not know is sent without its id, which might name something stored. */
+function withId(
+  labels: ReadonlySet<string>,
+  object: JsonObject,
+  parent: string,
+): ReadonlySet<string> {
+  return isCompleteWithoutId(object, parent) ? new Set([...labels, "id"]) : labels;
+}
 
 function omitLabels(
   object: JsonObject,

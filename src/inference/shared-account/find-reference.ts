@@ -3,6 +3,7 @@
 // contain the caller's own data, such as the arguments of a function, are skipped.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { isBareItem, isEmptyItem } from "./bare-items.ts";
 import { isCallerData } from "./caller-data.ts";
 import { membersOf } from "./known-members.ts";
 import { hasUnknownType, membersOfUnknownType } from "./known-types.ts";
@@ -13,6 +14,7 @@ import {
   type ReferenceRule,
   ROOT,
   ROOT_REFERENCES,
+  SEND_HISTORY,
   snakeCase,
 } from "./reference-table.ts";
 import type { Destination } from "./source-url.ts";
@@ -32,6 +34,8 @@ export function findReference(
 }
 
 function inObject(object: JsonObject, outer: Position): FoundReference | undefined {
+  const isItem = outer.parent === "input" && outer.depth === 1;
+  if (isItem && isBareItem(object)) return asBareItem(object);
   const position = positionOf(object, outer);
   const { members } = position;
   for (const key in object) {
@@ -54,10 +58,14 @@ function inObject(object: JsonObject, outer: Position): FoundReference | undefin
   return undefined;
 }
 
+function asBareItem(item: JsonObject): FoundReference {
+  return { path: "id", alternative: isEmptyItem(item) ? undefined : SEND_HISTORY };
+}
+
 /** An object of an unknown type has fewer known fields. */
 function positionOf(object: JsonObject, outer: Position): Position {
   return outer.members !== undefined && hasUnknownType(object, outer.parent)
-    ? { ...outer, members: membersOfUnknownType(object) }
+    ? { ...outer, members: membersOfUnknownType() }
     : outer;
 }
 

@@ -33,9 +33,8 @@ const PROSE =
   "type role status phase text content arguments output summary thinking encrypted_content signature cache_control call_id " +
   "tool_use_id tool_call_id";
 const PROSE_MEMBERS: Members = withRules(PROSE.split(" "));
-/** An object with one of these sends content; an object with an `id` and none of them can only name it. */
+/** An object with one of these sends content, and needs no id; an object with an `id` and none of them can only name it. */
 const PAYLOAD = ["text", "content", "arguments", "output", "summary", "encrypted_content"];
-const PROSE_AND_ID: Members = withRules(["id", ...PROSE.split(" ")]);
 
 export function hasUnknownType({ type }: JsonObject, parent: string): boolean {
   return typeof type === "string" && !isKnownType(type, parent);
@@ -47,8 +46,13 @@ export function isAllowedType(type: string, parent: string): boolean {
 }
 
 /** The fields that an object of an unknown type may have with any text. */
-export function membersOfUnknownType(object: JsonObject): Members {
-  return PAYLOAD.some((name) => isNonEmpty(object[name])) ? PROSE_AND_ID : PROSE_MEMBERS;
+export function membersOfUnknownType(): Members {
+  return PROSE_MEMBERS;
+}
+
+/** Whether an object of an unknown type is complete without its id. */
+export function isCompleteWithoutId(object: JsonObject, parent: string): boolean {
+  return hasUnknownType(object, parent) && PAYLOAD.some((name) => isNonEmpty(object[name]));
 }
 
 function isNonEmpty(value: unknown): boolean {

@@ -27,7 +27,7 @@ export const ROOT = "";
 const SEND_FILE = "Send the file's content in the request";
 const SEND_CONTENT = "Send the content in the request";
 const SEND_DOCUMENTS = "Send the documents in the request";
-const SEND_HISTORY = "Send the earlier turns of the conversation in the request";
+export const SEND_HISTORY = "Send the earlier turns of the conversation in the request";
 const NEW_CONTAINER = "Let the provider create a new container";
 
 /** By name in snake case, at any depth. */

@@ -16,11 +16,19 @@ import { errorOf } from "../support/harness.ts";
 const harness = await startHarness();
 afterAll(() => harness.stop());
 
-async function send(api: Api, fields: Json): Promise<{ status: number; error: Json; sent: Json }> {
+async function send(
+  api: Api,
+  fields: Json,
+): Promise<{ status: number; error: Json; sent: Json; dropped: string }> {
   const before = harness.upstreamRequests.length;
-  const { status, json } = await callApi(harness, api, minimalBody(api, wireOf(api), "hi", fields));
+  const { status, json, headers } = await callApi(
+    harness,
+    api,
+    minimalBody(api, wireOf(api), "hi", fields),
+  );
   const sent = harness.upstreamRequests[before]?.body ?? {};
-  return { status, error: status === 200 ? {} : errorOf(json), sent };
+  const dropped = headers.get("x-postern-dropped") ?? "";
+  return { status, error: status === 200 ? {} : errorOf(json), sent, dropped };
 }
 
 /** The wire that passes the request through. */
@@ -146,7 +154,6 @@ const SHAPES: readonly (readonly [api: Api, fields: Json])[] = [
     },
   ],
   ["responses", item({ type: "plan_update", content: "First the tests.", status: "completed" })],
-  ["responses", item({ type: "plan_update", id: "pl_0A9f8e7d", content: "First the tests." })],
   ["messages", assistant({ type: "self_review", text: "That was right." }, TEXT)],
   ["messages", { thinking: { type: "disabled", cadence: "between_tools" } }],
 ];
@@ -160,6 +167,60 @@ describe("a field or type that the gateway may not know", () => {
       expect(sent).toMatchObject(fields);
     },
   );
+
+  test.each<[api: Api, fields: Json, sent: Json, dropped: string]>([
+    [
+      "responses",
+      item({ type: "plan_update", id: "pl_0A9f8e7d", content: "First the tests." }),
+      item({ type: "plan_update", content: "First the tests." }),
+      "input[0].id",
+    ],
+    [
+      "messages",
+      assistant({ type: "self_review", id: "rev_0A9f8e7d", text: "That was right." }, TEXT),
+      assistant({ type: "self_review", text: "That was right." }, TEXT),
+      "messages[1].content[0].id",
+    ],
+    // They say nothing to the model, and the provider would look them up.
+    [
+      "responses",
+      { input: [{ type: "reasoning", id: "rs_0A9f8e7d", summary: [] }, USER] },
+      { input: [USER] },
+      "input[0]",
+    ],
+    [
+      "responses",
+      { input: [{ type: "web_search_call", id: "ws_0A9f8e7d", status: "completed" }, USER] },
+      { input: [USER] },
+      "input[0]",
+    ],
+  ])("of %s is sent without an id that could name it: %j", async (api, fields, kept, path) => {
+    const { status, error, sent, dropped } = await send(api, fields);
+    expect([status, error]).toEqual([200, {}]);
+    expect(JSON.stringify(sent)).not.toContain("0A9f8e7d");
+    expect(sent).toMatchObject(kept);
+    expect(dropped).toContain(path);
+  });
+
+  test.each(
+    [
+      { type: "message", role: "assistant" },
+      { type: "message", role: "assistant", content: [] },
+      { type: "function_call", call_id: "call_1", status: "completed" },
+      { type: "custom_tool_call", call_id: "call_1" },
+      { type: "image_generation_call", status: "completed", output_format: "png" },
+      { type: "code_interpreter_call", code: null, outputs: null },
+      { type: "computer_call", call_id: "call_1" },
+      { type: "file_search_call", queries: [] },
+      { type: "mcp_list_tools", server_label: "s", tools: [] },
+      { type: "mcp_call", server_label: "s" },
+      { type: "compaction" },
+      { type: "agent_message", author: "a" },
+    ].map((value) => ({ value })),
+  )("of responses that has only an id is refused: $value", async ({ value }) => {
+    const { status, error } = await send("responses", item({ ...value, id: "msg_0A9f8e7d" }));
+    expect([status, error["message"]]).toEqual([400, expect.stringContaining("`input[0].id`")]);
+  });
 
   test.each<[api: Api, fields: Json, path: string]>([
     ["messages", { fallbacks: [{ model: "claude-opus-5" }] }, "fallbacks"],
@@ -255,6 +316,50 @@ describe("an unknown field", () => {
         },
       ),
       { numRuns: 150 },
+    );
+  });
+});
+
+/** Types of items, known and new ones. */
+const itemType = fc.oneof(
+  fc.constantFrom(
+    ..."message reasoning function_call image_generation_call web_search_call computer_call mcp_call compaction".split(
+      " ",
+    ),
+  ),
+  fc.stringMatching(/^[a-z]{3,9}_(?:note|update|pointer)$/),
+);
+const STORED_ID = fc.stringMatching(/^[a-z]{2,4}_[a-f0-9]{32}$/);
+const withoutPayload = fc.record(
+  { status: fc.constant("completed"), role: fc.constant("assistant"), content: fc.constant([]) },
+  { requiredKeys: [] },
+);
+
+describe("the id of an item", () => {
+  test("is never sent where the item has nothing else", async () => {
+    await fc.assert(
+      fc.asyncProperty(itemType, STORED_ID, withoutPayload, async (type, id, more) => {
+        const { sent } = await send("responses", item({ type, id, ...more }));
+        expect(JSON.stringify(sent)).not.toContain(id);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("is never sent with a type that the gateway does not know, and its text is", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.stringMatching(/^[a-z]{3,9}_(?:note|update|pointer)$/),
+        STORED_ID,
+        fc.constantFrom("text", "content", "summary"),
+        async (type, id, field) => {
+          const { status, sent } = await send("responses", item({ type, id, [field]: "Tests." }));
+          expect(status).toBe(200);
+          expect(JSON.stringify(sent)).not.toContain(id);
+          expect(sent).toMatchObject(item({ type, [field]: "Tests." }));
+        },
+      ),
+      { numRuns: 60 },
     );
   });
 });
