@@ -44,7 +44,7 @@ export function withoutClientLabels(json: JsonObject): WithoutLabels {
     if (Array.isArray(holders))
       kept[list] = holders.flatMap((one: unknown, index) => {
         const path = `${list}[${index}]`;
-        if (list === "messages" || !isObject(one) || !isEmptyItem(one))
+        if (list !== "input" || !isObject(one) || !isEmptyItem(one))
           return [withoutLabels(one, list, path, dropped)];
         dropped.push(path);
         return [];
