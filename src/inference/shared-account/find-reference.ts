@@ -34,8 +34,8 @@ export function findReference(
 }
 
 function inObject(object: JsonObject, outer: Position): FoundReference | undefined {
-  const isItem = outer.parent === "input" && outer.depth === 1;
-  if (isItem && isBareItem(object)) return asBareItem(object);
+  const bare = asBareItem(object, outer);
+  if (bare !== undefined) return bare;
   const position = positionOf(object, outer);
   const { members } = position;
   for (const key in object) {
@@ -58,7 +58,8 @@ function inObject(object: JsonObject, outer: Position): FoundReference | undefin
   return undefined;
 }
 
-function asBareItem(item: JsonObject): FoundReference {
+function asBareItem(item: JsonObject, { parent, depth }: Position): FoundReference | undefined {
+  if (depth !== 1 || parent !== "input" || !isBareItem(item)) return undefined;
   return { path: "id", alternative: isEmptyItem(item) ? undefined : SEND_HISTORY };
 }
 

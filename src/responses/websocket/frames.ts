@@ -36,13 +36,7 @@ export function readFrame(
   const spans = json && memberSpans(text);
   if (json === undefined || spans === undefined)
     throw invalid(undefined, "The message is not a JSON object.");
-  if (json["type"] === ACKNOWLEDGEMENT) {
-    if (text.length <= ACKNOWLEDGEMENT_MAX_LENGTH) return undefined;
-    throw invalid(
-      undefined,
-      `A message of type \`${ACKNOWLEDGEMENT}\` may have at most ${ACKNOWLEDGEMENT_MAX_LENGTH} characters.`,
-    );
-  }
+  if (isAcknowledgement(json, text)) return undefined;
   if (json["type"] !== "response.create")
     throw invalid(
       "type",
@@ -76,6 +70,15 @@ export function readFrame(
     baseId,
     items,
   };
+}
+
+function isAcknowledgement({ type }: JsonObject, text: string): boolean {
+  if (type !== ACKNOWLEDGEMENT) return false;
+  if (text.length <= ACKNOWLEDGEMENT_MAX_LENGTH) return true;
+  throw invalid(
+    undefined,
+    `A message of type \`${ACKNOWLEDGEMENT}\` may have at most ${ACKNOWLEDGEMENT_MAX_LENGTH} characters.`,
+  );
 }
 
 /** Fields that only a connection has, and those that it decides itself. */
