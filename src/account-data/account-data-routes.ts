@@ -1,14 +1,12 @@
 // Routes of an account's data: its export, and its end.
 
 import { z } from "zod";
-import { lockWorkspace } from "../accounts/members.ts";
-import { Fault } from "../base/fault.ts";
+import { keyAct } from "../activity/audit.ts";
 import type { InvoiceLinks } from "../billing/invoices/invoice-record.ts";
-import { networksOf } from "../http/request/client-ip.ts";
-import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { timestamp } from "../http/schemas.ts";
-import type { Reader, Tx } from "../store/db.ts";
-import { closeAccount, type ClosingChange, GRACE_DAYS, reopenAccount } from "./closing.ts";
+import type { Reader } from "../store/db.ts";
+import { closeAccount, GRACE_DAYS, reopenAccount } from "./closing.ts";
 import type { StartExport } from "./export-stream.ts";
 import { EXPORTED_TYPES } from "./export.ts";
 
@@ -87,10 +85,7 @@ function closeRoute(): Route {
     },
     faults: ["forbidden"],
     run: async (tx, { caller, clientIp, now }) => {
-      const { since, erasedFrom } = await closeAccount(
-        tx,
-        await keyChange(tx, caller, { clientIp, now }),
-      );
+      const { since, erasedFrom } = await closeAccount(tx, keyAct(caller, { clientIp, now }));
       const times = { closing_since: timestamp(since), erased_from: timestamp(erasedFrom) };
       return { status: 200, body: { id: caller.accountId, status: "closing", ...times } };
     },
@@ -115,30 +110,9 @@ function reopenRoute(): Route {
     },
     faults: ["forbidden", "conflict"],
     run: async (tx, { caller, clientIp, now }) => {
-      await reopenAccount(tx, await keyChange(tx, caller, { clientIp, now }));
+      await reopenAccount(tx, keyAct(caller, { clientIp, now }));
       const times = { closing_since: null, erased_from: null };
       return { status: 200, body: { id: caller.accountId, status: "active", ...times } };
     },
   });
-}
-
-/** A key closes only an account that no person owns. */
-async function keyChange(
-  tx: Tx,
-  { accountId, keyId }: Caller,
-  { clientIp, now }: { readonly clientIp: string; readonly now: number },
-): Promise<ClosingChange> {
-  if ((await lockWorkspace(tx, accountId)).isClaimed)
-    throw new Fault("forbidden", "a key cannot close a claimed account", {
-      message:
-        "A person owns this workspace: only its owner can close or reopen it, in the console.",
-      next: [
-        {
-          method: "GET",
-          url: `/console/${accountId}/settings`,
-          why: "Console page where the owner closes or reopens the workspace.",
-        },
-      ],
-    });
-  return { accountId, actor: { type: "key", id: keyId }, network: networksOf(clientIp)[1], now };
 }

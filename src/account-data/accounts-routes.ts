@@ -1,13 +1,12 @@
 // Routes of /v1/accounts and /v1/account.
 
 import { z } from "zod";
-import { recordAccountCreated, recordAccountRenamed } from "../accounts/account-activity.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/account-record.ts";
 import {
   type AccountDeps,
   createAccount,
   getAccount,
-  parseAccountName,
+  recordAccountCreated,
   renameAccount,
 } from "../accounts/accounts.ts";
 import { BudgetsRecord, toBudgetsRecord } from "../accounts/budget-record.ts";
@@ -19,6 +18,7 @@ import {
 import { ROLES } from "../accounts/members.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "../accounts/proof-of-work.ts";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
+import { keyAct } from "../activity/audit.ts";
 import type { NextStep } from "../base/fault.ts";
 import {
   creditsOf,
@@ -242,7 +242,7 @@ async function openNewAccount(
   const account = await createAccount(tx, request, deps);
   const act = { accountId: account.id, actor: undefined, network: networksOf(clientIp)[1], now };
   const { key, raw } = await deps.keys.create(tx, act, {});
-  await recordAccountCreated(tx, { account, keyId: key.id, clientIp, now });
+  await recordAccountCreated(tx, account, { ...act, actor: { type: "key", id: key.id } });
   const wallet = await deps.getWallet(tx, account.id);
   return {
     status: 201,
@@ -382,12 +382,8 @@ function renameRoute(): Route {
     },
     faults: [],
     run: async (tx, { caller, body, clientIp, now }) => {
-      const { accountId } = caller;
-      const name = parseAccountName(body.name ?? "");
-      const actor = { type: "key", id: caller.keyId } as const;
-      if (await renameAccount(tx, accountId, name))
-        await recordAccountRenamed(tx, { accountId, name, actor, clientIp, now });
-      return { status: 200, body: toAccountRecord(await getAccount(tx, accountId)) };
+      await renameAccount(tx, keyAct(caller, { clientIp, now }), body.name ?? "");
+      return { status: 200, body: toAccountRecord(await getAccount(tx, caller.accountId)) };
     },
   });
 }

@@ -1,8 +1,8 @@
 // Closes an account with a grace period: model calls and purchases are refused at once, and until the personal data is
 // erased the account can be reopened. Closing moves no money.
 
-import { lockWorkspace } from "../accounts/members.ts";
-import { type Actor, recordAuditEntry } from "../activity/audit.ts";
+import { authorize, lockWorkspace } from "../accounts/members.ts";
+import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { usdText } from "../base/money/money.ts";
 import { DAY_MS } from "../base/time.ts";
@@ -20,13 +20,6 @@ export interface Closing {
   readonly erasedFrom: number;
 }
 
-export interface ClosingChange {
-  readonly accountId: string;
-  readonly actor: Actor;
-  readonly network: string | null;
-  readonly now: number;
-}
-
 export async function findClosing(reader: Reader, accountId: string): Promise<Closing | undefined> {
   const freeze = await findFreeze(reader, accountId);
   return freeze?.by === "closing"
@@ -35,9 +28,9 @@ export async function findClosing(reader: Reader, accountId: string): Promise<Cl
 }
 
 /** Idempotent: an account that is closing keeps its date. */
-export async function closeAccount(tx: Tx, change: ClosingChange): Promise<Closing> {
-  const { accountId, now } = change;
-  await lockWorkspace(tx, accountId);
+export async function closeAccount(tx: Tx, act: Act): Promise<Closing> {
+  const { accountId, now } = act;
+  await authorizeClosing(tx, act);
   const { promo, paid, owed } = await lockBalance(tx, accountId);
   const earlier = await findClosing(tx, accountId);
   if (earlier !== undefined) return earlier;
@@ -45,14 +38,14 @@ export async function closeAccount(tx: Tx, change: ClosingChange): Promise<Closi
   const closing = { since: now, erasedFrom: now + GRACE_MS };
   const balance = { promo_usd: usdText(promo), paid_usd: usdText(paid), owed_usd: usdText(owed) };
   const detail = { ...balance, erased_from: timestamp(closing.erasedFrom) };
-  await recordChange(tx, change, "account.closing", detail);
+  await recordAuditEntry(tx, { ...act, action: "account.closing", target: accountId, detail });
   return closing;
 }
 
 /** Idempotent. Throws once the grace period is over. */
-export async function reopenAccount(tx: Tx, change: ClosingChange): Promise<void> {
-  const { accountId, now } = change;
-  await lockWorkspace(tx, accountId);
+export async function reopenAccount(tx: Tx, act: Act): Promise<void> {
+  const { accountId, now } = act;
+  await authorizeClosing(tx, act);
   await lockBalance(tx, accountId);
   const closing = await findClosing(tx, accountId);
   if (closing === undefined) return;
@@ -61,22 +54,22 @@ export async function reopenAccount(tx: Tx, change: ClosingChange): Promise<void
       message: `The account was closed for good at ${timestamp(closing.erasedFrom)}. Create a new one with POST /v1/accounts.`,
     });
   await setClosing(tx, accountId, null);
-  await recordChange(tx, change, "account.reopened", {});
+  await recordAuditEntry(tx, { ...act, action: "account.reopened", target: accountId });
 }
 
-function recordChange(
-  tx: Tx,
-  { accountId, actor, network, now }: ClosingChange,
-  action: "account.closing" | "account.reopened",
-  detail: Readonly<Record<string, string>>,
-): Promise<void> {
-  return recordAuditEntry(tx, {
-    accountId,
-    actor,
-    action,
-    target: accountId,
-    detail,
-    network,
-    now,
+/** A key closes only an account that no person owns. */
+async function authorizeClosing(tx: Tx, act: Act): Promise<void> {
+  const { isClaimed } = await lockWorkspace(tx, act.accountId);
+  await authorize(tx, act, "workspace.close");
+  if (!isClaimed || act.actor.type !== "key") return;
+  throw new Fault("forbidden", "a key cannot close a claimed account", {
+    message: "A person owns this workspace: only its owner can close or reopen it, in the console.",
+    next: [
+      {
+        method: "GET",
+        url: `/console/${act.accountId}/settings`,
+        why: "Console page where the owner closes or reopens the workspace.",
+      },
+    ],
   });
 }

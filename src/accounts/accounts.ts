@@ -1,9 +1,11 @@
 // Accounts, which agents create without authentication and people in the console. It owns the table account.
 
+import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Nano, NANO_PER_CREDIT } from "../base/money/money.ts";
 import { type Reader, text, textOrNull, type Tx, integer, integerOrNull } from "../store/db.ts";
+import { authorize } from "./members.ts";
 
 /** Specification, Limits: 0.05 USD. */
 export const STARTING_CREDIT: Nano = 50_000n * NANO_PER_CREDIT;
@@ -60,25 +62,37 @@ export async function createAccount(
   return { id, name, email, createdBy, createdAt: now, claimedAt: null };
 }
 
-export interface AccountCreated {
-  readonly account: Account;
-  /** Its first key; null if a person created the account. */
-  readonly keyId: string | null;
-  readonly clientIp: string;
-  readonly now: number;
-}
-
-export interface AccountRenamed {
-  readonly accountId: string;
-  readonly name: string | null;
-  readonly actor: { readonly type: "key" | "person"; readonly id: string };
-  readonly clientIp: string;
-  readonly now: number;
+/** Called once the account has its first key, which is the actor if an agent created it. It cannot have a webhook yet. */
+export async function recordAccountCreated(
+  tx: Tx,
+  { email, name }: Account,
+  act: Act,
+): Promise<void> {
+  await recordAuditEntry(tx, {
+    ...act,
+    action: "account.created",
+    target: act.accountId,
+    detail: { ...(email !== null && { email }), ...(name !== null && { name }) },
+  });
 }
 
 const NAME_MAX = 80;
 
-/** The name of an account without surrounding spaces; null for a blank one. */
+/** Does nothing if the account already has the name; an empty name removes it. */
+export async function renameAccount(tx: Tx, act: Act, typed: string): Promise<void> {
+  const { accountId } = act;
+  const name = parseAccountName(typed);
+  await authorize(tx, act, "workspace.rename");
+  const renamed = await tx.run(
+    "update account set name = ? where id = ? and coalesce(name, '') <> ?",
+    [name, accountId, name ?? ""],
+  );
+  if (renamed === 0) return;
+  const entry = { ...act, action: "account.renamed", target: accountId, detail: { name } } as const;
+  await recordAuditEntry(tx, entry);
+}
+
+/** Without surrounding spaces; null for a blank name. */
 export function parseAccountName(typed: string): string | null {
   const name = typed.trim();
   if (name.length > NAME_MAX || /\p{Cc}/u.test(name))
@@ -87,15 +101,6 @@ export function parseAccountName(typed: string): string | null {
       `\`name\` must be one line of at most ${NAME_MAX} characters. Send an empty name to remove it.`,
     );
   return name === "" ? null : name;
-}
-
-/** Returns false if the account already had the name. */
-export async function renameAccount(tx: Tx, id: string, name: string | null): Promise<boolean> {
-  const renamed = await tx.run(
-    "update account set name = ? where id = ? and coalesce(name, '') <> ?",
-    [name, id, name ?? ""],
-  );
-  return renamed === 1;
 }
 
 export async function getAccount(reader: Reader, id: string): Promise<Account> {

@@ -1,14 +1,14 @@
 // Endpoints of /v1/account/balance-alert: the threshold of the event `balance.low`.
 
 import { z } from "zod";
-import { type AuditSource, recordAuditEntry } from "../activity/audit.ts";
+import { type Act, keyAct, recordAuditEntry } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
-import { networksOf } from "../http/request/client-ip.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { UsdAmount } from "../http/schemas.ts";
 import { getLowBalanceThreshold, setLowBalanceThreshold } from "../ledger/balance-thresholds.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { authorize, byActor } from "./members.ts";
 
 const BalanceAlertRecord = z
   .object({
@@ -67,20 +67,16 @@ function setRoute(): Route {
     responses: RESPONSES,
     faults: [],
     run: async (tx, { caller, body, clientIp, now }) => {
-      const threshold = parseLowBalance(body.low_usd);
-      await changeBalanceAlert(tx, {
-        accountId: caller.accountId,
-        threshold,
-        actor: { type: "key", id: caller.keyId },
-        network: networksOf(clientIp)[1],
-        now,
-      });
-      return { status: 200, body: toBalanceAlertRecord(threshold) };
+      const act = keyAct(caller, { clientIp, now });
+      return {
+        status: 200,
+        body: toBalanceAlertRecord(await changeBalanceAlert(tx, act, body.low_usd)),
+      };
     },
   });
 }
 
-export function parseLowBalance(usd: string | number): Nano {
+function parseLowBalance(usd: string | number): Nano {
   const threshold = nanoFromUsd(usd);
   if (threshold === undefined || threshold < 0n || threshold > MAX_NANO)
     throw invalid(
@@ -90,24 +86,14 @@ export function parseLowBalance(usd: string | number): Nano {
   return threshold;
 }
 
-export interface BalanceAlertChange extends AuditSource {
-  readonly accountId: string;
-  /** 0 to disable the alert. */
-  readonly threshold: Nano;
-  readonly now: number;
-}
-
-export async function changeBalanceAlert(
-  tx: Tx,
-  { threshold, ...change }: BalanceAlertChange,
-): Promise<void> {
-  await setLowBalanceThreshold(tx, change.accountId, threshold);
-  await recordAuditEntry(tx, {
-    ...change,
-    action: "balance_alert.changed",
-    target: null,
-    detail: { low_usd: usdText(threshold), ...change.detail },
-  });
+/** Zero disables the alert. Returns the threshold. */
+export async function changeBalanceAlert(tx: Tx, act: Act, lowUsd: string | number): Promise<Nano> {
+  const threshold = parseLowBalance(lowUsd);
+  await authorize(tx, act, "billing.buy");
+  await setLowBalanceThreshold(tx, act.accountId, threshold);
+  const detail = { low_usd: usdText(threshold), ...(await byActor(tx, act)) };
+  await recordAuditEntry(tx, { ...act, action: "balance_alert.changed", target: null, detail });
+  return threshold;
 }
 
 function toBalanceAlertRecord(threshold: bigint): z.infer<typeof BalanceAlertRecord> {

@@ -1,7 +1,7 @@
 // Routes of /v1/account/budgets.
 
 import { z } from "zod";
-import { networksOf } from "../http/request/client-ip.ts";
+import { keyAct } from "../activity/audit.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { UsdAmount } from "../http/schemas.ts";
 import type { BudgetLimits } from "../ledger/budget-rules.ts";
@@ -65,13 +65,8 @@ function changeRoute(): Route {
     responses: RESPONSES,
     faults: ["forbidden"],
     run: async (tx, { caller, body, clientIp, now }) => {
-      const after = await changeBudgets(tx, {
-        accountId: caller.accountId,
-        limits: parseLimits(body),
-        actor: { type: "key", id: caller.keyId },
-        network: networksOf(clientIp)[1],
-        now,
-      });
+      const act = keyAct(caller, { clientIp, now });
+      const after = await changeBudgets(tx, act, parseLimits(body));
       return { status: 200, body: toBudgetsRecord(after) };
     },
   });

@@ -1,45 +1,35 @@
 // Daily and monthly budgets of a workspace. The ledger stores and enforces them; this module checks who may change
 // them, and records the change. A budget limits what keys can spend, so in a claimed account keys cannot change it.
 
-import { lockWorkspace } from "../accounts/members.ts";
-import { type Actor, recordAuditEntry } from "../activity/audit.ts";
+import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
 import { type BudgetStates, setBudgets } from "../ledger/wallet-budgets.ts";
 import type { Tx } from "../store/db.ts";
+import { authorize, lockWorkspace } from "./members.ts";
 
 /** Field names in the API and in forms. */
 export const BUDGET_FIELDS = { day: "daily_usd", month: "monthly_usd" } as const;
 type BudgetField = (typeof BUDGET_FIELDS)[keyof typeof BUDGET_FIELDS];
 
-export interface BudgetChange {
-  readonly accountId: string;
-  /** Only the given limits are changed; null removes a budget. */
-  readonly limits: Partial<BudgetLimits>;
-  readonly actor: Actor;
-  readonly network: string;
-  readonly now: number;
-}
-
-export async function changeBudgets(tx: Tx, change: BudgetChange): Promise<BudgetStates> {
-  const { accountId, limits, actor, network, now } = change;
+/** Only the given limits are changed; null removes a budget. */
+export async function changeBudgets(
+  tx: Tx,
+  act: Act,
+  limits: Partial<BudgetLimits>,
+): Promise<BudgetStates> {
+  const { accountId, actor, now } = act;
   const { isClaimed } = await lockWorkspace(tx, accountId);
+  await authorize(tx, act, "budgets.change");
   if (isClaimed && actor.type === "key") throw ownerOnlyFault();
   const { before, after } = await setBudgets(tx, accountId, limits, now);
   const changed = BUDGET_WINDOWS.filter((window) => after[window].limit !== before[window]);
   if (changed.length === 0) return after;
-  await recordAuditEntry(tx, {
-    accountId,
-    actor,
-    action: "budget.changed",
-    target: null,
-    detail: Object.fromEntries(
-      changed.map((window) => [BUDGET_FIELDS[window], limitText(after[window].limit)]),
-    ),
-    network,
-    now,
-  });
+  const detail = Object.fromEntries(
+    changed.map((window) => [BUDGET_FIELDS[window], limitText(after[window].limit)]),
+  );
+  await recordAuditEntry(tx, { ...act, action: "budget.changed", target: null, detail });
   return after;
 }
 

@@ -1,6 +1,8 @@
 // Invitations to a workspace. It owns the table invitation. An invitation is bound to an email address, which the
 // invited person must have verified. It is shown after sign-in, and sent by email where an SMTP server is set.
 
+import { type Act, recordAuditEntry } from "../activity/audit.ts";
+import { emitEvent } from "../activity/events.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { emailError, foldEmail } from "../base/text/email.ts";
@@ -16,11 +18,13 @@ import {
 } from "../store/db.ts";
 import {
   addMember,
+  assertManagesAdmins,
+  authorize,
+  byActor,
   lockWorkspace,
   MEMBER_ROLES,
   type MemberRole,
   type Role,
-  roleOf,
 } from "./members.ts";
 
 const LIFETIME_MS = 14 * DAY_MS;
@@ -38,26 +42,24 @@ export interface Invitation {
   readonly expiresAt: number;
 }
 
-export interface NewInvitation {
-  readonly accountId: string;
-  readonly email: string;
-  /** `developer` if absent. */
-  readonly role?: MemberRole;
-  /** The email address of the inviting person, which the invited one sees. */
-  readonly invitedBy: string;
-  readonly now: number;
-}
-
-/** A second invitation of the same address replaces the first. */
-export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation> {
-  const { accountId, role = "developer", invitedBy, now } = request;
+/** A second invitation of the same address replaces the first. Returns the id. */
+export async function invite(
+  tx: Tx,
+  act: Act,
+  request: { readonly email: string; readonly role: MemberRole },
+): Promise<string> {
+  const { accountId, now } = act;
+  const { role } = request;
+  await authorize(tx, act, "members.invite");
+  if (role === "admin") await assertManagesAdmins(tx, act, "Only the owner can invite an admin.");
+  const { by: invitedBy } = await byActor(tx, act);
+  if (invitedBy === undefined) throw new Error("only a person can invite another");
   const trimmed = request.email.trim();
   const error = emailError(trimmed);
   if (error !== undefined) throw invalid("email", `\`email\` ${error}.`);
   const email = foldEmail(trimmed);
   if (email === foldEmail(invitedBy))
     throw invalid("email", "This is your own email address. You are already a member.");
-  await lockWorkspace(tx, accountId);
   await tx.run("delete from invitation where account_id = ? and email = ?", [accountId, email]);
   const open = await listInvitations(tx, accountId, now);
   if (open.length >= OPEN_MAX)
@@ -70,22 +72,23 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
      values (?, ?, ?, ?, ?, ?, ?)`,
     [id, accountId, email, role, invitedBy, now, now + LIFETIME_MS],
   );
-  const created = await tx.get(`${SELECT_INVITATION} where invitation.id = ?`, [id]);
-  if (created === undefined) throw new Error("the invitation was not inserted");
-  return toInvitation(created);
+  const detail = { by: invitedBy, email };
+  await recordAuditEntry(tx, { ...act, action: "member.invited", target: id, detail });
+  const data = { invitation_id: id, email, role, by: invitedBy };
+  await emitEvent(tx, { type: "member.invited", accountId, data, now });
+  return id;
 }
 
-/** Returns the invited email address; undefined if the invitation does not exist. */
-export async function withdrawInvitation(
-  tx: Tx,
-  accountId: string,
-  id: string,
-): Promise<string | undefined> {
+/** Does nothing if the invitation does not exist. */
+export async function withdrawInvitation(tx: Tx, act: Act, id: string): Promise<void> {
+  await authorize(tx, act, "members.invite");
   const row = await tx.get(
     "delete from invitation where id = ? and account_id = ? returning email",
-    [id, accountId],
+    [id, act.accountId],
   );
-  return row === undefined ? undefined : text(row, "email");
+  if (row === undefined) return;
+  const detail = { ...(await byActor(tx, act)), email: text(row, "email") };
+  await recordAuditEntry(tx, { ...act, action: "invitation.withdrawn", target: id, detail });
 }
 
 export async function listInvitations(
@@ -117,8 +120,6 @@ export interface InvitationResult {
   readonly accountId: string;
   /** Undefined if declined. */
   readonly role: Role | undefined;
-  /** False if declined, or if the person already was a member. */
-  readonly hasJoined: boolean;
 }
 
 /** Ends an invitation; on acceptance, the person becomes a member with its role. */
@@ -129,10 +130,11 @@ export async function respondToInvitation(
     readonly accept: boolean;
     readonly personId: string;
     readonly email: string;
+    readonly network: string | null;
     readonly now: number;
   },
 ): Promise<InvitationResult> {
-  const { id, accept, personId, email, now } = response;
+  const { id, accept, personId, email, network, now } = response;
   const row = await tx.get(
     `${SELECT_INVITATION} where invitation.id = ? and invitation.email = ? and expires_at > ?`,
     [id, foldEmail(email), now],
@@ -141,14 +143,22 @@ export async function respondToInvitation(
   const { accountId, role } = toInvitation(row);
   // A concurrent withdrawal or response may have been first.
   if ((await tx.run("delete from invitation where id = ?", [id])) !== 1) throw invitationNotFound();
-  if (!accept) return { accountId, role: undefined, hasJoined: false };
+  if (!accept) {
+    const actor = { type: "person", id: personId } as const;
+    const entry = {
+      accountId,
+      actor,
+      action: "invitation.declined",
+      target: id,
+      network,
+      now,
+    } as const;
+    await recordAuditEntry(tx, { ...entry, detail: { email: foldEmail(email) } });
+    return { accountId, role: undefined };
+  }
   await lockWorkspace(tx, accountId);
-  const hasJoined = (await roleOf(tx, accountId, personId)) === undefined;
-  return {
-    accountId,
-    role: await addMember(tx, { accountId, personId, role, via: id, now }),
-    hasJoined,
-  };
+  const member = { accountId, personId, role, via: id, network, now };
+  return { accountId, role: await addMember(tx, member) };
 }
 
 function invitationNotFound(): Fault {

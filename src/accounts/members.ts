@@ -1,8 +1,10 @@
 // Members of a workspace (a claimed account) and the permissions of their roles. It owns the table membership. A
 // workspace has one owner: `owner_of` is unique.
 
+import { type Act, type AuditDetail, recordAuditEntry } from "../activity/audit.ts";
+import { emitEvent } from "../activity/events.ts";
 import { Fault } from "../base/fault.ts";
-import { type Nano, toNano } from "../base/money/money.ts";
+import { type Nano, toNano, usdText } from "../base/money/money.ts";
 import { type LimitWindow, toLimitWindow } from "../base/money/spend-window.ts";
 import {
   enumValue,
@@ -98,24 +100,8 @@ export interface NewMember {
   readonly via: string;
   /** The key of the claim attempt. */
   readonly viaKeyId?: string;
-  readonly now: number;
-}
-
-export interface MemberChange {
-  readonly kind:
-    | "member.invited"
-    | "invitation.withdrawn"
-    | "member.removed"
-    | "member.changed"
-    | "owner.changed";
-  readonly accountId: string;
-  readonly actor: { readonly personId: string; readonly email: string };
-  /** The id of the person or the invitation. */
-  readonly target: string;
-  readonly email?: string;
-  readonly role?: string;
-  readonly allowance?: Allowance | undefined;
-  readonly clientIp: string;
+  /** The network of the request; null if it is not known. */
+  readonly network: string | null;
   readonly now: number;
 }
 
@@ -129,8 +115,25 @@ export async function lockWorkspace(
   return { isClaimed: row["claimed_at"] !== null };
 }
 
+/**
+ * A person must have the permission; the workspace is locked, so that roles cannot change before the transaction ends. What a
+ * key may do depends on its scopes, which its route checks.
+ */
+export async function authorize(
+  tx: Tx,
+  { accountId, actor }: Act,
+  permission: Permission,
+): Promise<void> {
+  if (actor.type !== "person") return;
+  await lockWorkspace(tx, accountId);
+  await requirePermission(tx, accountId, actor.id, permission);
+}
+
 /** The account must be locked and unclaimed. */
-export async function claimWorkspace(tx: Tx, member: Omit<NewMember, "role">): Promise<void> {
+export async function claimWorkspace(
+  tx: Tx,
+  member: Omit<NewMember, "role" | "network">,
+): Promise<void> {
   const updated = await tx.run(
     "update account set claimed_at = ? where id = ? and claimed_at is null",
     [member.now, member.accountId],
@@ -144,14 +147,24 @@ export async function addMember(
   tx: Tx,
   member: NewMember & { readonly role: MemberRole },
 ): Promise<Role> {
-  const role = await roleOf(tx, member.accountId, member.personId);
-  if (role !== undefined) return role;
+  const { accountId, personId, role, via, viaKeyId, network, now } = member;
+  const held = await roleOf(tx, accountId, personId);
+  if (held !== undefined) return held;
   await insertMember(tx, member);
-  return member.role;
-}
-
-export async function addDeveloper(tx: Tx, member: Omit<NewMember, "role">): Promise<Role> {
-  return await addMember(tx, { ...member, role: "developer" });
+  const email = await emailOf(tx, personId);
+  const claimAttemptId = viaKeyId === undefined ? null : via;
+  await recordAuditEntry(tx, {
+    accountId,
+    actor: { type: "person", id: personId },
+    action: "member.added",
+    target: claimAttemptId ?? personId,
+    detail: { email, role },
+    network,
+    now,
+  });
+  const data = { claim_attempt_id: claimAttemptId, email, role };
+  await emitEvent(tx, { type: "member.added", accountId, data, now });
+  return role;
 }
 
 export async function roleOf(
@@ -282,63 +295,114 @@ export async function getMember(
   return toMember(row);
 }
 
-/** Sets the role and the allowance of a member who is not the owner, and returns their email address. */
+/** Sets the role and the allowance of a member who is not the owner. */
 export async function changeMember(
   tx: Tx,
-  accountId: string,
+  act: Act,
   personId: string,
   { role, allowance }: { readonly role: MemberRole; readonly allowance: Allowance | undefined },
-): Promise<string> {
+): Promise<void> {
+  const { accountId } = act;
   await lockWorkspace(tx, accountId);
+  await authorize(tx, act, "members.change");
   const member = await getMember(tx, accountId, personId);
   if (member.role === "owner")
     throw new Fault("conflict", "the owner's role cannot be changed", {
       message: "The owner keeps their role. Transfer ownership to another member first.",
     });
+  const { limit = null, window = null } = allowance ?? {};
   await tx.run(
     "update membership set role = ?, allowance_nano = ?, allowance_window = ? where account_id = ? and person_id = ?",
-    [role, allowance?.limit ?? null, allowance?.window ?? null, accountId, personId],
+    [role, limit, window, accountId, personId],
   );
-  return member.email;
+  const detail = {
+    role,
+    allowance_usd: limit === null ? null : usdText(limit),
+    allowance_window: window,
+  };
+  await recordMemberChange(tx, act, "member.changed", { target: personId, detail });
 }
 
-/** Removes a member and returns their email address; an owner must transfer ownership first. */
-export async function removeMember(tx: Tx, accountId: string, personId: string): Promise<string> {
+/** An owner must transfer ownership first. Returns false if the person is not a member any more. */
+export async function removeMember(tx: Tx, act: Act, personId: string): Promise<boolean> {
+  const { accountId, actor } = act;
+  const leaves = actor.id === personId;
   await lockWorkspace(tx, accountId);
+  await authorize(tx, act, leaves ? "workspace.leave" : "members.remove");
   const role = await roleOf(tx, accountId, personId);
-  if (role === undefined) throw memberNotFound();
+  if (role === undefined) return false;
   if (role === "owner")
     throw new Fault("conflict", "an owner cannot be removed", {
       message: "The owner cannot leave. Transfer ownership to another member first.",
     });
+  if (role === "admin" && !leaves)
+    await assertManagesAdmins(tx, act, "Only the owner can remove an admin.");
   await tx.run("delete from membership where account_id = ? and person_id = ?", [
     accountId,
     personId,
   ]);
-  return await emailOf(tx, personId);
+  await recordMemberChange(tx, act, "member.removed", { target: personId });
+  return true;
 }
 
-/** Makes another member the owner and returns their email address; the previous owner becomes a developer. */
-export async function transferOwnership(
+/** An admin manages the roles below their own. */
+export async function assertManagesAdmins(
   tx: Tx,
-  accountId: string,
-  from: string,
-  to: string,
-): Promise<string> {
+  { accountId, actor }: Act,
+  message: string,
+): Promise<void> {
+  if (actor.type === "person" && (await roleOf(tx, accountId, actor.id)) !== "owner")
+    throw new Fault("forbidden", "an admin cannot manage admins", { message });
+}
+
+/** Makes another member the owner; the actor, who was the owner, becomes a developer. */
+export async function transferOwnership(tx: Tx, act: Act, to: string): Promise<void> {
+  const { accountId, actor } = act;
   await lockWorkspace(tx, accountId);
-  if ((await roleOf(tx, accountId, from)) !== "owner")
+  await authorize(tx, act, "workspace.transfer");
+  if ((await roleOf(tx, accountId, actor.id)) !== "owner")
     throw new Fault("forbidden", "only an owner can transfer ownership", {
       message: "Only the owner can transfer ownership.",
     });
   // A transfer removes the owner's payment method, so one without effect must not succeed.
-  if (from === to)
+  if (actor.id === to)
     throw new Fault("conflict", "ownership transfer to the same person", {
       message: "You already own this workspace. Choose another member.",
     });
   if ((await roleOf(tx, accountId, to)) === undefined) throw memberNotFound();
-  await setRole(tx, accountId, from, "developer");
+  await setRole(tx, accountId, actor.id, "developer");
   await setRole(tx, accountId, to, "owner");
-  return await emailOf(tx, to);
+  await recordMemberChange(tx, act, "owner.changed", { target: to });
+}
+
+interface AuditedMember {
+  /** The person's id. */
+  readonly target: string;
+  readonly detail?: AuditDetail;
+}
+
+async function recordMemberChange(
+  tx: Tx,
+  act: Act,
+  action: "member.changed" | "member.removed" | "owner.changed",
+  { target, detail }: AuditedMember,
+): Promise<void> {
+  const email = await emailOf(tx, target);
+  const entry = {
+    ...act,
+    action,
+    target,
+    detail: { ...(await byActor(tx, act)), email, ...detail },
+  };
+  await recordAuditEntry(tx, entry);
+}
+
+/** The email address of the person who acts, for the detail of an audit entry. */
+export async function byActor(
+  reader: Reader,
+  { actor }: Pick<Act, "actor">,
+): Promise<{ readonly by?: string }> {
+  return actor.type === "person" ? { by: await emailOf(reader, actor.id) } : {};
 }
 
 async function emailOf(reader: Reader, personId: string): Promise<string> {
@@ -354,7 +418,7 @@ async function setRole(tx: Tx, accountId: string, personId: string, role: Role):
   );
 }
 
-async function insertMember(tx: Tx, member: NewMember): Promise<void> {
+async function insertMember(tx: Tx, member: Omit<NewMember, "network">): Promise<void> {
   const { accountId, personId, role, now, via, viaKeyId = null } = member;
   await tx.run(
     "insert into membership (account_id, person_id, role, owner_of, added_at, via, via_key_id) values (?, ?, ?, ?, ?, ?, ?)",

@@ -43,7 +43,8 @@ export const AUDIT_ACTIONS = {
   "claim.declined": "The person declined the claim.",
   "claim.locked": "A claim ended after five wrong codes.",
   "debt.written_off": "An operator wrote off the account's debt.",
-  "invitation.withdrawn": "An owner withdrew an invitation.",
+  "invitation.declined": "The invited person declined.",
+  "invitation.withdrawn": "An owner or admin withdrew an invitation.",
   "invoice.created": "An invoice for credits was created.",
   "invoice.marked_paid": "An operator marked an invoice as paid by bank transfer.",
   "invoice.marked_refunded": "An operator marked a bank transfer as refunded.",
@@ -88,31 +89,22 @@ export interface Act {
   readonly now: number;
 }
 
-/** The act of a request. */
-function actOf(
-  accountId: string,
-  actor: Actor,
-  { clientIp, now }: { readonly clientIp: string; readonly now: number },
-): Act {
-  return { accountId, actor, network: networksOf(clientIp)[1], now };
+interface Request {
+  readonly clientIp: string;
+  readonly now: number;
 }
 
 export function keyAct(
   { accountId, keyId }: { readonly accountId: string; readonly keyId: string },
-  request: { readonly clientIp: string; readonly now: number },
+  { clientIp, now }: Request,
 ): Act {
-  return actOf(accountId, { type: "key", id: keyId }, request);
+  return { accountId, actor: { type: "key", id: keyId }, network: networksOf(clientIp)[1], now };
 }
 
-export function personAct(
-  accountId: string,
-  personId: string,
-  request: { readonly clientIp: string; readonly now: number },
-): Act {
-  return actOf(accountId, { type: "person", id: personId }, request);
+export function personAct(accountId: string, personId: string, { clientIp, now }: Request): Act {
+  const actor = { type: "person", id: personId } as const;
+  return { accountId, actor, network: networksOf(clientIp)[1], now };
 }
-
-export type AuditSource = Pick<NewAuditEntry, "actor" | "network" | "detail">;
 
 export interface NewAuditEntry {
   /** null for actions outside an account, such as an operator's sign-in. */

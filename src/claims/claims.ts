@@ -1,13 +1,9 @@
 // Claims: an agent starts an attempt and polls it; a human, signed in with the email that the agent named, confirms or
 // declines. Every function that writes locks the account first, so writes of one account never interleave.
 
-import {
-  addDeveloper,
-  lockWorkspace,
-  type Role,
-  roleOf,
-  claimWorkspace,
-} from "../accounts/members.ts";
+import { addMember, lockWorkspace, type Role, claimWorkspace } from "../accounts/members.ts";
+import { type Act, recordAuditEntry } from "../activity/audit.ts";
+import { emitEvent } from "../activity/events.ts";
 import {
   deriveKey,
   fingerprint,
@@ -17,11 +13,10 @@ import {
 import { randomBase62, randomDigits, timingSafeEqualText } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import type { Nano } from "../base/money/money.ts";
+import { creditsOf, type Nano } from "../base/money/money.ts";
 import { emailError, foldEmail } from "../base/text/email.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import type { Reader, Tx } from "../store/db.ts";
-import { recordClaimStep } from "./claim-activity.ts";
 import {
   countWrongCode,
   insertAttempt,
@@ -235,7 +230,17 @@ async function start(tx: Tx, request: StartRequest, deps: ClaimDeps): Promise<St
     expiresAt,
     intervalMs: POLL_INTERVAL_MS,
   });
-  await recordClaimStep(tx, { kind: "claim.started", attempt: await requireAttempt(tx, id) }, now);
+  await recordAuditEntry(tx, {
+    accountId,
+    actor: { type: "key", id: keyId },
+    action: "claim.started",
+    target: id,
+    detail: { email, invitation: isClaimed },
+    network,
+    now,
+  });
+  const data = { claim_attempt_id: id, email };
+  await emitEvent(tx, { type: "claim.started", accountId, data, now });
   return { id, token, userCode, expiresAt, intervalMs: POLL_INTERVAL_MS };
 }
 
@@ -275,7 +280,14 @@ async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<
   if (!isCodeCorrect && wrongCode === "count") {
     await countWrongCode(tx, attempt.id);
     const triesLeft = WRONG_CODES_MAX - attempt.wrongCodes - 1;
-    if (triesLeft === 0) await recordClaimStep(tx, { kind: "claim.locked", attempt }, now);
+    if (triesLeft === 0) {
+      const entry = {
+        ...actOf(attempt, request),
+        action: "claim.locked",
+        target: attempt.id,
+      } as const;
+      await recordAuditEntry(tx, entry);
+    }
     return triesLeft === 0
       ? { status: "refused", state: "locked" }
       : { status: "wrong_code", triesLeft };
@@ -297,26 +309,21 @@ function repeatedConfirm(attempt: ClaimAttempt, claimer: Claimer): ConfirmResult
 async function claimAsOwner(
   tx: Tx,
   attempt: ClaimAttempt,
-  { claimer, keyChoices, now }: Confirmation,
+  confirmation: Confirmation,
   deps: ClaimDeps,
 ): Promise<ConfirmResult> {
-  const { id, accountId, keyId } = attempt;
+  const { claimer, keyChoices, now } = confirmation;
+  const { id, accountId, keyId, email } = attempt;
   const { personId } = claimer;
   await claimWorkspace(tx, { accountId, personId, via: id, viaKeyId: keyId, now });
   const bonus = await grantBonus(tx, deps.recipientOf(claimer), { ...deps.limits, accountId, now });
   await markClaimed(tx, id, { personId, role: "owner", bonus, now });
-  const act = {
-    accountId,
-    actor: { type: "person", id: attempt.email },
-    network: null,
-    now,
-  } as const;
+  const act = actOf(attempt, confirmation);
   await applyKeyChoices(tx, act, keyChoices);
-  await recordClaimStep(
-    tx,
-    { kind: "claim.completed", attempt, personId, role: "owner", bonus },
-    now,
-  );
+  const detail = { email, role: "owner" };
+  await recordAuditEntry(tx, { ...act, action: "account.claimed", target: id, detail });
+  const data = { claim_attempt_id: id, email, role: "owner", bonus_credits: creditsOf(bonus) };
+  await emitEvent(tx, { type: "claim.completed", accountId, data, now });
   return { status: "claimed", role: "owner", bonus };
 }
 
@@ -327,22 +334,35 @@ async function joinAsDeveloper(
 ): Promise<ConfirmResult> {
   const { id, accountId, keyId } = attempt;
   const { personId } = claimer;
-  const isNew = (await roleOf(tx, accountId, personId)) === undefined;
-  const role = await addDeveloper(tx, { accountId, personId, via: id, viaKeyId: keyId, now });
+  const role = await addMember(tx, {
+    accountId,
+    personId,
+    role: "developer",
+    via: id,
+    viaKeyId: keyId,
+    network: null,
+    now,
+  });
   await markClaimed(tx, id, { personId, role, bonus: 0n, now });
-  if (isNew) await recordClaimStep(tx, { kind: "joined", attempt, personId, role }, now);
   return { status: "claimed", role, bonus: 0n };
 }
 
-async function decline(tx: Tx, { attemptId, claimer, now }: Decision): Promise<DeclineResult> {
+/** The network of the person is not recorded, because keys of the account can read the audit log. */
+function actOf({ accountId }: ClaimAttempt, { claimer, now }: Decision): Act {
+  return { accountId, actor: { type: "person", id: claimer.personId }, network: null, now };
+}
+
+async function decline(tx: Tx, decision: Decision): Promise<DeclineResult> {
+  const { attemptId, claimer, now } = decision;
   const attempt = await lockAttempt(tx, attemptId);
   if (!isNamedEmail(attempt, claimer.email)) return { status: "wrong_account" };
   const state = claimStateOf(attempt, now);
   const { decline } = TRANSITIONS[state];
   if (decline === "refuse") return { status: "refused", state };
   if (decline === "decline") {
+    const act = actOf(attempt, decision);
     await markDeclined(tx, attempt.id, now);
-    await recordClaimStep(tx, { kind: "claim.declined", attempt }, now);
+    await recordAuditEntry(tx, { ...act, action: "claim.declined", target: attempt.id });
   }
   return { status: "declined" };
 }

@@ -1,8 +1,12 @@
 // Creates a workspace for a signed-in person, without an agent. It gets what a claim gives: the bonus, once per human. It
 // gets no starting credit, because a person could create any number of workspaces.
 
-import { recordAccountCreated } from "../accounts/account-activity.ts";
-import { type Account, createAccount } from "../accounts/accounts.ts";
+import {
+  type Account,
+  createAccount,
+  parseAccountName,
+  recordAccountCreated,
+} from "../accounts/accounts.ts";
 import { claimWorkspace } from "../accounts/members.ts";
 import { personAct } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
@@ -23,7 +27,7 @@ export interface WorkspaceCreationDeps {
 
 export interface NewWorkspace {
   readonly owner: Claimer;
-  readonly name: string | null;
+  readonly name: string;
   readonly clientIp: string;
   readonly now: number;
 }
@@ -37,10 +41,11 @@ export interface CreatedWorkspace {
 
 export async function createWorkspace(
   tx: Tx,
-  { owner, name, clientIp, now }: NewWorkspace,
+  { owner, name: typed, clientIp, now }: NewWorkspace,
   { claims, keys }: WorkspaceCreationDeps,
 ): Promise<CreatedWorkspace> {
   const { personId } = owner;
+  const name = parseAccountName(typed);
   await tx.lockMany("person", "id", [personId]);
   const row = await tx.get("select count(*) as count from account where created_by = ?", [
     personId,
@@ -60,6 +65,6 @@ export async function createWorkspace(
   const settings = { name: FIRST_KEY_NAME, createdBy: personId };
   const act = personAct(account.id, personId, { clientIp, now });
   const { raw } = await keys.create(tx, act, settings);
-  await recordAccountCreated(tx, { account, keyId: null, clientIp, now });
+  await recordAccountCreated(tx, account, act);
   return { account, raw, bonus };
 }

@@ -1,12 +1,11 @@
 // The routes of the console. Each page requires a permission; `accounts/members.ts` defines the permissions of each role.
 
 import { z } from "zod";
-import { recordMemberAdded } from "../accounts/account-activity.ts";
 import { respondToInvitation } from "../accounts/invitations.ts";
 import { workspaceJoinedVia } from "../accounts/members.ts";
-import { personAct } from "../activity/audit.ts";
 import type { Webhooks } from "../activity/webhooks.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
+import { networksOf } from "../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import {
   type AgentSessionPageDeps,
@@ -101,15 +100,9 @@ function invitationRoute({ db }: ConsoleRouteDeps): Route {
       const { personId, email } = caller;
       const accept = body.answer === "accept";
       try {
-        const { accountId, role } = await db.write(async (tx) => {
-          const decision = { id: body.invitation, accept, personId, email, now };
-          const outcome = await respondToInvitation(tx, decision);
-          const { role, hasJoined } = outcome;
-          const act = personAct(outcome.accountId, personId, { clientIp, now });
-          if (role !== undefined && hasJoined)
-            await recordMemberAdded(tx, act, { email, role, claimAttemptId: null });
-          return outcome;
-        });
+        const network = networksOf(clientIp)[1];
+        const decision = { id: body.invitation, accept, personId, email, network, now };
+        const { accountId, role } = await db.write((tx) => respondToInvitation(tx, decision));
         return redirect(role === undefined ? "/console" : workspacePath(accountId, ""));
       } catch (error) {
         // A double click or a reload: the person has joined already.

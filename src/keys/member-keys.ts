@@ -2,7 +2,13 @@
 // allowance. Until the owner gives one, a person who joined through a key with a limit creates keys from that limit, and all
 // others create none. A developer changes only keys that they created, and raises nothing.
 
-import { type Allowance, getMember, hasPermission, type Member } from "../accounts/members.ts";
+import {
+  type Allowance,
+  getMember,
+  hasPermission,
+  type Member,
+  removeMember,
+} from "../accounts/members.ts";
 import type { Act } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
@@ -17,7 +23,7 @@ import type { Reader, Tx } from "../store/db.ts";
 import { createKeyForCaller, type CreatedKey } from "./delegation.ts";
 import { type KeySettings, replacedField } from "./key-settings.ts";
 import type { Key } from "./key.ts";
-import { getKey, type Keys, listKeysBy, lockKey } from "./keys.ts";
+import { getKey, type Keys, listKeysBy, lockKey, revokeKeysBy } from "./keys.ts";
 import { isLiveKey } from "./live-keys.ts";
 
 /** Developers create further keys in the console, where their allowance bounds them. */
@@ -50,6 +56,11 @@ export async function createKeyForMember(
       `Your keys share the limit of the key that invited you. ${error.options.message ?? ""}`,
     );
   });
+}
+
+/** Removes a member and revokes the keys that they created. */
+export async function removeMemberAndKeys(tx: Tx, act: Act, personId: string): Promise<void> {
+  if (await removeMember(tx, act, personId)) await revokeKeysBy(tx, act, personId);
 }
 
 /** Throws if the member may not change this key, or not like this; without a change, if the member may not revoke it. */

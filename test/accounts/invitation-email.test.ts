@@ -6,6 +6,8 @@ import {
   listInvitationsForEmail,
   invite,
 } from "../../src/accounts/invitations.ts";
+import { claimWorkspace } from "../../src/accounts/members.ts";
+import { personActIn } from "../support/act.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
@@ -18,24 +20,35 @@ describeEachStore((kind, open) => {
     let store: TestStore;
     beforeAll(async () => {
       store = await open();
-      await store.db.write((tx) =>
-        tx.run(
-          "insert into account (id, created_at, created_from, claimed_at) values ('acct_a', 1, 'test', 1)",
-        ),
-      );
+      await store.db.write(async (tx) => {
+        await tx.run(
+          "insert into account (id, created_at, created_from) values ('acct_a', 1, 'test')",
+        );
+        for (const name of ["owner", "kim"])
+          await tx.run(
+            "insert into person (id, issuer, subject, email, created_at, signed_in_at) values (?, 'i', ?, ?, 1, 1)",
+            [`usr_${name}`, name, `${name}@example.com`],
+          );
+        await claimWorkspace(tx, {
+          accountId: "acct_a",
+          personId: "usr_owner",
+          via: "test",
+          now: 1,
+        });
+      });
     });
     afterAll(() => store.close());
 
     const invited = (email: string) =>
       store.db.write((tx) =>
-        invite(tx, { accountId: "acct_a", email, invitedBy: "owner@example.com", now: NOW }),
+        invite(tx, personActIn("acct_a", "usr_owner", NOW), { email, role: "developer" }),
       );
 
     test("does not match an address that is only equal after Unicode case folding", async () => {
-      const { id } = await invited("Kim@Example.com");
+      const id = await invited("Kim@Example.com");
       const other = "\u212aim@example.com";
       expect(await listInvitationsForEmail(store.db, other, NOW)).toEqual([]);
-      const response = { id, accept: true, personId: "usr_other", now: NOW };
+      const response = { id, accept: true, personId: "usr_other", network: null, now: NOW };
       expect(
         await rejectionMessage(
           store.db.write((tx) => respondToInvitation(tx, { ...response, email: other })),
@@ -46,11 +59,11 @@ describeEachStore((kind, open) => {
       const accepted = await store.db.write((tx) =>
         respondToInvitation(tx, { ...response, personId: "usr_kim", email: "KIM@example.com" }),
       );
-      expect(accepted.hasJoined).toBe(true);
+      expect(accepted.role).toBe("developer");
     });
 
     test("matches both spellings of an internationalized domain name", async () => {
-      const { id } = await invited("ada@Bücher.example");
+      const id = await invited("ada@Bücher.example");
       const found = await listInvitationsForEmail(store.db, "ada@xn--bcher-kva.example", NOW);
       expect(found.map((one) => one.id)).toEqual([id]);
     });

@@ -8,6 +8,7 @@ import { Fault } from "../../src/base/fault.ts";
 import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Tx } from "../../src/store/db.ts";
+import { personActIn } from "../support/act.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
@@ -16,6 +17,7 @@ describeEachStore((kind, open) => {
   describe(`invitations on ${kind}`, () => {
     let store: TestStore;
     let accountId: string;
+    let owner: { readonly id: string };
     let guest: { readonly id: string; readonly email: string };
     beforeAll(async () => {
       store = await open();
@@ -25,7 +27,7 @@ describeEachStore((kind, open) => {
       const request = { email: null, network: "n/32", startingCredit: 0n, now: NOW };
       const deps = { openWallet, grantStartingCredit: async () => {} };
       accountId = await store.db.write(async (tx) => (await createAccount(tx, request, deps)).id);
-      const owner = await person();
+      owner = await person();
       guest = await person();
       await store.db.write((tx) =>
         claimWorkspace(tx, { accountId, personId: owner.id, via: "test", now: NOW }),
@@ -38,12 +40,22 @@ describeEachStore((kind, open) => {
       const identity = { issuer: "i", subject, email, name: null };
       return { id: (await store.db.write((tx) => recordPerson(tx, identity, NOW))).id, email };
     }
-    const invited = (): Promise<{ readonly id: string }> =>
+    const invited = (): Promise<string> =>
       store.db.write((tx) =>
-        invite(tx, { accountId, email: guest.email, invitedBy: "o", now: NOW }),
+        invite(tx, personActIn(accountId, owner.id, NOW), {
+          email: guest.email,
+          role: "developer",
+        }),
       );
     const respond = (tx: Tx, id: string, accept = true) =>
-      respondToInvitation(tx, { id, accept, personId: guest.id, email: guest.email, now: NOW });
+      respondToInvitation(tx, {
+        id,
+        accept,
+        personId: guest.id,
+        email: guest.email,
+        network: null,
+        now: NOW,
+      });
     const outcomeOf = (response: Promise<{ readonly role: string | undefined }>) =>
       response.then(
         ({ role }) => role ?? "declined",
@@ -52,7 +64,7 @@ describeEachStore((kind, open) => {
 
     for (const accept of [true, false])
       test(`an invitation withdrawn after it was read cannot be ${accept ? "accepted" : "declined"}: 404`, async () => {
-        const { id } = await invited();
+        const id = await invited();
         const isRead = Promise.withResolvers<void>();
         const isGone = Promise.withResolvers<void>();
         const response = store.db.write((tx) => {
@@ -62,7 +74,8 @@ describeEachStore((kind, open) => {
               if (sql.startsWith("delete from invitation")) {
                 isRead.resolve();
                 // SQLite has one writer, so the withdrawal runs in the same transaction.
-                if (kind === "sqlite") await withdrawInvitation(tx, accountId, id);
+                if (kind === "sqlite")
+                  await withdrawInvitation(tx, personActIn(accountId, owner.id, NOW), id);
                 else await isGone.promise;
               }
               return await tx.run(sql, values);
@@ -73,7 +86,9 @@ describeEachStore((kind, open) => {
         const outcome = outcomeOf(response);
         await isRead.promise;
         if (kind === "postgres")
-          await store.db.write((tx) => withdrawInvitation(tx, accountId, id));
+          await store.db.write((tx) =>
+            withdrawInvitation(tx, personActIn(accountId, owner.id, NOW), id),
+          );
         isGone.resolve();
         expect(await outcome).toBe("not_found");
         expect(await roleOf(store.db, accountId, guest.id)).toBeUndefined();
@@ -81,14 +96,14 @@ describeEachStore((kind, open) => {
 
     test("of concurrent responses and a withdrawal, one succeeds", async () => {
       for (let round = 0; round < 10; round++) {
-        const { id } = await invited();
+        const id = await invited();
         const [outcomes] = await Promise.all([
           Promise.all(
             Array.from({ length: 4 }, (_, index) =>
               outcomeOf(store.db.write((tx) => respond(tx, id, index % 2 === 0))),
             ),
           ),
-          store.db.write((tx) => withdrawInvitation(tx, accountId, id)),
+          store.db.write((tx) => withdrawInvitation(tx, personActIn(accountId, owner.id, NOW), id)),
         ]);
         const succeeded = outcomes.filter((outcome) => outcome !== "not_found");
         expect(succeeded.length).toBeLessThanOrEqual(1);
@@ -101,7 +116,7 @@ describeEachStore((kind, open) => {
     });
 
     test("an invitation is accepted once and makes the person a developer", async () => {
-      const { id } = await invited();
+      const id = await invited();
       expect(await outcomeOf(store.db.write((tx) => respond(tx, id)))).toBe("developer");
       expect(await outcomeOf(store.db.write((tx) => respond(tx, id)))).toBe("not_found");
       expect(await roleOf(store.db, accountId, guest.id)).toBe("developer");

@@ -1,15 +1,11 @@
 // What a developer may do to keys: create them within an allowance, change their own, raise nothing.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import {
-  addDeveloper,
-  changeMember,
-  claimWorkspace,
-  removeMember,
-} from "../../src/accounts/members.ts";
+import { changeMember, claimWorkspace, removeMember } from "../../src/accounts/members.ts";
 import type { Tx } from "../../src/store/db.ts";
 import { createUser, makeDeveloper, type TestUser, visitPage } from "../billing/console-user.ts";
 import { call, chat, type Json, textAt, listAt } from "../spec/api-client.ts";
+import { actIn, addDeveloper } from "../support/act.ts";
 import {
   type Gateway,
   registerAccount,
@@ -61,9 +57,9 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
       form,
     );
   const rawIn = (text: string): string => /pst-rt-\w+/.exec(text)?.[0] ?? "";
-  const setAllowance = (limit: bigint, window: "day" | null = null): Promise<string> =>
+  const setAllowance = (limit: bigint, window: "day" | null = null): Promise<void> =>
     write((tx) =>
-      changeMember(tx, account.id, developer.personId, {
+      changeMember(tx, actIn(account.id, Date.now()), developer.personId, {
         role: "developer",
         allowance: { limit, window },
       }),
@@ -120,7 +116,7 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
     const invited = await submit({ do: "mint", limit_usd: "0.001" });
     expect(invited.status).toBe(403);
     expect(invited.text).toContain("Ask the owner for an allowance, on the Members page.");
-    await write((tx) => removeMember(tx, account.id, developer.personId));
+    await write((tx) => removeMember(tx, actIn(account.id, Date.now()), developer.personId));
     await joinThrough(id);
     const joined = await submit({ do: "mint", limit_usd: "0.001" });
     expect(joined.status).toBe(403);

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import { createAccount } from "../../src/accounts/accounts.ts";
 import {
   type Permission,
-  addDeveloper,
   transferOwnership,
   hasPermission,
   listAllMembers,
@@ -19,6 +18,7 @@ import {
 import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { isDuplicate, type Tx } from "../../src/store/db.ts";
+import { actIn, addDeveloper, personActIn } from "../support/act.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const NOW = 1_000;
@@ -121,12 +121,16 @@ describeEachStore((kind, open) => {
     });
 
     test("an owner can only leave after transferring ownership", async () => {
-      expect(write((tx) => removeMember(tx, accountId, owner))).rejects.toThrow();
-      expect(write((tx) => transferOwnership(tx, accountId, developer, owner))).rejects.toThrow();
-      expect(write((tx) => transferOwnership(tx, accountId, owner, stranger))).rejects.toThrow();
-      await write((tx) => transferOwnership(tx, accountId, owner, developer));
+      expect(write((tx) => removeMember(tx, actIn(accountId, NOW), owner))).rejects.toThrow();
+      expect(
+        write((tx) => transferOwnership(tx, personActIn(accountId, developer, NOW), owner)),
+      ).rejects.toThrow();
+      expect(
+        write((tx) => transferOwnership(tx, personActIn(accountId, owner, NOW), stranger)),
+      ).rejects.toThrow();
+      await write((tx) => transferOwnership(tx, personActIn(accountId, owner, NOW), developer));
       expect(await roleOf(store.db, accountId, developer)).toBe("owner");
-      await write((tx) => removeMember(tx, accountId, owner));
+      await write((tx) => removeMember(tx, actIn(accountId, NOW), owner));
       expect(await roleOf(store.db, accountId, owner)).toBeUndefined();
     });
 

@@ -1,14 +1,10 @@
 // People with a console session, and requests of console pages and forms.
 
-import {
-  addDeveloper,
-  changeMember,
-  claimWorkspace,
-  type MemberRole,
-} from "../../src/accounts/members.ts";
+import { changeMember, claimWorkspace, type MemberRole } from "../../src/accounts/members.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
+import { actIn, addDeveloper } from "../support/act.ts";
 import type { Gateway } from "../support/gateway.ts";
 
 export interface TestUser {
@@ -69,7 +65,9 @@ export async function makeMember(
 ): Promise<void> {
   await makeDeveloper(gateway, accountId, user);
   const change = { role, allowance: undefined };
-  await gateway.server.db.write((tx) => changeMember(tx, accountId, user.personId, change));
+  await gateway.server.db.write((tx) =>
+    changeMember(tx, actIn(accountId, Date.now()), user.personId, change),
+  );
 }
 
 /** Requests a console page, or submits its form. */

@@ -102,9 +102,7 @@ export async function createBillingHarness(
       return id;
     },
     newInvoice: (accountId, amountCents) =>
-      db.write((tx) =>
-        createInvoice(tx, { accountId, credits: creditsOfCents(amountCents), now: clock.now }),
-      ),
+      db.write((tx) => createInvoice(tx, actIn(accountId, clock.now), creditsOfCents(amountCents))),
     spend,
     hold,
   };

@@ -7,6 +7,7 @@ import { markSessionStopped, writeSessions } from "../../src/ledger/session-rows
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import type { ConsoleFixture } from "../console/console-fixture.ts";
+import { actIn } from "../support/act.ts";
 
 const MODELS = [
   ["anthropic/claude-sonnet-5-5", "anthropic", 0.000_003, 0.000_015],
@@ -31,7 +32,9 @@ export interface ConsoleHistory {
 export async function createConsoleHistory(fixture: ConsoleFixture): Promise<ConsoleHistory> {
   const { gateway, account } = fixture;
   const now = Date.now();
-  await gateway.server.db.write((tx) => renameAccount(tx, account.id, "Acme production"));
+  await gateway.server.db.write((tx) =>
+    renameAccount(tx, actIn(account.id, Date.now()), "Acme production"),
+  );
   const keyIds = await createKeys(fixture);
   const records: UsageRecord[] = [];
   for (let day = 0; day < DAYS; day++)

@@ -21,7 +21,7 @@ import {
   signInOperator,
   readAudit,
 } from "../operator/harness.ts";
-import { TEST_ACTOR } from "../support/act.ts";
+import { TEST_ACTOR, actIn } from "../support/act.ts";
 import {
   launchBrowser,
   type DisplayMode,
@@ -86,12 +86,8 @@ async function createHistory(): Promise<void> {
     });
   await insertUnclearPayment(db, account.id, clock.now);
   for (const [index, amountCents] of [1_000, 25_000, 500].entries()) {
-    const request = {
-      accountId: account.id,
-      credits: amountCents * 10_000,
-      now: clock.now + index,
-    };
-    const { id: invoiceId } = await db.write((tx) => createInvoice(tx, request));
+    const act = actIn(account.id, clock.now + index);
+    const { id: invoiceId } = await db.write((tx) => createInvoice(tx, act, amountCents * 10_000));
     const payment = { invoiceId, reference: `transfer ${index}`, by: TEST_ACTOR, now: clock.now };
     if (index < 2) await markPaid(deps, payment);
     if (index === 0) await markRefunded(deps, { ...payment, reference: "back", amountCents: 300 });

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
-import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
+import { claimWorkspace } from "../../src/accounts/members.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
@@ -16,6 +16,7 @@ import {
   USD,
 } from "../inference/support/harness.ts";
 import { valueAt, call, listAt } from "../spec/api-client.ts";
+import { addDeveloper } from "../support/act.ts";
 import { launchBrowser } from "../support/browser/chromium.ts";
 import {
   type TestAccount,

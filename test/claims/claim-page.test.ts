@@ -2,14 +2,9 @@
 
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { renameAccount } from "../../src/accounts/accounts.ts";
-import {
-  addDeveloper,
-  transferOwnership,
-  removeMember,
-  roleOf,
-} from "../../src/accounts/members.ts";
+import { transferOwnership, removeMember, roleOf } from "../../src/accounts/members.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
-import { actIn } from "../support/act.ts";
+import { actIn, addDeveloper, personActIn } from "../support/act.ts";
 import { openStore } from "../support/stores/stores.ts";
 import {
   type Agent,
@@ -221,7 +216,9 @@ describe("deciding", () => {
 
   test("name the workspace before and after the claim, and to an invited person", async () => {
     const { accountId } = agent;
-    await harness.db.write((tx) => renameAccount(tx, accountId, "Acme <production>"));
+    await harness.db.write((tx) =>
+      renameAccount(tx, actIn(accountId, harness.clock.now), "Acme <production>"),
+    );
     const name = "<bdi>Acme &lt;production&gt;</bdi>";
     const review = await browser.visit(linkOf(start));
     const done = await browser.post("/claim", fields());
@@ -250,13 +247,13 @@ describe("deciding", () => {
     await harness.db.write(async (tx) => {
       const { personId: to } = heir.session;
       await addDeveloper(tx, { accountId, personId: to, via: "test", now: harness.clock.now });
-      await transferOwnership(tx, accountId, personId, to);
+      await transferOwnership(tx, personActIn(accountId, personId, harness.clock.now), to);
     });
     const developer = await browser.visit(linkOf(start));
     expect([developer.status, titleOf(developer)]).toEqual([200, "You have joined the workspace"]);
     expect(developer.text).toContain(heir.session.email);
     expect(developer.text).not.toContain("$1.05");
-    await harness.db.write((tx) => removeMember(tx, accountId, personId));
+    await harness.db.write((tx) => removeMember(tx, actIn(accountId, harness.clock.now), personId));
     const former = await browser.visit(linkOf(start));
     expect([former.status, titleOf(former)]).toEqual([403, "You have left this workspace"]);
     for (const secret of ["$1.05", accountId, heir.session.email, agent.key.slice(0, 12)])

@@ -2,6 +2,7 @@
 
 import { changeMember } from "../../src/accounts/members.ts";
 import { createUser, makeDeveloper, makeOwner, type TestUser } from "../billing/console-user.ts";
+import { actIn } from "../support/act.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -32,7 +33,10 @@ export async function createConsoleFixture(store: StoreKind): Promise<ConsoleFix
   await makeDeveloper(gateway, account.id, developer);
   const allowance = { limit: DEVELOPER_ALLOWANCE, window: null };
   await gateway.server.db.write((tx) =>
-    changeMember(tx, account.id, developer.personId, { role: "developer", allowance }),
+    changeMember(tx, actIn(account.id, Date.now()), developer.personId, {
+      role: "developer",
+      allowance,
+    }),
   );
   await makeOwner(gateway, otherAccount.id, otherOwner);
   return { gateway, account, owner, developer, otherAccount, otherOwner };

@@ -1,5 +1,4 @@
 import { afterAll, expect, test } from "bun:test";
-import { addDeveloper } from "../../src/accounts/members.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import {
   createUser,
@@ -8,6 +7,7 @@ import {
   textOf,
   visitPage,
 } from "../billing/console-user.ts";
+import { addDeveloper } from "../support/act.ts";
 import { launchBrowser } from "../support/browser/chromium.ts";
 import { startWorkspaceHarness } from "./workspace-harness.ts";
 

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { renameAccount } from "../../src/accounts/accounts.ts";
-import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
+import { claimWorkspace } from "../../src/accounts/members.ts";
 import { recordAuditEntry } from "../../src/activity/audit.ts";
 import { newId } from "../../src/base/id.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -14,6 +14,7 @@ import { COMMAND_LINE_ACTOR } from "../../src/operator/accounts/account-actions.
 import { recordPerson } from "../../src/people/people.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { expectLedgerValid, NANO_PER_USD, readWallet } from "../billing/fixtures.ts";
+import { actIn, addDeveloper } from "../support/act.ts";
 import { type TestAccount, registerAccount } from "../support/gateway.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import {
@@ -469,7 +470,9 @@ describeEachStore((kind) => {
       });
 
       test("payments and the audit log show the workspace name, with the id as title", async () => {
-        await db().write((tx) => renameAccount(tx, account.id, "Acme <production>"));
+        await db().write((tx) =>
+          renameAccount(tx, actIn(account.id, harness.clock.now), "Acme <production>"),
+        );
         await newInvoice(1_000);
         await submit("freeze", { reason: "named" });
         for (const path of ["/operator/payments", "/operator/audit"])
@@ -499,7 +502,7 @@ describeEachStore((kind) => {
         // Safe because a key has an id.
         const { id: keyId } = (await created.json()) as { id: string };
         await db().write(async (tx) => {
-          await renameAccount(tx, account.id, "Acme");
+          await renameAccount(tx, actIn(account.id, harness.clock.now), "Acme");
           await recordAuditEntry(tx, {
             accountId: account.id,
             actor: { type: "person", id: person.id },
@@ -549,12 +552,8 @@ describeEachStore((kind) => {
     });
 
     async function newInvoice(amountCents: number): Promise<string> {
-      const request = {
-        accountId: account.id,
-        credits: amountCents * 10_000,
-        now: harness.clock.now,
-      };
-      return (await db().write((tx) => createInvoice(tx, request))).id;
+      const act = actIn(account.id, harness.clock.now);
+      return (await db().write((tx) => createInvoice(tx, act, amountCents * 10_000))).id;
     }
 
     const paymentDeps = () => ({

@@ -7,6 +7,7 @@ import {
   listUnclearPayments,
 } from "../../src/operator/payments/payment-list.ts";
 import type { Reader } from "../../src/store/db.ts";
+import { actIn } from "../support/act.ts";
 import { registerAccount } from "../support/gateway.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { insertUnclearPayment, startOperatorHarness } from "./harness.ts";
@@ -38,7 +39,7 @@ describeEachStore((kind) => {
     for (let made = 0; made < INVOICES; made++) {
       const { id: accountId } = await registerAccount(gateway);
       const { now } = clock;
-      await db.write((tx) => createInvoice(tx, { accountId, credits: 5_000_000, now }));
+      await db.write((tx) => createInvoice(tx, actIn(accountId, now), 5_000_000));
       await insertUnclearPayment(db, accountId, now);
     }
     const { reader, count } = countQueries(db);

@@ -12,6 +12,7 @@ import { deposit } from "../../src/ledger/ledger.ts";
 import { isUnavailable } from "../../src/store/db.ts";
 import { shownNow } from "../claims/shown-now.ts";
 import { promoDeposit } from "../ledger/fixtures.ts";
+import { actIn } from "../support/act.ts";
 import { type GatewayModel, type Reply, type RunningGateway, serveCall } from "./gateway-model.ts";
 import type { World } from "./world.ts";
 
@@ -193,7 +194,7 @@ export async function runPayer(clients: ClientWorld, payer: number, spanMs: numb
   await pause(world, random.integer(spanMs / 2));
   const accountId = random.pick(CALL_ACCOUNTS);
   const created = await sendUntilDone(clients, `invoice ${payer}`, ({ db, now }) =>
-    db.write((tx) => insertInvoice(tx, { accountId, credits: INVOICE_CENTS * 10_000, now: now() })),
+    db.write((tx) => insertInvoice(tx, actIn(accountId, now()), INVOICE_CENTS * 10_000)),
   );
   if (created.status !== "ok") return;
   const { id, totalCents } = created.value;

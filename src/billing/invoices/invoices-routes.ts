@@ -1,13 +1,11 @@
 // Endpoints of /v1/billing for invoices, and the endpoint for the payment processor's webhooks.
 
 import { z } from "zod";
-import type { AuditSource } from "../../activity/audit.ts";
+import { keyAct } from "../../activity/audit.ts";
 import { CLAIM_STEP, Fault } from "../../base/fault.ts";
 import { canBuy } from "../../base/purchase-steps.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
 import {
   type ResponseDoc,
-  type Caller,
   keyRoute,
   keyWriteRoute,
   publicRoute,
@@ -108,9 +106,7 @@ function createRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
     run: async (tx, { caller, body, clientIp, now }) => {
       if (!canBuy(billing.paymentOptions)) throw noPaymentMethod(billing);
       const credits = creditsOfCents(parseAmount(body.amount_usd, billing.limits));
-      const source = auditSourceOf(caller, clientIp);
-      const { accountId } = caller;
-      const invoice = await createInvoice(tx, { accountId, credits, source, now });
+      const invoice = await createInvoice(tx, keyAct(caller, { clientIp, now }), credits);
       const headers = x402Headers(x402, invoice);
       return { status: 201, body: toInvoiceRecord(invoice, billing), headers };
     },
@@ -236,16 +232,10 @@ function voidRoute(billing: BillingDeps): Route {
     before: ({ caller, params, now }) =>
       cancelOpenCheckout(billing, { id: params.id, accountId: caller.accountId, now }),
     run: async (tx, { caller, params, clientIp, now }) => {
-      const source = auditSourceOf(caller, clientIp);
-      const { accountId } = caller;
-      const invoice = await voidInvoice(tx, { id: params.id, accountId, source, now });
+      const invoice = await voidInvoice(tx, keyAct(caller, { clientIp, now }), params.id);
       return { status: 200, body: toInvoiceRecord(invoice, billing) };
     },
   });
-}
-
-function auditSourceOf({ keyId }: Caller, clientIp: string): AuditSource {
-  return { actor: { type: "key", id: keyId }, network: networksOf(clientIp)[1] };
 }
 
 function webhookRoute(billing: BillingDeps): Route {

@@ -1,6 +1,7 @@
 // Invoices for credits. Only payments/payment-facts.ts marks an invoice as paid or refunded.
 
-import { type AuditAction, type AuditSource, recordAuditEntry } from "../../activity/audit.ts";
+import { authorize, byActor } from "../../accounts/members.ts";
+import { type Act, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
@@ -55,22 +56,15 @@ export function parseAmount(usd: string | number, limits: AmountLimits): number 
   return cents;
 }
 
-export interface NewInvoice extends Pick<Invoice, "accountId" | "credits"> {
-  /** Absent for invoices of automatic top-ups. */
-  readonly source?: AuditSource | undefined;
-  readonly now: number;
-}
-
-export async function createInvoice(tx: Tx, request: NewInvoice): Promise<Invoice> {
-  await requireOpenInvoiceSlot(tx, request.accountId);
-  return insertInvoice(tx, request);
+export async function createInvoice(tx: Tx, act: Act, credits: number): Promise<Invoice> {
+  await authorize(tx, act, "billing.buy");
+  await requireOpenInvoiceSlot(tx, act.accountId);
+  return insertInvoice(tx, act, credits);
 }
 
 /** Skips the limit of open invoices: an automatic top-up must not fail because of it. */
-export async function insertInvoice(
-  tx: Tx,
-  { accountId, credits, source, now }: NewInvoice,
-): Promise<Invoice> {
+export async function insertInvoice(tx: Tx, act: Act, credits: number): Promise<Invoice> {
+  const { accountId, now } = act;
   if ((await findFreeze(tx, accountId))?.by === "closing")
     throw new Fault("workspace_frozen", "a purchase for a closing account", {
       message: "This workspace is closing and takes no payments. Its owner can reopen it first.",
@@ -82,8 +76,13 @@ export async function insertInvoice(
     [id, accountId, credits, priceOf(credits), now],
   );
   const invoice = await getInvoice(tx, id, accountId);
-  await auditInvoice(tx, "invoice.created", invoice, { source, now });
+  await auditInvoice(tx, act, "invoice.created", invoice);
   return invoice;
+}
+
+/** The act of the gateway itself, such as an automatic top-up. */
+export function billingAct(accountId: string, now: number): Act {
+  return { accountId, actor: { type: "system", id: "billing" }, network: null, now };
 }
 
 /** Throws `not_found` for an invoice of another account too. */
@@ -137,17 +136,16 @@ export async function listInvoices(
 }
 
 /** Idempotent. Throws if the invoice is paid. */
-export async function voidInvoice(
-  tx: Tx,
-  { id, accountId, source, now }: Pick<Invoice, "id"> & Omit<NewInvoice, "credits">,
-): Promise<Invoice> {
+export async function voidInvoice(tx: Tx, act: Act, id: string): Promise<Invoice> {
+  const { accountId } = act;
+  await authorize(tx, act, "billing.buy");
   const invoice = await lockInvoice(tx, id);
   if (invoice?.accountId !== accountId) return getInvoice(tx, id, accountId);
   if (invoice.status === "paid" || invoice.status === "refunded")
     throw new Fault("conflict", `invoice is ${invoice.status}`, {
       message: `This invoice is ${invoice.status} and can no longer be voided.`,
     });
-  await setVoid(tx, invoice, { source, now });
+  await setVoid(tx, act, invoice);
   return getInvoice(tx, id, accountId);
 }
 
@@ -160,14 +158,14 @@ export async function lockInvoice(tx: Tx, id: string): Promise<Invoice | undefin
 /** Does nothing if the invoice is not open. */
 export async function setVoid(
   tx: Tx,
-  invoice: Pick<Invoice, "id" | "accountId" | "credits">,
-  { source, now }: Pick<NewInvoice, "source" | "now">,
+  act: Act,
+  invoice: Pick<Invoice, "id" | "credits">,
 ): Promise<void> {
   const changed = await tx.run(
     "update invoice set status = 'void', voided_at = ? where id = ? and status = 'open'",
-    [now, invoice.id],
+    [act.now, invoice.id],
   );
-  if (changed === 1) await auditInvoice(tx, "invoice.voided", invoice, { source, now });
+  if (changed === 1) await auditInvoice(tx, act, "invoice.voided", invoice);
 }
 
 /** Also for a void invoice: a payment that arrives late is still credited. */
@@ -190,16 +188,14 @@ export async function setRefunded(tx: Tx, id: string, isRefunded: boolean): Prom
   ]);
 }
 
-const SYSTEM_SOURCE: AuditSource = { actor: { type: "system", id: "billing" }, network: null };
-
 async function auditInvoice(
   tx: Tx,
-  action: AuditAction,
-  { id, accountId, credits }: Pick<Invoice, "id" | "accountId" | "credits">,
-  { source = SYSTEM_SOURCE, now }: Pick<NewInvoice, "source" | "now">,
+  act: Act,
+  action: "invoice.created" | "invoice.voided",
+  { id, credits }: Pick<Invoice, "id" | "credits">,
 ): Promise<void> {
-  const detail = { amount_usd: usdOfCredits(credits), ...source.detail };
-  await recordAuditEntry(tx, { ...source, accountId, action, target: id, detail, now });
+  const detail = { amount_usd: usdOfCredits(credits), ...(await byActor(tx, act)) };
+  await recordAuditEntry(tx, { ...act, action, target: id, detail });
 }
 
 async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> {

@@ -11,7 +11,7 @@ import {
   integer,
   integerOrNull,
 } from "../../store/db.ts";
-import { createInvoice, findInvoice, setVoid } from "../invoices/invoices.ts";
+import { createInvoice, findInvoice, setVoid, billingAct } from "../invoices/invoices.ts";
 import type { InvoiceDraft } from "./payment-protocol.ts";
 
 /** How the payment is settled: by an x402 facilitator, at Stripe with a shared payment token, or by the Tempo network. */
@@ -90,7 +90,10 @@ export async function insertAgentPayment(
   );
   if (inserted === 0) return undefined;
   if (!("id" in invoice)) {
-    const { id: invoiceId } = await createInvoice(tx, { ...invoice, accountId, now });
+    // Model calls do not record the caller's network.
+    const { credits, actor } = invoice;
+    const act = { ...billingAct(accountId, now), ...(actor && { actor }) };
+    const { id: invoiceId } = await createInvoice(tx, act, credits);
     await tx.run("update agent_payment set invoice_id = ? where id = ?", [invoiceId, id]);
   }
   return await findAgentPayment(tx, id);
@@ -211,7 +214,7 @@ export async function updateAgentPayment(
   );
   if (changed !== 1 || state !== "refused" || !hasOwnInvoice) return;
   const invoice = await findInvoice(tx, invoiceId);
-  if (invoice !== undefined) await setVoid(tx, invoice, { now });
+  if (invoice !== undefined) await setVoid(tx, billingAct(invoice.accountId, now), invoice);
 }
 
 function toPayment(row: Row): AgentPayment {

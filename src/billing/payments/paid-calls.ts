@@ -1,7 +1,6 @@
 // Pays for model calls with the payment in a request. If the balance does not cover a call, that payment buys credits and
 // the call runs on them; without a payment, the 402 says how to pay. The credits stay if the call fails.
 
-import type { AuditSource } from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { BillingDeps } from "../billing-deps.ts";
 import {
@@ -148,9 +147,7 @@ function payableFor(
   const required = shortfall.options.fields?.["required_credits"];
   if (typeof required !== "number") return undefined;
   const credits = creditsFor(Math.max(priceCovering(required), topUpCents));
-  // Model calls do not record the caller's network.
-  const source: AuditSource = { actor: { type: "key", id: keyId }, network: null };
-  const invoice = { credits, source };
+  const invoice = { credits, actor: { type: "key", id: keyId } } as const;
   return credits > creditsOfCents(billing.limits.maxCents) ? undefined : { accountId, invoice };
 }
 

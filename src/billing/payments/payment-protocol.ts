@@ -1,13 +1,14 @@
 // The interface of the protocols of agent payments: x402 and Machine Payments.
 
-import type { AuditSource } from "../../activity/audit.ts";
+import type { Actor } from "../../activity/audit.ts";
 import type { NextStep } from "../../base/fault.ts";
 import { priceOf } from "../invoices/cents.ts";
 import type { Invoice } from "../invoices/invoices.ts";
 
 export interface InvoiceDraft {
   readonly credits: number;
-  readonly source?: AuditSource | undefined;
+  /** The key whose call is paid for; the gateway itself if it is absent. */
+  readonly actor?: Actor | undefined;
 }
 
 /** What a payment buys: an existing invoice, or a draft that is created once the payment is verified. */

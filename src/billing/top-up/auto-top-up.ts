@@ -1,12 +1,8 @@
 // Settings of auto top-up: enable, lower, disable, stop. Only the owner enables or raises it; a key can lower or disable
 // it. After failures, refunds or disputes it stops until the owner enables it again.
 
-import {
-  type Act,
-  type AuditDetail,
-  type AuditSource,
-  recordAuditEntry,
-} from "../../activity/audit.ts";
+import { authorize, byActor, transferOwnership } from "../../accounts/members.ts";
+import { type Act, type AuditDetail, recordAuditEntry } from "../../activity/audit.ts";
 import { emitEvent } from "../../activity/events.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { monthStart } from "../../base/money/spend-window.ts";
@@ -25,9 +21,6 @@ import {
 } from "./top-up-rows.ts";
 
 const CEILING_MAX_CENTS = 100_000_000;
-
-/** With details of the person, if one acts. */
-export type TopUpAct = Act & Pick<AuditSource, "detail">;
 
 export type TopUpRules = Pick<AutoTopUp, "thresholdCents" | "amountCents" | "ceilingCents">;
 
@@ -75,8 +68,9 @@ export function parseRules(input: TopUpRulesInput, limits: AmountLimits): TopUpR
 }
 
 /** Enables auto top-up or changes its rules; also after it was stopped. */
-export async function enableAutoTopUp(tx: Tx, act: TopUpAct, rules: TopUpRules): Promise<void> {
+export async function enableAutoTopUp(tx: Tx, act: Act, rules: TopUpRules): Promise<void> {
   const { accountId, now } = act;
+  await authorize(tx, act, "billing.auto_top_up");
   if ((await findMethod(tx, accountId)) === undefined)
     throw new Fault("conflict", "no payment method", {
       message: "Save a payment method first. Auto top-up charges it.",
@@ -96,7 +90,7 @@ export async function enableAutoTopUp(tx: Tx, act: TopUpAct, rules: TopUpRules):
 /** Changes rules on behalf of a key, which may lower amounts but not raise them. */
 export async function lowerRules(
   tx: Tx,
-  act: TopUpAct,
+  act: Act,
   change: {
     /** Omitted fields stay unchanged. */
     readonly input: Partial<TopUpRulesInput>;
@@ -128,7 +122,12 @@ export async function lowerRules(
 }
 
 /** An open top-up continues: it may have been charged already. */
-export async function disableAutoTopUp(tx: Tx, act: TopUpAct): Promise<void> {
+export async function disableAutoTopUp(tx: Tx, act: Act): Promise<void> {
+  await authorize(tx, act, "billing.auto_top_up");
+  await turnOff(tx, act);
+}
+
+async function turnOff(tx: Tx, act: Act): Promise<void> {
   const { accountId } = act;
   await setTopUpThreshold(tx, accountId, 0n);
   const changed = await tx.run(
@@ -139,20 +138,36 @@ export async function disableAutoTopUp(tx: Tx, act: TopUpAct): Promise<void> {
   if (changed === 1) await recordChange(tx, act, "auto_top_up.turned_off");
 }
 
-/** Called when the method is removed or the workspace changes its owner. */
-export async function revokeCharging(tx: Tx, act: TopUpAct): Promise<void> {
+/** Transfers ownership. The new owner must not spend from the previous owner's payment method, so charging is revoked. */
+export async function transferWorkspace(tx: Tx, act: Act, to: string): Promise<void> {
+  await transferOwnership(tx, act, to);
+  await revokeCharging(tx, act);
+}
+
+/** Removes the payment method, which also disables auto top-up. */
+export async function removePaymentMethod(tx: Tx, act: Act): Promise<void> {
+  await authorize(tx, act, "billing.auto_top_up");
+  await revokeCharging(tx, act);
+}
+
+async function revokeCharging(tx: Tx, act: Act): Promise<void> {
   const removed = await removeMethods(tx, act.accountId, act.now);
   if (removed) await recordChange(tx, act, "payment_method.removed");
-  await disableAutoTopUp(tx, act);
+  await turnOff(tx, act);
 }
 
 async function recordChange(
   tx: Tx,
-  act: TopUpAct,
+  act: Act,
   action: "auto_top_up.changed" | "auto_top_up.turned_off" | "payment_method.removed",
   detail: AuditDetail = {},
 ): Promise<void> {
-  const entry = { ...act, action, target: null, detail: { ...detail, ...act.detail } };
+  const entry = {
+    ...act,
+    action,
+    target: null,
+    detail: { ...detail, ...(await byActor(tx, act)) },
+  };
   await recordAuditEntry(tx, entry);
 }
 

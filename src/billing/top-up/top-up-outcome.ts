@@ -5,7 +5,7 @@ import { emitEvent } from "../../activity/events.ts";
 import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
 import { integer, type Reader, type Tx } from "../../store/db.ts";
 import { usdOfCents } from "../invoices/cents.ts";
-import { lockInvoice, setVoid } from "../invoices/invoices.ts";
+import { billingAct, lockInvoice, setVoid } from "../invoices/invoices.ts";
 import { stopAutoTopUp, type StopReason } from "./auto-top-up.ts";
 import {
   lockAutoTopUp,
@@ -70,7 +70,7 @@ export async function failTopUp(
   const settings = await lockAutoTopUp(tx, accountId);
   const topUp = await lockTopUp(tx, id);
   if (settings === undefined || topUp?.isOpen !== true) return;
-  if (invoice !== undefined) await setVoid(tx, invoice, { now });
+  if (invoice !== undefined) await setVoid(tx, billingAct(accountId, now), invoice);
   // The charge may still appear at the processor, so it is checked once more.
   const recheckAt = reason === "processor_unreachable" ? now + DAY_MS : null;
   await tx.run(

@@ -9,7 +9,7 @@ import { findFreeze } from "../../ledger/freezes.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { text, type Tx } from "../../store/db.ts";
 import { creditsOfCents, nanoOfCents, priceOf, usdOfCents } from "../invoices/cents.ts";
-import { insertInvoice } from "../invoices/invoices.ts";
+import { billingAct, insertInvoice } from "../invoices/invoices.ts";
 import { trackPayment } from "../payments/checkouts.ts";
 import { ingestFacts, type PaymentDeps } from "../payments/payment-facts.ts";
 import {
@@ -159,7 +159,7 @@ async function beginTopUp(
     return postpone(resumesAt);
   }
   const credits = creditsOfCents(amountCents);
-  const invoice = await insertInvoice(tx, { accountId, credits, now });
+  const invoice = await insertInvoice(tx, billingAct(accountId, now), credits);
   const id = newId("tup", now);
   await insertTopUp(tx, {
     id,

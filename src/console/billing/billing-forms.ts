@@ -1,29 +1,26 @@
 // The forms of the billing page. Each returns the path or URL to redirect to.
 
 import { z } from "zod";
-import { changeBalanceAlert, parseLowBalance } from "../../accounts/balance-alert-routes.ts";
-import type { Permission } from "../../accounts/members.ts";
-import type { AuditSource } from "../../activity/audit.ts";
+import { changeBalanceAlert } from "../../accounts/balance-alert-routes.ts";
+import { authorize, type Permission } from "../../accounts/members.ts";
+import { type Act, personAct } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { beginPayment, cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
 import { creditsOfCents } from "../../billing/invoices/cents.ts";
 import { createInvoice, parseAmount, voidInvoice } from "../../billing/invoices/invoices.ts";
 import {
-  revokeCharging,
+  removePaymentMethod,
   parseRules,
   disableAutoTopUp,
   enableAutoTopUp,
-  type TopUpAct,
 } from "../../billing/top-up/auto-top-up.ts";
 import { beginMethodSetup } from "../../billing/top-up/payment-methods.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { withQuery } from "../confirm.tsx";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath } from "../done-notice.tsx";
-import { requireAccessForUpdate } from "../require-access.ts";
 import type { BillingDone } from "./billing-page.tsx";
 
 const AMOUNT_TEXT_MAX = 20;
@@ -81,23 +78,17 @@ export async function handleBillingForm(
   const { accountId, user, now } = context;
   const { db, billing } = deps;
   const done = (name: BillingDone): string => donePath(workspacePath(accountId, "/billing"), name);
-  const writeAuthorized = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> =>
-    db.write(async (tx) => {
-      await requireAccessForUpdate(tx, accountId, user.personId, BILLING_PERMISSIONS[body.do]);
-      return work(tx);
-    });
+  const act = personAct(accountId, user.personId, context);
   switch (body.do) {
     case "buy":
       return await payPurchase(
         deps,
-        await writeAuthorized((tx) => createPurchase(tx, deps, { ...context, ...body })),
+        await db.write((tx) => createPurchase(tx, deps, act, body)),
         context,
       );
     case "void":
       await cancelOpenCheckout(billing, { id: body.invoice, accountId, now });
-      await writeAuthorized((tx) =>
-        voidInvoice(tx, { id: body.invoice, accountId, source: auditAuthor(context), now }),
-      );
+      await db.write((tx) => voidInvoice(tx, act, body.invoice));
       return done("invoice_voided");
     case "save_method": {
       const setup = {
@@ -109,25 +100,16 @@ export async function handleBillingForm(
       return (await beginMethodSetup(billing, setup, now)) ?? saved;
     }
     case "remove_method":
-      await writeAuthorized((tx) => revokeCharging(tx, topUpAct(context)));
+      await db.write((tx) => removePaymentMethod(tx, act));
       return done("method_removed");
     case "allow":
-      await writeAuthorized((tx) =>
-        enableAutoTopUp(tx, topUpAct(context), parseRules(body, billing.limits)),
-      );
+      await db.write((tx) => enableAutoTopUp(tx, act, parseRules(body, billing.limits)));
       return done("top_up_on");
     case "turn_off":
-      await writeAuthorized((tx) => disableAutoTopUp(tx, topUpAct(context)));
+      await db.write((tx) => disableAutoTopUp(tx, act));
       return done("top_up_off");
     case "alert":
-      await writeAuthorized((tx) =>
-        changeBalanceAlert(tx, {
-          ...auditAuthor(context),
-          accountId,
-          threshold: parseLowBalance(body.low_usd),
-          now,
-        }),
-      );
+      await db.write((tx) => changeBalanceAlert(tx, act, body.low_usd));
       return done("alert_saved");
   }
 }
@@ -155,29 +137,16 @@ async function payPurchase(
 async function createPurchase(
   tx: Tx,
   { billing, idempotency }: BillingFormDeps,
-  { amount_usd, once, ...context }: BillingFormContext & { amount_usd: string; once: string },
+  act: Act,
+  { amount_usd, once }: { readonly amount_usd: string; readonly once: string },
 ): Promise<string> {
-  const { accountId, now } = context;
+  const { accountId, now } = act;
+  await authorize(tx, act, "billing.buy");
   const amountCents = parseAmount(amount_usd, billing.limits);
   const call = { scope: `${accountId} console.buy`, key: once, body: String(amountCents), now };
   const previous = await idempotency.begin(tx, call);
   if (previous !== undefined) return previous.body;
-  const invoice = await createInvoice(tx, {
-    accountId,
-    credits: creditsOfCents(amountCents),
-    source: auditAuthor(context),
-    now,
-  });
+  const invoice = await createInvoice(tx, act, creditsOfCents(amountCents));
   await idempotency.finish(tx, call, { status: 303, body: invoice.id });
   return invoice.id;
-}
-
-function topUpAct(context: BillingFormContext): TopUpAct {
-  const { accountId, now } = context;
-  return { ...auditAuthor(context), accountId, now };
-}
-
-function auditAuthor({ user, clientIp }: BillingFormContext): AuditSource {
-  const { personId: id, email } = user;
-  return { actor: { type: "person", id }, network: networksOf(clientIp)[1], detail: { by: email } };
 }

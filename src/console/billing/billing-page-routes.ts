@@ -1,6 +1,8 @@
 // The routes of the billing page. All members see it; only the owner buys credits and changes auto top-up.
 
 import { z } from "zod";
+import { authorize } from "../../accounts/members.ts";
+import { personAct } from "../../activity/audit.ts";
 import { newId } from "../../base/id.ts";
 import {
   requireLoopback,
@@ -29,12 +31,7 @@ import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import {
-  type ConsoleReadDeps,
-  requireAccess,
-  requireAccessForUpdate,
-  type WorkspaceContext,
-} from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess, type WorkspaceContext } from "../require-access.ts";
 import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
 import { type BillingDone, billingPage, type BillingPageProps } from "./billing-page.tsx";
 import { buyPage, type BuyPageProps } from "./buy-page.tsx";
@@ -216,7 +213,11 @@ function saveDevelopmentCardRoute(deps: BillingPageDeps): Route {
       requireLoopback(clientIp);
       const { card: ref } = body;
       await deps.db.write(async (tx) => {
-        await requireAccessForUpdate(tx, accountId, savedBy, "billing.auto_top_up");
+        await authorize(
+          tx,
+          personAct(accountId, savedBy, { clientIp, now }),
+          "billing.auto_top_up",
+        );
         const { id: processor } = deps.billing.processor;
         const method = await findOrInsertSavingMethod(tx, { accountId, processor, savedBy, now });
         const label = isDevelopmentCard(ref) ? DEVELOPMENT_CARDS[ref] : ref;

@@ -3,16 +3,16 @@
 import { z } from "zod";
 import { BUDGET_FIELDS, parseBudget, changeBudgets } from "../../accounts/budgets.ts";
 import type { Permission } from "../../accounts/members.ts";
+import { personAct } from "../../activity/audit.ts";
 import type { Nano } from "../../base/money/money.ts";
 import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { getBudgets } from "../../ledger/wallet-budgets.ts";
 import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { budgetsPage } from "./budgets-page.tsx";
 
 export interface BudgetPageDeps extends ConsoleReadDeps {
@@ -66,16 +66,8 @@ function changeRoute(deps: BudgetPageDeps): Route {
           day: parseBudgetInput(BUDGET_FIELDS.day, body.daily_usd),
           month: parseBudgetInput(BUDGET_FIELDS.month, body.monthly_usd),
         };
-        await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, account, caller.personId, CHANGE_PERMISSION);
-          await changeBudgets(tx, {
-            accountId: account,
-            limits,
-            actor: { type: "person", id: caller.personId },
-            network: networksOf(clientIp)[1],
-            now,
-          });
-        });
+        const act = personAct(account, caller.personId, { clientIp, now });
+        await deps.db.write((tx) => changeBudgets(tx, act, limits));
       } catch (error) {
         const formError = formErrorOf(error);
         const budgets = await getBudgets(deps.db, account, now);

@@ -6,22 +6,19 @@ import {
   changeMember,
   MEMBER_ROLES,
   type Permission,
-  transferOwnership,
-  type MemberChange,
   removeMember,
   roleOf,
 } from "../../accounts/members.ts";
-import { personAct } from "../../activity/audit.ts";
-import { Fault } from "../../base/fault.ts";
-import { handleMemberChange } from "../../billing/event-handlers.ts";
+import { type Act, personAct } from "../../activity/audit.ts";
+import { transferWorkspace } from "../../billing/top-up/auto-top-up.ts";
 import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
-import { revokeKeysBy } from "../../keys/keys.ts";
+import { removeMemberAndKeys } from "../../keys/member-keys.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { DoneQuery } from "../done-notice.tsx";
 import { parseLimit } from "../keys/limit-form.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
 import { readMembers } from "./read-members.ts";
 
@@ -115,19 +112,8 @@ function changeRoute(deps: MemberPageDeps): Route {
           MEMBER_PERMISSIONS[body.do],
         );
         try {
-          await deps.db.write(async (tx) => {
-            await requireAccessForUpdate(tx, account, caller.personId, MEMBER_PERMISSIONS[body.do]);
-            const change = await changeMembers(tx, account, caller, { form: body, now });
-            if (change === undefined) return;
-            const common = { accountId: account, actor: caller, clientIp, now };
-            await handleMemberChange(tx, { ...common, ...change });
-            if (body.do !== "remove") return;
-            await revokeKeysBy(
-              tx,
-              personAct(account, caller.personId, { clientIp, now }),
-              body.person,
-            );
-          });
+          const act = personAct(account, caller.personId, { clientIp, now });
+          await deps.db.write((tx) => changeMembers(tx, act, body));
         } catch (error) {
           const rejected = { values: body, error: formErrorOf(error) };
           const listing = await readMembers(deps, account, now, from);
@@ -160,33 +146,13 @@ async function isAlreadyDone(
   return (await roleOf(db, accountId, form.person)) === "owner";
 }
 
-/** Returns the change, or undefined if nothing changed. */
-async function changeMembers(
-  tx: Tx,
-  accountId: string,
-  user: SessionUser,
-  { form, now }: { readonly form: MemberForm; readonly now: number },
-): Promise<Pick<MemberChange, "kind" | "target" | "email" | "role" | "allowance"> | undefined> {
+async function changeMembers(tx: Tx, act: Act, form: MemberForm): Promise<void> {
   switch (form.do) {
-    case "invite": {
-      const { role } = form;
-      // An admin manages the roles below their own, as with removal.
-      if (role === "admin")
-        await assertIsOwner(tx, accountId, user, "Only the owner can invite an admin.");
-      const { id, email } = await invite(tx, {
-        accountId,
-        email: form.email,
-        role,
-        invitedBy: user.email,
-        now,
-      });
-      return { kind: "member.invited", target: id, email, role };
-    }
-    case "withdraw": {
-      const email = await withdrawInvitation(tx, accountId, form.invitation);
-      if (email === undefined) return undefined;
-      return { kind: "invitation.withdrawn", target: form.invitation, email };
-    }
+    case "invite":
+      await invite(tx, act, form);
+      return;
+    case "withdraw":
+      return await withdrawInvitation(tx, act, form.invitation);
     case "change": {
       const { limit, limitWindow: window } = parseLimit({
         limit_usd: form.allowance_usd,
@@ -194,42 +160,13 @@ async function changeMembers(
       });
       const allowance =
         limit === null || limit === undefined ? undefined : { limit, window: window ?? null };
-      const { role } = form;
-      const email = await changeMember(tx, accountId, form.person, { role, allowance });
-      return { kind: "member.changed", target: form.person, email, role, allowance };
+      return await changeMember(tx, act, form.person, { role: form.role, allowance });
     }
-    case "hand_over": {
-      const email = await transferOwnership(tx, accountId, user.personId, form.person);
-      return { kind: "owner.changed", target: form.person, email };
-    }
+    case "hand_over":
+      return await transferWorkspace(tx, act, form.person);
     case "remove":
-    case "leave": {
-      const target = form.do === "leave" ? user.personId : form.person;
-      if (form.do === "remove") await assertMayRemove(tx, accountId, user, target);
-      // Already removed, by a double click or in another tab.
-      if ((await roleOf(tx, accountId, target)) === undefined) return undefined;
-      const email = await removeMember(tx, accountId, target);
-      return { kind: "member.removed", target, email };
-    }
+      return await removeMemberAndKeys(tx, act, form.person);
+    case "leave":
+      await removeMember(tx, act, act.actor.id);
   }
-}
-
-async function assertMayRemove(
-  tx: Tx,
-  accountId: string,
-  user: SessionUser,
-  target: string,
-): Promise<void> {
-  if ((await roleOf(tx, accountId, target)) === "admin")
-    await assertIsOwner(tx, accountId, user, "Only the owner can remove an admin.");
-}
-
-async function assertIsOwner(
-  tx: Tx,
-  accountId: string,
-  { personId }: SessionUser,
-  message: string,
-): Promise<void> {
-  if ((await roleOf(tx, accountId, personId)) !== "owner")
-    throw new Fault("forbidden", "an admin cannot manage admins", { message });
 }

@@ -1,17 +1,17 @@
 // The routes of the page for stored responses. Owners and admins see and change what is stored.
 
 import { z } from "zod";
+import { personAct } from "../../activity/audit.ts";
 import { invalid } from "../../base/fault.ts";
 import { type ResponseStorage, STORE_MODES } from "../../base/response-storage.ts";
 import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { changeStorage, readStorage } from "../../responses/storage/response-storage-settings.ts";
 import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { responsesPage } from "./responses-page.tsx";
 
 export interface ResponsePageDeps extends ConsoleReadDeps {
@@ -72,17 +72,8 @@ function changeRoute(deps: ResponsePageDeps): Route {
       const workspace = await requireAccess(deps, account, caller.personId, "responses.change");
       try {
         const change = parseStorage(body, deps.storage);
-        await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, account, caller.personId, "responses.change");
-          await changeStorage(tx, {
-            accountId: account,
-            operator: deps.storage,
-            change,
-            actor: { type: "person", id: caller.personId },
-            network: networksOf(clientIp)[1],
-            now,
-          });
-        });
+        const act = personAct(account, caller.personId, { clientIp, now });
+        await deps.db.write((tx) => changeStorage(tx, act, deps.storage, change));
       } catch (error) {
         const state = await readStorage(deps.db, deps.storage, account);
         const rejected = {

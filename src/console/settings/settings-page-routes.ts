@@ -3,16 +3,15 @@
 import { z } from "zod";
 import type { AccountDataDeps } from "../../account-data/account-data-routes.ts";
 import { closeAccount, findClosing, reopenAccount } from "../../account-data/closing.ts";
-import { recordAccountRenamed } from "../../accounts/account-activity.ts";
-import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
+import { renameAccount } from "../../accounts/accounts.ts";
+import { personAct } from "../../activity/audit.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { setTimeZone } from "../../people/people.ts";
 import { isTimeZone } from "../../usage/time-buckets.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { confirmationName } from "./close-card.tsx";
 import { settingsPage } from "./settings-page.tsx";
 
@@ -66,16 +65,10 @@ function changeRoute(deps: SettingsPageDeps): Route {
     run: async ({ caller, params, body, clientIp, now }) => {
       const { account: accountId } = params;
       const { personId } = caller;
-      const permission = "workspace.rename";
-      const workspace = await requireAccess(deps, accountId, personId, permission);
+      const workspace = await requireAccess(deps, accountId, personId, "workspace.rename");
       try {
-        const name = parseAccountName(body.name);
-        await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, accountId, personId, permission);
-          const actor = { type: "person", id: personId } as const;
-          if (await renameAccount(tx, accountId, name))
-            await recordAccountRenamed(tx, { accountId, name, actor, clientIp, now });
-        });
+        const act = personAct(accountId, personId, { clientIp, now });
+        await deps.db.write((tx) => renameAccount(tx, act, body.name));
       } catch (error) {
         const form = { name: body.name, nameError: userErrorMessage(error) };
         const closing = await findClosing(deps.db, accountId);
@@ -159,12 +152,9 @@ function closingRoute(deps: SettingsPageDeps): Route {
         const page = { user: caller, workspace, closing, rejectedClose };
         return pageResponse(settingsPage(page), { status: 400 });
       }
-      await deps.db.write(async (tx) => {
-        await requireAccessForUpdate(tx, accountId, personId, "workspace.close");
-        const actor = { type: "person", id: personId } as const;
-        const change = { accountId, actor, network: networksOf(clientIp)[1], now };
-        await (body.do === "close" ? closeAccount(tx, change) : reopenAccount(tx, change));
-      });
+      const act = personAct(accountId, personId, { clientIp, now });
+      if (body.do === "close") await deps.db.write((tx) => closeAccount(tx, act));
+      else await deps.db.write((tx) => reopenAccount(tx, act));
       return redirect(workspacePath(accountId, "/settings"));
     },
   });

@@ -1,7 +1,6 @@
 // The workspaces of a person, and the form that creates one without an agent.
 
 import { z } from "zod";
-import { parseAccountName } from "../../accounts/accounts.ts";
 import { listInvitationsForEmail } from "../../accounts/invitations.ts";
 import { listMemberships } from "../../accounts/members.ts";
 import type { Nano } from "../../base/money/money.ts";
@@ -25,7 +24,7 @@ export interface StartPageDeps extends ConsoleReadDeps {
 
 interface WorkspaceRequest {
   readonly owner: SessionUser;
-  readonly name: string | null;
+  readonly name: string;
   readonly clientIp: string;
   readonly now: number;
 }
@@ -78,7 +77,7 @@ function createRoute(deps: StartPageDeps): Route {
       const { name = "", once: token = newFormToken() } = body;
       try {
         const { accountId, raw, bonus } = await deps.db.write(async (tx) => {
-          const request = { owner: caller, name: parseAccountName(name), clientIp, now };
+          const request = { owner: caller, name, clientIp, now };
           const submission = {
             scope: `${caller.personId} console.workspace`,
             token,

@@ -1,8 +1,8 @@
 // Routes of /v1/account/response_storage.
 
 import { z } from "zod";
+import { keyAct } from "../../activity/audit.ts";
 import { type ResponseStorage, STORE_MODES } from "../../base/response-storage.ts";
-import { networksOf } from "../../http/request/client-ip.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../../http/route.ts";
 import type { Db } from "../../store/db.ts";
 import { changeStorage, readStorage, type StorageState } from "./response-storage-settings.ts";
@@ -95,16 +95,9 @@ function changeRoute({ storage }: StorageRouteDeps): Route {
     responses: RESPONSES,
     faults: ["forbidden"],
     run: async (tx, { caller, body, clientIp, now }) => {
-      const after = await changeStorage(tx, {
-        accountId: caller.accountId,
-        operator: storage,
-        change: {
-          ...(body.store === undefined ? {} : { mode: body.store }),
-          ...(body.retention_days === undefined ? {} : { retentionDays: body.retention_days }),
-        },
-        actor: { type: "key", id: caller.keyId },
-        network: networksOf(clientIp)[1],
-        now,
+      const after = await changeStorage(tx, keyAct(caller, { clientIp, now }), storage, {
+        ...(body.store === undefined ? {} : { mode: body.store }),
+        ...(body.retention_days === undefined ? {} : { retentionDays: body.retention_days }),
       });
       return { status: 200, body: toStorageRecord(after) };
     },

@@ -1,8 +1,8 @@
 // An account's own setting of which responses are stored, and for how long. It can only be stricter than the operator's.
 
-import { lockWorkspace } from "../../accounts/members.ts";
+import { authorize, lockWorkspace } from "../../accounts/members.ts";
 import { findOwnStorage, setOwnStorage } from "../../accounts/own-response-storage.ts";
-import { type Actor, recordAuditEntry } from "../../activity/audit.ts";
+import { type Act, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { type ResponseStorage, strictestStorage } from "../../base/response-storage.ts";
 import { DAY_MS } from "../../base/time.ts";
@@ -27,36 +27,23 @@ export async function readStorage(
   return { storage: strictestStorage(operator, own), operator, ...usage };
 }
 
-export interface StorageChange {
-  readonly accountId: string;
-  readonly operator: ResponseStorage;
-  /** Only the given fields are changed. */
-  readonly change: Partial<ResponseStorage>;
-  readonly actor: Actor;
-  readonly network: string;
-  readonly now: number;
-}
-
-/** Applies to stored responses at once: what is older than the new time, or may no longer be stored, can no longer be read. */
+/** Changes only the given fields. Applies to stored responses at once: what is older than the new time, or may no longer be stored, can no longer be read. */
 export async function changeStorage(
   tx: Tx,
-  { accountId, operator, change, actor, network, now }: StorageChange,
+  act: Act,
+  operator: ResponseStorage,
+  change: Partial<ResponseStorage>,
 ): Promise<StorageState> {
+  const { accountId, actor, now } = act;
   const { isClaimed } = await lockWorkspace(tx, accountId);
+  await authorize(tx, act, "responses.change");
   if (isClaimed && actor.type === "key") throw ownerOnlyFault();
   const before = await readStorage(tx, operator, accountId);
   const storage = strictestStorage(operator, { ...before.storage, ...change });
   await setOwnStorage(tx, accountId, storage);
   await expireBeyond(tx, accountId, storage, now);
-  await recordAuditEntry(tx, {
-    accountId,
-    actor,
-    action: "response_storage.changed",
-    target: null,
-    detail: { store: storage.mode, retention_days: storage.retentionDays },
-    network,
-    now,
-  });
+  const detail = { store: storage.mode, retention_days: storage.retentionDays };
+  await recordAuditEntry(tx, { ...act, action: "response_storage.changed", target: null, detail });
   return await readStorage(tx, operator, accountId);
 }
 

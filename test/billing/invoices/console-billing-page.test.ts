@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { transferOwnership } from "../../../src/accounts/members.ts";
 import { findMethod, listMethods } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { findAutoTopUp } from "../../../src/billing/top-up/top-up-rows.ts";
+import { personActIn } from "../../support/act.ts";
 import { eventuallyPasses } from "../../support/eventually.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
@@ -379,7 +380,7 @@ describe("the billing page with Stripe", () => {
     await makeDeveloper(gateway, account.id, newOwner);
     // Directly in the store, so that the methods are not removed by the change.
     await gateway.server.db.write((tx) =>
-      transferOwnership(tx, account.id, owner.personId, newOwner.personId),
+      transferOwnership(tx, personActIn(account.id, owner.personId, Date.now()), newOwner.personId),
     );
     const before = await findMethod(gateway.server.db, account.id);
     stripe.completeSetup(setup);

@@ -15,7 +15,7 @@ import { applyFact, ingestFacts } from "../../../src/billing/payments/payment-fa
 import type { PaymentFact } from "../../../src/billing/payments/payment-processor.ts";
 import { deposit, getWallet } from "../../../src/ledger/ledger.ts";
 import { writeOffDebt } from "../../../src/ledger/payments/payments.ts";
-import { TEST_ACTOR } from "../../support/act.ts";
+import { TEST_ACTOR, actIn } from "../../support/act.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import {
@@ -278,7 +278,7 @@ describeEachStore((kind, open) => {
       for (const isVoidedFirst of [true, false]) {
         const { accountId, invoice, paid } = await newPurchase();
         const voiding = () =>
-          harness.db.write((tx) => voidInvoice(tx, { id: invoice.id, accountId, now: 1 }));
+          harness.db.write((tx) => voidInvoice(tx, actIn(accountId, 1), invoice.id));
         if (isVoidedFirst) await voiding();
         await apply(paid);
         if (!isVoidedFirst) expect(await rejectionMessage(voiding())).toContain("invoice is paid");

@@ -11,7 +11,7 @@ import {
 import { voidInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import { paymentsOfInvoice } from "../../../src/billing/payments/payment-rows.ts";
-import { TEST_ACTOR } from "../../support/act.ts";
+import { TEST_ACTOR, actIn } from "../../support/act.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
@@ -148,7 +148,9 @@ async function runHistory(
     if (random(12) === 0) {
       const request = { id: invoice.id, accountId, now: harness.clock.now };
       await cancelOpenCheckout(harness.billing, request);
-      await harness.db.write((tx) => voidInvoice(tx, request));
+      await harness.db.write((tx) =>
+        voidInvoice(tx, actIn(accountId, harness.clock.now), invoice.id),
+      );
     }
     if (session.status !== "open" || random(12) === 0) continue;
     if (random(15) === 0) {

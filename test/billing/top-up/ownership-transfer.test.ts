@@ -5,6 +5,7 @@ import { transferOwnership } from "../../../src/accounts/members.ts";
 import { findMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { findAutoTopUp } from "../../../src/billing/top-up/top-up-rows.ts";
 import { getBudgets } from "../../../src/ledger/wallet-budgets.ts";
+import { personActIn } from "../../support/act.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   type TestAccount,
@@ -115,7 +116,11 @@ for (const store of STORE_KINDS)
         const started = Promise.withResolvers<void>();
         const finish = Promise.withResolvers<void>();
         const transfer = gateway.server.db.write(async (tx) => {
-          await transferOwnership(tx, account.id, owner.personId, newOwner.personId);
+          await transferOwnership(
+            tx,
+            personActIn(account.id, owner.personId, Date.now()),
+            newOwner.personId,
+          );
           started.resolve();
           await finish.promise;
         });

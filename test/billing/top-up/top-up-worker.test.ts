@@ -7,7 +7,7 @@ import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
 import { cancelOpenCheckout, beginPayment } from "../../../src/billing/billing-deps.ts";
 import { creditsOfCents } from "../../../src/billing/invoices/cents.ts";
 import { createInvoice, findInvoice } from "../../../src/billing/invoices/invoices.ts";
-import { revokeCharging, disableAutoTopUp } from "../../../src/billing/top-up/auto-top-up.ts";
+import { removePaymentMethod, disableAutoTopUp } from "../../../src/billing/top-up/auto-top-up.ts";
 import { getMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { requirePaymentMethods } from "../../../src/billing/top-up/payment-methods.ts";
 import { failTopUp, findRefusedTopUps } from "../../../src/billing/top-up/top-up-outcome.ts";
@@ -414,7 +414,7 @@ describeEachStore((kind, open) => {
       const [topUp] = await topUpsOf(accountId);
       if (topUp === undefined) throw new Error("no top-up");
       const method = await getMethod(harness.db, topUp.methodId);
-      await harness.db.write((tx) => revokeCharging(tx, actIn(accountId, harness.clock.now)));
+      await harness.db.write((tx) => removePaymentMethod(tx, actIn(accountId, harness.clock.now)));
       await harness.db.write((tx) =>
         tx.run("update top_up set state = 'failed', open_for = null, due_at = ? where id = ?", [
           harness.clock.now + DAY_MS,
@@ -648,7 +648,7 @@ describeEachStore((kind, open) => {
       const { accountId } = await newEnabledAccount();
       for (let count = 0; count < 100; count++)
         await harness.db.write((tx) =>
-          createInvoice(tx, { accountId, credits: 1_000_000, now: harness.clock.now }),
+          createInvoice(tx, actIn(accountId, harness.clock.now), 1_000_000),
         );
       await harness.spend(accountId, 9n * NANO_PER_USD);
       await runJob();
@@ -686,7 +686,7 @@ describeEachStore((kind, open) => {
 
     test("a removed method is not charged and is detached at Stripe", async () => {
       const { accountId, method } = await newEnabledAccount();
-      await harness.db.write((tx) => revokeCharging(tx, actIn(accountId, harness.clock.now)));
+      await harness.db.write((tx) => removePaymentMethod(tx, actIn(accountId, harness.clock.now)));
       await harness.spend(accountId, 9n * NANO_PER_USD);
       await runJob();
       stripe.fault = "down";

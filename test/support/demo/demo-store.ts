@@ -20,6 +20,7 @@ import {
   makeOwner,
   type TestUser,
 } from "../../billing/console-user.ts";
+import { actIn } from "../act.ts";
 import { type Gateway, registerAccount, type TestAccount } from "../gateway.ts";
 import { backdate, insertWebhooks } from "./demo-history.ts";
 import { demoUsage, detailedCall } from "./demo-usage.ts";
@@ -111,12 +112,12 @@ async function buyCredits(gateway: Gateway, accountId: string, now: number): Pro
   for (const [index, amountCents] of PURCHASES_CENTS.entries()) {
     const at = now - (PURCHASES_CENTS.length - index) * 14 * DAY_MS;
     const { id } = await db.write((tx) =>
-      createInvoice(tx, { accountId, credits: creditsOfCents(amountCents), now: at }),
+      createInvoice(tx, actIn(accountId, at), creditsOfCents(amountCents)),
     );
     const reference = `transfer ${accountId} ${index}`;
     await markPaid({ db, log }, { invoiceId: id, reference, by: COMMAND_LINE_ACTOR, now: at });
   }
-  await db.write((tx) => createInvoice(tx, { accountId, credits: 250_000_000, now }));
+  await db.write((tx) => createInvoice(tx, actIn(accountId, now), 250_000_000));
 }
 
 /** Inserts finished calls, and charges them to the paid balance and to their keys. */
@@ -184,7 +185,8 @@ async function createOtherAccounts(gateway: Gateway, now: number): Promise<void>
   for (let index = 0; index < 5; index++) {
     const { id } = await registerAccount(gateway);
     const name = OTHER_NAMES[index];
-    if (name !== undefined) await gateway.server.db.write((tx) => renameAccount(tx, id, name));
+    if (name !== undefined)
+      await gateway.server.db.write((tx) => renameAccount(tx, actIn(id, now), name));
     await buyCredits(gateway, id, now - index * 3 * DAY_MS);
     const volume = 0.2 + index * 0.1;
     await insertCalls(
