@@ -11,8 +11,14 @@ import { CLAIM_TOKEN_ROUTE, START_CLAIM_ROUTE } from "./route-keys.ts";
 
 export type RouteKey = `${Method} /${string}`;
 
+/** What happened and the first thing to do: the page of the code has the rest. */
+export function firstSentences(text: string): string {
+  return text.split(/(?<=[.:]) (?=[A-Z`])/, 2).join(" ");
+}
+
 /** Documents that a client of their specification finds by their address. Texts for models do not list them. */
 export function isWellKnown(path: string): boolean {
+  if (path === "/robots.txt" || path === "/sitemap.xml") return true;
   return path.startsWith("/.well-known/") && !path.endsWith(".md");
 }
 

@@ -7,6 +7,7 @@ import {
   type DocContext,
   codeBlock,
   isWellKnown,
+  firstSentences,
   joinParagraphs,
   markdownTable,
 } from "../doc-context.ts";
@@ -20,7 +21,7 @@ export function errorsSection(context: DocContext): Section {
       String(status),
       `\`${code}\``,
       faultMeaning(sentence),
-      advice?.next ?? "",
+      firstSentences(advice?.next ?? ""),
       advice?.retry ?? "",
     ];
   });
@@ -29,9 +30,8 @@ export function errorsSection(context: DocContext): Section {
     text: joinParagraphs([
       "Act on `code`, not on the message. Errors use the format of the API that you called. On most paths:",
       codeBlock("json", JSON.stringify(errorExample("model_not_found", "openai"), null, 2)),
-      context.isMounted("POST /v1/messages") ? "On `/v1/messages`:" : "",
       context.isMounted("POST /v1/messages")
-        ? codeBlock("json", JSON.stringify(errorExample("model_not_found", "messages"), null, 2))
+        ? 'On `/v1/messages`, `error` has the same members and is inside Anthropic\'s `{"type":"error"}`.'
         : "",
       "`error.next`, if present, lists possible next steps as `{method, url, body, why}`; do one of them. `param` names the invalid field or header. On `402`, `affordable_max_tokens` is the longest output that the balance covers.",
       markdownTable(["Status", "`code`", "Meaning", "What to do", "Retry the same request?"], rows),

@@ -1,7 +1,7 @@
 // A page for each endpoint and one for all objects, written from the OpenAPI description.
 
 import { endpointSlug } from "../../http/route.ts";
-import { codeBlock, joinParagraphs, markdownTable } from "../doc-context.ts";
+import { codeBlock, firstSentences, joinParagraphs, markdownTable } from "../doc-context.ts";
 import {
   type MediaType,
   type OpenApiDocument,
@@ -100,14 +100,22 @@ function bodySection({ requestBody }: Operation, document: OpenApiDocument): str
   );
 }
 
+/** Headers whose names say what they are; the OpenAPI description has a sentence for each. */
+const PROVIDER_HEADER = /^(?:anthropic-|openai-|x-ratelimit-|retry-after-ms$)/;
+
 function responseSection(
   status: string,
   response: ResponseObject,
   document: OpenApiDocument,
 ): string {
-  const headers = Object.entries(response.headers ?? {}).flatMap(([name, header]) =>
-    "description" in header ? [`- \`${name}\`: ${header.description}`] : [],
+  const all = Object.entries(response.headers ?? {});
+  const relayed = all.filter(([name]) => PROVIDER_HEADER.test(name)).map(([name]) => `\`${name}\``);
+  const headers = all.flatMap(([name, header]) =>
+    "description" in header && !PROVIDER_HEADER.test(name)
+      ? [`- \`${name}\`: ${header.description}`]
+      : [],
   );
+  if (relayed.length > 0) headers.push(`- As the provider sends them: ${relayed.join(", ")}.`);
   return section(
     `Response ${status}`,
     response.description,
@@ -135,11 +143,6 @@ function errorSection(operation: Operation, document: OpenApiDocument): string {
     ]);
   });
   return section("Errors", markdownTable(["Status", "Code", "Meaning and fix"], rows));
-}
-
-/** What happened and the first thing to do: the page of the code has the rest. */
-function firstSentences(text: string): string {
-  return text.split(/(?<=[.:]) (?=[A-Z`])/, 2).join(" ");
 }
 
 function responseExamples(status: string, response: ResponseObject): readonly string[] {

@@ -96,13 +96,12 @@ const BILLED_ROUTE = {
     [LABELS_HEADER]:
       "Up to five labels such as `team=search, job=nightly`, to filter and group usage by.",
     [SESSION_HEADERS.session]:
-      "The session that the call belongs to: up to 64 letters, digits and `_.:@+-`. Claude Code and Codex name theirs in headers of their own.",
+      "The session of the call: up to 64 letters, digits and `_.:@+-`. Claude Code and Codex name theirs themselves.",
     [SESSION_HEADERS.agent]: "The agent of the session that makes the call.",
     [SESSION_HEADERS.parent_agent]: "The agent that started this agent.",
     [SESSION_LIMIT_HEADER]:
       "The most that the session may spend in US dollars, all its calls together. It applies to this call and to later ones without the header.",
-    [MAX_COST_HEADER]:
-      "The most that the call may cost in US dollars, as `postern.max_cost_usd` in the body, for clients that cannot add body fields.",
+    [MAX_COST_HEADER]: "The most that the call may cost, as `postern.max_cost_usd` in the body.",
     [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",
     [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
     [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
@@ -116,15 +115,15 @@ const RESPONSE_HEADERS = {
   [RECEIPT_HEADER]:
     "The signed receipt, if the request asked for one; on replies that are not streamed.",
   "ratelimit-policy":
-    "Of a key with a rate limit of its own: calls per minute, and of a burst (draft-ietf-httpapi-ratelimit-headers).",
-  ratelimit: "What is left of the burst, and the seconds until all of it can be sent again.",
+    "Of a key with its own rate limit: calls per minute, and of a burst (IETF draft).",
+  ratelimit: "What is left of the burst, and the seconds until it is full.",
   "x-postern-max-tokens":
     "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
   "x-postern-budget-cut": "`true` if `max_cost_usd` lowered the output limit.",
   "x-postern-max-tool-calls":
-    "The limit of tool calls that was sent to the provider (`max_tool_calls`, or `max_uses` of each tool), set if the request has tools that the provider runs and no limit: the most that the balance affords, at most 10.",
+    "The limit of tool calls that was sent to the provider, if the request has tools that it runs and no limit: what the balance affords, at most 10.",
   "x-postern-dropped":
-    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). With the request header `x-postern-strict: true`, a request field that would be dropped gets a 400. A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See `/docs/translation`.",
+    "Paths of fields of the request and of a whole reply that an API cannot express, separated by commas. With the request header `x-postern-strict: true`, such a request gets a 400 instead. See `/docs/translation`.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
   "x-postern-provider": "The provider that replied.",
   "x-postern-model":
@@ -174,7 +173,7 @@ function responsesRoute(deps: InferenceRouteDeps): Route {
     scope: "models:write",
     summary: "Create a response",
     description:
-      "OpenAI's Responses API. The gateway stores the response and its input, encrypted, for 30 days or as the operator and the account set it, unless `store` is `false`; providers store nothing. `previous_response_id` continues a stored response, with any model; otherwise send earlier turns in `input`. `background: true` responds at once with status `in_progress`, or streams events that GET /v1/responses/{id} continues. `stream: true` responds with server-sent events.",
+      "OpenAI's Responses API. The gateway stores the response and its input, encrypted, unless `store` is `false`; providers store nothing. `previous_response_id` continues a stored response, with any model; otherwise send earlier turns in `input`. `background: true` responds at once with status `in_progress`, or streams events that GET /v1/responses/{id} continues.",
     dialect: "openai",
     body: ResponsesRequest,
     requestExample: EXAMPLES.responses.request,

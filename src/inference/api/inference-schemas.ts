@@ -140,14 +140,14 @@ export const ResponsesRequest = z
     ...routingFields,
     store: z.boolean().optional().meta({
       description:
-        "`false`: do not store the response and its input in this gateway. Default: `true`, unless the gateway or the account stores less (GET /v1/account/response_storage).",
+        "`false`: do not store the response and its input. Default: `true`, unless the gateway or the account stores less.",
     }),
     previous_response_id: z.string().optional().meta({
       description: "The stored response to continue from. Its `instructions` are not carried over.",
     }),
     background: z.boolean().optional().meta({
       description:
-        "Run in the background and respond at once; poll the response by its id. With `stream: true`, stream its events, which GET /v1/responses/{id} continues. Requires that the response is stored.",
+        "Run in the background: poll the response by its id or, with `stream: true`, read its events. It must be stored.",
     }),
   })
   .meta({ id: "ModelResponseRequest" });
