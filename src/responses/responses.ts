@@ -4,7 +4,7 @@
 import type { MasterSecret, DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { isId } from "../base/id.ts";
-import { isObject, type JsonObject } from "../base/json.ts";
+import { isObject, type JsonObject, parseObject } from "../base/json.ts";
 import type { Log } from "../base/log.ts";
 import {
   type ResponseStorage,
@@ -14,11 +14,11 @@ import {
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { PrepareCall } from "../inference/lifecycle/parse-call.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
-import type { Db, Tx } from "../store/db.ts";
+import type { Db, Tx, Reader } from "../store/db.ts";
 import { type Background, type BackgroundDeps, createBackground } from "./background/background.ts";
-import { createEventStreams } from "./background/event-streams.ts";
-import { storedEvents } from "./background/stored-events.ts";
-import { isStreamed } from "./background/stream-rows.ts";
+import { isTerminalEvent } from "./background/event-log.ts";
+import { createEventStreams, type EventSource } from "./background/event-streams.ts";
+import { isStreamed, readLastEvent, readStreamEvents } from "./background/stream-rows.ts";
 import { compact, type CompactDeps } from "./compaction/compact.ts";
 import {
   deriveCompactionKey,
@@ -26,7 +26,7 @@ import {
   openCompactions,
 } from "./compaction/compaction-item.ts";
 import { type PastItem, referencedId } from "./items.ts";
-import type { StoredResponseView } from "./response-record.ts";
+import { type StoredResponseView, toResponseRecord } from "./response-record.ts";
 import {
   decryptStored,
   type HistoryContext,
@@ -43,6 +43,7 @@ import {
   findResponse,
   findUsage,
   stopResponse,
+  type StoredResponse,
 } from "./storage/response-rows.ts";
 import { createStorageLimit, type StorageLimit } from "./storage/storage-limit.ts";
 import { createStoredCall, INPUT_MAX_BYTES, type StoredCallOptions } from "./stored-call.ts";
@@ -282,4 +283,44 @@ function notFound(id: string): Fault {
     param: "id",
     next: NOT_STORED_NEXT_STEPS,
   });
+}
+
+// The events of a background response that runs in another process, or has ended: read from the store.
+const POLL_MS = 500;
+/** After the status of a response says that it has ended, its last events may take this many polls. */
+const LAST_POLLS = 4;
+
+interface StoredEventsOptions {
+  readonly db: Reader;
+  readonly kek: DerivedKey;
+  readonly stored: StoredResponse;
+  readonly now: () => number;
+}
+
+function storedEvents({ db, kek, stored, now }: StoredEventsOptions): EventSource {
+  const { id, accountId } = stored;
+  let pollsAfterEnd = 0;
+  return {
+    read: async (from) => {
+      const events = await readStreamEvents(db, kek, stored, from);
+      if (events.length > 0) return { events, isEnd: false };
+      const current = await findResponse(db, accountId, id, now());
+      if (current === undefined) return { events: [], isEnd: true };
+      if (current.status === "in_progress") return { events: [], isEnd: false };
+      const last = parseObject((await readLastEvent(db, kek, stored)) ?? "");
+      if (last !== undefined && isTerminalEvent(last)) return { events: [], isEnd: true };
+      pollsAfterEnd += 1;
+      if (pollsAfterEnd < LAST_POLLS) return { events: [], isEnd: false };
+      return { events: pollsAfterEnd === LAST_POLLS ? endOf(current) : [], isEnd: true };
+    },
+    waitForMore: () => new Promise((resolve) => setTimeout(resolve, POLL_MS)),
+  };
+
+  // The process that ran the response died before it wrote the last event.
+  function endOf(current: StoredResponse): readonly string[] {
+    if (current.status === "cancelled" || current.status === "in_progress") return [];
+    const decrypted = decryptStored(kek, current);
+    const response = toResponseRecord({ stored: current, decrypted, usage: undefined });
+    return [JSON.stringify({ type: `response.${current.status}`, response })];
+  }
 }

@@ -6,7 +6,7 @@ import { newId } from "../base/id.ts";
 import type { JsonObject } from "../base/json.ts";
 import { lazy } from "../base/lazy.ts";
 import { DAY_MS } from "../base/time.ts";
-import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
+import type { CallInput, StatefulCall, ResponseWrite } from "../inference/lifecycle/call.ts";
 import {
   containersIn,
   type ItemUse,
@@ -16,6 +16,7 @@ import {
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import type { Candidate } from "../inference/routing/candidates.ts";
 import { abilitiesOf } from "../inference/translate/abilities.ts";
+import type { Tx } from "../store/db.ts";
 import { toCallerFault, toCallerPath, expandRequest, rawItemsOf } from "./expand-request.ts";
 import {
   itemIds,
@@ -28,8 +29,13 @@ import {
 import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
 import type { History } from "./storage/history.ts";
 import { type Envelope, type Envelopes, KEK_VERSION } from "./storage/response-encryption.ts";
-import { RESPONSE_STATUSES, type StoredResponse } from "./storage/response-rows.ts";
-import { responseWrite } from "./storage/write-responses.ts";
+import {
+  RESPONSE_STATUSES,
+  type StoredResponse,
+  finishResponse,
+  insertItems,
+  insertResponses,
+} from "./storage/response-rows.ts";
 
 export const INPUT_MAX_BYTES = 16 * 1_048_576;
 const STORED_MAX_BYTES = 32 * 1_048_576;
@@ -271,4 +277,35 @@ function inputTextOf({ request, resolvedItems }: StoredCallOptions): string {
 
 function storedStatus({ status }: JsonObject): StoredResponse["status"] {
   return RESPONSE_STATUSES.find((one) => one === status) ?? "completed";
+}
+
+// Writes the responses of a batch of settlements in a few statements, in the transaction of their charges.
+interface ResponseRecord {
+  readonly response: StoredResponse;
+  /** The ids by which later requests can reference its items. */
+  readonly itemIds: readonly string[];
+}
+
+function responseWrite(record: ResponseRecord): ResponseWrite {
+  return { record, writeAll };
+}
+
+async function writeAll(tx: Tx, writes: readonly ResponseWrite[]): Promise<void> {
+  // Safe because only `responseWrite` creates writes with this function.
+  const records = writes.map(({ record }) => record as ResponseRecord);
+  const background = records.filter(({ response }) => response.background);
+  const foreground = records.filter(({ response }) => !response.background);
+  await insertResponses(
+    tx,
+    foreground.map(({ response }) => response),
+  );
+  const written = [...foreground];
+  for (const record of background)
+    if (await finishResponse(tx, record.response)) written.push(record);
+  await insertItems(
+    tx,
+    written.flatMap(({ response: { id, accountId }, itemIds }) =>
+      itemIds.map((itemId) => ({ accountId, id: itemId, responseId: id })),
+    ),
+  );
 }

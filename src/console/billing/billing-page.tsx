@@ -3,19 +3,18 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import type { Nano } from "../../base/money/money.ts";
+import { type Nano, usdText } from "../../base/money/money.ts";
 import { formatInteger, formatUsd } from "../../base/text/format.ts";
 import { formatCredits } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
-import { Figures, Notice } from "../../http/pages/components/content.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { Figures, Notice, Card, Tag } from "../../http/pages/components/content.tsx";
+import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { consolePage } from "../console-layout.tsx";
+import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import type { Balance, WorkspaceContext } from "../require-access.ts";
-import { AlertCard } from "./alert-card.tsx";
 import { buyPath } from "./buy-page.tsx";
 import { InvoiceTable, type InvoiceItem } from "./invoice-table.tsx";
 import type { RejectedForm } from "./rejected-form.ts";
@@ -136,4 +135,66 @@ function ReturnNotice({
     case "refunded":
       return null;
   }
+}
+
+/** @jsxImportSource hono/jsx */
+// The low-balance alert, and where the other alerts on spending are set.
+interface AlertCardProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly lowThreshold: Nano;
+  readonly rejected?: RejectedForm;
+}
+
+function AlertCard({ user, workspace, lowThreshold, rejected }: AlertCardProps): Child {
+  const { accountId, role } = workspace;
+  const form = rejected?.form === "alert" ? rejected : undefined;
+  const isOn = lowThreshold > 0n;
+  return (
+    <Card
+      id="alerts"
+      title="Low-balance alert"
+      aside={<Tag tone={isOn ? "good" : undefined}>{isOn ? "on" : "off"}</Tag>}
+    >
+      {hasPermission(role, "billing.buy") ? (
+        <form method="post" action={workspacePath(accountId, "/billing")}>
+          <HiddenFields user={user} fields={{ do: "alert" }} />
+          <Field
+            id="low-usd"
+            name="low_usd"
+            label="Alert when the balance falls below (USD)"
+            inputMode="decimal"
+            value={form?.values["low_usd"] ?? usdText(lowThreshold)}
+            error={form?.error.message}
+            hint="Sent by email and to webhooks. 0 turns the alert off."
+            isRequired
+          />
+          <div class="actions">
+            <button type="submit" class="secondary">
+              Save alert
+            </button>
+          </div>
+        </form>
+      ) : (
+        <p>
+          {isOn
+            ? `An alert is sent when the balance falls below ${formatUsd(lowThreshold)}.`
+            : "No alert is sent when the balance is low."}
+        </p>
+      )}
+      <ul class="links">
+        <li>
+          <a href={workspacePath(accountId, "/budgets")}>Budgets</a> limit a day or a month and
+          alert at 50%, 80% and 100%.
+        </li>
+        <li>
+          <a href={workspacePath(accountId, "/keys")}>Keys</a> can have a limit and alerts of their
+          own.
+        </li>
+        <li>
+          <a href="/emails">Your emails</a> are where you choose which alerts you get.
+        </li>
+      </ul>
+    </Card>
+  );
 }
