@@ -1,5 +1,6 @@
 // Sessions of agents: read, list and stop them, and delete old ones.
 
+import { authorize } from "../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { DAY_MS } from "../base/time.ts";
@@ -75,10 +76,12 @@ export type OnSessionStopped = (accountId: string, id: string) => void;
 /** `reaches` decides by the key of the session's first call whether the actor may stop it. */
 export async function stopSession(
   tx: Tx,
-  { accountId, actor, network, now }: Act,
+  act: Act,
   id: string,
   reaches: (keyId: string) => boolean = () => true,
 ): Promise<void> {
+  const { accountId, now } = act;
+  await authorize(tx, act, "agent_sessions.stop");
   const found = await findSession(tx, accountId, id);
   if (found === undefined) throw unknownSession();
   if (!reaches(found.keyId))
@@ -89,15 +92,7 @@ export async function stopSession(
     });
   const stopped = await markSessionStopped(tx, accountId, id, now);
   if (stopped?.isFirst !== true) return;
-  await recordAuditEntry(tx, {
-    accountId,
-    actor,
-    action: "agent_session.stopped",
-    target: id,
-    detail: {},
-    network,
-    now,
-  });
+  await recordAuditEntry(tx, { ...act, action: "agent_session.stopped", target: id });
 }
 
 function unknownSession(): Fault {

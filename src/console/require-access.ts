@@ -4,13 +4,12 @@ import { getAccount } from "../accounts/accounts.ts";
 import {
   type Permission,
   listMemberships,
-  lockWorkspace,
   type Membership,
   requirePermission,
   type Role,
 } from "../accounts/members.ts";
 import type { Nano } from "../base/money/money.ts";
-import type { Db, Reader, Tx } from "../store/db.ts";
+import type { Db, Reader } from "../store/db.ts";
 
 export interface Balance {
   readonly promo: Nano;
@@ -49,15 +48,4 @@ export async function requireAccess(
     listMemberships(deps.db, personId),
   ]);
   return { accountId, name, role, createdAt, memberships };
-}
-
-/** Checks the role again under a lock, so that it cannot change before the transaction ends. */
-export async function requireAccessForUpdate(
-  tx: Tx,
-  accountId: string,
-  personId: string,
-  permission: Permission,
-): Promise<Role> {
-  await lockWorkspace(tx, accountId);
-  return await requirePermission(tx, accountId, personId, permission);
 }

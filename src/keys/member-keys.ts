@@ -4,6 +4,7 @@
 
 import {
   type Allowance,
+  authorize,
   getMember,
   hasPermission,
   type Member,
@@ -23,13 +24,21 @@ import type { Reader, Tx } from "../store/db.ts";
 import { createKeyForCaller, type CreatedKey } from "./delegation.ts";
 import { type KeySettings, replacedField } from "./key-settings.ts";
 import type { Key } from "./key.ts";
-import { getKey, type Keys, listKeysBy, lockKey, revokeKeysBy } from "./keys.ts";
+import {
+  changeKey,
+  getKey,
+  type Keys,
+  listKeysBy,
+  lockKey,
+  revokeKey,
+  revokeKeysBy,
+} from "./keys.ts";
 import { isLiveKey } from "./live-keys.ts";
 
 /** Developers create further keys in the console, where their allowance bounds them. */
 const DEVELOPER_KEY_SCOPES: readonly ListableScope[] = [...MODEL_CALL_SCOPES, "keys:read"];
 
-/** Creates a key for a member, the actor of `act`. The workspace is locked. */
+/** Creates a key for a member, the actor of `act`. */
 export async function createKeyForMember(
   tx: Tx,
   act: Act,
@@ -37,6 +46,7 @@ export async function createKeyForMember(
   settings: KeySettings,
 ): Promise<CreatedKey> {
   const { accountId, now } = act;
+  await authorize(tx, act, "keys.create");
   const personId = act.actor.id;
   const member = await getMember(tx, accountId, personId);
   const newKey = { ...settings, createdBy: personId };
@@ -63,8 +73,41 @@ export async function removeMemberAndKeys(tx: Tx, act: Act, personId: string): P
   if (await removeMember(tx, act, personId)) await revokeKeysBy(tx, act, personId);
 }
 
+/** Creates a key and revokes the member's earlier keys of the same name, whose raw keys exist at most in an open tab. */
+export async function replaceKeyForMember(
+  tx: Tx,
+  act: Act,
+  keys: Keys,
+  settings: KeySettings,
+): Promise<CreatedKey> {
+  await authorize(tx, act, "keys.create");
+  for (const { id, name, revokedAt } of await listKeysBy(tx, act.accountId, act.actor.id, act.now))
+    if (name === settings.name && revokedAt === null) await revokeKey(tx, act, id);
+  return await createKeyForMember(tx, act, keys, settings);
+}
+
+/** Changes a key for a member. `settingsOf` reads the change from a form that has all settings. */
+export async function changeKeyForMember(
+  tx: Tx,
+  act: Act,
+  id: string,
+  settingsOf: (before: Key) => KeySettings,
+): Promise<void> {
+  await authorize(tx, act, "keys.change");
+  const before = await lockKey(tx, act.accountId, id, act.now);
+  const settings = settingsOf(before);
+  await assertMayChangeKey(tx, act, before, settings);
+  if (Object.keys(settings).length > 0) await changeKey(tx, act, id, settings);
+}
+
+export async function revokeKeyForMember(tx: Tx, act: Act, id: string): Promise<void> {
+  await authorize(tx, act, "keys.revoke");
+  await assertMayChangeKey(tx, act, await lockKey(tx, act.accountId, id, act.now));
+  await revokeKey(tx, act, id);
+}
+
 /** Throws if the member may not change this key, or not like this; without a change, if the member may not revoke it. */
-export async function assertMayChangeKey(
+async function assertMayChangeKey(
   reader: Reader,
   { accountId, actor: { id: personId } }: Act,
   key: Key,

@@ -2,14 +2,13 @@
 // The pages to sign in, sign out and manage sessions.
 
 import { z } from "zod";
-import { recordAuditEntry } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { toFault } from "../http/response.ts";
 import { publicRoute, sessionRoute, type Route, optionalSessionRoute } from "../http/route.ts";
-import type { Db, Tx } from "../store/db.ts";
+import type { Db } from "../store/db.ts";
 import type { KeptForms } from "./kept-form.ts";
 import { recordPerson } from "./people.ts";
 import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
@@ -25,15 +24,6 @@ export interface PeopleRouteDeps {
   /** Undefined without an identity provider. */
   readonly signIn: SignIn | undefined;
   readonly baseUrl: string;
-}
-
-export interface SessionsEnded {
-  readonly personId: string;
-  /** The ended session; with `others`, the session that remains. */
-  readonly sessionId: string;
-  readonly others: boolean;
-  readonly clientIp: string;
-  readonly now: number;
 }
 
 const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
@@ -117,10 +107,8 @@ function signOutRoute({ db, sessions }: PeopleRouteDeps): Route {
     run: async ({ caller, clientIp, now }) => {
       if (caller === undefined) return redirect("/signout", [sessions.clearCookie()]);
       const { personId, sessionId } = caller;
-      await db.write(async (tx) => {
-        if ((await endSession(tx, personId, sessionId, now)) === 0) return;
-        await recordSessionsEnded(tx, { personId, sessionId, others: false, clientIp, now });
-      });
+      const act = { personId, network: networksOf(clientIp)[1], now };
+      await db.write((tx) => endSession(tx, act, sessionId));
       return redirect("/signout", [sessions.clearCookie()]);
     },
   });
@@ -176,16 +164,12 @@ function endSessionRoute({ db, sessions }: PeopleRouteDeps): Route {
     requestExample: { session: "others" },
     run: async ({ caller, body, clientIp, now }) => {
       const { personId, sessionId } = caller;
-      const others = body.session === "others";
-      await db.write(async (tx) => {
-        const count = others
-          ? await endOtherSessions(tx, personId, sessionId, now)
-          : await endSession(tx, personId, body.session, now);
-        // A repeated request ends nothing and emits no event.
-        if (count === 0) return;
-        const ended = others ? sessionId : body.session;
-        await recordSessionsEnded(tx, { personId, sessionId: ended, others, clientIp, now });
-      });
+      const act = { personId, network: networksOf(clientIp)[1], now };
+      await db.write((tx) =>
+        body.session === "others"
+          ? endOtherSessions(tx, act, sessionId)
+          : endSession(tx, act, body.session),
+      );
       return body.session === sessionId
         ? redirect("/signout", [sessions.clearCookie()])
         : redirect(SESSIONS_PATH);
@@ -205,16 +189,4 @@ function signInFailed(fault: Fault, returnTo: string, cookies: readonly string[]
   if (fault.status >= 500) throw fault;
   const { status, publicMessage } = fault;
   return pageResponse(signInFailedPage(publicMessage, returnTo), { status, cookies });
-}
-
-export async function recordSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<void> {
-  await recordAuditEntry(tx, {
-    accountId: null,
-    actor: { type: "person", id: ended.personId },
-    action: "session.ended",
-    target: ended.sessionId,
-    detail: { others: ended.others },
-    network: networksOf(ended.clientIp)[1],
-    now: ended.now,
-  });
 }

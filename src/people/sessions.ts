@@ -1,6 +1,7 @@
 // Browser sessions. Owns the table session. The cookie holds a random token and the store only its fingerprint, so a copy
 // of the store does not give access to any session.
 
+import { recordAuditEntry } from "../activity/audit.ts";
 import {
   deriveKey,
   fingerprint,
@@ -151,37 +152,55 @@ export async function listSessions(
   }));
 }
 
-/** Ends a session of this person; another person's is not found. Returns 0 if it had already ended. */
-export async function endSession(
-  tx: Tx,
-  personId: string,
-  sessionId: string,
-  now: number,
-): Promise<number> {
+/** The person who ends sessions, from where, and when. */
+export interface SessionAct {
+  readonly personId: string;
+  readonly network: string;
+  readonly now: number;
+}
+
+/** Ends a session of this person; another person's is not found. Does nothing if it had already ended. */
+export async function endSession(tx: Tx, act: SessionAct, sessionId: string): Promise<void> {
+  const { personId, now } = act;
   const ended = await tx.run(
     "update session set ended_at = ? where id = ? and person_id = ? and ended_at is null",
     [now, sessionId, personId],
   );
-  if (ended === 1) return ended;
+  if (ended === 1) return await recordEnd(tx, act, sessionId, false);
   const row = await tx.get("select id from session where id = ? and person_id = ?", [
     sessionId,
     personId,
   ]);
   if (row === undefined)
     throw new Fault("not_found", "no such session", { message: "This session does not exist." });
-  return 0;
 }
 
-export async function endOtherSessions(
-  tx: Tx,
-  personId: string,
-  sessionId: string,
-  now: number,
-): Promise<number> {
-  return await tx.run(
+/** Ends all sessions of the person except this one. */
+export async function endOtherSessions(tx: Tx, act: SessionAct, sessionId: string): Promise<void> {
+  const { personId, now } = act;
+  const ended = await tx.run(
     "update session set ended_at = ? where person_id = ? and id <> ? and ended_at is null",
     [now, personId, sessionId],
   );
+  if (ended > 0) await recordEnd(tx, act, sessionId, true);
+}
+
+/** `sessionId` is the session that ended or, with `others`, the one that remains. */
+async function recordEnd(
+  tx: Tx,
+  { personId, network, now }: SessionAct,
+  sessionId: string,
+  others: boolean,
+): Promise<void> {
+  await recordAuditEntry(tx, {
+    accountId: null,
+    actor: { type: "person", id: personId },
+    action: "session.ended",
+    target: sessionId,
+    detail: { others },
+    network,
+    now,
+  });
 }
 
 /** Deletes sessions that ended or expired at least a week ago. */

@@ -107,12 +107,8 @@ function changeRoute(providerKeys: ProviderKeys): Route {
       const before = await lockProviderKey(tx, caller.accountId, params.id);
       const settings = toSettings(body);
       assertMayChange(access, before, settings);
-      const key = await providerKeys.change(
-        tx,
-        keyAct(caller, { clientIp, now }),
-        before,
-        settings,
-      );
+      const act = keyAct(caller, { clientIp, now });
+      const key = await providerKeys.change(tx, act, params.id, settings);
       return { status: 200, body: toProviderKeyRecord(key) };
     },
   });

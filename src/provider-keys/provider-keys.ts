@@ -1,6 +1,7 @@
 // Callers' own API keys at model providers (BYOK). Owns the table provider_key. A raw key is received once and sent only to
 // its provider.
 
+import { authorize } from "../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import type { Secret } from "../base/crypto/secret.ts";
@@ -75,7 +76,7 @@ export interface ProviderKeys {
   readonly change: (
     tx: Tx,
     act: Act,
-    before: ProviderKey,
+    id: string,
     settings: ProviderKeySettings,
   ) => Promise<ProviderKey>;
   /** Destroys the encrypted key and keeps the record. Idempotent. */
@@ -112,6 +113,7 @@ export function createProviderKeys({
 
   const add: ProviderKeys["add"] = async (tx, act, newKey) => {
     const { accountId, now } = act;
+    await authorize(tx, act, "provider_keys.change");
     rejectInvalid(newKey, providers());
     await rejectOverLimit(tx, accountId);
     await rejectUnknownApiKeys(tx, accountId, newKey.apiKeyIds);
@@ -122,16 +124,19 @@ export function createProviderKeys({
     await recordChange(tx, act, "provider_key.added", key);
     return key;
   };
-  const change: ProviderKeys["change"] = async (tx, act, before, settings) => {
-    cache.block(cacheKeyOf(before.accountId, before.provider), act.now);
+  const change: ProviderKeys["change"] = async (tx, act, id, settings) => {
+    await authorize(tx, act, "provider_keys.change");
+    const before = await lockProviderKey(tx, act.accountId, id);
+    cache.block(cacheKeyOf(act.accountId, before.provider), act.now);
     await updateSettings(tx, before, settings);
-    const key = await getProviderKey(tx, before.accountId, before.id);
+    const key = await getProviderKey(tx, act.accountId, id);
     await recordChange(tx, act, "provider_key.changed", key);
     return key;
   };
   const remove: ProviderKeys["remove"] = async (tx, act, id) => {
     const { accountId, now } = act;
-    const { provider } = await getProviderKey(tx, accountId, id);
+    await authorize(tx, act, "provider_keys.change");
+    const { provider } = await lockProviderKey(tx, accountId, id);
     cache.block(cacheKeyOf(accountId, provider), now);
     const isDeleted = await destroyKey(tx, accountId, id, now);
     const key = await getProviderKey(tx, accountId, id);

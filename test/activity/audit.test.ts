@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { AUDIT_ACTIONS } from "../../src/activity/audit.ts";
-import { recordSessionsEnded } from "../../src/people/people-routes.ts";
+import { endOtherSessions } from "../../src/people/sessions.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { truncateTables, createHarness, START_MS, type Harness } from "../webhooks/harness.ts";
 
@@ -126,18 +126,20 @@ describeEachStore((kind, open) => {
     });
 
     test("records ended sessions without an account", async () => {
-      await store.db.write((tx) =>
-        recordSessionsEnded(tx, {
-          personId: "usr_1",
-          sessionId: "ses_1",
-          others: true,
-          clientIp: "203.0.113.7",
-          now: START_MS,
-        }),
-      );
+      await store.db.write(async (tx) => {
+        for (const id of ["ses_1", "ses_2"])
+          await tx.run(
+            `insert into session (id, hash, person_id, created_at, seen_at, expires_at, network, browser)
+             values (?, ?, 'usr_1', 1, 1, ?, 'n', 'b')`,
+            [id, id, START_MS + 1],
+          );
+        const act = { personId: "usr_1", network: "203.0.113.0/24", now: START_MS };
+        for (let round = 0; round < 2; round++) await endOtherSessions(tx, act, "ses_1");
+      });
       expect(await audit()).toEqual([]);
-      const row = await store.db.get("select * from audit where actor_id = 'usr_1'");
-      expect(row).toMatchObject({
+      const rows = await store.db.all("select * from audit where actor_id = 'usr_1'");
+      expect(rows).toHaveLength(1);
+      expect(rows[0]).toMatchObject({
         account_id: null,
         action: "session.ended",
         target: "ses_1",

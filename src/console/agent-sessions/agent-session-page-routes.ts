@@ -15,7 +15,7 @@ import { SESSION_ID_LENGTH_MAX } from "../../usage/session-labels.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { agentSessionPage, agentSessionsPage } from "./agent-sessions-page.tsx";
 
 export interface AgentSessionPageDeps extends ConsoleReadDeps {
@@ -80,10 +80,8 @@ function stopRoute(deps: AgentSessionPageDeps): Route {
     run: async ({ caller, params: { account, session }, clientIp, now }) => {
       const { personId } = caller;
       await requireAccess(deps, account, personId, "agent_sessions.stop");
-      await deps.db.write(async (tx) => {
-        await requireAccessForUpdate(tx, account, personId, "agent_sessions.stop");
-        await stopSession(tx, personAct(account, personId, { clientIp, now }), session);
-      });
+      const act = personAct(account, personId, { clientIp, now });
+      await deps.db.write((tx) => stopSession(tx, act, session));
       deps.onSessionStopped(account, session);
       const page = workspacePath(account, "/agent-sessions");
       return redirect(donePath(`${page}/${encodeURIComponent(session)}`, "stopped"));

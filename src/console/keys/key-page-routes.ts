@@ -1,26 +1,24 @@
 // The routes of the keys pages. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
-import { type Act, personAct } from "../../activity/audit.ts";
+import { personAct } from "../../activity/audit.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { readActorNames } from "../../keys/actor-names.ts";
-import { changeKey, getKey, type Keys, lockKey, revokeKey } from "../../keys/keys.ts";
-import { assertMayChangeKey, createKeyForMember } from "../../keys/member-keys.ts";
-import type { Db, Tx } from "../../store/db.ts";
+import { getKey, type Keys } from "../../keys/keys.ts";
+import {
+  changeKeyForMember,
+  createKeyForMember,
+  revokeKeyForMember,
+} from "../../keys/member-keys.ts";
+import type { Db } from "../../store/db.ts";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
-import {
-  KEY_FIELDS,
-  keyFormError,
-  keyFormValues,
-  type KeyFormValues,
-  parseKeyForm,
-} from "./key-form.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import { KEY_FIELDS, keyFormError, keyFormValues, parseKeyForm } from "./key-form.ts";
 import { keyPage } from "./key-page.tsx";
 import { keyPath, keysPage, keysPath } from "./keys-page.tsx";
 import { type KeyCursors, readKeys } from "./read-keys.ts";
@@ -93,7 +91,6 @@ function createRoute(deps: KeyPageDeps): Route {
       const workspace = await requireAccess(deps, account, personId, permission);
       try {
         const newKey = await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, account, personId, permission);
           const act = personAct(account, personId, { clientIp, now });
           const settings = parseKeyForm(body);
           const create = async () => (await createKeyForMember(tx, act, deps.keys, settings)).raw;
@@ -168,11 +165,13 @@ function changeRoute(deps: KeyPageDeps): Route {
       const workspace = await requireAccess(deps, account, personId, permission);
       const act = personAct(account, personId, { clientIp, now });
       try {
-        await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, account, personId, permission);
-          if (body.do === "revoke") await revoke(tx, act, key);
-          else await change(tx, act, key, body);
-        });
+        await deps.db.write((tx) =>
+          body.do === "revoke"
+            ? revokeKeyForMember(tx, act, key)
+            : changeKeyForMember(tx, act, key, (before) =>
+                parseKeyForm(body, keyFormValues(before)),
+              ),
+        );
       } catch (error) {
         const keyError = keyFormError(error);
         const view = await readKeyPage(deps, account, key, now);
@@ -189,17 +188,4 @@ function changeRoute(deps: KeyPageDeps): Route {
       );
     },
   });
-}
-
-async function change(tx: Tx, act: Act, keyId: string, form: KeyFormValues): Promise<void> {
-  const before = await lockKey(tx, act.accountId, keyId, act.now);
-  const settings = parseKeyForm(form, keyFormValues(before));
-  await assertMayChangeKey(tx, act, before, settings);
-  if (Object.keys(settings).length > 0) await changeKey(tx, act, keyId, settings);
-}
-
-async function revoke(tx: Tx, act: Act, keyId: string): Promise<void> {
-  const before = await lockKey(tx, act.accountId, keyId, act.now);
-  await assertMayChangeKey(tx, act, before);
-  await revokeKey(tx, act, keyId);
 }

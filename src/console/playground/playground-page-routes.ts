@@ -8,11 +8,10 @@ import { faultText } from "../../http/pages/fault-text.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
-import { listKeysBy, revokeKey } from "../../keys/keys.ts";
-import { createKeyForMember } from "../../keys/member-keys.ts";
+import { replaceKeyForMember } from "../../keys/member-keys.ts";
 import type { KeyPageDeps } from "../keys/key-page-routes.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { requireAccess } from "../require-access.ts";
 import { playgroundPage } from "./playground-page.tsx";
 
 export interface PlaygroundDeps extends KeyPageDeps {
@@ -54,12 +53,16 @@ function keyRoute(deps: PlaygroundDeps): Route {
     responses: { 200: { description: "The key.", contentType: "application/json" } },
     run: async ({ caller, params, clientIp, now }) => {
       try {
-        const raw = await createPlaygroundKey(deps, {
-          accountId: params.account,
-          personId: caller.personId,
-          clientIp,
-          now,
-        });
+        const act = personAct(params.account, caller.personId, { clientIp, now });
+        const settings = {
+          name: KEY_NAME,
+          limit: KEY_LIMIT,
+          expiresAt: now + KEY_LIFETIME_MS,
+          scopes: MODEL_CALL_SCOPES,
+        };
+        const { raw } = await deps.db.write((tx) =>
+          replaceKeyForMember(tx, act, deps.keys, settings),
+        );
         const body = { api_key: raw, expires_at: now + KEY_LIFETIME_MS };
         return Response.json(body, { headers: { "cache-control": "no-store" } });
       } catch (error) {
@@ -68,35 +71,5 @@ function keyRoute(deps: PlaygroundDeps): Route {
         return Response.json({ error: faultText(error) }, { status: error.status });
       }
     },
-  });
-}
-
-interface PlaygroundKeyInput {
-  readonly accountId: string;
-  readonly personId: string;
-  readonly clientIp: string;
-  readonly now: number;
-}
-
-/** Revokes the person's earlier playground keys, whose raw keys exist at most in an open tab. */
-async function createPlaygroundKey(
-  { db, keys }: PlaygroundDeps,
-  { accountId, personId, clientIp, now }: PlaygroundKeyInput,
-): Promise<string> {
-  const act = personAct(accountId, personId, { clientIp, now });
-  return await db.write(async (tx) => {
-    await requireAccessForUpdate(tx, accountId, personId, "keys.create");
-    const earlier = await listKeysBy(tx, accountId, personId, now);
-    for (const { id, name, revokedAt } of earlier) {
-      if (name !== KEY_NAME || revokedAt !== null) continue;
-      await revokeKey(tx, act, id);
-    }
-    const settings = {
-      name: KEY_NAME,
-      limit: KEY_LIMIT,
-      expiresAt: now + KEY_LIFETIME_MS,
-      scopes: MODEL_CALL_SCOPES,
-    };
-    return (await createKeyForMember(tx, act, keys, settings)).raw;
   });
 }

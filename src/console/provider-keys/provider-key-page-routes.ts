@@ -22,7 +22,6 @@ import { NewProviderKeyRequest } from "../../provider-keys/provider-key-record.t
 import {
   listDeletedProviderKeys,
   listLiveProviderKeys,
-  lockProviderKey,
   type NewProviderKey,
   type ProviderKey,
   type ProviderKeys,
@@ -31,7 +30,7 @@ import type { Db, Tx } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { newProviderKeyPage, providerKeyPage } from "./provider-key-pages.tsx";
 import { parseUse, USE_FIELDS, useOf } from "./provider-key-use.tsx";
 import {
@@ -150,7 +149,6 @@ const ProviderKeyForm = z.discriminatedUnion("do", [
 ]);
 type ProviderKeyForm = z.infer<typeof ProviderKeyForm>;
 type AddProviderKeyForm = Extract<ProviderKeyForm, { do: "add" }>;
-type ChangeProviderKeyForm = Extract<ProviderKeyForm, { do: "change" }>;
 
 function changeRoute(deps: ProviderKeyPageDeps): Route {
   return sessionRoute({
@@ -171,13 +169,11 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
         const operation =
           body.do === "add"
             ? addOperation(deps, { form: body, newKey: await validateNewKey(deps, body) })
-            : body.do === "change"
-              ? changeOperation(deps, body)
-              : removeOperation(deps, body.provider_key);
-        await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, account, caller.personId, CHANGE_PERMISSION);
-          await operation(tx, act);
-        });
+            : (tx: Tx, by: Act) =>
+                body.do === "change"
+                  ? deps.providerKeys.change(tx, by, body.provider_key, parseUse(body))
+                  : deps.providerKeys.remove(tx, by, body.provider_key);
+        await deps.db.write((tx) => operation(tx, act));
       } catch (error) {
         const page = {
           user: caller,
@@ -224,34 +220,15 @@ async function validateNewKey(
   return { provider, apiKey, name: parsed.name ?? null, addedBy: null, ...use, checkResult };
 }
 
-type TxOperation = (tx: Tx, act: Act) => Promise<void>;
-
 function addOperation(
   { providerKeys, idempotency }: ProviderKeyPageDeps,
   { form, newKey }: { readonly form: AddProviderKeyForm; readonly newKey: NewProviderKey },
-): TxOperation {
+): (tx: Tx, act: Act) => Promise<unknown> {
   return async (tx, act) => {
     const add = async (): Promise<string> => (await providerKeys.add(tx, act, newKey)).id;
     const { accountId, actor, now } = act;
     const scope = `${accountId} ${actor.id} console.provider_key`;
     if (form.once === undefined) await add();
     else await submitOnce(tx, idempotency, { scope, token: form.once, payload: form, now }, add);
-  };
-}
-
-function changeOperation(
-  { providerKeys }: ProviderKeyPageDeps,
-  form: ChangeProviderKeyForm,
-): TxOperation {
-  return async (tx, act) => {
-    const before = await lockProviderKey(tx, act.accountId, form.provider_key);
-    await providerKeys.change(tx, act, before, parseUse(form));
-  };
-}
-
-function removeOperation({ providerKeys }: ProviderKeyPageDeps, id: string): TxOperation {
-  return async (tx, act) => {
-    await lockProviderKey(tx, act.accountId, id);
-    await providerKeys.remove(tx, act, id);
   };
 }

@@ -1,6 +1,8 @@
 // The routes of the delivery log of a webhook.
 
 import { z } from "zod";
+import { authorize } from "../../accounts/members.ts";
+import { personAct } from "../../activity/audit.ts";
 import { listDeliveries } from "../../activity/deliveries.ts";
 import { getWebhook } from "../../activity/webhooks.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
@@ -8,7 +10,7 @@ import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { replayDelivery } from "../../webhooks/manual-deliveries.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { deliveryLogPage, deliveryLogPath } from "./delivery-log-page.tsx";
 
 const DELIVERIES_PER_PAGE = 25;
@@ -60,13 +62,13 @@ function replayRoute(deps: ConsoleReadDeps): Route {
     params: WebhookPath,
     body: z.object({ delivery: z.string() }),
     requestExample: { delivery: "dlv_01kah5t3mq7d2c9w4e6r8t0yax" },
-    run: async ({ caller, params, body, now }) => {
+    run: async ({ caller, params, body, clientIp, now }) => {
       const { account: accountId, webhook: webhookId } = params;
       const { personId } = caller;
       const workspace = await requireAccess(deps, accountId, personId, permission);
       try {
         await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, accountId, personId, permission);
+          await authorize(tx, personAct(accountId, personId, { clientIp, now }), permission);
           await replayDelivery(tx, { accountId, webhookId, id: body.delivery, now });
         });
       } catch (error) {

@@ -1,8 +1,8 @@
 // The routes of the webhooks page.
 
 import { z } from "zod";
-import type { Permission } from "../../accounts/members.ts";
-import { personAct } from "../../activity/audit.ts";
+import { authorize, type Permission } from "../../accounts/members.ts";
+import { type Act, personAct } from "../../activity/audit.ts";
 import { listDeliveries } from "../../activity/deliveries.ts";
 import { listLiveWebhooks, removeWebhook, type Webhooks } from "../../activity/webhooks.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
@@ -14,7 +14,7 @@ import { testWebhook } from "../../webhooks/manual-deliveries.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../require-access.ts";
+import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { deliveryLogRoutes } from "./delivery-log-page-routes.ts";
 import {
   type WebhookWithDelivery,
@@ -114,8 +114,9 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
         );
       try {
         const secret = await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, params.account, caller.personId, CHANGE_PERMISSION);
-          return changeWebhooks(tx, deps, params.account, input);
+          const act = personAct(params.account, caller.personId, input);
+          await authorize(tx, act, CHANGE_PERMISSION);
+          return await changeWebhooks(tx, deps, act, input);
         });
         if (secret !== undefined) return await respond({ secret });
       } catch (error) {
@@ -137,11 +138,10 @@ type WebhookFormInput = RouteInput<{ account: string }, undefined, WebhookForm, 
 async function changeWebhooks(
   tx: Tx,
   { webhooks, idempotency }: WebhookPageDeps,
-  accountId: string,
-  input: WebhookFormInput,
+  act: Act,
+  { body, caller, now }: WebhookFormInput,
 ): Promise<string | undefined> {
-  const { body, caller, now } = input;
-  const act = personAct(accountId, caller.personId, input);
+  const { accountId } = act;
   switch (body.do) {
     case "add": {
       const add = async (): Promise<string> => {

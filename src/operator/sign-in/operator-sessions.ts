@@ -1,6 +1,7 @@
 // Operator sessions, in the table operator_session. They share nothing with customer sessions: they have their own cookie
 // (limited to /operator), table and keys, and a shorter lifetime. Each request checks that the address is still an operator's.
 
+import { recordAuditEntry } from "../../activity/audit.ts";
 import {
   deriveKey,
   fingerprint,
@@ -85,6 +86,14 @@ export function createOperatorSessions({
           browser.replaceAll("\u0000", "").slice(0, BROWSER_MAX),
         ],
       );
+      await recordAuditEntry(tx, {
+        accountId: null,
+        actor: { type: "operator", id: foldEmail(email) },
+        action: "operator.signed_in",
+        target: sessionId,
+        network,
+        now,
+      });
       return { sessionId, cookie: cookieBuilder.set(COOKIE_NAME, token, LIFETIME_MS / 1_000) };
     },
     find: async (cookies, now) => {
@@ -113,11 +122,23 @@ async function touchSession(tx: Tx, sessionId: string, now: number): Promise<voi
   ]);
 }
 
-export async function endOperatorSession(tx: Tx, sessionId: string, now: number): Promise<void> {
+export async function endOperatorSession(
+  tx: Tx,
+  { email, sessionId }: Pick<Operator, "email" | "sessionId">,
+  { network, now }: { readonly network: string; readonly now: number },
+): Promise<void> {
   await tx.run("update operator_session set ended_at = coalesce(ended_at, ?) where id = ?", [
     now,
     sessionId,
   ]);
+  await recordAuditEntry(tx, {
+    accountId: null,
+    actor: { type: "operator", id: email },
+    action: "operator.signed_out",
+    target: sessionId,
+    network,
+    now,
+  });
 }
 
 /** Deletes expired sessions after the retention period. */

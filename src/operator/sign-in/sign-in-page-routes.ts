@@ -4,7 +4,6 @@
 import { z } from "zod";
 import { recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
-import { foldEmail } from "../../base/text/email.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { publicRoute, type Route } from "../../http/route.ts";
@@ -96,16 +95,7 @@ function callbackRoute(context: OperatorContext): Route {
       }
       const cookie = await db.write(async (tx) => {
         const browser = headers.get("user-agent") ?? "";
-        const session = await sessions.begin(tx, { email, network, browser, now });
-        await recordAuditEntry(tx, {
-          accountId: null,
-          actor: { type: "operator", id: foldEmail(email) },
-          action: "operator.signed_in",
-          target: session.sessionId,
-          network,
-          now,
-        });
-        return session.cookie;
+        return (await sessions.begin(tx, { email, network, browser, now })).cookie;
       });
       return redirect(safeOperatorPath(outcome.returnTo, baseUrl), [cookie, clearedCookie]);
     },
@@ -118,18 +108,9 @@ function signOutRoute(context: OperatorContext): Route {
     id: "signOperatorOut",
     summary: "Sign the operator out",
     endsSession: true,
-    run: async ({ clientIp, now }, { email, sessionId }) => {
-      await context.db.write(async (tx) => {
-        await endOperatorSession(tx, sessionId, now);
-        await recordAuditEntry(tx, {
-          accountId: null,
-          actor: { type: "operator", id: email },
-          action: "operator.signed_out",
-          target: sessionId,
-          network: networksOf(clientIp)[1],
-          now,
-        });
-      });
+    run: async ({ clientIp, now }, operator) => {
+      const network = networksOf(clientIp)[1];
+      await context.db.write((tx) => endOperatorSession(tx, operator, { network, now }));
       return redirect(OPERATOR_SIGN_IN_PATH, [context.sessions.clearCookie()]);
     },
   });

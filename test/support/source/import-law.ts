@@ -22,8 +22,8 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   people: ["base", "store", "http", "activity"],
   accounts: ["base", "store", "http", "activity", "ledger"],
   keys: ["base", "store", "http", "ledger", "activity", "accounts"],
-  "agent-sessions": ["base", "store", "http", "activity", "ledger", "usage", "keys"],
-  "provider-keys": ["base", "store", "http", "activity", "keys"],
+  "agent-sessions": ["base", "store", "http", "activity", "ledger", "usage", "accounts", "keys"],
+  "provider-keys": ["base", "store", "http", "activity", "accounts", "keys"],
   telemetry: ["base", "usage"],
   operations: ["base", "http", "usage"],
   claims: [
