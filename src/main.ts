@@ -50,6 +50,11 @@ const cli: CliEnv = {
   isTerminal: process.stdout.isTTY,
   print: (text) => process.stdout.write(`${text}\n`),
   printError: (text) => process.stderr.write(`${text}\n`),
+  progress: {
+    isTerminal: process.stderr.isTTY,
+    write: (text) => process.stderr.write(text),
+    monotonicNow: () => performance.now(),
+  },
   client: {
     homeFolder: findHomeFolder(),
     apiKey: settings["POSTERN_API_KEY"],

@@ -24,6 +24,14 @@ interface ClientEnv {
   readonly input: () => AsyncIterable<Uint8Array>;
 }
 
+interface ProgressEnv {
+  /** Whether standard error is a terminal. */
+  readonly isTerminal: boolean;
+  /** Writes to standard error. */
+  readonly write: (text: string) => void;
+  readonly monotonicNow: () => number;
+}
+
 /** For `serve`. */
 interface WorkersEnv {
   readonly cores: number;
@@ -45,6 +53,8 @@ export interface CliEnv {
   readonly print: (text: string) => void;
   /** Writes to standard error. */
   readonly printError: (text: string) => void;
+  /** For long commands. */
+  readonly progress: ProgressEnv;
   /** For the commands that are clients of a gateway. */
   readonly client: ClientEnv;
   readonly workers: WorkersEnv;
@@ -70,6 +80,8 @@ export interface Command {
 
 export const EXIT_FAILURE = 1;
 export const EXIT_USAGE = 2;
+/** As shells report a process that Ctrl+C ended. */
+export const EXIT_INTERRUPTED = 130;
 
 /** The error of a command that is used wrongly, or whose settings are invalid: exit code 2. */
 export function usageFault(message: string): Fault {

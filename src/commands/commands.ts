@@ -19,6 +19,7 @@ import {
   type CliEnv,
   type Command,
   EXIT_FAILURE,
+  EXIT_INTERRUPTED,
   EXIT_USAGE,
   parseCommandArgs,
 } from "./command.ts";
@@ -26,6 +27,7 @@ import { doctor } from "./doctor/doctor.ts";
 import { commandHelp, familyHelp, helpIndex } from "./help.ts";
 import { migrateStore } from "./migrate-command.ts";
 import { moveCommand } from "./move.ts";
+import { isInterrupted } from "./progress.ts";
 import { serve } from "./serve.ts";
 import { simulate } from "./simulate.ts";
 import { errorMessage, withConfig } from "./with-store.ts";
@@ -127,6 +129,10 @@ export async function runCommandLine(args: readonly string[], cli: CliEnv): Prom
   try {
     return await command.run(parsed.args, cli);
   } catch (error) {
+    if (isInterrupted(error)) {
+      cli.printError(`postern ${name}: ${errorMessage(error)}`);
+      return EXIT_INTERRUPTED;
+    }
     const message = `${errorMessage(error)}${missingAccountHint(error, command)}`;
     cli.printError(
       isUnavailable(error)

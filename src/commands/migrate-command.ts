@@ -2,6 +2,7 @@
 
 import { upgradeStore } from "../server/upgrade-store.ts";
 import type { Command } from "./command.ts";
+import { startProgress } from "./progress.ts";
 import { withConfig } from "./with-store.ts";
 
 export const migrateStore: Command = {
@@ -17,12 +18,22 @@ export const migrateStore: Command = {
   },
   run: (args, cli) =>
     withConfig(cli, async (config) => {
+      const progress = startProgress(cli, {
+        unit: "migrations",
+        verb: "applied",
+        whenInterrupted: "Run the command again: it applies the rest.",
+      });
+      let count = 0;
       const applied = await upgradeStore(config.store, {
         now: cli.now,
         isForced: args.has("force"),
         onBackup: (file) => cli.print(`Backed up the store to ${file}.`),
-        onApplied: (name, ms) => cli.print(`Applied ${name} in ${ms} ms.`),
+        onApplied: (name, ms) => {
+          cli.print(`Applied ${name} in ${ms} ms.`);
+          progress.update((count += 1));
+        },
       });
+      if (applied.length > 0) progress.end(applied.length);
       cli.print(applied.length === 0 ? "The store is up to date." : "The store is now up to date.");
       return 0;
     }),

@@ -1,6 +1,7 @@
 // `postern move`: copies the store of the settings to the other kind of store and proves that the copy is complete.
 
 import { secret } from "../base/crypto/secret.ts";
+import { lazy } from "../base/lazy.ts";
 import type { Config } from "../config/config.ts";
 import { findRunningProcesses } from "../ledger/running-processes.ts";
 import { type Db, text } from "../store/db.ts";
@@ -10,9 +11,8 @@ import { openStore, type StoreSettings } from "../store/open.ts";
 import { isPostgresUrl } from "../store/postgres-url.ts";
 import { verifyLedger, type Verification } from "../verification/verify.ts";
 import { type CliEnv, type Command, type ParsedArgs, usageFault } from "./command.ts";
+import { startProgress } from "./progress.ts";
 import { describeMissingStore, withConfig } from "./with-store.ts";
-
-const PROGRESS_STEP_ROWS = 10_000;
 
 export const moveCommand: Command = {
   summary: "Copy the store to PostgreSQL or SQLite, and verify the copy",
@@ -93,13 +93,24 @@ async function copyAndVerify(context: MoveContext, cli: CliEnv): Promise<number>
   const problem = await sourceProblem(source, cli.now());
   if (problem !== undefined) throw new Error(problem);
   if (startOver) await discardMove(target);
+  const options = {
+    unit: "rows",
+    whenInterrupted: "Run the same command again: it continues. --start-over begins anew.",
+  };
+  const copying = startProgress(cli, { ...options, verb: "copied" });
+  const comparing = lazy(() => {
+    copying.end();
+    return startProgress(cli, { ...options, verb: "compared" });
+  });
   const tables = await moveStore({
     source,
     target,
     sourceName: describeSource(config.store),
     now: cli.now(),
-    onProgress: printProgress(cli),
+    onCopied: copying.update,
+    onCompared: (...row) => comparing().update(...row),
   });
+  comparing().end();
   const rows = tables.reduce((sum, table) => sum + table.rows, 0);
   cli.print(`Compared ${tables.length} tables with ${rows} rows: all are equal.`);
   const [before, after] = [await verifyLedger(source), await verifyLedger(target)];
@@ -133,16 +144,6 @@ function describeSource({ databaseUrl, dataDir }: StoreSettings): string {
   if (databaseUrl === undefined) return `SQLite in ${dataDir}`;
   const { host, pathname } = new URL(databaseUrl.reveal());
   return `PostgreSQL at ${host}${pathname}`;
-}
-
-function printProgress(cli: CliEnv): (table: string, copied: number, total: number) => void {
-  let printed = { table: "", copied: 0 };
-  return (table, copied, total) => {
-    const since = printed.table === table ? printed.copied : 0;
-    if (copied < total && copied - since < PROGRESS_STEP_ROWS) return;
-    printed = { table, copied };
-    cli.print(`${table.padEnd(20)} ${copied} of ${total}`);
-  };
 }
 
 function summaryOf({ checked, problems, problemCount }: Verification): string {

@@ -55,6 +55,9 @@ export type Values = readonly Value[];
  */
 export type Durability = "disk" | "os_cache";
 
+/** Called with the bytes of the copy so far, and of the store. */
+export type BackupProgress = (bytes: number, totalBytes: number) => void;
+
 export interface Db extends Reader {
   /**
    * Runs `work` in one transaction. It may run more than once, so it must have no effects besides `tx`. A failed
@@ -63,8 +66,8 @@ export interface Db extends Reader {
   write<T>(work: (tx: Tx) => Promise<T>, durability?: Durability): Promise<T>;
   /** Runs reads that all see the same state of the store. `work` may run more than once. */
   snapshot<T>(work: (reader: Reader) => Promise<T>): Promise<T>;
-  /** Copies a SQLite store, while it is in use, to a new file. */
-  backup(file: string): Promise<void>;
+  /** Copies a SQLite store, while it is in use, to a new file. What `onProgress` throws ends the copy and deletes the file. */
+  backup(file: string, onProgress?: BackupProgress): Promise<void>;
   /** SQLite only: changes when another connection has written to the store. */
   readonly dataVersion?: () => number;
   /** SQLite only: true if the file or its log was replaced or deleted, so that writes are lost. */

@@ -7,6 +7,7 @@ import path from "node:path";
 import { memoize } from "../base/memoize.ts";
 import {
   assertExactValues,
+  type BackupProgress,
   columnName,
   type Db,
   DUPLICATE,
@@ -78,7 +79,7 @@ export function openSqlite(options: SqliteOptions): Db {
     ...readerOn(reader),
     write,
     snapshot,
-    backup: async (target) => backup(file, target),
+    backup: (target, onProgress) => backup(file, target, onProgress),
     dataVersion: createDataVersion(writer),
     isFileReplaced: createFileReplacedCheck([
       file,
@@ -188,18 +189,53 @@ function lockFolder(folder: string): () => void {
   return () => lock.close();
 }
 
+// A thread of its own, because `vacuum into` blocks its thread until the copy is complete.
+const BACKUP_THREAD = `
+import { Database } from "bun:sqlite";
+onmessage = ({ data: { file, target } }) => {
+  try {
+    const connection = new Database(file, { readwrite: true, strict: true });
+    connection.run("pragma busy_timeout = ${BUSY_TIMEOUT_MS}");
+    connection.run("vacuum into ?", [target]);
+    connection.close();
+    postMessage("");
+  } catch (error) {
+    postMessage(String(error));
+  }
+};`;
+const BACKUP_POLL_MS = 100;
+
 // `vacuum into` does not sync the copy, and creates it world-readable unless an empty file exists. An incomplete copy
 // is deleted, so that the name is free for the next attempt.
-function backup(file: string, target: string): void {
+async function backup(
+  file: string,
+  target: string,
+  onProgress: BackupProgress = () => {},
+): Promise<void> {
   closeSync(openSync(target, "wx", 0o600));
-  const connection = openFile(file);
+  const url = URL.createObjectURL(new Blob([BACKUP_THREAD], { type: "text/javascript" }));
+  const thread = new Worker(url);
+  const { promise: copied, resolve, reject } = Promise.withResolvers<void>();
+  thread.onmessage = ({ data }: MessageEvent<string>) =>
+    data === "" ? resolve() : reject(new Error(data));
+  thread.onerror = ({ message }) => reject(new Error(message));
+  const timer = setInterval(() => {
+    try {
+      onProgress(statSync(target).size, statSync(file).size);
+    } catch (error) {
+      reject(error);
+    }
+  }, BACKUP_POLL_MS);
   try {
-    connection.run("vacuum into ?", [target]);
+    thread.postMessage({ file, target });
+    await copied;
   } catch (error) {
     rmSync(target, { force: true });
     throw error;
   } finally {
-    connection.close();
+    clearInterval(timer);
+    thread.terminate();
+    URL.revokeObjectURL(url);
   }
   fsyncPath(target);
   fsyncPath(path.dirname(target));

@@ -35,7 +35,11 @@ const COLUMNS = "account_id, id, from_account, to_account, amount, kind, at";
 const BESIDE_CALLS = [{ before: FIRST_CALL_ID }, { after: LAST_CALL_ID }];
 
 /** The reader must be a snapshot. */
-export async function readTransferSums(reader: Reader): Promise<readonly TransferSum[]> {
+export async function readTransferSums(
+  reader: Reader,
+  onStatement: (done: number) => void = () => {},
+): Promise<readonly TransferSum[]> {
+  let done = 0;
   const sums = (await readChargeHours(reader)).flatMap(usageSums);
   // Without ranges, PostgreSQL needs one statement.
   const ranges =
@@ -45,6 +49,7 @@ export async function readTransferSums(reader: Reader): Promise<readonly Transfe
       const source = { table: "transfer", columns: COLUMNS, range };
       const { sql, params } = perAccount(reader.kind, source, ids);
       sums.push(...(await reader.all(sumStatement(sql), params)).map(toTransferSum));
+      onStatement((done += 1));
     }
     // Other requests run meanwhile.
     if (reader.kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));

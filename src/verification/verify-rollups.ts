@@ -74,12 +74,18 @@ function compareSums({
 }
 
 /** Returns the number of accounts. Settlements wait for one account at a time. */
-export async function rebuildWrongRollups(db: Db): Promise<number> {
+export async function rebuildWrongRollups(
+  db: Db,
+  onRebuilt: (done: number, total: number) => void = () => {},
+): Promise<number> {
   const differences = await db.snapshot((reader) => findRollupDifferences(reader));
   const archivedUntil = await readArchivedUntil(db);
   const accountIds = new Set(differences.map(({ accountId }) => accountId));
-  for (const accountId of accountIds)
+  let done = 0;
+  for (const accountId of accountIds) {
     await db.write((tx) => rebuildRollups(tx, accountId, archivedUntil.get(accountId) ?? 0));
+    onRebuilt((done += 1), accountIds.size);
+  }
   return accountIds.size;
 }
 

@@ -37,6 +37,7 @@ type CheckedKind = "wallets" | "keys" | "holds" | "transfers" | "usageRecords";
 interface Findings {
   readonly problems: string[];
   count: number;
+  readonly onCheck?: (check: string) => void;
 }
 
 /** Reads everything. */
@@ -56,10 +57,14 @@ export function verifyLedger(db: Db): Promise<Verification> {
   });
 }
 
+type OnCheck = (done: number, total: number, check: string) => void;
+
 export interface VerifyOptions {
   readonly now: number;
   /** Reads all rows, as the first verification does. */
   readonly isFull?: boolean;
+  /** Called after each check of a range of accounts. What it throws ends the verification, which writes no checkpoint. */
+  readonly onCheck?: OnCheck;
 }
 
 /**
@@ -68,7 +73,7 @@ export interface VerifyOptions {
  */
 export async function verifyFromCheckpoint(
   db: Db,
-  { now, isFull = false }: VerifyOptions,
+  { now, isFull = false, onCheck }: VerifyOptions,
 ): Promise<Verification> {
   const { rows, newPosition, ...verification } = await db.snapshot(async (reader) => {
     await enlargeSortMemory(reader);
@@ -76,7 +81,7 @@ export async function verifyFromCheckpoint(
     const readFrom = isFull ? undefined : lastPosition;
     // A clock that stepped back must not take the position back.
     const newPosition = maxText(lastPosition ?? "", positionAt(now));
-    const found: Findings = { problems: [], count: 0 };
+    const found = await findingsOf(reader, readFrom, onCheck);
     const checkpoints: CheckpointRow[] = [];
     if (readFrom === undefined)
       for (const check of CHECKS)
@@ -111,6 +116,7 @@ async function verifyRange(
       position,
     });
     const row = await reader.get(sql, params);
+    found.onCheck?.("calls since the last verification");
     if (row !== undefined && integer(row, "count") === 0) return position;
   }
   await runChecks(reader, CHECKS_OF_ACCOUNTS, { range }, found);
@@ -206,6 +212,27 @@ async function runChecks(
   for (const check of checks) await runCheck(reader, check, scope, found);
 }
 
+async function findingsOf(
+  reader: Reader,
+  position: string | undefined,
+  onCheck: OnCheck | undefined,
+): Promise<Findings> {
+  if (onCheck === undefined) return { problems: [], count: 0 };
+  const wallets = await reader.get("select count(*) as count from wallet");
+  const isRanged = reader.kind === "sqlite" || position !== undefined;
+  const accounts = wallets === undefined ? 0 : integer(wallets, "count");
+  const ranges = isRanged ? Math.floor(accounts / ACCOUNTS_PER_RANGE) + 1 : 1;
+  const perRange = position === undefined ? CHECKS_OF_ACCOUNTS.length : 1;
+  const globals = position === undefined ? CHECKS.length - CHECKS_OF_ACCOUNTS.length : 0;
+  const total = globals + ranges * perRange;
+  let done = 0;
+  return {
+    problems: [],
+    count: 0,
+    onCheck: (check) => onCheck((done += 1), Math.max(total, done), check),
+  };
+}
+
 async function runCheck(
   reader: Reader,
   check: Check,
@@ -213,6 +240,7 @@ async function runCheck(
   found: Findings,
 ): Promise<void> {
   const { sql, params } = restrictCheck(check.sql, reader.kind, scope);
+  found.onCheck?.(check.problem);
   const rows = await reader.all(`${sql} limit ${PROBLEMS_MAX + 1}`, params);
   const messages = rows.map(
     (row) =>

@@ -10,3 +10,15 @@ export const ALL_OPTIONS: readonly string[] = [
   "ingress.enabled=true",
   "ingress.host=gateway.example.com",
 ];
+
+/** What Kubernetes sets in the pods of a namespace with a Service named `postern`. */
+export const SERVICE_LINKS: Readonly<Record<string, string>> = {
+  POSTERN_PORT: "tcp://10.96.0.12:80",
+  POSTERN_PORT_80_TCP: "tcp://10.96.0.12:80",
+  POSTERN_PORT_80_TCP_ADDR: "10.96.0.12",
+  POSTERN_PORT_80_TCP_PORT: "80",
+  POSTERN_PORT_80_TCP_PROTO: "tcp",
+  POSTERN_SERVICE_HOST: "10.96.0.12",
+  POSTERN_SERVICE_PORT: "80",
+  POSTERN_SERVICE_PORT_HTTP: "80",
+};

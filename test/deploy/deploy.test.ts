@@ -9,6 +9,7 @@ import { z } from "zod";
 import packageJson from "../../package.json" with { type: "json" };
 import { COMMANDS } from "../../src/commands/commands.ts";
 import { readConfig, SETTINGS } from "../../src/config/config.ts";
+import { readEnvFile } from "../../src/config/env-file.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { createMetrics } from "../../src/operations/metrics.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
@@ -16,7 +17,7 @@ import { skipUnless } from "../support/skip.ts";
 import { defaultRoutes } from "../support/source/generated-docs.ts";
 import { filesUnder, readText, ROOT } from "../support/source/source-files.ts";
 import { dockerfile } from "./build-stage.ts";
-import { ALL_OPTIONS } from "./chart-options.ts";
+import { ALL_OPTIONS, SERVICE_LINKS } from "./chart-options.ts";
 
 const StringRecord = z.record(z.string(), z.string());
 
@@ -25,7 +26,11 @@ describe("deploy/compose", () => {
     .object({
       services: z.record(
         z.string(),
-        z.object({ environment: StringRecord.optional(), volumes: z.array(z.string()).optional() }),
+        z.object({
+          environment: StringRecord.optional(),
+          env_file: z.unknown().optional(),
+          volumes: z.array(z.string()).optional(),
+        }),
       ),
       volumes: z.record(z.string(), z.null()),
     })
@@ -52,6 +57,19 @@ describe("deploy/compose", () => {
       if (name !== "POSTERN_IMAGE") expect(example).toMatch(new RegExp(`^${name}=`, "m"));
   });
 
+  test("takes every setting from gateway.env, and overrides none of its examples", () => {
+    const { variables } = readEnvFile(path.join(ROOT, "deploy/compose/example.gateway.env"));
+    const { environment = {}, env_file: files } = compose.services["gateway"] ?? {};
+    expect(files).toEqual([{ path: "gateway.env", required: false }]);
+    for (const name of Object.keys(variables)) expect(Object.keys(environment)).not.toContain(name);
+    expect(Object.keys(environment).toSorted()).toEqual([
+      "DATABASE_URL",
+      "POSTERN_BASE_URL",
+      "POSTERN_SECRET",
+      "POSTERN_TRUSTED_PROXIES",
+    ]);
+  });
+
   test("mounts files and volumes that exist", () => {
     for (const { volumes = [] } of Object.values(compose.services))
       for (const volume of volumes) {
@@ -71,6 +89,20 @@ const COMPOSE_VALUES: Readonly<Record<string, string>> = {
 };
 
 describe("deploy/systemd", () => {
+  test("has an example of settings that start a gateway and serve the other commands", () => {
+    const { variables } = readEnvFile(path.join(ROOT, "deploy/systemd/example.env"));
+    const result = readConfig({
+      env: { ...variables, POSTERN_SECRET: "s".repeat(44), OPENAI_API_KEY: "k" },
+      hostName: "h",
+      providers: PROVIDERS,
+    });
+    expect(result).toMatchObject({ ok: true, config: { store: { dataDir: "/var/lib/postern" } } });
+    // A setting of the unit itself would be missing in postern --env-file.
+    expect(unit).not.toMatch(/^Environment=/m);
+    expect(unit).toContain("EnvironmentFile=/etc/postern/postern.env");
+    expect(unit).toContain("RestartPreventExitStatus=2");
+  });
+
   const unit = readText("deploy/systemd/postern.service");
 
   test("runs a command of the program and sets settings that exist", () => {
@@ -168,18 +200,6 @@ const skipHelm = skipUnless(
   helm.status === 0,
   "helm is not installed; it renders the chart in deploy/helm",
 );
-
-/** What Kubernetes sets in the pods of a namespace with a Service named `postern`. */
-const SERVICE_LINKS = {
-  POSTERN_PORT: "tcp://10.96.0.12:80",
-  POSTERN_PORT_80_TCP: "tcp://10.96.0.12:80",
-  POSTERN_PORT_80_TCP_ADDR: "10.96.0.12",
-  POSTERN_PORT_80_TCP_PORT: "80",
-  POSTERN_PORT_80_TCP_PROTO: "tcp",
-  POSTERN_SERVICE_HOST: "10.96.0.12",
-  POSTERN_SERVICE_PORT: "80",
-  POSTERN_SERVICE_PORT_HTTP: "80",
-};
 
 const Workload = z.object({
   spec: z.object({

@@ -2,6 +2,9 @@
 // [first index]`: checks that every call is paid for or owed. Both print their seed, and for each failure the line that repeats
 // it.
 
+import { EXIT_INTERRUPTED } from "../../src/commands/command.ts";
+import { isInterrupted } from "../../src/commands/progress.ts";
+import { startScriptProgress } from "../support/script-progress.ts";
 import { runFuzz } from "./fuzz.ts";
 import { runMoneyFuzz } from "./money/money-fuzz.ts";
 
@@ -10,37 +13,49 @@ if (process.argv[2] === "money") await fuzzMoney();
 const requests = Number(process.argv[2] ?? 200_000);
 const seed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);
 const from = Number(process.argv[4] ?? 0);
-const started = performance.now();
 
 console.log(`seed ${seed}`);
+const progress = startScriptProgress({
+  unit: "requests",
+  verb: "sent",
+  whenInterrupted: `npm run fuzz -- ${requests} ${seed} repeats it.`,
+});
 const result = await runFuzz({
   seed,
   requests,
   from,
-  onProgress: (done, heapMiB) =>
-    console.log(
-      `${done} requests in ${((performance.now() - started) / 1_000).toFixed(0)} s, heap ${heapMiB} MiB`,
-    ),
-});
+  onProgress: (done, heapMiB) => progress.update(done, requests, `heap ${heapMiB} MiB`),
+}).catch(exitIfInterrupted);
+progress.end(requests);
 console.log(`statuses ${JSON.stringify(result.statuses)}`);
 console.log(`open files ${result.openFiles.join(" before, ")} after`);
 for (const failure of result.failures) console.log(failure);
 console.log(`${result.failures.length} failures, seed ${seed}`);
 process.exit(result.failures.length === 0 ? 0 : 1);
 
+function exitIfInterrupted(error: unknown): never {
+  if (!isInterrupted(error)) throw error;
+  console.error(String(error));
+  process.exit(EXIT_INTERRUPTED);
+}
+
 async function fuzzMoney(): Promise<never> {
   const cases = Number(process.argv[3] ?? 100_000);
   const moneySeed = Number(process.argv[4] ?? Date.now() % 1_000_000_000);
   const first = Number(process.argv[5] ?? 0);
-  const begin = performance.now();
   console.log(`seed ${moneySeed}`);
+  const progress = startScriptProgress({
+    unit: "cases",
+    verb: "ran",
+    whenInterrupted: `npm run fuzz -- money ${cases} ${moneySeed} repeats it.`,
+  });
   const { failures, outcomes } = await runMoneyFuzz({
     seed: moneySeed,
     cases,
     from: first,
-    onProgress: (done) =>
-      console.log(`${done} cases in ${((performance.now() - begin) / 1_000).toFixed(0)} s`),
-  });
+    onProgress: (done) => progress.update(done, cases),
+  }).catch(exitIfInterrupted);
+  progress.end(cases);
   console.log(`outcomes ${JSON.stringify(outcomes)}`);
   for (const failure of failures) console.log(failure);
   console.log(`${failures.length} failures in ${cases} cases, seed ${moneySeed}`);

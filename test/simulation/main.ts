@@ -3,6 +3,9 @@
 
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { EXIT_INTERRUPTED } from "../../src/commands/command.ts";
+import { isInterrupted } from "../../src/commands/progress.ts";
+import { startScriptProgress } from "../support/script-progress.ts";
 import { createSimulator } from "./simulate.ts";
 
 interface Sums {
@@ -27,13 +30,30 @@ process.exit(0);
 /** Returns the exit status. */
 async function runJobs(): Promise<number> {
   const started = performance.now();
+  const progress = startScriptProgress({
+    unit: "seeds",
+    verb: "ran",
+    whenInterrupted: `npm run simulate -- --seeds ${count} --from ${from} begins again.`,
+  });
+  let done = 0;
+  const onSeeds = (seeds: number): void => {
+    done += seeds;
+    try {
+      progress.update(done, count);
+    } catch (error) {
+      if (!isInterrupted(error)) throw error;
+      console.error(String(error));
+      process.exit(EXIT_INTERRUPTED);
+    }
+  };
   const ends = Array.from({ length: jobs + 1 }, (_, job) => Math.floor((count * job) / jobs));
   const all = await Promise.all(
     ends.slice(1).map((end, job) => {
       const first = ends[job] ?? 0;
-      return runJob(from + first, end - first);
+      return runJob(from + first, end - first, onSeeds);
     }),
   );
+  progress.end(count);
   const minutes = (performance.now() - started) / 60_000;
   const failed = all.reduce((sum, job) => sum + job.failed, 0);
   const events = all.reduce((sum, job) => sum + job.events, 0);
@@ -46,11 +66,20 @@ async function runJobs(): Promise<number> {
   return failed === 0 ? 0 : 1;
 }
 
-async function runJob(first: number, seeds: number): Promise<Sums> {
+async function runJob(
+  first: number,
+  seeds: number,
+  onSeeds: (seeds: number) => void,
+): Promise<Sums> {
   const result = Promise.withResolvers<Sums>();
   const child = Bun.spawn(
     [process.execPath, import.meta.path, "--child", "--seeds", `${seeds}`, "--from", `${first}`],
-    { stdout: "inherit", stderr: "inherit", ipc: (sums: Sums) => result.resolve(sums) },
+    {
+      stdout: "inherit",
+      stderr: "inherit",
+      ipc: (message: Sums | number) =>
+        typeof message === "number" ? onSeeds(message) : result.resolve(message),
+    },
   );
   void child.exited.then((status) => result.reject(new Error(`a job exited with ${status}`)));
   return await result.promise;
@@ -67,6 +96,7 @@ async function runSeeds(): Promise<Sums> {
       setTimeout(() => resolve(simulator.run(seed))),
     );
     events += result.events;
+    process.send?.(1);
     if (result.problems.length === 0) continue;
     failed += 1;
     console.log(`seed ${seed} fails:`);

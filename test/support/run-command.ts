@@ -5,10 +5,21 @@ import { readConfig } from "../../src/config/config.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import type { ExitResult, Settings } from "../commands/run-postern.ts";
 
+export interface RunOptions {
+  readonly monotonicNow?: () => number;
+  /** Receives the function that sends a signal to the command. */
+  readonly onStart?: (send: (signal: string) => void) => void;
+}
+
 export async function runInProcess(
   args: readonly string[],
   settings: Settings,
+  options: RunOptions = {},
 ): Promise<ExitResult> {
+  const handlers = new Map<string, (() => void)[]>();
+  options.onStart?.((signal) => {
+    for (const handler of handlers.get(signal) ?? []) handler();
+  });
   const text = { stdout: "", stderr: "" };
   const code = await runCommandLine(args, {
     readConfig: () => readConfig({ env: settings, hostName: "test", providers: PROVIDERS }),
@@ -20,6 +31,13 @@ export async function runInProcess(
     },
     printError: (line) => {
       text.stderr += `${line}\n`;
+    },
+    progress: {
+      isTerminal: false,
+      write: (line) => {
+        text.stderr += line;
+      },
+      monotonicNow: options.monotonicNow ?? (() => performance.now()),
     },
     client: {
       homeFolder: settings["HOME"] ?? "",
@@ -37,7 +55,9 @@ export async function runInProcess(
       run: () => Promise.reject(new Error("a command in the process of a test runs no others")),
       reportReady: () => {},
     },
-    onSignal: () => {},
+    onSignal: (signal, handler) => {
+      handlers.set(signal, [...(handlers.get(signal) ?? []), handler]);
+    },
   });
   return { code, ...text };
 }

@@ -1,6 +1,6 @@
 // `postern admin` commands: grant, revoke-key, backup. They work while a gateway uses the same store.
 
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import path from "node:path";
 import { nanoFromUsd } from "../../base/money/money.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
@@ -8,6 +8,7 @@ import { revokeKey } from "../../keys/keys.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
 import { type Db, text } from "../../store/db.ts";
 import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
+import { startProgress } from "../progress.ts";
 import { withStore } from "../with-store.ts";
 import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";
 import { rotateSecretCommand, rotateSigningKeyCommand } from "./rotate-secret.ts";
@@ -83,7 +84,13 @@ async function backupCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<num
     throw new Error(
       `"${file}" cannot be created: name a new file in an existing folder, such as /backups/postern.db.`,
     );
-  await db.backup(file);
+  const progress = startProgress(cli, {
+    unit: "bytes",
+    verb: "copied",
+    whenInterrupted: "The incomplete copy is deleted. Run the command again.",
+  });
+  await db.backup(file, progress.update);
+  if (db.kind === "sqlite") progress.end(statSync(file).size);
   cli.print(
     `Backed up the store to ${file}. Protect it like the store; it does not contain the master secret.`,
   );

@@ -21,6 +21,11 @@ export const ID_FLAG = {
   description: "An idempotency key; any text.",
 } as const;
 
+export const HTML_FLAG = {
+  type: "boolean",
+  description: "Print a page (HTML) to keep or to send.",
+} as const;
+
 export const JSON_FLAG = { type: "boolean", description: "Print JSON." } as const;
 
 /** Throws if the reason is empty. */

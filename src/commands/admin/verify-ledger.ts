@@ -2,6 +2,7 @@
 
 import { idTime } from "../../base/id.ts";
 import { pluralize } from "../../base/text/format.ts";
+import { textPage } from "../../base/text/text-page.ts";
 import type { Config } from "../../config/config.ts";
 import { createAlertChannels } from "../../server/operator-alerts.ts";
 import type { Db } from "../../store/db.ts";
@@ -11,8 +12,9 @@ import { findChargeDifferences, rebuildChargeHours } from "../../verification/ve
 import { findRollupDifferences, rebuildWrongRollups } from "../../verification/verify-rollups.ts";
 import { type Verification, verifyFromCheckpoint } from "../../verification/verify.ts";
 import { type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
+import { startProgress } from "../progress.ts";
 import { errorMessage, withStore } from "../with-store.ts";
-import { JSON_FLAG } from "./admin-flags.ts";
+import { HTML_FLAG, JSON_FLAG } from "./admin-flags.ts";
 
 export const verifyLedgerCommand: Command = {
   summary: "Recompute every balance from the transfers and print differences",
@@ -30,6 +32,7 @@ export const verifyLedgerCommand: Command = {
         "First recompute the report's hourly sums from the transfers, and usage summaries that are wrong from the usage records. Calls wait while it runs.",
     },
     json: JSON_FLAG,
+    html: HTML_FLAG,
     alert: {
       type: "boolean",
       description: "Send a difference to the operator's alert channels.",
@@ -39,12 +42,19 @@ export const verifyLedgerCommand: Command = {
     withStore(cli, async (db, config) => {
       if (args.has("rebuild-sums")) {
         const hours = await db.write(rebuildChargeHours);
-        const accounts = await rebuildWrongRollups(db);
+        const progress = startProgress(cli, {
+          unit: "accounts",
+          verb: "recomputed",
+          whenInterrupted: "Run the same command again: it recomputes those that are still wrong.",
+        });
+        const accounts = await rebuildWrongRollups(db, progress.update);
+        progress.end(accounts);
         (args.has("json") ? cli.printError : cli.print)(
           `Recomputed the charges of ${pluralize(hours, "hour")} and the usage summaries of ${pluralize(accounts, "account")}.`,
         );
       }
-      const result = await verify(db, { isFull: args.has("full"), isJson: args.has("json") }, cli);
+      const form = args.has("html") ? "html" : args.has("json") ? "json" : "text";
+      const result = await verify(db, { isFull: args.has("full"), form }, cli);
       if (result !== 0 && args.has("alert")) await alertLedgerProblem(config, cli);
       return result;
     }),
@@ -67,11 +77,21 @@ const SUM_PROBLEMS_MAX = 20;
 
 async function verify(
   db: Db,
-  { isFull, isJson }: { readonly isFull: boolean; readonly isJson: boolean },
+  { isFull, form }: { readonly isFull: boolean; readonly form: "json" | "html" | "text" },
   cli: CliEnv,
 ): Promise<number> {
   const position = await readPosition(db);
-  const ledger = await verifyFromCheckpoint(db, { now: cli.now(), isFull });
+  const progress = startProgress(cli, {
+    unit: "checks",
+    verb: "ran",
+    whenInterrupted:
+      "Nothing was changed. Run the command again; without --full it reads only the calls since the last complete verification.",
+  });
+  const ledger = await verifyFromCheckpoint(db, {
+    now: cli.now(),
+    isFull,
+    onCheck: progress.update,
+  });
   // A wrong wallet is reported once, by the ledger.
   const isComparable = isFull || ledger.problemCount === 0;
   const compare = isFull ? findChargeDifferences : findBalanceDifferences;
@@ -79,18 +99,24 @@ async function verify(
   const from = isFull || position === undefined ? undefined : idTime("req", position);
   const rollups = await db.snapshot((reader) => findRollupDifferences(reader, from));
   const sums = [...charges, ...rollups.map(({ problem }) => problem)];
+  progress.end();
   const { checked } = ledger;
   const problems = [...ledger.problems, ...sums.slice(0, SUM_PROBLEMS_MAX)];
   const problemCount = ledger.problemCount + sums.length;
-  if (isJson) {
+  if (form === "json") {
     cli.print(
       JSON.stringify({ checked: checkedJson(checked), problem_count: problemCount, problems }),
     );
     return problemCount === 0 ? 0 : EXIT_FAILURE;
   }
-  cli.print(
-    `Checked ${checked.wallets} wallets, ${checked.keys} keys, ${checked.holds} open holds, ${checked.transfers} transfers and ${checked.usageRecords} usage records.`,
-  );
+  const summary = `Checked ${checked.wallets} wallets, ${checked.keys} keys, ${checked.holds} open holds, ${checked.transfers} transfers and ${checked.usageRecords} usage records.`;
+  if (form === "html") {
+    const found = problemCount === 0 ? "No differences." : `Differences: ${problemCount}`;
+    const text = [summary, found, ...problems].join("\n");
+    cli.print(textPage("Verification of the ledger", text, cli.now()));
+    return problemCount === 0 ? 0 : EXIT_FAILURE;
+  }
+  cli.print(summary);
   if (problemCount === 0) {
     cli.print("No differences.");
     return 0;

@@ -20,13 +20,17 @@ const PAGE_ROWS_MAX = 2_000;
 /** The entry of `move_progress` that names the source. */
 const SOURCE_ENTRY = "(source)";
 
+type RowProgress = (done: number, total: number, table: string) => void;
+
 export interface Move {
   readonly source: Db;
   readonly target: Db;
   /** Recorded in the target, so that a copy is not continued from another store. */
   readonly sourceName: string;
   readonly now: number;
-  readonly onProgress: (table: string, copied: number, total: number) => void;
+  /** Called with the rows of all tables so far. What it throws ends the move, which can be continued. */
+  readonly onCopied: RowProgress;
+  readonly onCompared: RowProgress;
 }
 
 export interface MovedTable {
@@ -42,8 +46,14 @@ export async function moveStore(move: Move): Promise<readonly MovedTable[]> {
     throw new Error("a store is moved between SQLite and PostgreSQL");
   await prepareTarget(move);
   const tables = await readTables(sqlite);
-  for (const table of tables) await copyTable(move, table);
-  return await compareTables(source, target, tables);
+  let total = 0;
+  for (const table of tables) total += await countRows(source, table);
+  let done = 0;
+  for (const table of tables)
+    done += await copyTable(move, table, (copied) =>
+      move.onCopied(done + copied, total, table.name),
+    );
+  return await compareTables(move, tables, total);
 }
 
 /** Removes the marks of the move, so that a gateway can use the target. */
@@ -110,13 +120,17 @@ async function tableNames(db: Reader): Promise<readonly string[]> {
   return rows.map((row) => text(row, "name"));
 }
 
-async function copyTable({ source, target, onProgress }: Move, table: Table): Promise<void> {
-  const total = await countRows(source, table);
+/** Returns the number of copied rows. */
+async function copyTable(
+  { source, target }: Move,
+  table: Table,
+  onProgress: (copied: number) => void,
+): Promise<number> {
   let { after, copied } = await readProgress(target, table);
   let limit = PAGE_ROWS_FIRST;
   for (;;) {
     const { rows, last } = await readPage(source, table, after, limit);
-    if (last === undefined) break;
+    if (last === undefined) return copied;
     copied += rows.length;
     after = last;
     const position = [table.name, JSON.stringify(last), copied];
@@ -128,7 +142,7 @@ async function copyTable({ source, target, onProgress }: Move, table: Table): Pr
         position,
       );
     });
-    onProgress(table.name, copied, total);
+    onProgress(copied);
     limit = nextLimit(limit, rows);
   }
 }
@@ -156,13 +170,17 @@ function nextLimit(limit: number, rows: readonly TextRow[]): number {
 }
 
 async function compareTables(
-  source: Reader,
-  target: Reader,
+  { source, target, onCompared }: Move,
   tables: readonly Table[],
+  total: number,
 ): Promise<readonly MovedTable[]> {
   const moved: MovedTable[] = [];
+  let done = 0;
   for (const table of tables) {
-    const [before, after] = [await digestOf(source, table), await digestOf(target, table)];
+    const onRead = (rows: number): void => onCompared(done + rows, total, table.name);
+    const before = await digestOf(source, table, onRead);
+    const after = await digestOf(target, table, () => onRead(before.rows));
+    done += before.rows;
     if (before.rows !== after.rows || before.digest !== after.digest)
       throw new Error(
         `the table ${table.name} differs: ${before.rows} rows in the source, ${after.rows} in the target. The source was used since the copy began; stop what uses it and run the command again with --start-over`,
@@ -178,6 +196,7 @@ const DIGEST_MODULUS = 2n ** 128n;
 async function digestOf(
   reader: Reader,
   table: Table,
+  onRead: (rows: number) => void,
 ): Promise<{ readonly rows: number; readonly digest: bigint }> {
   let [rows, digest, limit] = [0, 0n, PAGE_ROWS_FIRST];
   for (let after: TextRow | undefined; ;) {
@@ -188,6 +207,7 @@ async function digestOf(
       digest = (digest + BigInt(`0x${hash}`)) % DIGEST_MODULUS;
     }
     rows += page.rows.length;
+    onRead(rows);
     after = page.last;
     limit = nextLimit(limit, page.rows);
   }
