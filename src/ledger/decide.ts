@@ -34,6 +34,8 @@ export interface HoldRequest {
   readonly amount: Nano;
   /** If given, the hold is lowered to what is affordable, but not below this. */
   readonly minimum?: Nano | undefined;
+  /** The same for a wallet with enough paid credit: what the call costs beyond its hold may become a debt. */
+  readonly payingMinimum?: Nano | undefined;
   readonly now: number;
   readonly expiresAt: number;
   /** Absent for no limit. */
@@ -301,7 +303,9 @@ function decideAmount(
   const available = availableOf(wallet);
   const at = chargeTime(request.now, wallet, keySpend);
   const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
-  const needed = minNano(request.minimum ?? request.amount, request.amount);
+  const isPaying = wallet.paid >= PAYING_MIN;
+  const minimum = (isPaying ? request.payingMinimum : undefined) ?? request.minimum;
+  const needed = minNano(minimum ?? request.amount, request.amount);
   const { budget, held } = wallet;
   if (needed > keyRemaining)
     return {
@@ -331,9 +335,7 @@ function decideAmount(
     };
   const budgetRemaining = remainingBudget(budget, { held, at, wanted: remaining });
   const amount = minNano(request.amount, minNano(budgetRemaining, available));
-  return wallet.paid >= PAYING_MIN
-    ? { status: "held", amount, isPaying: true }
-    : { status: "held", amount };
+  return isPaying ? { status: "held", amount, isPaying: true } : { status: "held", amount };
 }
 
 /** The largest hold that the balance, the key's limit and the budgets cover. */

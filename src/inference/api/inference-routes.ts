@@ -122,6 +122,8 @@ const RESPONSE_HEADERS = {
   "x-postern-budget-cut": "`true` if `max_cost_usd` lowered the output limit.",
   "x-postern-max-tool-calls":
     "The limit of tool calls that was sent to the provider, if the request has tools that it runs and no limit: what the balance affords, at most 10.",
+  "x-postern-held-tool-calls":
+    "The calls of the provider's tools that the hold covers. More are charged, or owed.",
   "x-postern-dropped":
     "Paths of fields of the request and of a whole reply that an API cannot express, separated by commas. With the request header `x-postern-strict: true`, such a request gets a 400 instead. See `/docs/translation`.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",

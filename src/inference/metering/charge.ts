@@ -9,7 +9,8 @@ import { cardFor, cardResolver, limitsOf, OPERATOR_SOURCE } from "../../models/c
 import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
 import { ceilOf, multiply } from "../../models/ratio.ts";
 import type { PricedLine } from "../../usage/usage.ts";
-import { type CostEstimate, TOOL_ROUNDS_MAX } from "./cost-estimate.ts";
+import type { CostEstimate } from "./cost-estimate.ts";
+import { type PlausibleUsage, TOOL_ROUNDS_MAX } from "./plausible-usage.ts";
 import { billedFees } from "./tool-terms.ts";
 
 /** More tool uses than this in one call are implausible. `audio_second` is exempt: it counts seconds, not uses. */
@@ -221,7 +222,7 @@ function isBeyondRequest(usage: Usage, context: ChargeContext): boolean {
   );
 }
 
-function plausibleWithTools({ model, estimate }: ChargeContext): CostEstimate["plausible"] {
+function plausibleWithTools({ model, estimate }: ChargeContext): PlausibleUsage {
   const { input, output } = limitsOf(model);
   const { inputTokens, outputTokens } = estimate.plausible;
   return {
@@ -230,7 +231,7 @@ function plausibleWithTools({ model, estimate }: ChargeContext): CostEstimate["p
   };
 }
 
-function isImplausible(part: Usage, plausible: CostEstimate["plausible"]): boolean {
+function isImplausible(part: Usage, plausible: PlausibleUsage): boolean {
   const sums = tokenTotalsOfPart(part);
   return (
     part.isClamped === true ||

@@ -31,6 +31,7 @@ import {
   toolsOf,
 } from "../request/tool-bounds.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
+import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
 import {
   heldFees,
   rejectUnknownContainers,
@@ -56,7 +57,7 @@ export interface CostEstimate {
   /** The part of `outputTokens` that the caller's output limit does not bound: reasoning at some providers. */
   readonly hiddenTokens: number;
   /** Usage reported above these counts is treated as the provider's mistake. */
-  readonly plausible: { readonly inputTokens: number; readonly outputTokens: number };
+  readonly plausible: PlausibleUsage;
   /** Upper bound of what advisor models called by the provider may cost. */
   readonly advisorCost: Nano;
   /** How the tool fees in the reply are billed; undefined if they are billed as the reply counts them. */
@@ -72,6 +73,12 @@ export interface CostEstimate {
   readonly toolCallsMax?: number;
   /** The same call with fewer tool calls, for a balance that does not cover `amount`: in falling order. */
   readonly fewerToolCalls?: readonly CostEstimate[];
+  /** The tool calls that `amount` covers, where no field of the provider limits them. */
+  readonly toolCallsHeld?: number;
+  /** The same call with fewer of these calls. What it costs beyond the hold is a debt, so only paying accounts may hold less. */
+  readonly fewerHeldCalls?: readonly CostEstimate[];
+  /** The smallest hold of a paying account. */
+  readonly payingMinimum?: Nano;
 }
 
 export interface EstimateContext {
@@ -94,15 +101,29 @@ export function estimateCost(
   const request = hasTools(original)
     ? Object.assign({}, original, toolBounds(original.json, DEFAULT_TOOL_CALLS, kept))
     : original;
-  const counts = context.byok ? [] : toolCallCounts(request, model, provider);
-  const [first, ...fewer] = counts.map((toolCallsMax) => {
-    const limited = Object.assign({}, request, toolBounds(request.json, toolCallsMax, kept));
-    return Object.assign({ toolCallsMax }, estimateCall(limited, model, provider, context));
+  const counts = context.byok ? [] : toolCallCounts(request, model);
+  const isLimited = canLimitCalls(request, model, provider);
+  const [first, ...fewer] = counts.map((calls) => {
+    const limited = Object.assign({}, request, toolBounds(request.json, calls, kept));
+    const told = isLimited ? { toolCallsMax: calls } : { toolCallsHeld: calls };
+    return Object.assign(told, estimateCall(limited, model, provider, context));
   });
   const last = fewer.at(-1);
   if (first === undefined || last === undefined)
     return estimateCall(request, model, provider, context);
-  return { ...first, minimum: last.minimum ?? last.amount, fewerToolCalls: fewer };
+  const least = last.minimum ?? last.amount;
+  return isLimited
+    ? { ...first, minimum: least, fewerToolCalls: fewer }
+    : { ...first, payingMinimum: least, fewerHeldCalls: fewer };
+}
+
+/** The most that the call can cost once the provider has run its tools so often. */
+export function costOfToolCalls(estimate: CostEstimate, calls: number): Nano {
+  const fewer = estimate.fewerToolCalls ?? estimate.fewerHeldCalls ?? [];
+  const covering = fewer.findLast(
+    ({ toolCallsMax, toolCallsHeld }) => (toolCallsMax ?? toolCallsHeld ?? 0) >= calls,
+  );
+  return covering?.amount ?? estimate.amount;
 }
 
 /** A limit of 0 hides a tool from the other bounds. */
@@ -118,21 +139,24 @@ function hasTools({ json, fees, toolCalls }: ParsedRequest): boolean {
 const TOOL_CALL_COUNTS = [50, 20, DEFAULT_TOOL_CALLS, 5, 2, 1];
 const DEEP_RESEARCH = /deep-research/;
 
-/** The limits of tool calls that the gateway may set: none if the caller set one, or if the provider has no field for it. */
-function toolCallCounts(
-  { openToolLimit }: ParsedRequest,
-  { id, wires }: Model,
-  { id: provider }: Provider,
-): readonly number[] {
-  const canLimit =
-    (openToolLimit !== undefined &&
-      hasToolLimit(wires, "max_tool_calls") &&
-      LIMITS_TOOL_CALLS.has(provider)) ||
-    (openToolLimit === "search" && hasToolLimit(wires, "max_uses"));
-  if (!canLimit || quirkOf({ id }) !== undefined) return [];
+/** The numbers of tool calls that a hold may cover: none if the caller limits them. */
+function toolCallCounts({ openToolLimit }: ParsedRequest, { id }: Model): readonly number[] {
+  if (openToolLimit === undefined || quirkOf({ id }) !== undefined) return [];
   return DEEP_RESEARCH.test(id)
     ? TOOL_CALL_COUNTS
     : TOOL_CALL_COUNTS.filter((count) => count <= DEFAULT_TOOL_CALLS);
+}
+
+/** Whether the gateway can send a limit: the provider has a field for it. */
+function canLimitCalls(
+  { openToolLimit }: ParsedRequest,
+  { wires }: Model,
+  { id: provider }: Provider,
+): boolean {
+  return (
+    (hasToolLimit(wires, "max_tool_calls") && LIMITS_TOOL_CALLS.has(provider)) ||
+    (openToolLimit === "search" && hasToolLimit(wires, "max_uses"))
+  );
 }
 
 function hasToolLimit(wires: Model["wires"], field: "max_tool_calls" | "max_uses"): boolean {
@@ -352,34 +376,6 @@ function quirkOf({ id }: Pick<Model, "id">): ModelQuirk | undefined {
   return MODEL_QUIRKS.find((quirk) => quirk.model.test(id));
 }
 
-/** Reported usage above the bound by this factor is implausible. */
-const IMPLAUSIBLE_FACTOR = 2;
-/** Tokens that providers add themselves: system instructions and framing of every message. */
-const PROVIDER_INPUT_SLACK_TOKENS = 4_000;
-const PROVIDER_OUTPUT_SLACK_TOKENS = 1_000;
-/** How often a provider may run the model within one call to process the results of its own tools. */
-export const TOOL_ROUNDS_MAX = 64;
-
-// Every tool round counts the whole prompt again, so with provider tools only the model's context bounds the input. A provider
-// that ignores the caller's output limit bills up to the model's own.
-function plausibleUsage(
-  bound: CostEstimate["plausible"] & { readonly hasTools: boolean; readonly choices: number },
-  limits: { readonly input: number; readonly output: number },
-): CostEstimate["plausible"] {
-  const input = bound.inputTokens * IMPLAUSIBLE_FACTOR + PROVIDER_INPUT_SLACK_TOKENS;
-  const output = Math.max(
-    PROVIDER_OUTPUT_SLACK_TOKENS,
-    bound.outputTokens * IMPLAUSIBLE_FACTOR,
-    limits.output * bound.choices,
-  );
-  return !bound.hasTools
-    ? { inputTokens: input, outputTokens: output }
-    : {
-        inputTokens: Math.max(input, limits.input * TOOL_ROUNDS_MAX),
-        outputTokens: Math.max(output, limits.output * TOOL_ROUNDS_MAX),
-      };
-}
-
 function priceBounds(
   { fees: requestedFees, serviceTier, speed }: ParsedRequest,
   tokens: Pick<UsageBounds, "inputTokens" | "repeatedTokens">,
@@ -472,7 +468,7 @@ function toolHint({ api, json }: ParsedRequest): string {
 
 /** The most tool calls that a hold covers with the whole output. If it covers none, the fewest, with less output. */
 export function affordableEstimate(estimate: CostEstimate, held: Nano): CostEstimate {
-  const fewer = estimate.fewerToolCalls ?? [];
+  const fewer = estimate.fewerToolCalls ?? estimate.fewerHeldCalls ?? [];
   return [estimate, ...fewer].find(({ amount }) => held >= amount) ?? fewer.at(-1) ?? estimate;
 }
 

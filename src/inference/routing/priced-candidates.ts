@@ -2,6 +2,7 @@
 // that answered.
 
 import { Fault } from "../../base/fault.ts";
+import type { Nano } from "../../base/money/money.ts";
 import type { Catalog } from "../../models/catalog.ts";
 import { type CostEstimate, estimateCost } from "../metering/cost-estimate.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -58,11 +59,18 @@ export function mostExpensive(candidates: PricedCandidates): CostEstimate {
     const minimum = estimate.minimum ?? estimate.amount;
     if (minimum > highestMinimum) highestMinimum = minimum;
   }
+  const least = candidates.map(({ estimate }) => payingMinimumOf(estimate));
+  const payingMinimum = least.reduce((most, one) => (one > most ? one : most));
   const hasMinimum = candidates.some(({ estimate }) => estimate.minimum !== undefined);
   return {
     ...highest,
     minimum: hasMinimum && highestMinimum < highest.amount ? highestMinimum : highest.minimum,
+    payingMinimum,
   };
+}
+
+function payingMinimumOf({ payingMinimum, minimum, amount }: CostEstimate): Nano {
+  return payingMinimum ?? minimum ?? amount;
 }
 
 /** True for failures that another provider or account might not have; false for errors in the caller's request. */

@@ -10,6 +10,7 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import {
   type Gateway,
@@ -19,14 +20,18 @@ import {
 } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
+  addPaidCredits,
   type Api,
   errorOf,
   grantCredits,
   type Json,
   postCall,
+  USD,
   usageRecordsOf,
+  waitUntil,
 } from "../support/harness.ts";
 import { type RawProvider, startRawProvider } from "../support/raw-provider.ts";
+import { openSocketClient } from "../support/socket-client.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(120_000);
@@ -104,13 +109,14 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
     account: TestAccount,
     api: Api,
     body: Json,
-  ): Promise<{ status: number; limit: string | null; error: Json }> => {
+  ): Promise<{ status: number; limit: string | null; held: string | null; error: Json }> => {
     const response = await postCall(gateway, account, api, body);
     const text = await response.text();
     const error = response.ok ? {} : errorOf(JSON.parse(text));
     return {
       status: response.status,
       limit: response.headers.get("x-postern-max-tool-calls"),
+      held: response.headers.get("x-postern-held-tool-calls"),
       error,
     };
   };
@@ -212,6 +218,47 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
   });
 
   test.each([
+    ["code execution", { tools: [CODE] }],
+    ["MCP servers", { mcp_servers: SERVERS }],
+  ])(
+    "holds fewer contexts for %s if a paying account affords no more, and the rest is owed",
+    async (_, more) => {
+      const account = await accountWith(STARTING_CENTS);
+      await addPaidCredits(gateway, account, 6n * USD);
+      inputTokens = 5_000_000;
+      const made = await call(account, "messages", { ...CLAUDE, ...more });
+      expect(made).toMatchObject({ status: 200, limit: null, held: "2" });
+      const [record] = await usageRecordsOf(gateway.server.db, account.id);
+      const cost = Number(record?.["cost_nano"]);
+      expect(cost).toBeGreaterThanOrEqual(5_000_000 * 3_000);
+      expect(await walletOf(account)).toEqual({ left: 0, held: 0, owed: cost - 6_050_000_000 });
+      expect((await call(account, "messages", CLAUDE)).status).toBe(402);
+    },
+  );
+
+  test("holds no fewer contexts than one call needs, and none on credit that was given", async () => {
+    const body = { ...CLAUDE, mcp_servers: SERVERS };
+    const given = await accountWith(600);
+    expect((await call(given, "messages", body)).status).toBe(402);
+    const account = await accountWith(STARTING_CENTS);
+    await addPaidCredits(gateway, account, 6n * USD);
+    const limitedTo = async (limit_usd: number): Promise<TestAccount> => {
+      const created = await fetch(`${gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ name: `k${limit_usd}`, limit_usd }),
+      });
+      const { api_key: key } = (await created.json()) as { api_key: string };
+      return { ...account, headers: { ...account.headers, authorization: `Bearer ${key}` } };
+    };
+    expect((await call(await limitedTo(1), "messages", body)).status).toBe(403);
+    expect(await call(await limitedTo(3), "messages", body)).toMatchObject({
+      status: 200,
+      held: "1",
+    });
+  });
+
+  test.each([
     ["searches", SEARCH, 10, 800],
     ["fetched pages", FETCH, 1, 250],
   ])("limits %s with `max_uses`", async (_, tool, calls, cents) => {
@@ -254,5 +301,72 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
       limit: null,
     });
     expect(sent()).not.toHaveProperty("max_tool_calls");
+  });
+});
+
+describe("a stream with tools of the provider that is given up", () => {
+  const named = (type: string, more: Json): string =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
+  const toolBlock = (index: number): string =>
+    named("content_block_start", {
+      index,
+      content_block: { type: "mcp_tool_use", id: `t${index}`, name: "read", input: {} },
+    });
+  const claudeStart = named("message_start", {
+    message: {
+      model: "claude-sonnet-4-5",
+      content: [],
+      usage: { input_tokens: 100, output_tokens: 1 },
+    },
+  });
+  const gptStart = named("response.created", {
+    response: { id: "r", model: "gpt-4.1", status: "in_progress" },
+  });
+  const gptCall = (index: number): string =>
+    named("response.output_item.added", {
+      output_index: index,
+      item: { type: "mcp_call", id: `t${index}`, name: "read", arguments: "" },
+    });
+
+  test.each<[api: Api, body: Json, begin: string, one: (index: number) => string]>([
+    ["messages", { ...CLAUDE, mcp_servers: SERVERS }, claudeStart, toolBlock],
+    ["responses", { ...GPT, tools: [MCP] }, gptStart, gptCall],
+  ])("costs the calls that it has shown, and one more, over %s", async (api, body, begin, one) => {
+    let shown = 0;
+    const provider = await startRawProvider(() => ({
+      headers: { "content-type": "text/event-stream" },
+      body: begin + Array.from({ length: shown }, (_, index) => one(index)).join(""),
+      ending: "silence",
+    }));
+    const gateway = await startGateway({
+      providers: [],
+      timeouts: { ...DEFAULT_TIMEOUTS, drainMs: 100 },
+      env: {
+        OPENAI_BASE_URL: `${provider.url}/v1`,
+        OPENAI_API_KEY: "test-key-0123456789",
+        ANTHROPIC_BASE_URL: provider.url,
+        ANTHROPIC_API_KEY: "test-key-0123456789",
+      },
+    });
+    const costs: number[] = [];
+    for (shown of [0, 1, 9]) {
+      const account = await registerAccount(gateway);
+      await grantCredits(gateway, account, 100n * USD);
+      const client = openSocketClient(gateway, account, api, { ...body, stream: true });
+      await client.waitForText(shown === 0 ? "model" : `"t${shown - 1}"`);
+      client.disconnect();
+      const [record] = await waitUntil(
+        () => usageRecordsOf(gateway.server.db, account.id),
+        ({ length }) => length === 1,
+      );
+      costs.push(Number(record?.["cost_nano"]));
+    }
+    const [none = 0, first = 0, all = 0] = costs;
+    // One call reads the prompt and a context of results, two calls two such contexts.
+    expect(first / none).toBeGreaterThan(1.3);
+    expect(all / none).toBeGreaterThan(5);
+    expect(none).toBeGreaterThan(200_000 * 2_000);
+    await gateway.stop();
+    await provider.stop();
   });
 });

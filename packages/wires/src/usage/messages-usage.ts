@@ -95,6 +95,7 @@ function readMessagesEvent(
   if (type === "content_block_start") addBlock(state, data["content_block"]);
   if (type === "content_block_delta") addBlockDelta(state, data["delta"]);
   if (type === "message_start") {
+    state.providerCalls ??= 0;
     setModel(state, valueAt(data, ["message", "model"]));
     return mergeUsage(fields, valueAt(data, ["message", "usage"]));
   }
@@ -113,7 +114,11 @@ const SERVER_TOOL_FEES: ReadonlyMap<unknown, FeeMeter> = new Map([
   ["text_editor_code_execution", "code_execution"],
 ]);
 
+const PROVIDER_CALL = /^(?:server|mcp)_tool_use$/;
+
 function addBlock(state: StreamState, block: unknown): void {
+  if (PROVIDER_CALL.test(String(ownMember(block, "type"))))
+    state.providerCalls = (state.providerCalls ?? 0) + 1;
   if (ownMember(block, "type") === "tool_use") addToolCall(state, ownMember(block, "name"));
   const fee = feeOfBlock(block);
   if (fee !== undefined) addFee(state.fees, fee);

@@ -78,6 +78,8 @@ export function createResponsesStreamMeter(provider: string): StreamMeter {
   });
 }
 
+const PROVIDER_CALL = /^(?!function_call$|custom_tool_call$).*_call$/;
+
 interface StreamContext {
   readonly provider: string;
   readonly items: ItemFees;
@@ -95,7 +97,12 @@ function readResponsesEvent(
   detectError(state, name, data);
   if (AUDIO_EVENTS.includes(type)) addAudio(state, data["delta"]);
   else addText(state, data["delta"]);
-  if (type === "response.output_item.added") addToolCall(state, ownMember(data["item"], "name"));
+  if (type === "response.created") state.providerCalls ??= 0;
+  if (type === "response.output_item.added") {
+    addToolCall(state, ownMember(data["item"], "name"));
+    if (PROVIDER_CALL.test(String(ownMember(data["item"], "type"))))
+      state.providerCalls = (state.providerCalls ?? 0) + 1;
+  }
   if (type === "response.output_item.done") {
     addItemFee(items, data["item"]);
     Object.assign(state.fees, items.fees);

@@ -43,6 +43,8 @@ export interface StreamState {
   readonly text: RelayedText;
   /** Tool calls that have begun. Each has more tokens than its name and arguments. */
   toolCalls: number;
+  /** Calls of tools that the provider runs; undefined if the stream does not show them. */
+  providerCalls: number | undefined;
   /** Bytes of audio output received so far, in base64. */
   outputAudioBytes: number;
   model: string | undefined;
@@ -81,6 +83,7 @@ export function createUsageMeter(reader: UsageReader): StreamMeter {
     outputBytes: 0,
     text: createRelayedText(),
     toolCalls: 0,
+    providerCalls: undefined,
     outputAudioBytes: 0,
     model: undefined,
     fees: {},

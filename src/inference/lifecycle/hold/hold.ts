@@ -90,7 +90,7 @@ function isShortfall({ code }: Fault, { hasPayment }: CallInput): boolean {
 }
 
 function zeroEstimate({ estimate }: PricedCandidate): CostEstimate {
-  return { ...estimate, amount: 0n, minimum: undefined };
+  return { ...estimate, amount: 0n, minimum: undefined, payingMinimum: 0n };
 }
 
 /** Covers this candidate and all later ones on the gateway's accounts. */
@@ -176,7 +176,7 @@ function heldOf(
 function holdRequestOf(
   deps: HoldDeps,
   { input, hold, ceiling }: OpenCall,
-  { amount, minimum }: CostEstimate,
+  { amount, minimum, payingMinimum }: CostEstimate,
 ): HoldRequest {
   const { accountId, keyId, policy, restrictions } = input.caller;
   // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
@@ -189,6 +189,7 @@ function holdRequestOf(
     keyId,
     amount: cappedAt(amount, ceiling),
     minimum: minimum === undefined ? undefined : cappedAt(minimum, ceiling),
+    payingMinimum: payingMinimum === undefined ? undefined : cappedAt(payingMinimum, ceiling),
     now,
     expiresAt: now + deps.lifetimeMs,
     rateLimit: isFirst ? rateLimitOf(policy, deps.rateLimit) : undefined,

@@ -11,8 +11,9 @@ import {
   usageSoFar,
 } from "@postern/wires";
 import { type JsonObject, parseObject } from "../../../base/json.ts";
-import { usdText } from "../../../base/money/money.ts";
+import { minNano, type Nano, usdText } from "../../../base/money/money.ts";
 import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../metering/charge.ts";
+import { costOfToolCalls, estimateCost } from "../../metering/cost-estimate.ts";
 import { hasUnknownField } from "../../shared-account/unknown-fields.ts";
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
@@ -122,9 +123,18 @@ export async function chargeHold(
 ): Promise<BilledCharge> {
   const { charge } = await chargeAbandoned(call, meter, endedAt);
   if (call.candidate.credential.byok) return { charge, cost: 0n };
-  const { amount } = call.hold;
+  const amount = minNano(call.hold.amount, mostBilled(call, meter));
   const lines = [{ meter: "hold", count: 1, usd: usdText(amount) }];
   return { charge: { ...charge, lines, cost: amount, missingPrices: [] }, cost: amount };
+}
+
+/** The stream shows the calls of the provider's tools; one more may have begun. */
+function mostBilled(call: HeldCall, meter: StreamMeter | undefined): Nano {
+  const { candidate, request, catalog, pricedAt: now, hold } = call;
+  if (meter?.providerCalls === undefined) return hold.amount;
+  const { model, credential } = candidate;
+  const estimate = estimateCost(request, model, credential.provider, { catalog, now, byok: false });
+  return costOfToolCalls(estimate, meter.providerCalls + 1);
 }
 
 /** `tail`: the end of a whole reply that is too long to be read, where its usage is. */

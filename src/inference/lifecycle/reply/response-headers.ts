@@ -32,6 +32,8 @@ export function responseHeaders(
   for (const name in rateLimitHeaders) headers.set(name, rateLimitHeaders[name] ?? "");
   if (estimate.toolCallsMax !== undefined)
     headers.set("x-postern-max-tool-calls", String(estimate.toolCallsMax));
+  if (estimate.toolCallsHeld !== undefined)
+    headers.set("x-postern-held-tool-calls", String(estimate.toolCallsHeld));
   return headers;
 }
 
