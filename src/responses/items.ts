@@ -1,6 +1,6 @@
 // The items of a conversation: their ids, their API form, and the form in which they are sent back to a provider.
 
-import { decodeBlob } from "@postern/wires";
+import { decodeBlob, WIRE_TRAITS } from "@postern/wires";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { lookUp } from "../base/look-up.ts";
 import type { Candidate } from "../inference/routing/candidates.ts";
@@ -84,11 +84,16 @@ export function itemsForCandidate(
   candidate: Candidate,
   items: readonly PastItem[],
 ): readonly JsonObject[] {
-  if (candidate.wires[0] !== "responses") return items.map(({ item }) => item);
+  if (!takesItems(candidate)) return items.map(({ item }) => item);
   const target = originOf(candidate);
   return items
     .filter((item) => canSendTo(item, target))
     .map(({ item, origin }) => (origin === undefined ? item : withoutId(item)));
+}
+
+/** On any other wire the request is translated. */
+export function takesItems({ wires }: Candidate): boolean {
+  return WIRE_TRAITS[wires[0]].ownerOfItems === "openai";
 }
 
 function canSendTo({ item, origin }: PastItem, target: string): boolean {

@@ -1,6 +1,7 @@
 // Stored responses, which let a conversation continue by id with any provider. Owns the tables response_storage,
 // stored_response, stored_item and stored_stream. Responses are encrypted and belong to an account; providers store none.
 
+import { API_TRAITS } from "@postern/wires";
 import type { MasterSecret, DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { isId } from "../base/id.ts";
@@ -187,7 +188,7 @@ function prepareCall(
   input: CallInput,
 ): Promise<StatefulResult> | StatefulCall | undefined {
   const { json } = request;
-  if (request.api !== "responses" || continuesElsewhere(json)) return undefined;
+  if (!API_TRAITS[request.api].storesReplies || continuesElsewhere(json)) return undefined;
   const { mode, retentionDays } = strictestStorage(deps.storage, input.caller.responseStorage);
   const shouldStore = isStored(mode, request);
   const options = {

@@ -25,6 +25,7 @@ import {
   originOf,
   outputItems,
   type PastItem,
+  takesItems,
 } from "./items.ts";
 import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
 import type { History } from "./storage/history.ts";
@@ -231,7 +232,7 @@ function requestForCandidate(
 ): RequestForCandidate {
   const { request, history, resolvedItems, shouldStore } = options;
   const past = history?.items ?? [];
-  if (candidate.wires[0] !== "responses")
+  if (!takesItems(candidate))
     return { request: expanded, members: {}, pastItems: past.length, dropped: [] };
   const kept = itemsForCandidate(candidate, past);
   const rewritten = expandRequest(request, {

@@ -9,8 +9,8 @@ const BRANCH = new RegExp(
   "g",
 );
 
-test("inference does not branch on the name of a wire", () => {
-  const found = filesUnder("src/inference").flatMap(({ path: file, text }) =>
+test.each(["inference", "responses"])("%s does not branch on the name of a wire", (folder) => {
+  const found = filesUnder(`src/${folder}`).flatMap(({ path: file, text }) =>
     [...text.matchAll(BRANCH)].map(([branch]) => `${file}: ${branch}`),
   );
   expect(found).toEqual([]);
