@@ -1,14 +1,28 @@
+// Request parameters that Chat Completions and Responses have in the same form.
+
 import {
   addFieldLoss,
   addToleratedLoss,
   fieldPath,
   type Loss,
 } from "./canonical/canonical-losses.ts";
-import type { CanonicalRequest, Effort, RequestField } from "./canonical/canonical-request.ts";
+import type {
+  CanonicalRequest,
+  Effort,
+  OutputFormat,
+  RequestField,
+} from "./canonical/canonical-request.ts";
+import { checkSchema } from "./canonical/check-request.ts";
 import { budgetToEffort, clampEffort } from "./canonical/reasoning-blobs.ts";
 import type { Abilities, Target } from "./canonical/wire-interfaces.ts";
-// Request parameters that Chat Completions and Responses have in the same form.
-import { mustBeString, optionalObject, optionalString } from "./json-fields.ts";
+import {
+  type JsonObject,
+  mustBeName,
+  mustBeString,
+  optionalBoolean,
+  optionalObject,
+  optionalString,
+} from "./json-fields.ts";
 import {
   byRule,
   flag,
@@ -40,6 +54,20 @@ export const OPENAI_FIELDS: readonly ScalarField[] = [
   scalar("cacheKey", "prompt_cache_key", optionalString, ifOpenai(CACHES_BY_ITSELF)),
   scalar("user", "user", optionalString),
 ];
+
+/** The output format that both APIs have, each at its own path. */
+export function readSchemaFormat(format: JsonObject, path: string): OutputFormat {
+  checkSchema(format["schema"] ?? {}, `${path}.schema`);
+  const strict = optionalBoolean(format["strict"], `${path}.strict`);
+  return {
+    type: "json_schema",
+    name: mustBeName(format["name"], `${path}.name`),
+    description: optionalString(format["description"], `${path}.description`),
+    schema: optionalObject(format["schema"], `${path}.schema`) ?? {},
+    strict,
+    strictPath: strict === true ? `${path}.strict` : undefined,
+  };
+}
 
 function readMetadata(value: unknown): Readonly<Record<string, string>> | undefined {
   const object = optionalObject(value, "metadata");

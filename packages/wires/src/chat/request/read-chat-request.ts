@@ -5,7 +5,7 @@ import {
   EFFORTS,
   type Reasoning,
 } from "../../canonical/canonical-request.ts";
-import { checkRequest, checkSchema } from "../../canonical/check-request.ts";
+import { checkRequest } from "../../canonical/check-request.ts";
 import {
   type JsonObject,
   mustBeArray,
@@ -15,12 +15,12 @@ import {
   optionalArray,
   optionalBoolean,
   optionalObject,
-  optionalString,
   unknownFields,
   isObject,
   optionalInteger,
   optionalOneOf,
 } from "../../json-fields.ts";
+import { readSchemaFormat } from "../../openai-parameters.ts";
 import { readScalars, scalarNames, TOKENS_MAX } from "../../scalar-fields.ts";
 import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat-fields.ts";
 import { readLegacyChoice, readLegacyTools, readTool, readToolChoice } from "./read-chat-tools.ts";
@@ -78,17 +78,7 @@ function readOutput(value: unknown): OutputFormat | undefined {
   ]);
   if (type !== "json_schema") return { type };
   const path = "response_format.json_schema";
-  const jsonSchema = mustBeObject(format["json_schema"], path);
-  checkSchema(jsonSchema["schema"] ?? {}, `${path}.schema`);
-  const strict = optionalBoolean(jsonSchema["strict"], `${path}.strict`);
-  return {
-    type,
-    name: mustBeName(jsonSchema["name"], `${path}.name`),
-    description: optionalString(jsonSchema["description"], `${path}.description`),
-    schema: optionalObject(jsonSchema["schema"], `${path}.schema`) ?? {},
-    strict,
-    strictPath: strict === true ? `${path}.strict` : undefined,
-  };
+  return readSchemaFormat(mustBeObject(format["json_schema"], path), path);
 }
 
 // In the forms of OpenAI, OpenRouter, DeepSeek, Z.ai, Qwen and vLLM.

@@ -8,6 +8,7 @@ import type { JsonObject } from "../../json-fields.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { groupByNamespace } from "../items/responses-namespaces.ts";
 import { listedTools, toolChoiceObject, toolObject } from "../items/write-responses-tools.ts";
+import { RESPONSES_FIELDS } from "../request/responses-fields.ts";
 import { writeFinish, type WrittenFinish } from "./map-responses-finish-reason.ts";
 
 export type ReplyHead = Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier">;
@@ -47,8 +48,8 @@ const IN_PROGRESS = {
   error: null,
 } as const satisfies Omit<WrittenFinish, "status"> & { status: string };
 
-// Defaults of this API.
-const DEFAULTS = {
+/** The fields that the reply repeats, with the defaults of this API. */
+const DEFAULTS: JsonObject = {
   instructions: null,
   tool_choice: "auto",
   parallel_tool_calls: true,
@@ -66,31 +67,22 @@ const DEFAULTS = {
   previous_response_id: null,
   background: false,
   store: false,
-} as const;
+  user: undefined, // It has none.
+};
+const REPEATED = RESPONSES_FIELDS.flatMap(({ name = "", field }) =>
+  name in DEFAULTS ? [[name, field] as const] : [],
+);
+const REPEATED_NATIVE = ["max_tool_calls", "truncation", "previous_response_id", "background"];
 
 function echoedRequestFields(request: CanonicalRequest): JsonObject {
   const { toolChoice, reasoning, native } = request;
   const own = native?.wire === "responses" ? native.fields : {};
-  const fields: JsonObject = {
+  const fields: Record<string, unknown> = {
     instructions: instructionsOf(request.turns),
     tool_choice: toolChoice && toolChoiceObject(toolChoice, request),
-    parallel_tool_calls: request.parallelToolCalls,
-    max_tool_calls: own["max_tool_calls"],
-    truncation: own["truncation"],
-    temperature: request.temperature,
-    top_p: request.topP,
-    top_logprobs: request.topLogprobs,
-    presence_penalty: request.presencePenalty,
-    frequency_penalty: request.frequencyPenalty,
-    max_output_tokens: request.maxOutputTokens,
-    metadata: request.metadata,
-    safety_identifier: request.safetyIdentifier,
-    prompt_cache_key: request.cacheKey,
-    previous_response_id: own["previous_response_id"],
-    background: own["background"],
-    store: request.store,
-    user: request.user,
   };
+  for (const [name, field] of REPEATED) fields[name] = request[field];
+  for (const name of REPEATED_NATIVE) fields[name] = own[name];
   const summary = reasoning?.summary === "none" ? undefined : reasoning?.summary;
   return {
     ...withDefaults(fields, DEFAULTS),

@@ -8,7 +8,7 @@ import {
   type Turn,
   type Tool,
 } from "../../canonical/canonical-request.ts";
-import { checkRequest, checkSchema } from "../../canonical/check-request.ts";
+import { checkRequest } from "../../canonical/check-request.ts";
 import {
   isObject,
   type JsonObject,
@@ -23,6 +23,7 @@ import {
   optionalString,
   unknownFields,
 } from "../../json-fields.ts";
+import { readSchemaFormat } from "../../openai-parameters.ts";
 import { knownMembers, readScalars, scalarNames, TOKENS_MAX } from "../../scalar-fields.ts";
 import { readTurns } from "./read-responses-input-items.ts";
 import { readToolChoice, readTools } from "./read-responses-tools.ts";
@@ -170,17 +171,7 @@ function readFormat(value: unknown, path: string): OutputFormat | undefined {
   const format = optionalObject(value, path);
   if (format === undefined) return undefined;
   const type = oneOf(format["type"], `${path}.type`, ["text", "json_object", "json_schema"]);
-  if (type !== "json_schema") return { type };
-  checkSchema(format["schema"] ?? {}, `${path}.schema`);
-  const strict = optionalBoolean(format["strict"], `${path}.strict`);
-  return {
-    type,
-    name: mustBeName(format["name"], `${path}.name`),
-    description: optionalString(format["description"], `${path}.description`),
-    schema: optionalObject(format["schema"], `${path}.schema`) ?? {},
-    strict,
-    strictPath: strict === true ? `${path}.strict` : undefined,
-  };
+  return type === "json_schema" ? readSchemaFormat(format, path) : { type };
 }
 
 // Tools that items of the conversation load. This API reads them there, so that a prompt cache stays valid; other APIs get
