@@ -117,13 +117,11 @@ const RESPONSE_HEADERS = {
   "ratelimit-policy":
     "Of a key with its own rate limit: calls per minute, and of a burst (IETF draft).",
   ratelimit: "What is left of the burst, and the seconds until it is full.",
-  "x-postern-max-tokens":
-    "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
+  "x-postern-max-tokens": "The output limit that the balance affords, if the request has none.",
   "x-postern-budget-cut": "`true` if `max_cost_usd` lowered the output limit.",
   "x-postern-max-tool-calls":
-    "The limit of tool calls that was sent to the provider, if the request has tools that it runs and no limit: what the balance affords, at most 10.",
-  "x-postern-held-tool-calls":
-    "The calls of the provider's tools that the hold covers. More are charged, or owed.",
+    "The limit of tool calls sent to the provider, if the request has none: what the balance affords, at most 10.",
+  "x-postern-held-tool-calls": "The tool calls that the hold covers.",
   "x-postern-dropped":
     "Paths of fields of the request and of a whole reply that an API cannot express, separated by commas. With the request header `x-postern-strict: true`, such a request gets a 400 instead. See `/docs/translation`.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
