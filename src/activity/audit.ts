@@ -43,6 +43,7 @@ export const AUDIT_ACTIONS = {
   "claim.declined": "The person declined the claim.",
   "claim.locked": "A claim ended after five wrong codes.",
   "debt.written_off": "An operator wrote off the account's debt.",
+  "email_settings.changed": "A person chose which emails they get.",
   "invitation.declined": "The invited person declined.",
   "invitation.withdrawn": "An owner or admin withdrew an invitation.",
   "invoice.created": "An invoice for credits was created.",
@@ -71,8 +72,10 @@ export const AUDIT_ACTIONS = {
   "webhook.created": "A webhook was created.",
   "webhook.changed": "A webhook was changed.",
   "webhook.deleted": "A webhook was deleted.",
+  "webhook.delivery_replayed": "A webhook delivery was sent again.",
   "webhook.disabled": "A webhook was disabled because its endpoint kept failing.",
   "webhook.secret_rotated": "The signing secret of a webhook was rotated.",
+  "webhook.tested": "A test event was sent to a webhook.",
 } as const;
 export type AuditAction = keyof typeof AUDIT_ACTIONS;
 

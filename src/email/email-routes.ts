@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";
+import { networksOf } from "../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { emailMessage } from "./email-message.ts";
@@ -57,9 +58,10 @@ function changeSettingsRoute({ db }: EmailRouteDeps): Route {
       Object.fromEntries(EMAIL_CATEGORY_NAMES.map((name) => [name, z.literal("on").optional()])),
     ),
     requestExample: { balance: "on" },
-    run: async ({ caller, body }) => {
+    run: async ({ caller: { personId }, body, clientIp, now }) => {
       const off = EMAIL_CATEGORY_NAMES.filter((name) => body[name] === undefined);
-      await db.write((tx) => setOptOuts(tx, caller.personId, off));
+      const act = { personId, network: networksOf(clientIp)[1], now };
+      await db.write((tx) => setOptOuts(tx, act, off));
       return redirect(`${SETTINGS_PATH}?saved=true`);
     },
   });

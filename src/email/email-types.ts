@@ -25,6 +25,8 @@ const PAYERS: readonly Role[] = ["owner", "admin", "billing"];
 export interface MemberEmail {
   readonly category: EmailCategory;
   readonly roles: readonly Role[];
+  /** Not to the person whom the event names. */
+  readonly exceptNamed?: boolean;
 }
 
 /** An email to the address in the event's data, whose owner may never have signed in. */
@@ -45,7 +47,7 @@ const EVENT_EMAILS = {
   "top_up.stopped": { category: "top_ups", roles: PAYERS },
   "top_up.ceiling_reached": { category: "top_ups", roles: PAYERS },
   "webhook.disabled": { category: "webhooks", roles: OWNERS_AND_ADMINS },
-  "member.added": { category: "members", roles: OWNERS_AND_ADMINS },
+  "member.added": { category: "members", roles: OWNERS_AND_ADMINS, exceptNamed: true },
 } as const satisfies Partial<Record<EventType, MemberEmail | NamedRecipientEmail>>;
 
 export const NAMED_RECIPIENT_EMAILS = ["claim.started", "member.invited"] as const;

@@ -1,6 +1,7 @@
 // The queue of emails: one row per recipient of an event. It owns the tables email and email_opt_out. email-worker.ts sends
 // them. A worker leases a due email by moving `due_at` ahead.
 
+import { recordAuditEntry } from "../activity/audit.ts";
 import type { StoredEvent } from "../activity/events.ts";
 import { newId } from "../base/id.ts";
 import { foldEmail } from "../base/text/email.ts";
@@ -106,8 +107,8 @@ export async function queueEmails(tx: Tx, event: StoredEvent): Promise<void> {
 /** The members whose role receives the email and who did not turn it off. */
 async function listMemberRecipients(
   tx: Tx,
-  { type, accountId, data }: StoredEvent,
-  { roles, category }: MemberEmail,
+  { accountId, data }: StoredEvent,
+  { roles, category, exceptNamed = false }: MemberEmail,
 ): Promise<readonly Recipient[]> {
   const rows = await tx.all(
     `select person.id, person.email from membership join person on person.id = membership.person_id
@@ -116,12 +117,9 @@ async function listMemberRecipients(
      order by person.id`,
     [accountId, ...roles, category],
   );
-  return (
-    rows
-      .map((row) => ({ address: text(row, "email"), personId: text(row, "id") }))
-      // The person who joined needs no email about it.
-      .filter(({ address }) => type !== "member.added" || address !== data["email"])
-  );
+  return rows
+    .map((row) => ({ address: text(row, "email"), personId: text(row, "id") }))
+    .filter(({ address }) => !exceptNamed || address !== data["email"]);
 }
 
 /** The address that the event names, unless its owner turned the category off or it got several today. */
@@ -213,9 +211,15 @@ export async function listOptOuts(
   return new Set(rows.map((row) => enumValue(row, "category", EMAIL_CATEGORY_NAMES)));
 }
 
+interface OptOutAct {
+  readonly personId: string;
+  readonly network: string | null;
+  readonly now: number;
+}
+
 export async function setOptOuts(
   tx: Tx,
-  personId: string,
+  { personId, network, now }: OptOutAct,
   categories: readonly EmailCategory[],
 ): Promise<void> {
   await tx.run("delete from email_opt_out where person_id = ?", [personId]);
@@ -224,6 +228,15 @@ export async function setOptOuts(
       "insert into email_opt_out (person_id, category) values (?, ?) on conflict do nothing",
       [personId, category],
     );
+  await recordAuditEntry(tx, {
+    accountId: null,
+    actor: { type: "person", id: personId },
+    action: "email_settings.changed",
+    target: null,
+    detail: { off: categories },
+    network,
+    now,
+  });
 }
 
 const SELECT_EMAIL =

@@ -1,6 +1,7 @@
 // Endpoints of a webhook's deliveries: list, replay, and send a test event.
 
 import { z } from "zod";
+import { keyAct } from "../activity/audit.ts";
 import { getDelivery, listDeliveries } from "../activity/deliveries.ts";
 import { getWebhook } from "../activity/webhooks.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
@@ -48,8 +49,8 @@ function testRoute(): Route {
       },
     },
     faults: ["not_found", "conflict"],
-    run: async (tx, { caller, params, now }) => {
-      const id = await testWebhook(tx, caller.accountId, params.id, now);
+    run: async (tx, { caller, params, clientIp, now }) => {
+      const id = await testWebhook(tx, keyAct(caller, { clientIp, now }), params.id);
       const delivery = await getDelivery(tx, caller.accountId, params.id, id);
       return { status: 202, body: toDeliveryRecord(delivery) };
     },
@@ -106,14 +107,10 @@ function replayRoute(): Route {
       },
     },
     faults: ["not_found", "conflict"],
-    run: async (tx, { caller, params, now }) => {
+    run: async (tx, { caller, params, clientIp, now }) => {
       const { id: webhookId, delivery_id: id } = params;
-      const delivery = await replayDelivery(tx, {
-        accountId: caller.accountId,
-        webhookId,
-        id,
-        now,
-      });
+      const act = keyAct(caller, { clientIp, now });
+      const delivery = await replayDelivery(tx, act, { webhookId, id });
       return { status: 202, body: toDeliveryRecord(delivery) };
     },
   });

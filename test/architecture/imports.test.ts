@@ -1,7 +1,7 @@
 // Which folder may import which.
 
 import { describe, expect, test } from "bun:test";
-import { API_RECORD, IMPORT_LAW, INFERENCE_LAW } from "../support/source/import-law.ts";
+import { IMPORT_LAW, INFERENCE_LAW } from "../support/source/import-law.ts";
 import { compareText, foldersOf, importCycles, violations } from "../support/source/rules.ts";
 import {
   codeLines,
@@ -36,8 +36,7 @@ describe("imports", () => {
       expect(
         violations(source, (file, target) => {
           const other = moduleOf(target);
-          const showsRecord = HTTP_FILE.test(file) && API_RECORD.test(target);
-          const isAllowed = other === folder || allowed.includes(other) || showsRecord;
+          const isAllowed = other === folder || allowed.includes(other);
           return moduleOf(file) === folder && !isAllowed;
         }),
       ).toEqual([]);

@@ -146,7 +146,9 @@ describeEachStore((kind, open) => {
       now += DAY_MS + 1;
       await claim("ada@example.com");
       expect(await statuses()).toHaveLength(6);
-      await store.db.write((tx) => setOptOuts(tx, owner.id, ["claims"]));
+      await store.db.write((tx) =>
+        setOptOuts(tx, { personId: owner.id, network: null, now }, ["claims"]),
+      );
       await claim(owner.email);
       expect(await statuses()).toHaveLength(6);
     });

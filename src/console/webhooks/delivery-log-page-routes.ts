@@ -1,7 +1,6 @@
 // The routes of the delivery log of a webhook.
 
 import { z } from "zod";
-import { authorize } from "../../accounts/members.ts";
 import { personAct } from "../../activity/audit.ts";
 import { listDeliveries } from "../../activity/deliveries.ts";
 import { getWebhook } from "../../activity/webhooks.ts";
@@ -67,10 +66,8 @@ function replayRoute(deps: ConsoleReadDeps): Route {
       const { personId } = caller;
       const workspace = await requireAccess(deps, accountId, personId, permission);
       try {
-        await deps.db.write(async (tx) => {
-          await authorize(tx, personAct(accountId, personId, { clientIp, now }), permission);
-          await replayDelivery(tx, { accountId, webhookId, id: body.delivery, now });
-        });
+        const act = personAct(accountId, personId, { clientIp, now });
+        await deps.db.write((tx) => replayDelivery(tx, act, { webhookId, id: body.delivery }));
       } catch (error) {
         const errorMessage = userErrorMessage(error);
         const log = await readLog(deps, params);

@@ -165,7 +165,7 @@ async function changeWebhooks(
       return undefined;
     }
     case "test":
-      await testWebhook(tx, accountId, body.webhook, now);
+      await testWebhook(tx, act, body.webhook);
       return undefined;
   }
 }

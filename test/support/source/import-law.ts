@@ -38,7 +38,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "provider-keys",
   ],
   email: ["base", "store", "http", "activity", "accounts"],
-  webhooks: ["base", "store", "http", "activity"],
+  webhooks: ["base", "store", "http", "activity", "accounts"],
   billing: ["base", "store", "http", "ledger", "activity", "accounts"],
   inference: ["wires", "base", "store", "http", "http-client", "models", "ledger", "usage"],
   responses: ["wires", "base", "store", "http", "activity", "accounts", "inference"],
@@ -198,6 +198,3 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
   ],
   api: ["request", "routing", "upstream", "lifecycle"],
 };
-
-/** Routes and API records of one folder may show the API records of another, above or below it. */
-export const API_RECORD = /\/(api-)?record\.ts$|\/[a-z-]+-record\.ts$/;

@@ -1,0 +1,336 @@
+// Every route that changes something leaves an audit entry.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createUser, makeOwner, type TestUser, visitPage } from "../billing/console-user.ts";
+import {
+  fetchPage,
+  hiddenFields,
+  insertUnclearPayment,
+  OPERATOR_EMAIL,
+  type OperatorSession,
+  signInOperator,
+} from "../operator/harness.ts";
+import { chat } from "../spec/api-client.ts";
+import {
+  type Gateway,
+  registerAccount,
+  startGateway,
+  type TestAccount,
+} from "../support/gateway.ts";
+import { describeEachStore, type StoreKind } from "../support/stores/stores.ts";
+
+const MODEL_CALL = "a model call: its record is the usage record";
+const STORED_RESPONSE = "a stored response belongs to a model call";
+
+/** Routes without an entry, and why. */
+const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
+  createChatCompletion: MODEL_CALL,
+  createResponse: MODEL_CALL,
+  createMessage: MODEL_CALL,
+  createEmbeddings: MODEL_CALL,
+  compactResponse: MODEL_CALL,
+  countTokens: "changes nothing",
+  createQuote: "changes nothing",
+  deleteResponse: STORED_RESPONSE,
+  cancelResponse: STORED_RESPONSE,
+  pollClaim: "a token endpoint",
+  enterClaimCode: "finds a claim; the decision on it has an entry",
+  payInvoice: "leads to the processor's page; a payment is a ledger transfer and an event",
+  changeTimeZone: "how pages show times to one person",
+  callMcp: "calls other endpoints, which have entries",
+};
+
+interface World {
+  readonly gateway: Gateway;
+  /** Without an owner. */
+  readonly account: TestAccount;
+  /** Owned by `owner`. */
+  readonly workspace: TestAccount;
+  readonly owner: TestUser;
+  readonly operator: OperatorSession;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+type Send = () => Promise<{ readonly status: number }>;
+
+/** Prepares a valid request of each route, and returns the function that sends it. */
+const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>> = {
+  createAccount: (world) => () => send(world, "POST", "/v1/accounts", {}),
+  renameAccount: (world) => () => send(world, "PATCH", "/v1/account", { name: "Acme" }),
+  closeAccount: async ({ gateway }) => {
+    const account = await registerAccount(gateway);
+    return () => send({ gateway, account }, "DELETE", "/v1/account");
+  },
+  reopenAccount: async ({ gateway }) => {
+    const account = await registerAccount(gateway);
+    await send({ gateway, account }, "DELETE", "/v1/account");
+    return () => send({ gateway, account }, "POST", "/v1/account/reopen");
+  },
+  changeBudgets: (world) => () => send(world, "PATCH", "/v1/account/budgets", { daily_usd: 5 }),
+  changeResponseStorage: (world) => () =>
+    send(world, "PATCH", "/v1/account/response_storage", { retention_days: 7 }),
+  changeBalanceAlert: (world) => () =>
+    send(world, "PATCH", "/v1/account/balance-alert", { low_usd: 5 }),
+  mintKey: (world) => () => send(world, "POST", "/v1/keys", { name: "ci" }),
+  changeKey: async (world) => {
+    const { id } = await create(world, "/v1/keys", { name: "ci" });
+    return () => send(world, "PATCH", `/v1/keys/${id}`, { scopes: ["models:write"] });
+  },
+  revokeKey: async (world) => {
+    const { id } = await create(world, "/v1/keys", { name: "ci" });
+    return () => send(world, "DELETE", `/v1/keys/${id}`);
+  },
+  addProviderKey: (world) => () => send(world, "POST", "/v1/provider-keys", PROVIDER_KEY),
+  changeProviderKey: async (world) => {
+    const { id } = await create(world, "/v1/provider-keys", PROVIDER_KEY);
+    return () => send(world, "PATCH", `/v1/provider-keys/${id}`, { name: "team" });
+  },
+  deleteProviderKey: async (world) => {
+    const { id } = await create(world, "/v1/provider-keys", PROVIDER_KEY);
+    return () => send(world, "DELETE", `/v1/provider-keys/${id}`);
+  },
+  stopAgentSession: async (world) => {
+    await callInSession(world.gateway, world.account, "one");
+    return () => send(world, "DELETE", "/v1/sessions/one");
+  },
+  addWebhook: (world) => () => send(world, "POST", "/v1/webhooks", WEBHOOK),
+  changeWebhook: async (world) => {
+    const { id } = await create(world, "/v1/webhooks", WEBHOOK);
+    return () => send(world, "PATCH", `/v1/webhooks/${id}`, { description: "ours" });
+  },
+  deleteWebhook: async (world) => {
+    const { id } = await create(world, "/v1/webhooks", WEBHOOK);
+    return () => send(world, "DELETE", `/v1/webhooks/${id}`);
+  },
+  rotateWebhookSecret: async (world) => {
+    const { id } = await create(world, "/v1/webhooks", WEBHOOK);
+    return () => send(world, "POST", `/v1/webhooks/${id}/rotate`);
+  },
+  testWebhook: async (world) => {
+    const { id } = await create(world, "/v1/webhooks", WEBHOOK);
+    return () => send(world, "POST", `/v1/webhooks/${id}/test`);
+  },
+  replayWebhookDelivery: async (world) => {
+    const { id } = await create(world, "/v1/webhooks", WEBHOOK);
+    const delivery = await create(world, `/v1/webhooks/${id}/test`);
+    return () => send(world, "POST", `/v1/webhooks/${id}/deliveries/${delivery.id}/replay`);
+  },
+  createInvoice: (world) => () => send(world, "POST", "/v1/billing/invoice", { amount_usd: 10 }),
+  voidInvoice: async (world) => {
+    const { id } = await create(world, "/v1/billing/invoice", { amount_usd: 10 });
+    return () => send(world, "POST", `/v1/billing/invoice/${id}/void`);
+  },
+  lowerAutoTopUp: async (world) => {
+    const account = await workspaceWithTopUp(world);
+    const change = { monthly_ceiling_usd: 50 };
+    return () => send({ ...world, account }, "PATCH", "/v1/billing/auto-top-up", change);
+  },
+  turnOffAutoTopUp: async (world) => {
+    const account = await workspaceWithTopUp(world);
+    return () => send({ ...world, account }, "DELETE", "/v1/billing/auto-top-up");
+  },
+  startClaim: (world) => () =>
+    send(world, "POST", "/agent/identity/claim", { email: "ada@example.com" }),
+  decideClaim: async (world) => {
+    const { gateway, owner } = world;
+    const account = await registerAccount(gateway);
+    const started = await create({ gateway, account }, "/agent/identity/claim", {
+      email: owner.email,
+    });
+    // Safe because the response of the endpoint has these fields.
+    const attempt = started["claim_attempt"] as Readonly<Record<string, string>>;
+    const link = new URL(attempt["verification_uri_complete"] ?? "");
+    const opened = await visitPage(gateway, link.pathname + link.search, owner);
+    const linkCookie = opened.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const viewer = { ...owner, cookie: `${owner.cookie}; ${linkCookie}` };
+    const page = await visitPage(gateway, "/claim", viewer);
+    const [, id = ""] = /name="attempt" value="([^"]+)"/.exec(page.text) ?? [];
+    return () => visitPage(gateway, "/claim", viewer, { decision: "decline", attempt: id });
+  },
+  signOut: async ({ gateway }) => {
+    const user = await createUser(gateway, "leaving");
+    return () => visitPage(gateway, "/signout", user, {});
+  },
+  endSession: async ({ gateway }) => {
+    const [user] = [await createUser(gateway, "twice"), await createUser(gateway, "twice")];
+    return () => visitPage(gateway, "/sessions", user, { session: "others" });
+  },
+  changeEmailSettings:
+    ({ gateway, owner }) =>
+    () =>
+      visitPage(gateway, "/emails", owner, { balance: "on" }),
+  createWorkspace:
+    ({ gateway, owner }) =>
+    () =>
+      visitPage(gateway, "/console/workspaces", owner, { name: "New" }),
+  answerInvitation: async (world) => {
+    const { gateway, workspace } = world;
+    const guest = await createUser(gateway, "guest");
+    await post(world, "/members", { do: "invite", email: guest.email });
+    const row = await gateway.server.db.get(
+      "select id from invitation where account_id = ? and email = ?",
+      [workspace.id, guest.email],
+    );
+    const answer = { invitation: String(row?.["id"]), answer: "decline" };
+    return () => visitPage(gateway, "/console/invitations", guest, answer);
+  },
+  createPlaygroundKey: (world) => () => post(world, "/playground", {}),
+  stopWorkspaceAgentSession: async (world) => {
+    await callInSession(world.gateway, world.workspace, "two");
+    return () => post(world, "/agent-sessions/two", {});
+  },
+  createWorkspaceKey: (world) => () => post(world, "/keys", { do: "mint", name: "ci" }),
+  changeWorkspaceKey: async (world) => {
+    const { id } = await create({ ...world, account: world.workspace }, "/v1/keys", {});
+    return () => post(world, `/keys/${id}`, { do: "change", name: "cd" });
+  },
+  changeWorkspaceProviderKeys: (world) => () =>
+    post(world, "/provider-keys", { do: "add", use: "all", ...PROVIDER_KEY }),
+  changeWorkspaceMembers: (world) => () =>
+    post(world, "/members", { do: "invite", email: "kim@example.com" }),
+  changeWorkspaceBudgets: (world) => () =>
+    post(world, "/budgets", { daily_usd: "5", monthly_usd: "" }),
+  changeWorkspaceBilling: (world) => () => post(world, "/billing", { do: "alert", low_usd: "3" }),
+  saveDevelopmentCard: (world) => () => post(world, "/billing/card", { card: "works" }),
+  changeStoredResponses: (world) => () =>
+    post(world, "/responses", { store: "on_request", retention_days: "3" }),
+  changeWorkspaceWebhooks: (world) => () => post(world, "/webhooks", { do: "add", ...WEBHOOK }),
+  replayWebhookDeliveryFromConsole: async (world) => {
+    const account = world.workspace;
+    const { id } = await create({ ...world, account }, "/v1/webhooks", WEBHOOK);
+    const delivery = await create({ ...world, account }, `/v1/webhooks/${id}/test`);
+    return () => post(world, `/webhooks/${id}`, { delivery: delivery.id });
+  },
+  renameWorkspace: (world) => () => post(world, "/settings", { name: "Acme" }),
+  closeWorkspace: async (world) => {
+    const workspace = await registerAccount(world.gateway);
+    await makeOwner(world.gateway, workspace.id, world.owner);
+    return () => post({ ...world, workspace }, "/closing", { do: "close", confirm: workspace.id });
+  },
+  signOperatorOut: async (world) => {
+    const session = await signIn(world.gateway);
+    return () => submit(world, "/operator/signout", { csrf: session.csrf }, session);
+  },
+  changeAccount: async (world) => {
+    const path = `/operator/accounts/${world.account.id}`;
+    const page = await fetchPage(harnessOf(world.gateway), path, world.operator);
+    return () => submit(world, path, { ...hiddenFields(page, "grant"), usd: "1", reason: "gift" });
+  },
+  changePayment: async (world) => {
+    const { id } = await insertUnclearPayment(
+      world.gateway.server.db,
+      world.account.id,
+      Date.now(),
+    );
+    const path = "/operator/payments";
+    const page = await fetchPage(harnessOf(world.gateway), path, world.operator);
+    const fields = hiddenFields(page, "mark_absent");
+    return () => submit(world, path, { ...fields, payment: id, reason: "not found" });
+  },
+};
+
+const PROVIDER_KEY = { provider: "openai", api_key: "sk-test-0000000000000000000000" };
+const WEBHOOK = { url: "https://hooks.example.com/postern" };
+
+describeEachStore((kind) => {
+  describe(`routes that change something, on ${kind}`, () => {
+    let world: World;
+    beforeAll(async () => {
+      world = await openWorld(kind);
+    });
+    afterAll(() => world.gateway.stop());
+
+    test("have a request below, or a reason for no entry", () => {
+      const mutating = world.gateway.server.routes
+        .filter(({ method }) => method !== "GET")
+        .map(({ id }) => id);
+      expect(mutating.toSorted()).toEqual(
+        [...Object.keys(REQUESTS), ...Object.keys(WITHOUT_ENTRY)].toSorted(),
+      );
+    });
+
+    test.each(Object.entries(REQUESTS))("%s leaves an audit entry", async (_id, prepare) => {
+      const { db } = world.gateway.server;
+      const entries = async () => (await db.all("select id from audit")).length;
+      const request = await prepare(world);
+      const before = await entries();
+      const { status } = await request();
+      expect(status).toBeLessThan(400);
+      expect(await entries()).toBeGreaterThan(before);
+    });
+  });
+});
+
+async function openWorld(store: StoreKind): Promise<World> {
+  const env = { POSTERN_OPERATORS: OPERATOR_EMAIL };
+  const gateway = await startGateway({ store, providers: ["sim", "openai"], env });
+  const [account, workspace] = [await registerAccount(gateway), await registerAccount(gateway)];
+  const owner = await createUser(gateway, "olga");
+  await makeOwner(gateway, workspace.id, owner);
+  return { gateway, account, workspace, owner, operator: await signIn(gateway) };
+}
+
+function harnessOf(gateway: Gateway) {
+  return { gateway, clock: { now: Date.now() } };
+}
+
+function signIn(gateway: Gateway): Promise<OperatorSession> {
+  return signInOperator(harnessOf(gateway), OPERATOR_EMAIL);
+}
+
+function send(
+  { gateway, account }: Pick<World, "gateway" | "account">,
+  method: string,
+  path: string,
+  body?: Json,
+): Promise<Response> {
+  const { headers } = account;
+  const json = body === undefined ? {} : { body: JSON.stringify(body) };
+  return fetch(gateway.url + path, { method, headers, ...json });
+}
+
+async function create(
+  world: Pick<World, "gateway" | "account">,
+  path: string,
+  body?: Json,
+): Promise<Json & { readonly id: string }> {
+  const response = await send(world, "POST", path, body);
+  expect(response.status).toBeLessThan(300);
+  // Safe because each endpoint that creates something returns its id, and the claim is read by its own fields.
+  return (await response.json()) as Json & { readonly id: string };
+}
+
+/** Sends a form of the owner's workspace. */
+function post({ gateway, workspace, owner }: World, path: string, form: Record<string, string>) {
+  return visitPage(gateway, `/console/${workspace.id}${path}`, owner, form);
+}
+
+function submit(
+  { gateway, operator }: World,
+  path: string,
+  form: Record<string, string>,
+  session = operator,
+) {
+  return fetchPage(harnessOf(gateway), path, session, { form });
+}
+
+async function callInSession(
+  gateway: Gateway,
+  account: TestAccount,
+  session: string,
+): Promise<void> {
+  const called = await chat(gateway, account.key, {}, { "x-claude-code-session-id": session });
+  expect(called.status).toBe(200);
+}
+
+async function workspaceWithTopUp(world: World): Promise<TestAccount> {
+  const workspace = await registerAccount(world.gateway);
+  await makeOwner(world.gateway, workspace.id, world.owner);
+  const rules = { threshold_usd: "5", amount_usd: "10", monthly_ceiling_usd: "100" };
+  for (const [path, form] of [
+    ["/billing/card", { card: "works" }],
+    ["/billing", { do: "allow", ...rules }],
+  ] as const)
+    expect((await post({ ...world, workspace }, path, form)).status).toBe(303);
+  return workspace;
+}
