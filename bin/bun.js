@@ -75,11 +75,26 @@ function runAsChild(bun, args, settings) {
   const child = spawn(bun, args, { stdio, env: settings });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"])
     process.on(signal, () => child.kill(signal));
+  stopWithParent(() => child.kill("SIGTERM"));
   child.on("error", (error) => {
     process.stderr.write(`Cannot start Bun: ${error.message}\n`);
     process.exit(1);
   });
   child.on("exit", (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 0)));
+}
+
+const PARENT_POLL_MS = 500;
+
+// npm exec (npx) sends SIGTERM only to the shell between it and this process, which does not pass it on and ends.
+function stopWithParent(stop) {
+  if (env.npm_command !== "exec") return;
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    stop();
+  }, PARENT_POLL_MS);
+  timer.unref();
 }
 
 // Bun's limit is 5 seconds, which a busy machine exceeds. Only a test that hangs takes this long, so tests set no limits.

@@ -13,6 +13,7 @@ import { PROVIDERS } from "./inference/providers/providers.ts";
 const EXECUTABLE_ROOT = "/$bunfs/";
 const MAX_HTTP_REQUESTS = "65336";
 const MEMORY_BYTES = "536870912";
+const PARENT_POLL_MS = 500;
 const SWEEP_INTERVAL_MS = "2000";
 
 // Bun reads the limit of concurrent requests and the settings of its memory before any of our code runs. The launcher sets
@@ -71,6 +72,16 @@ const cli: CliEnv = {
   },
   onSignal: (signal, then) => process.on(signal, then),
 };
+// npm exec (npx) sends SIGTERM only to the shell between it and this process, which does not pass it on and ends.
+if (env["npm_command"] === "exec") {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    process.kill(process.pid, "SIGTERM");
+  }, PARENT_POLL_MS);
+  timer.unref();
+}
 // Where the launcher could not be replaced by this process: if the launcher is killed, this process stops too.
 process.on("disconnect", () => process.kill(process.pid, "SIGTERM"));
 

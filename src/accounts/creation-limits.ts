@@ -6,7 +6,7 @@ import { Fault } from "../base/fault.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
 import { DAY_MS, HOUR_MS, SECOND_MS } from "../base/time.ts";
 import { prefixOf } from "../http/request/client-ip.ts";
-import { integer, text, type Tx } from "../store/db.ts";
+import { integer, type Reader, text, type Tx } from "../store/db.ts";
 import { STARTING_CREDIT } from "./accounts.ts";
 import { takeSignature, type VerifiedAgent } from "./verified-agent.ts";
 
@@ -157,6 +157,20 @@ async function takeGrant(tx: Tx, grantsPerDay: number, now: number): Promise<num
     [ALL_NETWORKS, now - (now % DAY_MS), STARTING_CREDIT, budget],
   );
   return row === undefined ? undefined : grantsOf(row["granted"]);
+}
+
+/** Whether the day's budget has no starting credit left; `grantPerDay` is 0 if there is no limit. */
+export async function isGrantBudgetUsedUp(
+  reader: Reader,
+  grantPerDay: Nano,
+  now: number,
+): Promise<boolean> {
+  if (grantPerDay === 0n) return false;
+  const row = await reader.get(
+    "select granted from account_creation where prefix = ? and hour = ?",
+    [ALL_NETWORKS, now - (now % DAY_MS)],
+  );
+  return row !== undefined && toNano(row["granted"]) + STARTING_CREDIT > grantPerDay;
 }
 
 /** Adds one grant to each network of the client, and refuses if that is more than a network's share. */

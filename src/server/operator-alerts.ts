@@ -5,7 +5,7 @@ import { signatureHeaders } from "../activity/webhook-signature.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { usdText } from "../base/money/money.ts";
-import { MINUTE_MS, utcDay } from "../base/time.ts";
+import { MINUTE_MS } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
 import { createSmtpSender } from "../email/smtp.ts";
 import { priceAge } from "../models/catalog.ts";
@@ -103,6 +103,8 @@ export interface OperatorAlertDeps {
   readonly catalog: LiveCatalog;
   readonly ledgerProblem: () => string | undefined;
   readonly findRefusedPayments: (now: number) => Promise<string | undefined>;
+  /** As the store has it: also for a process that was restarted since. */
+  readonly isGrantBudgetUsedUp: (now: number) => Promise<boolean>;
   readonly log: Log;
   readonly now: () => number;
 }
@@ -110,9 +112,8 @@ export interface OperatorAlertDeps {
 export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): OperatorAlerts {
   const { log, now } = deps;
   const { limits } = config;
-  let usedUpAt: number | undefined;
   const channels = createAlertChannels(config);
-  const checks = createAlertChecks(config, deps, () => usedUpAt);
+  const checks = createAlertChecks(config, deps);
   return {
     run: channels.length === 0 ? undefined : createAlerts({ checks, channels, log, now }),
     onGrantBudgetReached: (percent) => {
@@ -122,7 +123,6 @@ export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): O
         setting: "POSTERN_GRANT_USD_PER_DAY",
         ...(percent < 100 ? {} : { new_accounts: EXHAUSTED_TEXTS[limits.whenGrantsExhausted] }),
       });
-      if (percent >= 100) usedUpAt = now();
     },
   };
 }
@@ -131,9 +131,8 @@ function createAlertChecks(
   config: Config,
   deps: Pick<
     OperatorAlertDeps,
-    "openCircuits" | "catalog" | "ledgerProblem" | "findRefusedPayments"
+    "openCircuits" | "catalog" | "ledgerProblem" | "findRefusedPayments" | "isGrantBudgetUsedUp"
   >,
-  grantBudgetUsedUpAt: () => number | undefined,
 ): readonly AlertCheck[] {
   const { databaseUrl, dataDir } = config.store;
   return [
@@ -166,8 +165,7 @@ function createAlertChecks(
       alert: "grant_budget_used_up",
       lastsMs: 0,
       findProblem: async (now) => {
-        const usedUpAt = grantBudgetUsedUpAt();
-        return usedUpAt === undefined || utcDay(usedUpAt) !== utcDay(now)
+        return !(await deps.isGrantBudgetUsedUp(now))
           ? undefined
           : "The starting credit of today is used up (POSTERN_GRANT_USD_PER_DAY). It is available again at 00:00 UTC.";
       },

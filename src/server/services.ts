@@ -1,5 +1,6 @@
 // The composition root: creates every service from the settings, each with explicit dependencies.
 
+import { isGrantBudgetUsedUp } from "../accounts/creation-limits.ts";
 import { listWebhookUrls } from "../activity/webhooks.ts";
 import { createWebhooks, type Webhooks } from "../activity/webhooks.ts";
 import type { JobRun } from "../base/job-run.ts";
@@ -103,6 +104,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
       catalog: core.catalog,
       ledgerProblem: () => ledgerVerification?.problem(),
       findRefusedPayments: (at) => findRefusedTopUps(db, at),
+      isGrantBudgetUsedUp: (at) => isGrantBudgetUsedUp(db, config.limits.grantPerDay, at),
       log,
       now,
     }),

@@ -1,7 +1,7 @@
 // Starting credit is shared between networks: none can use up the day's budget of everybody else.
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { NETWORK_SHARES } from "../../src/accounts/creation-limits.ts";
+import { isGrantBudgetUsedUp, NETWORK_SHARES } from "../../src/accounts/creation-limits.ts";
 import { fundingSteps } from "../../src/base/purchase-steps.ts";
 import { DAY_MS, HOUR_MS, SECOND_MS } from "../../src/base/time.ts";
 import {
@@ -165,7 +165,14 @@ describe.each(STORE_KINDS)("starting credit, on %s", (store) => {
 
     test("accounts are created with a balance of 0 and the next steps, until midnight UTC", async () => {
       await start({ POSTERN_GRANT_USD_PER_DAY: "0.25" });
+      const isUsedUp = (): Promise<boolean> => {
+        if (gateway === undefined) throw new Error("no gateway");
+        const { grantPerDay } = gateway.config.limits;
+        return isGrantBudgetUsedUp(gateway.server.db, grantPerDay, clock.now());
+      };
+      expect(await isUsedUp()).toBe(false);
       expect(await countFunded(times(9, spread))).toBe(5);
+      expect(await isUsedUp()).toBe(true);
       const created = await from("198.51.100.1");
       expectStatus("createAccount", 201, created);
       expect(Object.keys(created.body).toSorted()).toEqual([

@@ -3,7 +3,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { z } from "zod";
@@ -33,6 +41,30 @@ describe("the executable that the first stage of the Dockerfile builds", () => {
     expect(run("--help").stdout).toContain("Usage: postern [command]");
     expect(run("--frob").status).toBe(2);
     expect(readdirSync(empty)).toEqual([]);
+  });
+
+  test("runs without HOME and without an entry in /etc/passwd", () => {
+    const run = (command: string, args: readonly string[]) =>
+      spawnSync(command, args, { cwd: "/", env: {}, encoding: "utf8" });
+    const isRoot = process.getuid?.() === 0;
+    chmodSync(tempFolder, 0o755);
+    const user = ["--reuid=54321", "--regid=54321", "--clear-groups", executable];
+    const [command, args] = isRoot ? ["/usr/bin/setpriv", user] : [executable, []];
+    expect(run(command, [...args, "--version"])).toMatchObject({
+      status: 0,
+      stdout: `${packageJson.version}\n`,
+    });
+    expect(run(command, [...args, "doctor"]).stdout).toContain("Postern ");
+  });
+
+  test("backs up a store, which takes a thread of its own", () => {
+    const folder = path.join(tempFolder, "backed-up");
+    const env = { POSTERN_DATA_DIR: folder };
+    const run = (...args: readonly string[]) =>
+      spawnSync(executable, args, { cwd: empty, env, encoding: "utf8" });
+    expect(run("migrate").status).toBe(0);
+    const { status, stderr } = run("admin", "backup", path.join(tempFolder, "copy.db"));
+    expect([status, stderr]).toEqual([0, expect.stringMatching(/^copied [\d,]+ bytes in /)]);
   });
 
   test("contains the license of every package that it bundles", () => {

@@ -7,6 +7,7 @@ import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
+import { eventually } from "../support/eventually.ts";
 import { skipUnless } from "../support/skip.ts";
 import { COUNTED_TOKENS, countedCall } from "./counted-call.ts";
 import { listeningUrl } from "./run-postern.ts";
@@ -139,6 +140,29 @@ describe("the npm package", () => {
       expect(await changed("/docs/usage")).toBeUndefined();
     } finally {
       if (gateway.pid !== undefined) process.kill(-gateway.pid, "SIGKILL");
+    }
+  });
+
+  test.skipIf(skip)("stops when npx gets SIGTERM", async () => {
+    const npx = spawn("npx", ["--no-install", "postern"], {
+      cwd: project,
+      env: { ...environment(), POSTERN_PORT: "0" },
+      stdio: ["ignore", "pipe", "inherit"],
+      detached: true,
+    });
+    try {
+      const url = await listeningUrl(npx);
+      npx.kill("SIGTERM");
+      await eventually(
+        async () => (await fetch(`${url}/healthz`).catch(() => "closed")) === "closed",
+      );
+    } finally {
+      if (npx.pid !== undefined)
+        try {
+          process.kill(-npx.pid, "SIGKILL");
+        } catch {
+          // All of its processes have ended.
+        }
     }
   });
 

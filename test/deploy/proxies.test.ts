@@ -209,7 +209,7 @@ test.skipIf(skipUnless(Bun.which("nginx") !== null, "nginx is not installed"))(
     const file = path.join(temp.folder, "nginx.conf");
     writeFileSync(
       file,
-      `error_log stderr;\npid ${temp.folder}/nginx.pid;\nevents {}\nhttp {\n${temporaryPaths(temp.folder)}\n${site}\n}\n`,
+      `error_log stderr;\npid ${temp.folder}/nginx.pid;\nevents {}\nhttp {\naccess_log off;\n${temporaryPaths(temp.folder)}\n${site}\n}\n`,
     );
     const { status, stderr } = spawnSync("nginx", ["-t", "-p", temp.folder, "-c", file], {
       encoding: "utf8",

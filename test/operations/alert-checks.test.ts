@@ -2,7 +2,7 @@
 
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
-import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
+import { DAY_MS, MINUTE_MS, utcDay } from "../../src/base/time.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { PRICE_TABLE } from "../../src/models/list-prices.ts";
@@ -36,6 +36,7 @@ const state = {
   circuits: [] as string[],
   ledgerProblem: undefined as string | undefined,
   refusedPayments: undefined as string | undefined,
+  grantsUsedUpOn: undefined as string | undefined,
 };
 beforeEach(() => {
   Object.assign(state, {
@@ -43,6 +44,7 @@ beforeEach(() => {
     circuits: [],
     ledgerProblem: undefined,
     refusedPayments: undefined,
+    grantsUsedUpOn: undefined,
   });
 });
 
@@ -64,6 +66,7 @@ function startAlerts(dataDir = "data") {
     openCircuits: () => state.circuits,
     ledgerProblem: () => state.ledgerProblem,
     findRefusedPayments: async () => state.refusedPayments,
+    isGrantBudgetUsedUp: async (at) => state.grantsUsedUpOn === utcDay(at),
     catalog: createLiveCatalog({ now: START }),
     log: createLog({ level: "error", isPretty: false, now: () => state.now, write: () => {} }),
     now: () => state.now,
@@ -81,7 +84,7 @@ function startAlerts(dataDir = "data") {
     expect(subjects.toSorted()).toEqual(sent.toSorted());
     return sent;
   };
-  return { runAt, onGrantBudgetReached: alerts.onGrantBudgetReached };
+  return { runAt };
 }
 
 describe("the operator is told", () => {
@@ -112,12 +115,28 @@ describe("the operator is told", () => {
   });
 
   test("that the day's starting credit is used up, until midnight UTC", async () => {
-    const { runAt, onGrantBudgetReached } = startAlerts();
-    state.now = START;
-    onGrantBudgetReached(100);
+    const { runAt } = startAlerts();
+    state.grantsUsedUpOn = utcDay(START);
     expect(await runAt(START)).toEqual(["operator.grant_budget_used_up problem"]);
     expect(await runAt(START + DAY_MS - 1)).toEqual([]);
     expect(await runAt(START + DAY_MS)).toEqual(["operator.grant_budget_used_up recovered"]);
+  });
+
+  test("again of what lasts after a restart", async () => {
+    state.circuits = ["openai/gpt-5 at openai"];
+    state.ledgerProblem = "The ledger has 1 difference.";
+    state.refusedPayments = "The payment processor refused 2 automatic top-ups.";
+    state.grantsUsedUpOn = utcDay(START);
+    const reported = [
+      "operator.ledger_problem problem",
+      "operator.payments_refused problem",
+      "operator.grant_budget_used_up problem",
+    ];
+    for (let restart = 0; restart < 2; restart++) {
+      const { runAt } = startAlerts();
+      expect(await runAt(START)).toEqual(reported);
+      expect(await runAt(START + 6 * MINUTE_MS)).toEqual(["operator.provider_down problem"]);
+    }
   });
 
   test("of prices that were checked more than 30 days ago", async () => {
