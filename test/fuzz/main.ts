@@ -1,5 +1,5 @@
 // `npm run fuzz -- [requests] [seed] [first index]`: sends generated requests to a gateway. `npm run fuzz -- money [cases] [seed]
-// [first index]`: checks that every call is paid for or owed. Both print their seed, and for each failure the line that repeats
+// [first index] [sqlite|postgres]`: checks that every call is paid for or owed. Both print their seed, and for each failure the line that repeats
 // it.
 
 import { EXIT_INTERRUPTED } from "../../src/commands/command.ts";
@@ -43,6 +43,7 @@ async function fuzzMoney(): Promise<never> {
   const cases = Number(process.argv[3] ?? 100_000);
   const moneySeed = Number(process.argv[4] ?? Date.now() % 1_000_000_000);
   const first = Number(process.argv[5] ?? 0);
+  const store = process.argv[6] === "postgres" ? "postgres" : "sqlite";
   console.log(`seed ${moneySeed}`);
   const progress = startScriptProgress({
     unit: "cases",
@@ -53,6 +54,7 @@ async function fuzzMoney(): Promise<never> {
     seed: moneySeed,
     cases,
     from: first,
+    store,
     onProgress: (done) => progress.update(done, cases),
   }).catch(exitIfInterrupted);
   progress.end(cases);

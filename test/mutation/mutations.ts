@@ -329,6 +329,27 @@ const SETTLEMENTS: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/inference/lifecycle/reply/meter.ts",
+    ["inference/streaming/ended-entrances", "inference/metering/tool-holds"],
+    [
+      [
+        "usage with invalid numbers makes a stream free",
+        " &&\n    !isOutputUnreported(meter, usage)\n",
+        "\n",
+      ],
+      [
+        "usage with invalid numbers makes a whole reply free",
+        "usage !== undefined && !isOutputUnreported(meter, usage)",
+        "usage !== undefined",
+      ],
+      [
+        "what tools let the model read is free if no usage is reported",
+        "return call.request.toolCalls > 0\n",
+        "return call.request.toolCalls < 0\n",
+      ],
+    ],
+  ),
+  ...of(
     "packages/wires/src/chat/reply/write-chat-reply.ts",
     [
       "packages/wires/test/chat-messages/chat-to-messages",

@@ -31,8 +31,10 @@ interface ModelPrice {
   readonly input: number;
   readonly output: number;
   readonly outputMax: number;
-  /** How far a count without the provider's usage may be above it: Anthropic's tokenizer is not public. */
-  readonly countingFactor: number;
+  /** With the highest price of writing it to a cache. */
+  readonly inputMostNano: number;
+  /** Whether a stream without tools is counted instead of read on: its tokenizer is public, and a disconnect ends the bill. */
+  readonly isCounted: boolean;
 }
 
 const MODELS = {
@@ -41,21 +43,25 @@ const MODELS = {
     input: 2_000,
     output: 8_000,
     outputMax: 32_768,
-    countingFactor: 1,
+    inputMostNano: 2_000,
+    isCounted: true,
   },
   anthropic: {
     model: "anthropic/claude-haiku-4-5",
     input: 1_000,
     output: 5_000,
     outputMax: 64_000,
-    countingFactor: 2.3,
+    inputMostNano: 2_000,
+    isCounted: false,
   },
   openrouter: {
     model: "openrouter/openai/gpt-4o-mini",
     input: 150,
     output: 600,
-    outputMax: 16_384,
-    countingFactor: 1,
+    // The price list has no output limit, so it is the context.
+    outputMax: 128_000,
+    inputMostNano: 150,
+    isCounted: false,
   },
 } as const satisfies Readonly<Record<string, ModelPrice>>;
 
@@ -78,11 +84,20 @@ export interface MoneyCase {
   readonly rounds: number;
   readonly statedUsd: number;
   readonly balanceNano: number;
+  /** Whether credit beyond the starting balance is paid. */
+  readonly hasPaidCredit: boolean;
   readonly keyLimitNano: number | undefined;
   readonly lie: unknown;
 }
 
 const LIES: readonly [unknown, ...unknown[]] = [-1, 1e12, 1.5, "many", 1e308, null, 200_000_000];
+
+const FAILURES: ReadonlySet<ProviderBehavior> = new Set([
+  "cuts",
+  "falls_silent",
+  "refuses",
+  "states_an_error",
+]);
 
 export function moneyCase(seed: number, index: number): MoneyCase {
   const random = randomFor(seed, index);
@@ -125,8 +140,7 @@ export function moneyCase(seed: number, index: number): MoneyCase {
     chunks,
     tokensPerChunk,
     stopsAfter: integer(chunks),
-    // Without usage, nothing tells how often a provider with tools ran its model.
-    rounds: hasTools && chance(0.7) && provider !== "reports_nothing" ? 1 + integer(30) : 0,
+    rounds: hasTools && chance(0.7) ? 1 + integer(30) : 0,
     statedUsd: chance(0.3) ? integer(1_000) / 1e3 : integer(1_000_000) / 1e9,
     balanceNano: pick([
       integer(1_000_000),
@@ -135,13 +149,23 @@ export function moneyCase(seed: number, index: number): MoneyCase {
       integer(3_000_000_000),
       20_000_000_000,
     ]),
+    hasPaidCredit: !FAILURES.has(provider) && chance(0.5),
     keyLimitNano: chance(0.2) ? integer(1_000_000_000) : undefined,
     lie: pick<unknown>(LIES),
   };
 }
 
 /** Tokens of the prompt as the provider counts them. */
-export function inputTokensOf({ promptWords, hasTools, rounds }: MoneyCase): number {
-  const prompt = promptWords + 10;
-  return hasTools ? prompt + rounds * 150_000 : prompt;
+export function inputTokensOf(
+  { promptWords, rounds: wanted, provider }: MoneyCase,
+  toolCallsMax = Infinity,
+): number {
+  // Only usage tells of runs beyond the limit.
+  const rounds = provider === "reports_nothing" ? Math.min(wanted, toolCallsMax) : wanted;
+  return promptWords + 10 + rounds * 150_000;
+}
+
+/** What a lying provider reports, as a number of tokens; undefined if that is none. */
+export function reportedTokens({ lie }: MoneyCase): number | undefined {
+  return typeof lie === "number" && lie > 0 ? lie : undefined;
 }

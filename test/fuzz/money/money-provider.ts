@@ -4,11 +4,13 @@
 import { createServer, type ServerResponse } from "node:http";
 import { text as textOf } from "node:stream/consumers";
 import type { Json } from "../../inference/support/harness.ts";
-import { inputTokensOf, type MoneyCase } from "./money-cases.ts";
+import { inputTokensOf, type MoneyCase, runsOf } from "./money-cases.ts";
 
 /** What the provider bills for one request. */
 export interface Bill {
   readonly inputTokens: number;
+  /** How often a tool had the model read the prompt again. */
+  readonly runs: number;
   outputTokens: number;
   /** Set if the whole reply with its usage was sent. */
   isReported: boolean;
@@ -36,7 +38,10 @@ export interface MoneyProvider {
 const MARK = /case-(\d+)-/;
 const WORD = " abc";
 /** A caller's departure reaches the provider in less. */
-const DEPARTURE_MS = 250;
+const DEPARTURE_MS = 100;
+const DEPARTURE_TURNS = 8;
+/** Of a message whose tokens are counted. */
+const FRAME_TOKENS = 7;
 
 export async function startMoneyProvider(): Promise<MoneyProvider> {
   const running = new Map<number, RunningCase>();
@@ -69,7 +74,7 @@ export async function startMoneyProvider(): Promise<MoneyProvider> {
 
 /** As the provider counts what it has produced, with the frame of a message. */
 function countOf(body: string): number {
-  return (body.match(/abc/g)?.length ?? 1) + 7;
+  return (body.match(/abc/g)?.length ?? 1) + FRAME_TOKENS;
 }
 
 type Wire = "chat" | "responses" | "messages";
@@ -86,8 +91,10 @@ async function respond(
     : path.endsWith("/messages")
       ? "messages"
       : "chat";
+  const runs = runsOf(plan, numberIn(body["max_tool_calls"]));
   const bill: Bill = {
-    inputTokens: inputTokensOf(plan),
+    inputTokens: inputTokensOf(plan, runs),
+    runs,
     outputTokens: 0,
     isReported: false,
     isFailed: false,
@@ -108,6 +115,10 @@ async function respond(
   const type = isStream ? "text/event-stream" : "application/json";
   response.writeHead(200, { "content-type": type }).flushHeaders();
   await (isStream ? sendStream : sendWhole)(run, response, wire, bill);
+}
+
+function numberIn(value: unknown): number | undefined {
+  return typeof value === "number" ? value : undefined;
 }
 
 function usageOf({ plan }: RunningCase, wire: Wire, bill: Bill): Json | undefined {
@@ -220,10 +231,12 @@ async function stops(
 /** Waits until the caller has left, and until its departure gets here or the gateway reads on. */
 async function departure(run: RunningCase, response: ServerResponse): Promise<void> {
   await run.left.promise;
-  const closed = new Promise<void>((resolve) => response.once("close", () => resolve()));
-  // Nothing tells the provider that the gateway reads on, so it waits longer than a close needs.
-  const waited = new Promise<void>((resolve) => setTimeout(resolve, DEPARTURE_MS));
-  await Promise.race([closed, waited]);
+  // Nothing tells the provider that the gateway reads on, so it waits longer than a close needs. All share an event loop.
+  const startedAt = performance.now();
+  const isDone = (turns: number): boolean =>
+    turns >= DEPARTURE_TURNS && performance.now() - startedAt > DEPARTURE_MS;
+  for (let turns = 0; !isDone(turns) && !response.destroyed; turns++)
+    await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
 function openingOf(run: RunningCase, wire: Wire, bill: Bill): readonly Json[] {
@@ -251,6 +264,12 @@ function openingOf(run: RunningCase, wire: Wire, bill: Bill): readonly Json[] {
       content_index: 0,
       part,
     },
+    ...Array.from({ length: bill.runs }, (_, index) => ({
+      type: "response.output_item.added",
+      sequence_number: 2,
+      output_index: index + 1,
+      item: { type: "mcp_call", id: `mcp_${index}`, server_label: "m", name: "t", arguments: "" },
+    })),
   ];
 }
 

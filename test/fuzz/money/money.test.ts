@@ -4,13 +4,15 @@ import { expect, test } from "bun:test";
 import { runMoneyFuzz } from "./money-fuzz.ts";
 
 const SEED = 7;
-const CASES = 2_000;
 const TIMEOUT_MS = 300_000;
 
-test(
-  "every call is paid for or owed, and no call costs more than its list price",
-  async () => {
-    const { failures, outcomes } = await runMoneyFuzz({ seed: SEED, cases: CASES });
+test.each([
+  ["sqlite", 1_700],
+  ["postgres", 300],
+] as const)(
+  "every call is paid for or owed, and no call costs more than its list price (%s)",
+  async (store, cases) => {
+    const { failures, outcomes } = await runMoneyFuzz({ seed: SEED, cases, store });
     expect(failures).toEqual([]);
     for (const expected of ["honest 200", "ignores_limit 200 debt", "states_cost 200 debt"])
       expect([expected, (outcomes[expected] ?? 0) > 0]).toEqual([expected, true]);

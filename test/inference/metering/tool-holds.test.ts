@@ -51,10 +51,12 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
   let provider: RawProvider;
   let gateway: Gateway;
   let inputTokens = 1_000;
+  let hasUsage = true;
   beforeAll(async () => {
     provider = await startRawProvider(({ path, body }) => {
       const { stream } = JSON.parse(body) as Json;
       const usage = { input_tokens: inputTokens, output_tokens: 10 };
+      const text = { type: "message", content: [{ type: "output_text", text: "a" }] };
       if (path.endsWith("/messages"))
         return {
           body: JSON.stringify({
@@ -72,8 +74,8 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
         object: "response",
         status: "completed",
         model: "gpt-4.1",
-        output: [],
-        usage: { ...usage, total_tokens: inputTokens + 10 },
+        output: [text],
+        ...(hasUsage && { usage: { ...usage, total_tokens: inputTokens + 10 } }),
       };
       if (stream !== true) return { body: JSON.stringify(response) };
       return {
@@ -92,6 +94,7 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
   beforeEach(() => {
     provider.requests.length = 0;
     inputTokens = 1_000;
+    hasUsage = true;
   });
   afterAll(async () => {
     expect((await verifyLedger(gateway.server.db)).problems).toEqual([]);
@@ -152,6 +155,20 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
       expect(Number(record?.["cost_nano"])).toBe(cost);
       const { status: next } = await call(account, "responses", { ...GPT, tools: [MCP], stream });
       expect(next).toBe(402);
+    },
+  );
+
+  test.each([false, true])(
+    "a reply without usage costs the hold: nothing else tells what the tools let the model read (stream %p)",
+    async (stream) => {
+      hasUsage = false;
+      const account = await accountWith(5_000);
+      const body = { ...GPT, tools: [MCP], max_tool_calls: 2, stream };
+      expect((await call(account, "responses", body)).status).toBe(200);
+      const [record] = await usageRecordsOf(gateway.server.db, account.id);
+      const contexts = 2;
+      expect(Number(record?.["cost_nano"])).toBeGreaterThan(contexts * 1_047_576 * 2_000);
+      expect(Number(record?.["exact"])).toBe(0);
     },
   );
 

@@ -197,6 +197,13 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
     isReplayed: true,
     isExact: false,
   },
+  "that reports an invalid number of tokens": {
+    ending: { hasUsage: true, reported: -1 },
+    outcome: "completed",
+    applies: () => true,
+    isReplayed: true,
+    isExact: false,
+  },
   "that is empty": {
     ending: { hasUsage: true, isEmpty: true },
     outcome: "empty_reply",

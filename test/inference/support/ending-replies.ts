@@ -13,6 +13,8 @@ export type Wire = "chat" | "responses" | "messages";
 /** What the provider does after the text. */
 export interface Ending {
   readonly hasUsage: boolean;
+  /** What the usage reports instead of the tokens. */
+  readonly reported?: number;
   /** Bytes of a further event, or of each of them. */
   readonly padding?: number;
   readonly events?: number;
@@ -27,8 +29,15 @@ const CHAT_USAGE = {
 };
 const USAGE = { input_tokens: INPUT, output_tokens: OUTPUT };
 
-function usageOf(wire: Wire, { hasUsage, isEmpty }: Ending): Json {
+function usageOf(wire: Wire, { hasUsage, isEmpty, reported }: Ending): Json {
   if (!hasUsage) return {};
+  if (reported !== undefined)
+    return {
+      usage:
+        wire === "chat"
+          ? { prompt_tokens: reported, completion_tokens: reported }
+          : { input_tokens: reported, output_tokens: reported },
+    };
   const usage = wire === "chat" ? CHAT_USAGE : USAGE;
   const output = wire === "chat" ? "completion_tokens" : "output_tokens";
   return { usage: isEmpty === true ? { ...usage, [output]: 0 } : usage };

@@ -11,7 +11,7 @@ import {
   usageSoFar,
 } from "@postern/wires";
 import { type JsonObject, parseObject } from "../../../base/json.ts";
-import { minNano, type Nano, usdText } from "../../../base/money/money.ts";
+import { maxNano, minNano, type Nano, usdText } from "../../../base/money/money.ts";
 import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../metering/charge.ts";
 import { costOfToolCalls, estimateCost } from "../../metering/cost-estimate.ts";
 import { hasUnknownField } from "../../shared-account/unknown-fields.ts";
@@ -55,6 +55,8 @@ export function chargeUsage(
 /** The charge of a whole reply, and the usage that the provider reports for it. */
 export interface ChargedReply extends BilledCharge {
   readonly usage: Usage | undefined;
+  /** Whether the charge is a count, because the provider reports no usage. */
+  readonly isUsageMissing: boolean;
   readonly isEmpty: boolean;
 }
 
@@ -65,22 +67,47 @@ export function chargeWholeReply(
 ): ChargedReply | Promise<ChargedReply> {
   const { plan, candidate } = call;
   const usage = plan.readUsage(json);
+  const charged = { usage, isUsageMissing: false, isEmpty: false };
   if (usage !== undefined && !isEmptyUsage(usage))
-    return { ...chargeUsage(call, usage, endedAt, text.length), usage, isEmpty: false };
+    return { ...charged, ...chargeUsage(call, usage, endedAt, text.length) };
   // Without usage, or without output in it, the reply itself is read.
   const { wire } = plan;
   const meter = isStreamedWire(wire)
     ? meterWholeReply(wire, candidate.credential.provider.id, json)
     : undefined;
   if (meter !== undefined && isEmptyReply(meter))
-    return { ...NOTHING_BILLED, usage, isEmpty: true };
-  if (usage !== undefined)
-    return { ...chargeUsage(call, usage, endedAt, text.length), usage, isEmpty: false };
-  return chargeAbandoned(call, meter, endedAt).then((billed) => ({
+    return { ...charged, ...NOTHING_BILLED, isEmpty: true };
+  if (usage !== undefined && !isOutputUnreported(meter, usage))
+    return { ...charged, ...chargeUsage(call, usage, endedAt, text.length) };
+  return chargeUnreported(call, { meter, count: undefined }, endedAt).then((billed) => ({
+    ...charged,
     ...billed,
-    usage,
-    isEmpty: false,
+    isUsageMissing: true,
   }));
+}
+
+/** Whether the usage has only invalid numbers for a reply that has content. Zeros are valid: the provider bills nothing. */
+export function isOutputUnreported(meter: StreamMeter | undefined, usage: Usage): boolean {
+  if (usage.isClamped !== true || !isEmptyUsage(usage) || (usage.statedCostUsd ?? 0) > 0)
+    return false;
+  return meter !== undefined && meter.outputBytes + meter.outputAudioBytes > 0;
+}
+
+/**
+ * A complete reply whose provider does not report its usage is counted. Nothing but usage tells what the tools of the
+ * provider had the model read, so then the hold is charged.
+ */
+function chargeUnreported(
+  call: HeldCall,
+  {
+    meter,
+    count,
+  }: { readonly meter: StreamMeter | undefined; readonly count: ProviderCount | undefined },
+  endedAt: number,
+): Promise<BilledCharge> {
+  return call.request.toolCalls > 0
+    ? chargeHold(call, meter, endedAt)
+    : chargeAbandoned(call, meter, endedAt, count);
 }
 
 /** What is known of a stream: its events, and the provider's count of what was relayed. */
@@ -98,11 +125,15 @@ export function chargeStream(
   const usage = usageSoFar(meter);
   const isFinal = usage !== undefined && meter.isUsageFinal;
   if (isWhole && isNothing(meter, usage)) return NOTHING_BILLED;
-  if (isFinal && (isWhole || isAbandoned || !isEmptyUsage(usage)))
+  if (
+    isFinal &&
+    (isWhole || isAbandoned || !isEmptyUsage(usage)) &&
+    !isOutputUnreported(meter, usage)
+  )
     return chargeUsage(call, usage, endedAt, meter.outputBytes);
   if (isGivenUp) return chargeHold(call, meter, endedAt);
-  // A complete reply whose provider reports no usage is counted, too.
-  if (isAbandoned || isWhole) return chargeAbandoned(call, meter, endedAt, count);
+  if (isWhole) return chargeUnreported(call, { meter, count }, endedAt);
+  if (isAbandoned) return chargeAbandoned(call, meter, endedAt, count);
   // The connection was lost. What the provider stated until then, it bills.
   const isStated = usage !== undefined && meter.hasOutputCount && !isEmptyUsage(usage);
   return isStated && !meter.failed
@@ -121,9 +152,10 @@ export async function chargeHold(
   meter: StreamMeter | undefined,
   endedAt: number,
 ): Promise<BilledCharge> {
-  const { charge } = await chargeAbandoned(call, meter, endedAt);
+  const { charge, cost: counted } = await chargeAbandoned(call, meter, endedAt);
   if (call.candidate.credential.byok) return { charge, cost: 0n };
-  const amount = minNano(call.hold.amount, mostBilled(call, meter));
+  // What was relayed beyond the output limit costs more.
+  const amount = maxNano(minNano(call.hold.amount, mostBilled(call, meter)), counted);
   const lines = [{ meter: "hold", count: 1, usd: usdText(amount) }];
   return { charge: { ...charge, lines, cost: amount, missingPrices: [] }, cost: amount };
 }

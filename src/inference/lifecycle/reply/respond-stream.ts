@@ -37,7 +37,7 @@ import {
   startProviderCount,
 } from "./count-at-provider.ts";
 import { createReplyRecorder } from "./idempotent-reply.ts";
-import { chargeStream, chargeUsage, isNothing } from "./meter.ts";
+import { chargeStream, chargeUsage, isNothing, isOutputUnreported } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
 
 export interface RespondStreamDeps {
@@ -75,6 +75,7 @@ export function respondStream(
       const usage = usageSoFar(meter);
       if (usage === undefined) return undefined;
       if (isNothing(meter, usage)) return usdText(0n);
+      if (isOutputUnreported(meter, usage)) return undefined;
       const { cost } = chargeUsage(call, usage, deps.now(), meter.outputBytes);
       return usdText(cost);
     },
@@ -92,8 +93,10 @@ export function respondStream(
     isStopped: () => deps.stoppedSessions.has(input.caller.accountId, input.session?.id),
     settle: (settlement) => {
       const { outcome, isWhole, isAbandoned } = settlement;
-      const isUsageMissing = isWhole && !meter.isUsageFinal;
-      const isEmpty = isWhole && isNothing(meter, usageSoFar(meter));
+      const usage = usageSoFar(meter);
+      const isReported = usage !== undefined && meter.isUsageFinal;
+      const isUsageMissing = isWhole && (!isReported || isOutputUnreported(meter, usage));
+      const isEmpty = isWhole && isNothing(meter, usage);
       // What was relayed of a reply with an event that is too long has no end, so it is not replayed.
       const canReplay = isWhole && !pipeline.parser.hasCutEvent;
       const stored = canReplay ? recorder?.reply(headers) : undefined;

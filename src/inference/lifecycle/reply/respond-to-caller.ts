@@ -69,7 +69,7 @@ function meterWholeReply(
   deps: RespondDeps,
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "whole" },
-  { charge, cost, usage, isEmpty }: ChargedReply,
+  { charge, cost, usage, isUsageMissing, isEmpty }: ChargedReply,
 ): WholeReply {
   const { input, plan } = call;
   const costUsd = usdText(cost);
@@ -81,7 +81,7 @@ function meterWholeReply(
     charge,
     cost,
     outcome: isEmpty ? "empty_reply" : input.signal.aborted ? "client_aborted" : "completed",
-    isUsageMissing: usage === undefined,
+    isUsageMissing,
     status: 200,
     refuseUncovered: true,
     replyLosses: dropped,
