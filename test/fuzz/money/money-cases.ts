@@ -156,13 +156,13 @@ export function moneyCase(seed: number, index: number): MoneyCase {
 }
 
 /** Tokens of the prompt as the provider counts them. */
-export function inputTokensOf(
-  { promptWords, rounds: wanted, provider }: MoneyCase,
-  toolCallsMax = Infinity,
-): number {
+export function inputTokensOf(plan: MoneyCase, toolCallsMax = Infinity): number {
+  const { promptWords, rounds, provider } = plan;
+  const isReported =
+    provider === "lies" ? reportedTokens(plan) !== undefined : provider !== "reports_nothing";
   // Only usage tells of runs beyond the limit.
-  const rounds = provider === "reports_nothing" ? Math.min(wanted, toolCallsMax) : wanted;
-  return promptWords + 10 + rounds * 150_000;
+  const runs = isReported ? rounds : Math.min(rounds, toolCallsMax);
+  return promptWords + 10 + runs * 150_000;
 }
 
 /** What a lying provider reports, as a number of tokens; undefined if that is none. */

@@ -40,9 +40,9 @@ const WORKERS = 24;
 const WAITING_MAX = 200;
 const CASES_PER_VERIFICATION = 1_000;
 /** Longer than a busy machine delays a part of a reply: a call whose usage is not awaited costs its hold. */
-const SILENCE_MS = 3_000;
+const SILENCE_MS = 10_000;
 /** Longer than a flood takes on a busy machine. */
-const DRAIN_MS = 20_000;
+const REPLY_MS = 30_000;
 const LEAST_SHARE = 0.97;
 /** A cost is rounded up once, a stated cost once more. */
 const ROUNDING_NANO = 3;
@@ -93,7 +93,7 @@ function startMoneyGateway({ url }: MoneyProvider, store: "sqlite" | "postgres")
     providers: [],
     logLevel: "warn",
     abandonedCallsPerMinute: 1_000_000,
-    timeouts: { idleMs: SILENCE_MS, replyMs: SILENCE_MS * 2, drainMs: DRAIN_MS },
+    timeouts: { idleMs: SILENCE_MS, replyMs: REPLY_MS, drainMs: REPLY_MS },
     env: {
       OPENAI_BASE_URL: `${url}/v1`,
       OPENAI_API_KEY: key,
@@ -254,7 +254,7 @@ function mostOf(plan: MoneyCase, bill: Bill): number {
   const slack = ROUNDING_NANO + (isCountedOf(plan, bill) ? countingSlack(plan) : 0);
   const whole = wholePrice(plan, bill) + slack;
   const isUnknown =
-    (provider === "lies" && reportedTokens(plan) !== undefined) ||
+    (provider === "lies" && (hasTools || reportedTokens(plan) !== undefined)) ||
     (provider === "falls_silent" && (hasTools || !stream || !price.isCounted)) ||
     (provider === "reports_nothing" && hasTools);
   return isUnknown ? Math.max(whole, holdBound(plan)) : whole;

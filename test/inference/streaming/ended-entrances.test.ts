@@ -214,7 +214,9 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
 };
 
 describe.each(STORE_KINDS)("a reply, on %s", (store) => {
-  let gateway: Gateway;
+  let patient: Gateway;
+  /** Gives silent providers up. */
+  let impatient: Gateway;
   let provider: RawProvider;
   let ending: Ending = { hasUsage: true };
   let goOn: PromiseWithResolvers<void> | undefined;
@@ -229,26 +231,25 @@ describe.each(STORE_KINDS)("a reply, on %s", (store) => {
           : { body: JSON.stringify(wholeReply(wire, ending)) };
       return { ...reply, body: String(reply.body).replaceAll('"gpt-4.1"', JSON.stringify(model)) };
     });
-    gateway = await startGateway({
-      store,
-      providers: [],
-      timeouts: {
-        idleMs: 1_500,
-        drainMs: 1_000,
-        eventMaxBytes: EVENT_MAX_BYTES,
-        streamMaxBytes: STREAM_MAX_BYTES,
-        replyMaxBytes: REPLY_MAX_BYTES,
-      },
-      env: {
-        OPENAI_BASE_URL: provider.url,
-        OPENAI_API_KEY: "test-key-0123456789",
-        ANTHROPIC_BASE_URL: provider.url,
-        ANTHROPIC_API_KEY: "test-key-0123456789",
-      },
-    });
+    const env = {
+      OPENAI_BASE_URL: provider.url,
+      OPENAI_API_KEY: "test-key-0123456789",
+      ANTHROPIC_BASE_URL: provider.url,
+      ANTHROPIC_API_KEY: "test-key-0123456789",
+    };
+    const limits = {
+      eventMaxBytes: EVENT_MAX_BYTES,
+      streamMaxBytes: STREAM_MAX_BYTES,
+      replyMaxBytes: REPLY_MAX_BYTES,
+    };
+    const options = { store, providers: [], env };
+    patient = await startGateway({ ...options, timeouts: limits });
+    const timeouts = { ...limits, idleMs: 1_500, drainMs: 1_000 };
+    impatient = await startGateway({ ...options, timeouts });
   });
   afterAll(async () => {
-    await gateway.stop();
+    await patient.stop();
+    await impatient.stop();
     await provider.stop();
   });
 
@@ -257,7 +258,11 @@ describe.each(STORE_KINDS)("a reply, on %s", (store) => {
     provider.requests.filter(({ body }) => body.includes(id)).length;
 
   /** Calls twice with the same key. */
-  async function callTwice({ call: send }: Entrance, account: TestAccount): Promise<void> {
+  async function callTwice(
+    gateway: Gateway,
+    { call: send }: Entrance,
+    account: TestAccount,
+  ): Promise<void> {
     const count = async (calls: number): Promise<void> => {
       await waitUntil(
         () => usageRecordsOf(gateway.server.db, account.id),
@@ -274,12 +279,13 @@ describe.each(STORE_KINDS)("a reply, on %s", (store) => {
   for (const [title, scenario] of Object.entries(SCENARIOS))
     test(`${title} is charged, and so is its repetition unless it is a replay`, async () => {
       ({ ending } = scenario);
+      const gateway = ending.isSilent === true ? impatient : patient;
       const calls = await Promise.all(
         Object.entries(ENTRANCES)
           .filter(([, entrance]) => scenario.applies(entrance))
           .map(async ([name, entrance]) => {
             const account = await registerAccount(gateway);
-            await callTwice(entrance, account);
+            await callTwice(gateway, entrance, account);
             return { name, entrance, account };
           }),
       );
@@ -302,7 +308,7 @@ describe.each(STORE_KINDS)("a reply, on %s", (store) => {
       }
     });
 
-  async function leaveAll(): Promise<Readonly<Record<string, TestAccount>>> {
+  async function leaveAll(gateway: Gateway): Promise<Readonly<Record<string, TestAccount>>> {
     const accounts: Record<string, TestAccount> = {};
     await Promise.all(
       Object.entries(LEAVING).map(async ([name, leave]) => {
@@ -318,12 +324,12 @@ describe.each(STORE_KINDS)("a reply, on %s", (store) => {
   test("of a model that reasons costs its usage after its caller has left", async () => {
     ending = { hasUsage: true };
     goOn = Promise.withResolvers();
-    const accounts = await leaveAll();
+    const accounts = await leaveAll(patient);
     goOn.resolve();
-    await expectSettledLedger(gateway.server.db);
+    await expectSettledLedger(patient.server.db);
     const [input, output] = PRICES[REASONING] ?? [0, 0];
     for (const [name, account] of Object.entries(accounts)) {
-      const records = await usageRecordsOf(gateway.server.db, account.id);
+      const records = await usageRecordsOf(patient.server.db, account.id);
       const costs = records.map((row) => [name, integer(row, "cost_nano")]);
       expect(costs).toEqual([[name, INPUT * input + OUTPUT * output]]);
     }
@@ -332,11 +338,11 @@ describe.each(STORE_KINDS)("a reply, on %s", (store) => {
   test("of a model that reasons costs the hold if its usage never arrives", async () => {
     ending = { hasUsage: false, isSilent: true };
     goOn = undefined;
-    const accounts = await leaveAll();
-    await expectSettledLedger(gateway.server.db);
+    const accounts = await leaveAll(impatient);
+    await expectSettledLedger(impatient.server.db);
     const [, output] = PRICES[REASONING] ?? [0, 0];
     for (const [name, account] of Object.entries(accounts)) {
-      const records = await usageRecordsOf(gateway.server.db, account.id);
+      const records = await usageRecordsOf(impatient.server.db, account.id);
       const costs = records.map((row) => [name, integer(row, "cost_nano") >= 1_000 * output]);
       expect(costs).toEqual([[name, true]]);
     }
