@@ -156,13 +156,16 @@ export function moneyCase(seed: number, index: number): MoneyCase {
 }
 
 /** Tokens of the prompt as the provider counts them. */
-export function inputTokensOf(plan: MoneyCase, toolCallsMax = Infinity): number {
-  const { promptWords, rounds, provider } = plan;
+export function inputTokensOf({ promptWords, rounds }: MoneyCase, runs = rounds): number {
+  return promptWords + 10 + runs * 150_000;
+}
+
+/** How often tools have the model read the prompt again. Only usage tells of runs beyond the limit. */
+export function runsOf(plan: MoneyCase, toolCallsMax = Infinity): number {
+  const { provider, rounds } = plan;
   const isReported =
     provider === "lies" ? reportedTokens(plan) !== undefined : provider !== "reports_nothing";
-  // Only usage tells of runs beyond the limit.
-  const runs = isReported ? rounds : Math.min(rounds, toolCallsMax);
-  return promptWords + 10 + runs * 150_000;
+  return isReported ? rounds : Math.min(rounds, toolCallsMax);
 }
 
 /** What a lying provider reports, as a number of tokens; undefined if that is none. */
