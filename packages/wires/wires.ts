@@ -91,13 +91,14 @@ export { findAbilities } from "./src/provider-abilities.ts";
 /** Settings in the form that a model takes: `adaptSettings("messages", json, abilities)`. */
 export {
   type AdaptedFields,
+  adaptRejectable,
   adaptSettings,
-  adaptThinking,
-  THINKING_REJECTED,
 } from "./src/passthrough/adapt-settings.ts";
 /** The history without what other providers added: `sanitizeHistory(request, provider.rejectedHistoryFields, abilities)`. */
 export { sanitizeHistory } from "./src/passthrough/chat-history.ts";
 export { dropForeignHistory } from "./src/passthrough/foreign-history.ts";
+/** A Responses body that was sent to Chat Completions: `chatFromResponses({ model, input: [...] })`. */
+export { chatFromResponses } from "./src/passes/chat-from-responses.ts";
 
 // ---- Frames of streams, and errors within them.
 

@@ -28,7 +28,7 @@ describe("10,000 fields of an object", () => {
     ["with commas in texts", `{"a":",,,,,","b":"\\",",${names(10_001)},${TAIL}`],
   ])("are exceeded before anything is parsed: %s", (_, text) => {
     expect(() => parseJsonBody(text)).toThrow("at most 10000 fields");
-    expect(() => readFrame(text, undefined)).toThrow("at most 10000 fields");
+    expect(() => readFrame(text, () => undefined)).toThrow("at most 10000 fields");
   });
 
   test("do not include commas in texts", () => {

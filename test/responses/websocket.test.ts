@@ -167,6 +167,39 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     socket.close();
   });
 
+  test("continues each stream of a connection, and forks one", async () => {
+    const socket = await openSocket(gateway, account.headers);
+    const base = { model: MODEL, store: false };
+    const ada = responseOf(await socket.create({ ...base, stream_id: "a", input: "I am Ada." }));
+    const bob = responseOf(await socket.create({ ...base, stream_id: "b", input: "I am Bob." }));
+    expect(socket.events.map((event) => event["stream_id"])).not.toContain(undefined);
+    const next = { ...base, input: "Two" };
+    await socket.create({ ...next, stream_id: "a", previous_response_id: ada["id"] });
+    expect(JSON.stringify(await sentInput())).toContain("I am Ada.");
+    const forked = { ...next, stream_id: "c", previous_response_id: bob["id"] };
+    expect(responseOf(await socket.create(forked))["status"]).toBe("completed");
+    expect(JSON.stringify(await sentInput())).toContain("I am Bob.");
+    await socket.create({ ...next, stream_id: "b", previous_response_id: bob["id"] });
+    expect(JSON.stringify(await sentInput())).toContain("I am Bob.");
+    expect(socket.events.at(-1)).toMatchObject({ type: "response.completed", stream_id: "b" });
+    socket.close();
+  });
+
+  test("refuses to steer a response at once, and goes on with it", async () => {
+    const socket = await openSocket(gateway, account.headers);
+    const input = "[[sim: slow=20]] one two three four five six seven eight";
+    socket.send({ type: "response.create", model: MODEL, input });
+    await eventually(() => socket.events.length > 1);
+    socket.send({ type: "response.steer", previous_response_id: "resp_1", input: "Stop." });
+    await eventually(() => socket.events.some(({ type }) => type === "response.completed"));
+    const types = socket.events.map(({ type }) => type);
+    expect(types).toContain("response.steer.failed");
+    expect(types.indexOf("response.steer.failed")).toBeLessThan(
+      types.indexOf("response.completed"),
+    );
+    socket.close();
+  });
+
   test("reports a failure of the provider and of credits, and stays open", async () => {
     const poor = await registerAccount(gateway);
     const socket = await openSocket(gateway, poor.headers);
@@ -222,7 +255,11 @@ describe("a WebSocket on /v1/responses", () => {
       ["no JSON", "hello", "not a JSON object"],
       ["an unknown type", { type: "response.cancel" }, "`type`"],
       ["a duplicate field", '{"type":"response.create","model":"a","model":"b"}', "`model`"],
-      ["a stream id", { type: "response.create", stream_id: "a", model: MODEL }, "`stream_id`"],
+      [
+        "a bad stream id",
+        { type: "response.create", stream_id: "a b", model: MODEL },
+        "`stream_id`",
+      ],
       ["no model", { type: "response.create", input: "Hi" }, "`model`"],
     ];
   test.each(BAD_MESSAGES)("answers %s with an error event", async (_what, message, named) => {

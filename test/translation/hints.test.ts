@@ -28,7 +28,6 @@ const HINTS: readonly (readonly [api: Api, wire: Wire, body: Json, dropped: stri
   ["chat", "messages", { safe_prompt: false }, "safe_prompt"],
   ["chat", "converse", { logprobs: true }, "logprobs"],
   ["chat", "messages", { logprobs: true, top_logprobs: 2 }, "logprobs, top_logprobs"],
-  ["chat", "responses", { stop: ["END"] }, "stop"],
   ["responses", "messages", { include: ["message.output_text.logprobs"] }, "include"],
   ["responses", "converse", { top_logprobs: 2 }, "top_logprobs"],
   ["responses", "messages", { truncation: "auto" }, "truncation"],

@@ -351,7 +351,7 @@ const FIELDS: readonly InvalidCase[] = [
   {
     title: "an output limit below 1",
     bodies: {
-      chat: [{ max_completion_tokens: 0 }, "max_completion_tokens"],
+      chat: [{ max_completion_tokens: -1 }, "max_completion_tokens"],
       responses: [{ max_output_tokens: -5 }, "max_output_tokens"],
       messages: [{ max_tokens: 1.5 }, "max_tokens"],
     },

@@ -18,6 +18,8 @@ export interface ApiTraits {
   readonly inputAlternative?: "prompt";
   /** False for embeddings, which have no output, no stream and no routing. */
   readonly generates: boolean;
+  /** Clients also send bodies of another API to it. */
+  readonly acceptsOtherForm?: boolean;
   /** The output limit is required. */
   readonly requiresOutputLimit: boolean;
   /** The names of the output limit. Providers read one or the other, so the greatest value bounds the cost. */
@@ -101,6 +103,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     hasOptionalCustomTools: true,
     schemaPath: ["response_format"],
     hasProviderFields: true,
+    acceptsOtherForm: true,
     adapts: "tools",
     reportsCacheTtl: false,
   },

@@ -17,7 +17,6 @@ import { budgetToEffort, clampEffort } from "./canonical/reasoning-blobs.ts";
 import type { Abilities, Target } from "./canonical/wire-interfaces.ts";
 import {
   type JsonObject,
-  mustBeName,
   mustBeString,
   optionalBoolean,
   optionalObject,
@@ -26,6 +25,7 @@ import {
 import {
   byRule,
   flag,
+  ifIgnored,
   ifOpenai,
   integerFrom,
   lost,
@@ -39,21 +39,24 @@ import {
 
 /** For a field that providers of OpenAI's APIs other than OpenAI do not have. */
 export const OPENAI_FIELD = ifOpenai(lost("This provider does not support this parameter.", false));
+const NO_LOGPROBS = lost("This model does not return log probabilities.", false);
 const CACHES_BY_ITSELF = tolerated("This provider caches automatically.");
 
 export const OPENAI_FIELDS: readonly ScalarField[] = [
   scalar("parallelToolCalls", "parallel_tool_calls", flag, byRule),
   scalar("temperature", "temperature", numberFrom(0, 2), openaiSampling),
   scalar("topP", "top_p", numberFrom(0, 1), openaiSampling),
-  scalar("topLogprobs", "top_logprobs", integerFrom(0, 20)),
+  scalar("topLogprobs", "top_logprobs", integerFrom(0, 20), ifLogprobs),
   scalar("metadata", "metadata", readMetadata, OPENAI_FIELD),
   scalar("safetyIdentifier", "safety_identifier", optionalString, OPENAI_FIELD),
   scalar("cacheRetention", "prompt_cache_retention", optionalString, OPENAI_FIELD),
-  scalar("serviceTier", "service_tier", optionalString),
+  scalar("serviceTier", "service_tier", optionalString, ifIgnored()),
   missing("cache", CACHES_BY_ITSELF),
   scalar("cacheKey", "prompt_cache_key", optionalString, ifOpenai(CACHES_BY_ITSELF)),
-  scalar("user", "user", optionalString),
+  scalar("user", "user", optionalString, ifIgnored()),
 ];
+
+const SCHEMA_NAME = "response";
 
 /** The output format that both APIs have, each at its own path. */
 export function readSchemaFormat(format: JsonObject, path: string): OutputFormat {
@@ -61,12 +64,19 @@ export function readSchemaFormat(format: JsonObject, path: string): OutputFormat
   const strict = optionalBoolean(format["strict"], `${path}.strict`);
   return {
     type: "json_schema",
-    name: mustBeName(format["name"], `${path}.name`),
+    // OpenAI requires a name; other servers and their clients do not.
+    name: optionalString(format["name"], `${path}.name`) || SCHEMA_NAME,
     description: optionalString(format["description"], `${path}.description`),
     schema: optionalObject(format["schema"], `${path}.schema`) ?? {},
     strict,
     strictPath: strict === true ? `${path}.strict` : undefined,
   };
+}
+
+export function ifLogprobs(value: unknown, context: WriteContext, field: RequestField): unknown {
+  const { logprobs, rejectsUnknownFields } = context.target.abilities ?? {};
+  if (logprobs !== false && rejectsUnknownFields !== true) return value;
+  return NO_LOGPROBS(value, context, field);
 }
 
 function readMetadata(value: unknown): Readonly<Record<string, string>> | undefined {

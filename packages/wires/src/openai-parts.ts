@@ -1,4 +1,4 @@
-import { addLoss, addToleratedLoss, type Loss } from "./canonical/canonical-losses.ts";
+import { addHintLoss, addLoss, addToleratedLoss, type Loss } from "./canonical/canonical-losses.ts";
 import type {
   CacheBreakpoint,
   FilePart,
@@ -112,7 +112,7 @@ export function addDocumentLosses(part: FilePart, path: string, losses: Loss[]):
   if (part.context !== undefined)
     addLoss(losses, `${path}.context`, "This provider does not support document context.");
   if (part.citable === true)
-    addLoss(losses, `${path}.citations`, "This provider does not support citations.");
+    addHintLoss(losses, `${path}.citations`, "This provider does not support citations.");
 }
 
 /** `prompt_cache_breakpoint` is OpenAI's own field; callers of Claude send `cache_control` by convention. */

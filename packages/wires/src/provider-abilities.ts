@@ -125,6 +125,18 @@ const OPENAI_RULES: readonly AbilityRule[] = [
       cacheBreakpointField: "prompt_cache_breakpoint",
     },
   },
+  // "Unsupported value: 'none' is not supported with this model": they always reason. Recorded by 2026-11-28.
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-(6-(astra|rosalind)|6\.1-(sol|terra)|6\.2)/,
+    abilities: { efforts: ["low", "medium", "high", "xhigh", "max"] },
+  },
+  // "Unsupported parameter: 'stop' is not supported with this model"; OpenAI's reference says the same of o3 and o4-mini.
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^(o[34]|gpt-5($|-mini|-nano|-\d)|gpt-(5\.[6-9]|[6-9]))(?!.*-chat)/,
+    abilities: { stop: false, logprobs: false },
+  },
 ];
 
 const COMPATIBLE_RULES: readonly AbilityRule[] = [
@@ -138,6 +150,9 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
       userAfterTool: false,
       reasoningField: "content",
       efforts: ["none", "high"],
+      // 422 `extra_forbidden`.
+      rejectsUnknownFields: true,
+      seedField: "random_seed",
     },
   },
   // Mistral Small 4 and later reason on request; the catalog's list of abilities is older.
@@ -156,6 +171,12 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
     providers: ["deepseek", "zai", "moonshot"],
     match: /./,
     abilities: { jsonSchema: false, schemaEmulation: "instructions" },
+  },
+  // "Thinking mode does not support this tool_choice"; they think unless the request turns it off.
+  {
+    providers: ["deepseek"],
+    match: /^deepseek-(flash|pro|v[4-9])/,
+    abilities: { forcedTools: "without_reasoning" },
   },
   {
     providers: ["deepseek", "zai", "moonshot", "xai", "fireworks", "vllm", "llamacpp"],

@@ -122,6 +122,15 @@ export function unlessOpenai<T>(otherwise: WriteField<T>): WriteField<T> {
     takesOpenaiFields(context) ? otherwise(value, context, field) : value;
 }
 
+/** Not sent to providers that answer 4xx to a field that they do not have. */
+export function ifIgnored<T>(): WriteField<T> {
+  const otherwise = lost("This provider rejects this parameter.");
+  return (value, context, field) =>
+    context.target.abilities?.rejectsUnknownFields === true
+      ? otherwise(value, context, field)
+      : value;
+}
+
 function takesOpenaiFields({ target: { abilities } }: WriteContext): boolean {
   return abilities?.openaiFields !== false;
 }

@@ -36,6 +36,8 @@ export interface WireTraits {
   readonly needsFetchedFiles: boolean;
   /** URLs of Google's storage are read with the account that calls it. */
   readonly readsGoogleStorage: boolean;
+  readonly takesStops: boolean;
+  readonly forbidsParallelCalls: boolean;
   readonly takesCustomTools: (abilities: Abilities) => boolean;
   /** Whether it takes functions beside this effort, `undefined` for the model's default. */
   readonly takesFunctions: (abilities: Abilities, effort: unknown) => boolean;
@@ -66,6 +68,8 @@ const DEFAULTS: Omit<WireTraits, "base"> = {
   hasModelInPath: false,
   needsFetchedFiles: false,
   readsGoogleStorage: false,
+  takesStops: true,
+  forbidsParallelCalls: true,
   takesCustomTools: () => false,
   takesFunctions: () => true,
   namedModelLists: [],
@@ -99,6 +103,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     base: "responses",
     translated: "responses",
     sibling: "chat",
+    takesStops: false,
     ownerOfItems: "openai",
     openaiFields: "all",
     outputLimitMin: OUTPUT_TOKENS_MIN,
@@ -121,6 +126,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
   gemini: {
     ...DEFAULTS,
     base: "gemini",
+    forbidsParallelCalls: false,
     translated: "gemini",
     isAlwaysWritten: true,
     lacksTerminalEvent: true,
@@ -131,6 +137,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
   converse: {
     ...DEFAULTS,
     base: "converse",
+    forbidsParallelCalls: false,
     translated: "converse",
     isAlwaysWritten: true,
     framing: "aws",

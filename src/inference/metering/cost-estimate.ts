@@ -446,7 +446,7 @@ function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): 
   const { serviceTier, speed, fees } = request;
   if (serviceTier === undefined && speed === undefined && fees === NO_FEES) return;
   const field =
-    serviceTier !== undefined && !isPriced(card, { serviceTier })
+    serviceTier !== undefined && !isHintTier(serviceTier) && !isPriced(card, { serviceTier })
       ? "service_tier"
       : speed !== undefined && !isPriced(card, { speed })
         ? "speed"
@@ -459,6 +459,14 @@ function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): 
     message: `The price of this \`${field}\` is not known for ${model.id}, so the call cannot be billed. Remove \`${field}\` or use another model.${hint}`,
     param: field,
   });
+}
+
+/** Tiers of OpenAI that models without them are called without: they only trade speed against price. */
+const HINT_TIERS: ReadonlySet<string> = new Set(["flex", "priority"]);
+
+/** A model without a price for the tier gets the request without it, at the standard price. */
+export function isHintTier(tier: string): boolean {
+  return HINT_TIERS.has(tier);
 }
 
 function toolHint({ api, json }: ParsedRequest): string {

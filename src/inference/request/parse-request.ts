@@ -1,7 +1,7 @@
 // Parses the parts of a request that the gateway itself needs: the model, streaming, and what bounds the cost. All other
 // fields are for the provider.
 
-import { API_TRAITS, type ApiTraits } from "@postern/wires";
+import { API_TRAITS, type ApiTraits, chatFromResponses, InvalidRequest } from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
 import {
   isObject,
@@ -43,12 +43,11 @@ const MODEL_NAME_MAX_LENGTH = 256;
 /** Parses and validates the body of a model call, or of a token count, which needs no output limit. */
 export function parseRequest(
   api: Api,
-  text: string,
+  sent: string,
   purpose: "call" | "count" = "call",
 ): ParsedRequest {
   const traits = API_TRAITS[api];
-  const json = parseJsonBody(text);
-  if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
+  const { text, json } = readBody(sent, traits);
   const spans = memberSpans(text);
   // An empty body is read as an empty object, which has no members.
   if (spans === undefined)
@@ -88,6 +87,42 @@ export function parseRequest(
     serviceTier: optionalString(json["service_tier"], "service_tier"),
     speed: optionalString(json["speed"], "speed"),
   };
+}
+
+/** The body in the form of the API that was called. */
+function readBody(
+  text: string,
+  traits: ApiTraits,
+): { readonly text: string; readonly json: JsonObject } {
+  const json = parseJsonBody(text);
+  if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
+  const zeros = zeroLimits(json, traits);
+  if (zeros.length > 0)
+    return readRewritten(
+      JSON.stringify({ ...json, ...Object.fromEntries(zeros.map((name) => [name, undefined])) }),
+    );
+  if (traits.acceptsOtherForm !== true || json["messages"] !== undefined) return { text, json };
+  try {
+    const rewritten = chatFromResponses(json);
+    return rewritten === undefined ? { text, json } : readRewritten(JSON.stringify(rewritten));
+  } catch (error) {
+    if (error instanceof InvalidRequest) throw invalid(error.path, error.message);
+    throw error;
+  }
+}
+
+/** Some clients send 0 for no limit. */
+function zeroLimits(
+  json: JsonObject,
+  { requiresOutputLimit, outputLimitFields }: ApiTraits,
+): readonly string[] {
+  return requiresOutputLimit ? NO_FIELDS : outputLimitFields.filter((name) => json[name] === 0);
+}
+
+/** Parsed again, because members that are undefined are not in the text. */
+function readRewritten(text: string): { readonly text: string; readonly json: JsonObject } {
+  const json: unknown = JSON.parse(text);
+  return { text, json: isObject(json) ? json : {} };
 }
 
 const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;

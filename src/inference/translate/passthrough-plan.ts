@@ -2,12 +2,11 @@
 
 import {
   type AdaptedFields,
+  adaptRejectable,
   adaptSettings,
-  adaptThinking,
   dropForeignHistory,
   OUTBOUND_WIRES,
   sanitizeHistory,
-  THINKING_REJECTED,
   usageOf,
   WIRE_TRAITS,
 } from "@postern/wires";
@@ -21,6 +20,7 @@ import { redact } from "../upstream/redact.ts";
 import { abilitiesOf } from "./abilities.ts";
 import { droppedStore } from "./provider-store.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
+import { dropsTier, TIER_FIELD } from "./service-tier.ts";
 import { isStreamingApi, addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
 import { allLossPaths } from "./translate-reply.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
@@ -29,13 +29,10 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
   const plan = planOf(input, undefined);
   const { request, candidate, isStrict } = input;
   if (isStrict) return plan;
-  const thinking = adaptThinking(request.json, abilitiesOf(candidate.model));
-  return thinking === undefined
-    ? plan
-    : {
-        ...plan,
-        afterRejection: { reason: THINKING_REJECTED, plan: () => planOf(input, thinking) },
-      };
+  const rejectable = adaptRejectable(request.api, request.json, abilitiesOf(candidate.model));
+  if (rejectable === undefined) return plan;
+  const { reason, adapted } = rejectable;
+  return { ...plan, afterRejection: { reason, plan: () => planOf(input, adapted) } };
 }
 
 function planOf(input: PlanInput, adapted: AdaptedFields | undefined): TransportPlan {
@@ -96,23 +93,30 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
 
 /** What is changed so that this model takes the request, and the fields that are dropped for it. */
 function adaptRequest(
-  { request, candidate, adjustments }: PlanInput,
+  input: PlanInput,
   adapted: AdaptedFields | undefined,
   labels: readonly string[],
 ): {
   readonly adjustments: RequestAdjustments;
   readonly dropped: readonly string[];
 } {
+  const { request, candidate, adjustments } = input;
   const history = adaptHistory(request, candidate, labels);
-  const settings = adaptSettings(request.api, request.json, abilitiesOf(candidate.model));
-  const dropped = history.dropped.concat(settings.dropped, adapted?.dropped ?? []);
-  if (dropped.length === 0) return { adjustments, dropped };
+  const { messages } = history;
+  // The settings may add an instruction to the messages.
+  const json =
+    messages === undefined ? request.json : { ...request.json, messages: JSON.parse(messages) };
+  const settings = adaptSettings(request.api, json, abilitiesOf(candidate.model));
+  const tier = dropsTier(input) ? [TIER_FIELD] : [];
+  const dropped = history.dropped.concat(settings.dropped, tier, adapted?.dropped ?? []);
+  const isAdapted = Object.keys(settings.members).length > 0;
+  if (dropped.length === 0 && !isAdapted) return { adjustments, dropped };
   return {
     adjustments: {
       ...adjustments,
-      messages: history.messages,
+      messages: settings.members["messages"] ?? messages,
       input: history.input,
-      omitted: labels.filter((path) => /^\w+$/.test(path)),
+      omitted: labels.filter((path) => /^\w+$/.test(path)).concat(tier),
       members: { ...adjustments.members, ...settings.members, ...adapted?.members },
     },
     dropped,

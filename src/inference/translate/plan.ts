@@ -3,7 +3,7 @@
 
 import { InvalidRequest, API_TRAITS, searchesOnlyOnResponses, WIRE_TRAITS } from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
-import { isObject, type JsonObject, valueAt } from "../../base/json.ts";
+import { isObject, isSet, type JsonObject, valueAt } from "../../base/json.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { abilitiesOf } from "./abilities.ts";
 import { rejectDropped } from "./losses.ts";
@@ -42,6 +42,8 @@ function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate[
   const offersSibling = sibling !== undefined && model.wires.includes(sibling);
   if (offersSibling && hasFunctions(json) && !takesFunctions(abilities, effortIn(json)))
     return true;
+  // The gateway ends the reply at the stop sequence.
+  if (abilities.stop === false && isSet(json["stop"])) return true;
   const search = searchField === undefined ? undefined : json[searchField];
   // OpenAI's models search the web on their other API.
   if (isObject(search) && sibling !== undefined && searchesOnlyOnResponses(abilities))

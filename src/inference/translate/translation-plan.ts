@@ -26,6 +26,7 @@ import { abilitiesOf } from "./abilities.ts";
 import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
 import { limitedTools, type RequestAdjustments } from "./rewrite-request.ts";
+import { dropsTier, TIER_FIELD } from "./service-tier.ts";
 import type { StreamingApi } from "./stream-transform.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
@@ -79,16 +80,15 @@ function refusesFunctions(
 }
 
 // Translation reads the body strictly, so the gateway's own fields are removed first.
-function canonicalRequestFor(
-  { request, candidate, adjustments }: PlanInput,
-  api: StreamingApi,
-): CanonicalRequest {
+function canonicalRequestFor(input: PlanInput, api: StreamingApi): CanonicalRequest {
+  const { request, candidate, adjustments } = input;
   const { postern: _postern, models: _models, provider: _provider, ...body } = request.json;
   const canonical = INBOUND_WIRES[api].readRequest({ ...body, model: request.model });
   const { provider, byok, allowStore } = candidate.credential;
   return {
     ...canonical,
     stream: request.stream,
+    ...(dropsTier(input) ? { serviceTier: undefined } : {}),
     ...(adjustments.outputMax === undefined ? {} : { maxOutputTokens: adjustments.outputMax }),
     ...(byok ||
     provider.endUserField === null ||
@@ -123,6 +123,7 @@ function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan
   const dropped = [
     ...droppedPaths(input.isLossy, canonical, written.losses, model.id),
     ...droppedStore(request, credential),
+    ...(dropsTier(input) ? [TIER_FIELD] : []),
   ];
   const writeContext: ReplyWriteContext = {
     id: requestId,

@@ -11,12 +11,26 @@ export interface EventSink extends ResponseSink {
 
 export interface EventSinkOptions {
   readonly connection: WebSocketConnection;
+  /** The stream that the events name. */
+  readonly streamId: string | undefined;
   /** Called with the JSON of each event, after it was sent. */
   readonly onEvent: (data: string) => void;
   readonly onEnd: (isWhole: boolean) => void;
 }
 
-export function createEventSink({ connection, onEvent, onEnd }: EventSinkOptions): EventSink {
+/** An event as JSON text, with the stream that it belongs to. */
+export function inStream(data: string, streamId: string | undefined): string {
+  return streamId === undefined
+    ? data
+    : `${data.slice(0, data.lastIndexOf("}"))},"stream_id":${JSON.stringify(streamId)}}`;
+}
+
+export function createEventSink({
+  connection,
+  streamId,
+  onEvent,
+  onEnd,
+}: EventSinkOptions): EventSink {
   const parser = createSseParser();
   let drained: PromiseWithResolvers<void> | undefined;
   const functions: SinkFunctions<unknown> = {
@@ -25,7 +39,7 @@ export function createEventSink({ connection, onEvent, onEnd }: EventSinkOptions
         const data = readSse(event)?.data;
         // Comments keep HTTP connections alive; here the server pings. `[DONE]` is no event of this API.
         if (data === undefined || !data.startsWith("{")) continue;
-        connection.send(data);
+        connection.send(inStream(data, streamId));
         onEvent(data);
       }
       if (connection.unreadBytes() === 0) return undefined;

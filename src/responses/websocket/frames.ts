@@ -19,6 +19,8 @@ export interface CreateFrame {
   readonly baseId: string | undefined;
   /** The items after it, as JSON text without brackets. */
   readonly items: string;
+  /** The stream of the connection that it belongs to, which its events name; undefined without one. */
+  readonly streamId: string | undefined;
 }
 
 /** Codex acknowledges responses with it; there is nothing to do. */
@@ -26,10 +28,12 @@ const ACKNOWLEDGEMENT = "response.processed";
 /** It has the id of a response. */
 const ACKNOWLEDGEMENT_MAX_LENGTH = 1_024;
 
+const STREAM_ID = /^[A-Za-z0-9_.:-]{1,64}$/;
+
 /** Undefined for a message without effect. */
 export function readFrame(
   text: string,
-  previous: PreviousResponse | undefined,
+  findPrevious: (streamId: string | undefined, id: unknown) => PreviousResponse | undefined,
 ): CreateFrame | undefined {
   rejectUnboundedJson(text);
   const json = parseObject(text);
@@ -42,13 +46,10 @@ export function readFrame(
       "type",
       "Unknown message `type`. Send `response.create` with the fields of POST /v1/responses.",
     );
-  if ((json["stream_id"] ?? undefined) !== undefined)
-    throw invalid(
-      "stream_id",
-      "`stream_id` is not supported: a connection runs one response at a time. Open a connection for each parallel conversation.",
-    );
+  const streamId = readStreamId(json["stream_id"]);
   const previousId = stringIn(json["previous_response_id"]);
-  const isContinued = previous !== undefined && previousId === previous.id;
+  const previous = findPrevious(streamId, previousId);
+  const isContinued = previous !== undefined;
   const baseId = isContinued ? previous.baseId : previousId;
   const earlier = isContinued ? previous.items : "";
   const own = rawItemsOf({ spans, text });
@@ -69,6 +70,35 @@ export function readFrame(
     isContinued,
     baseId,
     items,
+    streamId,
+  };
+}
+
+function readStreamId(value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === "string" && STREAM_ID.test(value)) return value;
+  throw invalid(
+    "stream_id",
+    "`stream_id` must be a string of up to 64 letters, digits and `_.:-`.",
+  );
+}
+
+/** The reply to an attempt to steer a response in progress; undefined for other messages. */
+export function steerRefusal(text: string): JsonObject | undefined {
+  if (!text.includes('"response.steer"')) return undefined;
+  rejectUnboundedJson(text);
+  const json = parseObject(text);
+  if (json?.["type"] !== "response.steer") return undefined;
+  return {
+    type: "response.steer.failed",
+    sequence_number: 0,
+    steer: { previous_response_id: stringIn(json["previous_response_id"]) ?? null },
+    error: {
+      type: "invalid_request_error",
+      code: "unsupported_steering",
+      message:
+        "A response in progress cannot be steered here. Send the input with the next `response.create`.",
+    },
   };
 }
 
@@ -84,6 +114,7 @@ function isAcknowledgement({ type }: JsonObject, text: string): boolean {
 /** Fields that only a connection has, and those that it decides itself. */
 const TRANSPORT_MEMBERS = {
   type: undefined,
+  stream_id: undefined,
   generate: undefined,
   client_metadata: undefined,
   background: undefined,

@@ -9,7 +9,7 @@ import type { JsonObject } from "../../base/json.ts";
 import { type ResponseStreamHandlers, takeStreamHandlers } from "../../http/response-stream.ts";
 import { toFault } from "../../http/response.ts";
 import type { WebSocketConnection, WebSocketHandlers } from "../../http/web-socket.ts";
-import { createEventSink, type EventSink } from "./event-sink.ts";
+import { createEventSink, type EventSink, inStream } from "./event-sink.ts";
 import {
   BINARY_FAULT,
   type CreateFrame,
@@ -17,6 +17,7 @@ import {
   LIFETIME_EVENT,
   QUEUE_FULL_FAULT,
   readFrame,
+  steerRefusal,
 } from "./frames.ts";
 import {
   type PreviousResponse,
@@ -28,6 +29,8 @@ const QUEUE_MAX = 8;
 const QUEUE_MAX_LENGTH = 8_388_608;
 /** Rejected messages without a response in between. */
 const FAULTS_MAX = 5;
+/** Streams of a connection whose last response is kept. */
+const STREAMS_MAX = 16;
 
 /** Close codes of RFC 6455 §7.4 and of the IANA registry. */
 const CLOSE = { normal: 1000, policy: 1008, internalError: 1011, restart: 1012 } as const;
@@ -67,7 +70,8 @@ interface State {
   unreadBytes: number;
   faults: number;
   turn: RunningResponse | undefined;
-  previous: PreviousResponse | undefined;
+  /** The last response of each stream that was not stored; the oldest first. */
+  readonly previous: Map<string | undefined, PreviousResponse>;
   closeReason: "restart" | "lifetime" | undefined;
   isClosed: boolean;
 }
@@ -80,7 +84,7 @@ export function createConnection(options: ConnectionOptions): ResponseConnection
     unreadBytes: 0,
     faults: 0,
     turn: undefined,
-    previous: undefined,
+    previous: new Map(),
     closeReason: undefined,
     isClosed: false,
   };
@@ -105,7 +109,7 @@ export function createConnection(options: ConnectionOptions): ResponseConnection
         options.releaseBytes(state.queuedLength + state.unreadBytes + keptBytes(state));
         state.queue.length = 0;
         state.queuedLength = 0;
-        state.previous = undefined;
+        state.previous.clear();
         state.turn?.abort.abort();
         state.turn?.stream?.onClientGone();
         state.turn?.sink?.onDrain();
@@ -132,6 +136,8 @@ function onMessage(options: ConnectionOptions, state: State, text: string): void
   }
   try {
     options.countMessage();
+    const refusal = steerRefusal(text);
+    if (refusal !== undefined) return send(options, state, refusal);
     options.keepBytes(text.length);
   } catch (error) {
     return rejectMessage(options, state, toFault(error));
@@ -179,29 +185,32 @@ async function runTurn(
   state: State,
   { turn, text }: { readonly turn: RunningResponse; readonly text: string },
 ): Promise<void> {
-  const { socket, previous } = state;
-  const frame = readFrame(text, previous);
+  const { socket } = state;
+  const frame = readFrame(text, (streamId, id) => findPrevious(state, streamId, id));
   if (socket === undefined || frame === undefined) return;
+  const { streamId } = frame;
+  const previous = state.previous.get(streamId);
   // As at OpenAI, a response cannot be continued again after a continuation of it has failed.
-  if (frame.isContinued) keepPrevious(options, state, undefined);
+  if (frame.isContinued) keepPrevious(options, state, { streamId, next: undefined });
   if (frame.isWarmUp) return warmUp(options, state, frame);
   const response = await options.call(frame.body, turn.abort.signal);
   const { body } = response;
   const stream = body === null ? undefined : takeStreamHandlers(body);
   if (response.status !== 200 || stream === undefined)
-    return sendError(options, state, response, await response.text());
+    return sendError(options, state, { response, streamId }, await response.text());
   if (state.isClosed) return stream.onClientGone();
   const ended = Promise.withResolvers<boolean>();
   turn.stream = stream;
   turn.end = () => ended.resolve(true);
   turn.sink = createEventSink({
     connection: socket,
+    streamId,
     onEvent: (data) => {
       const final = terminalResponse(data);
       countUnread(options, state);
       if (final !== undefined) state.faults = 0;
       const next = final && (toPreviousResponse(frame, final) ?? previous);
-      if (next !== undefined) keepIfPossible(options, state, next);
+      if (next !== undefined) keepIfPossible(options, state, { streamId, next });
     },
     onEnd: ended.resolve,
   });
@@ -215,10 +224,11 @@ async function runTurn(
 function sendError(
   options: ConnectionOptions,
   state: State,
-  { status, headers }: Response,
+  { response, streamId }: { readonly response: Response } & Pick<CreateFrame, "streamId">,
   body: string,
 ): void {
-  send(options, state, errorEvent(status, body, headers));
+  const { status, headers } = response;
+  send(options, state, errorEvent(status, body, headers), streamId);
   // The key was revoked or has expired, so no further message can succeed.
   if (status === 401) state.socket?.close(CLOSE.policy, "the API key is not valid");
   else if (status < 500) countFault(state);
@@ -244,33 +254,54 @@ function warmUp(options: ConnectionOptions, state: State, frame: CreateFrame): v
       message: "The input is too large to be kept. Send it with the request that needs it.",
       param: "input",
     });
-  keepPrevious(options, state, previous);
+  const { streamId } = frame;
+  keepPrevious(options, state, { streamId, next: previous });
   state.faults = 0;
   const created = { ...response, status: "in_progress", usage: null };
-  send(options, state, { type: "response.created", sequence_number: 0, response: created });
-  send(options, state, { type: "response.completed", sequence_number: 1, response: completed });
+  const first = { type: "response.created", sequence_number: 0, response: created };
+  send(options, state, first, streamId);
+  const last = { type: "response.completed", sequence_number: 1, response: completed };
+  send(options, state, last, streamId);
 }
 
 function keptBytes({ previous }: State): number {
-  return previous?.items.length ?? 0;
+  return [...previous.values()].reduce((sum, { items }) => sum + items.length, 0);
+}
+
+/** The last response of the stream, or of another one that the stream forks; undefined if it has another id. */
+function findPrevious(
+  { previous }: State,
+  streamId: string | undefined,
+  id: unknown,
+): PreviousResponse | undefined {
+  const own = previous.get(streamId);
+  return own?.id === id ? own : [...previous.values()].find((one) => one.id === id);
+}
+
+interface KeptResponse extends Pick<CreateFrame, "streamId"> {
+  readonly next: PreviousResponse | undefined;
 }
 
 function keepPrevious(
   { keepBytes, releaseBytes }: ConnectionOptions,
-  state: State,
-  next: PreviousResponse | undefined,
+  { previous, isClosed }: State,
+  { streamId, next }: KeptResponse,
 ): void {
-  releaseBytes(keptBytes(state));
-  state.previous = undefined;
-  if (next === undefined || state.isClosed) return;
+  const forget = (stream: string | undefined): void => {
+    releaseBytes(previous.get(stream)?.items.length ?? 0);
+    previous.delete(stream);
+  };
+  forget(streamId);
+  if (next === undefined || isClosed) return;
+  if (previous.size >= STREAMS_MAX) forget([...previous.keys()][0]);
   keepBytes(next.items.length);
-  state.previous = next;
+  previous.set(streamId, next);
 }
 
 // The response was sent already: its continuation has to send the whole conversation.
-function keepIfPossible(options: ConnectionOptions, state: State, next: PreviousResponse): void {
+function keepIfPossible(options: ConnectionOptions, state: State, kept: KeptResponse): void {
   try {
-    keepPrevious(options, state, next);
+    keepPrevious(options, state, kept);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
   }
@@ -298,9 +329,14 @@ function sendFault(options: ConnectionOptions, state: State, fault: Fault): void
   send(options, state, errorEvent(fault.status, body, headers));
 }
 
-function send(options: ConnectionOptions, state: State, event: JsonObject): void {
+function send(
+  options: ConnectionOptions,
+  state: State,
+  event: JsonObject,
+  streamId?: string,
+): void {
   if (state.isClosed) return;
-  state.socket?.send(JSON.stringify(event));
+  state.socket?.send(inStream(JSON.stringify(event), streamId));
   countUnread(options, state);
 }
 

@@ -21,6 +21,7 @@ import {
   type Tool,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
+import { refusedChatField, refusedEffort } from "./model-rules.ts";
 import {
   cacheTtlOf,
   checkName,
@@ -61,7 +62,10 @@ export function parseChatRequest(
       "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
     return invalidRequest(400, message, "messages", "empty_array");
   }
-  const error = validateSettings(body);
+  const error =
+    validateSettings(body) ??
+    refusedEffort(model, body["reasoning_effort"], "reasoning_effort") ??
+    refusedChatField(body);
   if (error !== undefined) return error;
   const request = newRequest(body, model);
   readSettings(request, body);

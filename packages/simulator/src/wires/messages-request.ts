@@ -91,6 +91,12 @@ function validateRules(body: JsonObject): InvalidRequest | undefined {
     toolChoice: readChoice(objectOrEmpty(body["tool_choice"])),
   });
   if (message !== undefined) return invalidRequest(400, message);
+  const last = objectOrEmpty(arrayIn(body["messages"]).at(-1));
+  if (last["role"] === "assistant" && WITHOUT_PREFILL.test(stringOrEmpty(body["model"])))
+    return invalidRequest(
+      400,
+      "This model does not support assistant message prefill. The conversation must end with a user message.",
+    );
   const tools = arrayIn(body["tools"]).map((tool) => stringOrEmpty(objectOrEmpty(tool)["type"]));
   const outdated = ONLY_COMPUTER_TOOLSET.test(stringOrEmpty(body["model"]))
     ? tools.find((type) => /^computer_\d{8}$/.test(type))
@@ -100,6 +106,7 @@ function validateRules(body: JsonObject): InvalidRequest | undefined {
     : invalidRequest(400, `tools: ${outdated} is not supported for this model.`);
 }
 
+const WITHOUT_PREFILL = /claude-((opus|sonnet)-4-[6-9]|(opus|sonnet|haiku|fable)-[5-9])/;
 const ONLY_COMPUTER_TOOLSET = /claude-(opus|sonnet|haiku)-(5-[5-9]|[6-9])/;
 
 function validateThinking(thinking: JsonObject, maxTokens: number): InvalidRequest | undefined {

@@ -19,6 +19,7 @@ import {
   type Tool,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
+import { refusedEffort } from "./model-rules.ts";
 import {
   cacheTtlOf,
   checkName,
@@ -65,8 +66,10 @@ export function parseResponsesRequest(
       "missing_required_parameter",
     );
   }
+  const { effort } = objectOrEmpty(body["reasoning"]);
   const error =
     checkSampling(body) ??
+    refusedEffort(stringOrEmpty(body["model"]), effort, "reasoning.effort") ??
     checkName(objectOrEmpty(body["reasoning"])["effort"], "reasoning.effort", EFFORTS) ??
     checkName(
       objectOrEmpty(objectOrEmpty(body["text"])["format"])["type"],

@@ -77,11 +77,6 @@ export function addFatalLoss(losses: Loss[], path: string, reason: string): unde
   return undefined;
 }
 
-/** For a model that rejects a conversation whose last message is the assistant's. */
-export function addPrefillLoss(losses: Loss[], path: string): void {
-  addFatalLoss(losses, path, "This model cannot continue a trailing assistant message.");
-}
-
 /** For the `isError` of a tool result on an API without such a field. */
 export function addToolErrorLoss(losses: Loss[], path: string): void {
   const reason = "This API cannot mark a tool result as an error; its content is sent.";

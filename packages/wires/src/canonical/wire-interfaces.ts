@@ -40,8 +40,16 @@ export interface Abilities {
   readonly efforts?: readonly Effort[] | undefined;
   /** What Claude takes to turn its reasoning off: nothing, if it always reasons. Absent: `disabled`. */
   readonly thinkingOff?: "between_tools" | "never" | undefined;
-  /** Takes a choice that forces a tool call. */
-  readonly forcedTools?: boolean | undefined;
+  /** Takes a choice that forces a tool call: always, never, or only while it does not reason. */
+  readonly forcedTools?: boolean | "without_reasoning" | undefined;
+  /** Takes stop sequences, where the wire has them. */
+  readonly stop?: boolean | undefined;
+  /** Returns log probabilities. */
+  readonly logprobs?: boolean | undefined;
+  /** Rejects the fields of OpenAI's API that it does not have, instead of ignoring them. */
+  readonly rejectsUnknownFields?: boolean | undefined;
+  /** The name of `seed` on the chat wire. */
+  readonly seedField?: "seed" | "random_seed" | undefined;
   /** Takes the computer tool in the form of versions before the toolset. */
   readonly computerTool?: boolean | undefined;
   /** Takes a token budget beside an effort. */

@@ -9,10 +9,12 @@ import type { ChangedRequest, StepContext } from "./translation-step.ts";
 
 export function askForTools(
   request: CanonicalRequest,
-  { drop }: Pick<StepContext, "drop">,
+  { drop, abilities }: Pick<StepContext, "drop" | "abilities">,
 ): ChangedRequest {
-  const { toolChoice: choice } = request;
+  const { toolChoice: choice, reasoning } = request;
   if (choice === undefined || !requiresToolCall(choice)) return { request };
+  if (abilities.forcedTools === "without_reasoning" && reasoning?.mode === "off")
+    return { request };
   drop(fieldPath(request, "toolChoice"));
   const asked = addInstruction(request, callInstruction(choice.type === "tool" ? choice.name : ""));
   const toolChoice =

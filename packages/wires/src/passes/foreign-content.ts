@@ -97,7 +97,9 @@ export function withAllToolsLoaded(
       ),
     );
   if (!hasNative) return { request };
+  const removed = wire === "messages" ? NOTHING : removedTools(turns);
   const kept = tools?.filter((tool) => {
+    if (removed.has(tool.name)) return false;
     if (tool.type !== "native" || tool.wire === wire) return true;
     if (isAdvisor(tool) && !isChosen(request, tool)) {
       addHintLoss(losses, tool.path ?? "tools", ADVISOR_REASON);
@@ -120,6 +122,23 @@ export function withAllToolsLoaded(
       ),
     },
   };
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+/** The names of tools that the conversation removed and did not add again. */
+function removedTools(turns: readonly Turn[]): ReadonlySet<string> {
+  const removed = new Set<string>();
+  for (const { parts } of turns)
+    for (const part of parts) {
+      if (part.type !== "native" || part.wire !== "messages") continue;
+      const { type, tool } = part.value;
+      const name = isObject(tool) ? tool["tool_name"] : undefined;
+      if (typeof name !== "string") continue;
+      if (type === "tool_removal") removed.add(name);
+      else if (type === "tool_addition") removed.delete(name);
+    }
+  return removed;
 }
 
 const ADVISOR_REASON = "This provider has no advisors; the model answers on its own.";
@@ -153,6 +172,7 @@ function isToolLoading({ wire, value }: NativePart): boolean {
     type === "tool_search_tool_result" ||
     (type === "server_tool_use" && String(name).startsWith("tool_search_tool_")) ||
     type === "mcp_tool_listing" ||
+    (type === "tool_removal" && isObject(tool) && typeof tool["tool_name"] === "string") ||
     (type === "tool_addition" &&
       isObject(tool) &&
       (tool["type"] === "tool_reference" || isFunctionDefinition(tool)))

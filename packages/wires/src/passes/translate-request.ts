@@ -18,6 +18,7 @@ import { clientToolsAsFunctions } from "../messages/messages-client-tools.ts";
 import { usageOf } from "../usage/provider-usage.ts";
 import type { Usage } from "../usage/usage-meters.ts";
 import { type TranslatedWire, WIRE_TRAITS } from "../wire-traits.ts";
+import { withClosingTurn } from "./closing-turn.ts";
 import { customToolsAsFunctions } from "./custom-tools.ts";
 import { askForTools } from "./forced-tools.ts";
 import {
@@ -27,7 +28,10 @@ import {
   withoutForeignCalls,
 } from "./foreign-content.ts";
 import { openAiToolsAsFunctions } from "./openai-client-tools.ts";
+import { blocksAsText } from "./plain-blocks.ts";
 import { rejectSearchField, translateServerTools } from "./server-tools.ts";
+import { withSingleCall } from "./single-call.ts";
+import { withoutStops } from "./stop-sequences.ts";
 import {
   type ChangedRequest,
   type Translation,
@@ -78,9 +82,31 @@ export const TRANSLATION_STEPS: readonly TranslationStep[] = [
   },
   {
     name: "forced tools",
-    applies: ({ abilities }) => abilities.forcedTools === false,
+    applies: ({ abilities }) =>
+      abilities.forcedTools !== undefined && abilities.forcedTools !== true,
     change: askForTools,
     loss: "This model cannot be forced to call a tool; its instructions ask for the call.",
+  },
+  {
+    name: "blocks of plain text",
+    applies: ({ provider }) => WIRE_TRAITS[provider].ownerOfItems !== "anthropic",
+    change: blocksAsText,
+  },
+  {
+    name: "one call at a time",
+    applies: ({ provider }) => !WIRE_TRAITS[provider].forbidsParallelCalls,
+    change: withSingleCall,
+  },
+  {
+    name: "closing turn",
+    applies: ({ abilities }) => abilities.prefill === false,
+    change: withClosingTurn,
+  },
+  {
+    name: "stop sequences",
+    applies: ({ provider, abilities }) =>
+      !WIRE_TRAITS[provider].takesStops || abilities.stop === false,
+    change: withoutStops,
   },
   {
     name: "custom tools",

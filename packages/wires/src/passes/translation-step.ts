@@ -8,6 +8,7 @@ import type { CanonicalReply } from "../canonical/canonical-reply.ts";
 import type { CanonicalRequest } from "../canonical/canonical-request.ts";
 import type { Abilities, Target, WireStreamReader } from "../canonical/wire-interfaces.ts";
 import type { TranslatedWire } from "../wire-traits.ts";
+import { cutReply, cutStream } from "./stop-sequences.ts";
 
 /** What a request is translated from and to. */
 export interface Translation {
@@ -44,6 +45,10 @@ export interface Undo {
   readonly openCall?: (head: CallHead) => OpenCall | undefined;
   /** The parts that the caller's API has for a part of the provider's; undefined if it is not about the tool. */
   readonly translatePart?: (part: Part) => readonly NativePart[] | undefined;
+  /** Of the calls in a choice, only the first is kept. */
+  readonly keepsFirstCall?: true;
+  /** The reply ends where one of these begins. */
+  readonly stops?: readonly string[];
 }
 
 export interface OpenCall {
@@ -56,13 +61,26 @@ export interface OpenCall {
 
 export function undoReply(reply: CanonicalReply, undos: readonly Undo[]): CanonicalReply {
   if (undos.length === 0) return reply;
+  const keepsFirstCall = undos.some((undo) => undo.keepsFirstCall === true);
   const choices = reply.choices.map((choice) => ({
     ...choice,
-    parts: choice.parts.flatMap((part): readonly Part[] =>
-      part.type === "tool_call" ? [undoCall(part, undos)] : (translatedPart(part, undos) ?? [part]),
+    parts: (keepsFirstCall ? withFirstCall(choice.parts) : choice.parts).flatMap(
+      (part): readonly Part[] =>
+        part.type === "tool_call"
+          ? [undoCall(part, undos)]
+          : (translatedPart(part, undos) ?? [part]),
     ),
   }));
-  return { ...reply, choices };
+  return cutReply({ ...reply, choices }, stopsOf(undos));
+}
+
+function withFirstCall(parts: readonly Part[]): readonly Part[] {
+  const first = parts.findIndex(({ type }) => type === "tool_call");
+  return parts.filter(({ type }, index) => type !== "tool_call" || index === first);
+}
+
+function stopsOf(undos: readonly Undo[]): readonly string[] {
+  return undos.flatMap(({ stops = [] }) => stops);
 }
 
 function undoCall(part: ToolCallPart, undos: readonly Undo[]): ToolCallPart {
@@ -96,9 +114,14 @@ interface OpenPart {
 }
 
 export function undoStream(reader: WireStreamReader, undos: readonly Undo[]): WireStreamReader {
-  if (undos.length === 0) return reader;
+  return undos.length === 0 ? reader : cutStream(undoParts(reader, undos), stopsOf(undos));
+}
+
+function undoParts(reader: WireStreamReader, undos: readonly Undo[]): WireStreamReader {
   const counts = new Map<number, number>();
   const open = new Map<string, OpenPart>();
+  const keepsFirstCall = undos.some((undo) => undo.keepsFirstCall === true);
+  const called = new Set<number>();
   const nextNumber = (choice: number): number => {
     const count = counts.get(choice) ?? 0;
     counts.set(choice, count + 1);
@@ -113,6 +136,9 @@ export function undoStream(reader: WireStreamReader, undos: readonly Undo[]): Wi
       const parts = head.type === "whole" ? translatedPart(head.value, undos) : undefined;
       if (parts !== undefined)
         return parts.flatMap((value) => wholePart(value, choice, nextNumber(choice)));
+      // Without an entry in `open`, the rest of the part is left out, too.
+      if (head.type === "tool_call" && keepsFirstCall && called.has(choice)) return [];
+      if (head.type === "tool_call") called.add(choice);
       const call = head.type === "tool_call" ? openCall(head, undos) : undefined;
       const part = nextNumber(choice);
       open.set(key, { part, call });

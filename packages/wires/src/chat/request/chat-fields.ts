@@ -1,12 +1,13 @@
 // The scalar fields of Chat Completions requests.
 
 import { optionalNumber, optionalObject } from "../../json-fields.ts";
-import { OPENAI_FIELD, OPENAI_FIELDS } from "../../openai-parameters.ts";
+import { ifLogprobs, OPENAI_FIELD, OPENAI_FIELDS } from "../../openai-parameters.ts";
 import {
   byRule,
   choiceOf,
   firstStops,
   flag,
+  ifIgnored,
   integerFrom,
   knownFields,
   lost,
@@ -16,6 +17,7 @@ import {
   stopList,
   TOKENS_MAX,
   unlessOpenai,
+  type WriteField,
 } from "../../scalar-fields.ts";
 
 const STOPS_MAX = 4;
@@ -29,11 +31,12 @@ export const CHAT_FIELDS: readonly ScalarField[] = [
   scalar("maxOutputTokens", "max_tokens", LIMIT, byRule),
   scalar("maxOutputTokens", "max_completion_tokens", LIMIT, byRule),
   scalar("topK", "top_k", integerFrom(0, 1_000_000), NO_TOP_K),
-  scalar("seed", "seed", ANY_INTEGER),
+  scalar("seed", "random_seed", ANY_INTEGER, seedNamed("random_seed")),
+  scalar("seed", "seed", ANY_INTEGER, seedNamed("seed")),
   scalar("frequencyPenalty", "frequency_penalty", numberFrom(-2, 2)),
   scalar("presencePenalty", "presence_penalty", numberFrom(-2, 2)),
-  scalar("logitBias", "logit_bias", readBias),
-  scalar("logprobs", "logprobs", flag),
+  scalar("logitBias", "logit_bias", readBias, ifIgnored()),
+  scalar("logprobs", "logprobs", flagOrCount, ifLogprobs),
   scalar("stop", "stop", readStop, unlessOpenai(firstStops(STOPS_MAX))),
   scalar("n", "n", integerFrom(1, 128)),
   scalar("store", "store", flag, OPENAI_FIELD),
@@ -45,6 +48,17 @@ export const KNOWN_CHAT_FIELDS = knownFields(
   CHAT_FIELDS,
   "model messages stream tools tool_choice functions function_call response_format reasoning_effort reasoning modalities usage",
 );
+
+/** The Completions API had a number in this field. */
+function flagOrCount(value: unknown, path: string): boolean | undefined {
+  return typeof value === "number" ? value > 0 : flag(value, path);
+}
+
+/** Mistral has the seed under another name. */
+function seedNamed(name: "seed" | "random_seed"): WriteField<number> {
+  return (seed, { target: { abilities } }) =>
+    (abilities?.seedField ?? "seed") === name ? seed : undefined;
+}
 
 function readBias(value: unknown): Readonly<Record<string, number>> | undefined {
   const bias = optionalObject(value, "logit_bias");

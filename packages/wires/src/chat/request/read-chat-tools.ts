@@ -27,12 +27,16 @@ export function readTool(value: unknown, path: string): Tool {
   const type = optionalString(tool["type"], `${path}.type`) ?? "function";
   if (type === "function") return readFunctionTool(tool, path);
   if (type !== "custom") return { type: "native", wire: "chat", name: type, value: tool, path };
-  const custom = mustBeObject(tool["custom"], `${path}.custom`);
+  // Cursor sends the fields in the tool itself, as on Responses.
+  const isFlat = tool["custom"] === undefined && tool["name"] !== undefined;
+  const custom = isFlat ? tool : mustBeObject(tool["custom"], `${path}.custom`);
   const format = optionalObject(custom["format"], `${path}.custom.format`);
   const grammar =
-    format?.["type"] === "grammar"
-      ? mustBeObject(format["grammar"], `${path}.custom.format.grammar`)
-      : undefined;
+    format?.["type"] !== "grammar"
+      ? undefined
+      : isFlat
+        ? format
+        : mustBeObject(format["grammar"], `${path}.custom.format.grammar`);
   return {
     type: "custom",
     name: mustBeName(custom["name"], `${path}.custom.name`),
@@ -69,7 +73,9 @@ function readFunction(
   cached: boolean,
 ): Extract<Tool, { type: "function" }> {
   const fn = mustBeObject(value, path);
-  const native = unknownFields(fn, FUNCTION_FIELDS);
+  // llama-stack repeats the type of the tool.
+  const { type, ...fields } = fn;
+  const native = unknownFields(type === "function" ? fields : fn, FUNCTION_FIELDS);
   return {
     type: "function",
     name: mustBeName(fn["name"], `${path}.name`),
@@ -89,6 +95,8 @@ export function readToolChoice(value: unknown): ToolChoice | undefined {
   if (typeof value === "string")
     return { type: oneOf(value, "tool_choice", ["auto", "none", "required"]) };
   const choice = mustBeObject(value, "tool_choice");
+  const word = ["auto", "none", "required"].find((one) => one === choice["type"]);
+  if (word !== undefined) return readToolChoice(word);
   const type = oneOf(choice["type"] ?? "function", "tool_choice.type", [
     "function",
     "custom",

@@ -1,6 +1,5 @@
 import {
   addLoss,
-  addPrefillLoss,
   addToleratedLoss,
   addToolErrorLoss,
   type Loss,
@@ -43,8 +42,6 @@ export function writeTurns(
     const extra = takeNativeFields(turn.native, "chat", at, losses);
     if (turn.role === "tool") messages.push(...writeResults(turn, at, context));
     else if (turn.role === "assistant") {
-      if (index === request.turns.length - 1 && target.abilities?.prefill === false)
-        addPrefillLoss(losses, at);
       const message = writeAssistant(turn, at, context);
       if (message !== undefined || extra !== undefined)
         messages.push({ role: "assistant", name: turn.name, ...message, ...extra });

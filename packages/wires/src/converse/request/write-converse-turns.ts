@@ -1,6 +1,5 @@
 import {
   addFatalLoss,
-  addPrefillLoss,
   addTurnNameLoss,
   type Loss,
   takeNativeFields,
@@ -47,7 +46,7 @@ export function writeTurns(
     addBlocks(messages, role, turnPath(turn), writeTurn(turn, context));
   }
   addFinalCachePoint(request, messages, context);
-  addOrderLosses(turns.slice(leading.length), messages, context);
+  addDocumentLosses(messages, context);
   if (messages.length === 0)
     losses.push({
       path: request.names?.turns ?? "messages",
@@ -107,14 +106,7 @@ function addFinalCachePoint(
   if (cachePoint !== undefined) last.content.push(cachePoint);
 }
 
-function addOrderLosses(
-  turns: readonly Turn[],
-  messages: readonly Message[],
-  { target, losses }: BlockWriteContext,
-): void {
-  const last = turns.at(-1);
-  if (last?.role === "assistant" && target.abilities?.prefill === false)
-    addPrefillLoss(losses, turnPath(last));
+function addDocumentLosses(messages: readonly Message[], { losses }: BlockWriteContext): void {
   for (const { content, path } of messages)
     if (content.some((block) => "document" in block) && !content.some((block) => "text" in block))
       addFatalLoss(losses, path, "This provider requires text in the same message as a document.");

@@ -1,4 +1,4 @@
-import type { Loss } from "../../canonical/canonical-losses.ts";
+import { addHintLoss, type Loss } from "../../canonical/canonical-losses.ts";
 import type { FilePart, ImagePart, MediaPart, Source } from "../../canonical/canonical-parts.ts";
 import type { CallIds } from "../../canonical/tools/call-ids.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
@@ -120,7 +120,7 @@ function addFileLosses({ name, context, citable }: FilePart, at: string, losses:
       reason: "This provider does not support document context.",
     });
   if (citable === true)
-    losses.push({ path: `${at}.citations`, reason: "This provider does not support citations." });
+    addHintLoss(losses, `${at}.citations`, "This provider does not support citations.");
 }
 
 function resolutionOf(

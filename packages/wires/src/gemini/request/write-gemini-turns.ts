@@ -1,7 +1,6 @@
 import {
   addLoss,
   addNativePartLoss,
-  addPrefillLoss,
   addTurnNameLoss,
   addToleratedLoss,
   type Loss,
@@ -63,7 +62,6 @@ export function writeTurns(
     if (turn.role === "assistant") calls = turn.parts.filter((part) => part.type === "tool_call");
     addContent(contents, turn.role === "assistant" ? "model" : "user", parts);
   }
-  addOrderLosses(turns.slice(leading.length), context);
   if (contents.length === 0)
     losses.push({
       path: request.names?.turns ?? "messages",
@@ -94,12 +92,6 @@ function addContent(contents: Content[], role: Content["role"], parts: readonly 
   const last = contents.at(-1);
   if (last?.role === role) last.parts.push(...parts);
   else contents.push({ role, parts: [...parts] });
-}
-
-function addOrderLosses(turns: readonly Turn[], { target, losses }: TurnWriteContext): void {
-  const last = turns.at(-1);
-  if (last?.role === "assistant" && target.abilities?.prefill === false)
-    addPrefillLoss(losses, turnPath(last));
 }
 
 function writeTurn(turn: Turn, at: string, context: TurnWriteContext): JsonObject[] {

@@ -1,6 +1,5 @@
 import {
   addLoss,
-  addPrefillLoss,
   addTurnNameLoss,
   type Loss,
   takeNativeFields,
@@ -43,9 +42,6 @@ export function writeTurns(
   const messages: Message[] = [];
   for (const turn of withOpeningTurn(turns.slice(Math.max(0, first)), losses))
     addTurn(messages, turn, context);
-  const closing = turns.at(-1);
-  if (closing?.role === "assistant" && target.abilities?.prefill === false)
-    addPrefillLoss(losses, closing.path ?? "messages");
   return { system: collapseText(system), messages: messages.map(toMessageObject) };
 }
 

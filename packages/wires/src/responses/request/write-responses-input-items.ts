@@ -1,5 +1,4 @@
 import {
-  addPrefillLoss,
   addTurnNameLoss,
   addToolErrorLoss,
   type Loss,
@@ -61,8 +60,6 @@ export function writeItems(
     addTurnNameLoss(losses, turn);
     if (turn.role === "tool") writeResults(turn, at, context);
     else if (turn.role === "assistant") {
-      if (index === request.turns.length - 1 && target.abilities?.prefill === false)
-        addPrefillLoss(losses, at);
       writeAssistant(turn, at, context);
     } else writeMessage(turn, at, context);
   }
