@@ -241,7 +241,6 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
 
     test("of an unsupported provider endpoint suggests an alternative", async () => {
       const cases: readonly (readonly [string, RegExp, string | undefined])[] = [
-        ["POST /v1/responses/input_tokens", /count_tokens/, "/v1/messages/count_tokens"],
         ["POST /v1/messages/batches", /requests one by one/, "/v1/messages"],
         ["GET /v1/messages/batches/msgbatch_1/results", /no batches/, "/v1/messages"],
         ["GET /v1/batches", /no batches/, "/v1/chat/completions"],

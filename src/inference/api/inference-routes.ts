@@ -10,7 +10,12 @@ import {
 import { keyRoute, type Route, modelRoute } from "../../http/route.ts";
 import { LABELS_HEADER } from "../../usage/labels.ts";
 import { SESSION_HEADERS } from "../../usage/session-labels.ts";
-import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
+import {
+  COUNT_HEADER,
+  countResponseTokens,
+  countTokens,
+  type CountTokensDeps,
+} from "../lifecycle/count-tokens.ts";
 import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import type { QuoteDeps } from "../lifecycle/quote.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
@@ -67,6 +72,7 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
     responsesRoute(deps),
     messagesRoute(deps),
     countTokensRoute(deps),
+    countInputRoute(deps),
     embeddingsRoute(deps),
     quoteRoute(deps.quote),
     protocolRoute(),
@@ -244,7 +250,7 @@ function countTokensRoute(deps: InferenceRouteDeps): Route {
     scope: "models:write",
     summary: "Count a message's input tokens",
     description:
-      "Free of charge. If the model's provider cannot count tokens, the result is an upper bound, marked by the header `x-postern-count: upper-bound`.",
+      "Free of charge. The header `x-postern-count` says where the count is from: the `provider` (Anthropic), the `tokenizer` of the model, or an `estimate` for models whose tokenizer is not published.",
     dialect: "messages",
     body: CountTokensRequest,
     requestExample: EXAMPLES.countTokens.request,
@@ -254,7 +260,7 @@ function countTokensRoute(deps: InferenceRouteDeps): Route {
         schema: z.looseObject({ input_tokens: z.int() }).meta({ id: "TokenCount" }),
         example: EXAMPLES.countTokens.reply,
         headers: {
-          "x-postern-count": "`upper-bound` if the provider cannot count tokens.",
+          [COUNT_HEADER]: COUNT_HEADER_DOC,
         },
       },
     },
@@ -266,6 +272,36 @@ function countTokensRoute(deps: InferenceRouteDeps): Route {
       "upstream_timeout",
     ],
     run: (input) => countTokens(deps.countTokens, callInputOf("messages", input)),
+  });
+}
+
+const COUNT_HEADER_DOC = "`provider`, `tokenizer` or `estimate`.";
+
+function countInputRoute(deps: InferenceRouteDeps): Route {
+  return keyRoute({
+    ...CALL_ROUTE,
+    method: "POST",
+    path: "/v1/responses/input_tokens",
+    id: "countInputTokens",
+    scope: "models:write",
+    summary: "Count a response's input tokens",
+    description:
+      "Free of charge, for every model. The body is that of POST /v1/responses. The header `x-postern-count` says whether the model's `tokenizer` counted, or it is an `estimate`, because the tokenizer is not published.",
+    dialect: "openai",
+    body: ResponsesRequest,
+    requestExample: EXAMPLES.countInput.request,
+    responses: {
+      200: {
+        description: "The token count.",
+        schema: z
+          .looseObject({ object: z.literal("response.input_tokens"), input_tokens: z.int() })
+          .meta({ id: "InputTokenCount" }),
+        example: EXAMPLES.countInput.reply,
+        headers: { [COUNT_HEADER]: COUNT_HEADER_DOC },
+      },
+    },
+    faults: ["forbidden", "model_not_found", "provider_not_configured"],
+    run: (input) => countResponseTokens(deps.countTokens, callInputOf("responses", input)),
   });
 }
 

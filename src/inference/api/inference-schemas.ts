@@ -226,6 +226,10 @@ export const EXAMPLES = {
     request: { model: "sim/echo", messages: EXAMPLE_MESSAGES },
     reply: { input_tokens: 4 },
   },
+  countInput: {
+    request: { model: "sim/echo", input: "Hello" },
+    reply: { object: "response.input_tokens", input_tokens: 8 },
+  },
   embeddings: {
     request: { model: "sim/embed", input: "Hello" },
     reply: {

@@ -62,6 +62,7 @@ const APIS = [
   { method: "POST", path: "/v1/messages/count_tokens", format: "anthropic-messages" },
   { method: "POST", path: "/v1/chat/completions", format: "openai-chat-completions" },
   { method: "POST", path: "/v1/responses", format: "openai-responses" },
+  { method: "POST", path: "/v1/responses/input_tokens", format: "openai-responses" },
   { method: "GET", path: "/v1/responses", format: "openai-responses-websocket" },
   { method: "POST", path: "/v1/responses/compact", format: "openai-responses" },
   { method: "POST", path: "/v1/embeddings", format: "openai-embeddings" },

@@ -39,18 +39,6 @@ const EMBEDDINGS_STEP: NextStep = {
 
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
-    pattern: pathPattern("responses/input_tokens"),
-    reason: "it counts tokens on another endpoint",
-    alternative:
-      "Use POST /v1/messages/count_tokens, for any model, with a body as for POST /v1/messages.",
-    next: {
-      method: "POST",
-      url: "/v1/messages/count_tokens",
-      body: { model: "<model id>", messages: [{ role: "user", content: "<text>" }] },
-      why: "Count the tokens of a prompt, free of charge.",
-    },
-  },
-  {
     pattern: pathPattern("responses/(?:v1/)?responses"),
     reason: "the client's base URL contains the endpoint",
     alternative: "Use POST /v1/responses.",

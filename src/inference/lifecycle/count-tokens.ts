@@ -1,9 +1,13 @@
-// POST /v1/messages/count_tokens: the provider's own count where it has one, otherwise an upper bound. Counting is free,
-// so nothing is held.
+// POST /v1/messages/count_tokens and POST /v1/responses/input_tokens: the provider's own count where it has one, otherwise
+// that of a tokenizer. Counting is free, so nothing is held.
 
 import { WIRE_TRAITS } from "@postern/wires";
-import { limitsOf } from "../../models/catalog.ts";
-import { inputBound } from "../metering/input-bound.ts";
+import { invalid } from "../../base/fault.ts";
+import { isSet } from "../../base/json.ts";
+import type { Model } from "../../models/catalog.ts";
+import { countRequestTokens, type InputCount } from "../metering/input-count.ts";
+import { countInput, isInputCountable, isOpenAiWire } from "../metering/tokens/count-input.ts";
+import { encodingOf } from "../metering/tokens/tokenizer.ts";
 import { withMembers } from "../request/json-edit.ts";
 import { type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
@@ -21,6 +25,28 @@ export interface CountTokensDeps extends FreezeDeps {
   readonly send: AttemptDeps;
 }
 
+/** Says where a count is from: `provider`, `tokenizer` or `estimate`. */
+export const COUNT_HEADER = "x-postern-count";
+
+/** The count of a Responses request, which no provider counts here. */
+export async function countResponseTokens(
+  deps: CountTokensDeps,
+  input: CallInput,
+): Promise<Response> {
+  const request = parseRequest(input.api, input.text, "count");
+  if (isSet(request.json["previous_response_id"]))
+    throw invalid(
+      "previous_response_id",
+      "`previous_response_id` is not supported here. Send the whole input.",
+    );
+  await rejectIfFrozen(deps, input.caller.accountId);
+  const found = await findCandidates(request, input.api, input.caller, deps.route);
+  const [{ model }] = allowedCandidates(found, input.caller);
+  const { tokens, method } = await countOf(request, model);
+  const body = { object: "response.input_tokens", input_tokens: tokens };
+  return Response.json(body, { headers: { [COUNT_HEADER]: method } });
+}
+
 export async function countTokens(deps: CountTokensDeps, input: CallInput): Promise<Response> {
   const { accountId } = input.caller;
   const request = parseRequest("messages", input.text, "count");
@@ -31,7 +57,7 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
   if (WIRE_TRAITS[candidate.wires[0]].operation === undefined)
-    return upperBoundResponse(request, candidate);
+    return countedResponse(request, candidate);
   const destination = destinationOf(candidate.credential, "count_tokens");
   rejectStoredReferences(request.json, destination, "request");
   const attempt = {
@@ -50,7 +76,9 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   if (!result.ok) throw result.fault;
   if (result.reply.kind !== "whole") throw new Error("a token count was streamed");
   const { text, headers } = result.reply;
-  return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
+  return new Response(text, {
+    headers: { ...headers, "content-type": "application/json", [COUNT_HEADER]: "provider" },
+  });
 }
 
 function countBody(request: ParsedRequest, { upstreamName, credential }: Candidate): string {
@@ -65,11 +93,15 @@ function countBody(request: ParsedRequest, { upstreamName, credential }: Candida
   });
 }
 
-// A text never has more tokens than bytes, so a client that relies on this count never exceeds a limit.
-function upperBoundResponse(request: ParsedRequest, { model, credential }: Candidate): Response {
-  const input_tokens = inputBound(request.text, request.json, {
-    imageTokensMax: credential.provider.imageTokensMax,
-    contextTokens: limitsOf(model).input,
-  });
-  return Response.json({ input_tokens }, { headers: { "x-postern-count": "upper-bound" } });
+async function countedResponse(request: ParsedRequest, { model }: Candidate): Promise<Response> {
+  const { tokens, method } = await countOf(request, model);
+  return Response.json({ input_tokens: tokens }, { headers: { [COUNT_HEADER]: method } });
+}
+
+/** OpenAI's own rules of counting, where all of the input is text and functions in the form of its APIs. */
+async function countOf({ api, json }: ParsedRequest, { id }: Model): Promise<InputCount> {
+  const encoding = encodingOf(id);
+  return encoding !== undefined && isOpenAiWire(api) && isInputCountable(json)
+    ? { tokens: await countInput(json, encoding), method: "tokenizer" }
+    : countRequestTokens(json, id);
 }

@@ -49,15 +49,19 @@ export function estimateInputTokens(
   json: JsonObject,
   { model, contextTokens }: InputEstimateContext,
 ): number {
-  const media = countMedia(json, (kind, _part, bytes) => {
-    if (kind === "image") return tokensFor(IMAGE_TOKENS, model);
-    const byBytes = Math.ceil(bytes / MEDIA_BYTES_PER_TOKEN);
-    return Math.max(kind === "audio" ? AUDIO_TOKENS_MIN : FILE_TOKENS, byBytes);
-  });
   const messages = lengthOf(json["messages"]) + lengthOf(json["input"]);
   const text = textTokensOf(json, inlineMediaOf(json));
   const overhead = MESSAGE_TOKENS * messages + instructionTokens(json, model);
-  return Math.min(contextTokens, Math.ceil(text + overhead + media.tokens));
+  return Math.min(contextTokens, Math.ceil(text + overhead + estimateMediaTokens(json, model)));
+}
+
+/** What images, audio and files count at most. */
+export function estimateMediaTokens(json: JsonObject, model: string): number {
+  return countMedia(json, (kind, _part, bytes) => {
+    if (kind === "image") return tokensFor(IMAGE_TOKENS, model);
+    const byBytes = Math.ceil(bytes / MEDIA_BYTES_PER_TOKEN);
+    return Math.max(kind === "audio" ? AUDIO_TOKENS_MIN : FILE_TOKENS, byBytes);
+  }).tokens;
 }
 
 function instructionTokens(json: JsonObject, model: string): number {

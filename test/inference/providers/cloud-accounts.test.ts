@@ -506,7 +506,7 @@ describe("Google Vertex AI", () => {
         messages: [{ role: "user", content: "hello" }],
       }),
     });
-    expect([response.status, response.headers.get("x-postern-count")]).toEqual([200, null]);
+    expect([response.status, response.headers.get("x-postern-count")]).toEqual([200, "provider"]);
     expect(cloud.requests[0]?.url.pathname).toBe(
       `${ROOT}/anthropic/models/count-tokens:rawPredict`,
     );
