@@ -8,7 +8,7 @@ import type { CanonicalReply } from "../canonical/canonical-reply.ts";
 import type { CanonicalRequest } from "../canonical/canonical-request.ts";
 import type { Abilities, Target, WireStreamReader } from "../canonical/wire-interfaces.ts";
 import type { TranslatedWire } from "../wire-traits.ts";
-import { cutReply, cutStream } from "./stop-sequences.ts";
+import { cutReply, cutStream } from "./cut-at-stops.ts";
 
 /** What a request is translated from and to. */
 export interface Translation {

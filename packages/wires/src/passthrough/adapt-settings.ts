@@ -219,7 +219,7 @@ function developerAsSystem(message: unknown): unknown {
 
 // Claude 5.5 rejects a choice that forces a tool call. It is asked in its instructions instead, and the choice is listed as
 // dropped: the provider does not enforce the call.
-export function adaptToolChoice(json: JsonObject, abilities: Abilities): AdaptedFields | undefined {
+function adaptToolChoice(json: JsonObject, abilities: Abilities): AdaptedFields | undefined {
   const { tool_choice: choice, system } = json;
   if (!isObject(choice) || (choice["type"] !== "any" && choice["type"] !== "tool"))
     return undefined;
@@ -241,10 +241,7 @@ export function adaptToolChoice(json: JsonObject, abilities: Abilities): Adapted
 // Claude 5.5 takes only its computer toolset at Anthropic and Google. The earlier tool becomes a function with the published
 // schema, so that calls and results keep their form.
 // Source: platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool, read on 2026-11-23.
-export function adaptComputerTool(
-  { tools }: JsonObject,
-  abilities: Abilities,
-): AdaptedFields | undefined {
+function adaptComputerTool({ tools }: JsonObject, abilities: Abilities): AdaptedFields | undefined {
   if (!Array.isArray(tools) || abilities.computerTool !== false) return undefined;
   const dropped: string[] = [];
   const sent = tools.map((tool: unknown, index) => {
