@@ -53,6 +53,11 @@ const LONG_FILES: readonly string[] = [
   "billing/top-up/top-up-worker",
   "commands/rotate-secret",
   "billing/mpp/mpp-faults",
+  "store/upgrade",
+  "inference/lifecycle/store-outage",
+  "inference/upstream/provider-timeouts",
+  "deploy/proxies",
+  "deploy/chart-pods",
 ].map((name) => `test/${name}.test.ts`);
 /** Time for the pipes to close after a batch exits: a leaked child process can hold them open. */
 const PIPE_CLOSE_MS = 2_000;
