@@ -3,7 +3,6 @@
 import { z } from "zod";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/account-record.ts";
 import {
-  type AccountDeps,
   createAccount,
   getAccount,
   recordAccountCreated,
@@ -15,7 +14,7 @@ import {
   admitVerifiedAgent,
   type CreationLimits,
 } from "../accounts/creation-limits.ts";
-import { ROLES } from "../accounts/members.ts";
+import { listAllMembers, ROLES } from "../accounts/members.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "../accounts/proof-of-work.ts";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
 import { keyAct } from "../activity/audit.ts";
@@ -42,8 +41,9 @@ import { NextStepSchema, timestamp } from "../http/schemas.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/key-record.ts";
 import { getKey, type Keys } from "../keys/keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
+import { getWallet } from "../ledger/ledger.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
-import type { Db, Reader, Tx } from "../store/db.ts";
+import type { Db, Tx } from "../store/db.ts";
 
 const EMAIL_MAX = 254;
 
@@ -115,12 +115,7 @@ interface PricedModel {
   readonly output: Pico;
 }
 
-interface MemberSummary {
-  readonly email: string;
-  readonly role: string;
-}
-
-export interface AccountRouteDeps extends AccountDeps {
+export interface AccountRouteDeps {
   readonly db: Db;
   readonly keys: Keys;
   readonly limits: CreationLimits;
@@ -135,16 +130,6 @@ export interface AccountRouteDeps extends AccountDeps {
   readonly cheapestModel: (now: number) => PricedModel | undefined;
   /** Called once for each warning threshold of the day's starting credit. */
   readonly onGrantBudgetReached?: (percent: number) => void;
-  readonly getWallet: (
-    reader: Reader,
-    accountId: string,
-  ) => Promise<{
-    readonly promo: Nano;
-    readonly paid: Nano;
-    readonly held: Nano;
-    readonly owed?: Nano;
-  }>;
-  readonly listMembers: (reader: Reader, accountId: string) => Promise<readonly MemberSummary[]>;
   /** In development mode, where creations are not limited: rejects requests of pages from other origins. */
   readonly requiresSameOrigin?: boolean;
 }
@@ -239,11 +224,11 @@ async function openNewAccount(
   const email = body.email ?? null;
   const verifiedAgent = agent?.url;
   const request = { email, network, verifiedAgent, startingCredit, now };
-  const account = await createAccount(tx, request, deps);
+  const account = await createAccount(tx, request);
   const act = { accountId: account.id, actor: undefined, network: networksOf(clientIp)[1], now };
   const { key, raw } = await deps.keys.create(tx, act, {});
   await recordAccountCreated(tx, account, { ...act, actor: { type: "key", id: key.id } });
-  const wallet = await deps.getWallet(tx, account.id);
+  const wallet = await getWallet(tx, account.id);
   return {
     status: 201,
     body: {
@@ -328,11 +313,11 @@ function readRoute(deps: AccountRouteDeps): Route {
     run: async ({ caller, now }) => {
       const [account, wallet, freeze, budgets, key, members] = await Promise.all([
         getAccount(deps.db, caller.accountId),
-        deps.getWallet(deps.db, caller.accountId),
+        getWallet(deps.db, caller.accountId),
         findFreeze(deps.db, caller.accountId),
         getBudgets(deps.db, caller.accountId, now),
         getKey(deps.db, caller.accountId, caller.keyId, now),
-        deps.listMembers(deps.db, caller.accountId),
+        listAllMembers(deps.db, caller.accountId),
       ]);
       return {
         status: 200,
@@ -347,7 +332,7 @@ function readRoute(deps: AccountRouteDeps): Route {
           closing: freeze?.by === "closing" ? { since: timestamp(freeze.since) } : null,
           budgets: toBudgetsRecord(budgets),
           key: toKeyRecord(key),
-          members,
+          members: members.map(({ email, role }) => ({ email, role })),
         },
       };
     },

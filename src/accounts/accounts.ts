@@ -4,6 +4,7 @@ import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Nano, NANO_PER_CREDIT } from "../base/money/money.ts";
+import { grant, openWallet } from "../ledger/ledger.ts";
 import { type Reader, text, textOrNull, type Tx, integer, integerOrNull } from "../store/db.ts";
 import { authorize } from "./members.ts";
 
@@ -34,21 +35,7 @@ export interface NewAccount {
   readonly now: number;
 }
 
-export interface AccountDeps {
-  readonly openWallet: (tx: Tx, accountId: string) => Promise<void>;
-  readonly grantStartingCredit: (
-    tx: Tx,
-    accountId: string,
-    amount: Nano,
-    now: number,
-  ) => Promise<void>;
-}
-
-export async function createAccount(
-  tx: Tx,
-  request: NewAccount,
-  deps: AccountDeps,
-): Promise<Account> {
+export async function createAccount(tx: Tx, request: NewAccount): Promise<Account> {
   const { name = null, email, createdBy = null, network, startingCredit, now } = request;
   const { verifiedAgent = null } = request;
   const id = newId("acct", now);
@@ -57,8 +44,15 @@ export async function createAccount(
      values (?, ?, ?, ?, ?, ?, ?)`,
     [id, name, email, createdBy, now, network, verifiedAgent],
   );
-  await deps.openWallet(tx, id);
-  if (startingCredit > 0n) await deps.grantStartingCredit(tx, id, startingCredit, now);
+  await openWallet(tx, id);
+  if (startingCredit > 0n)
+    await grant(tx, {
+      id: `start.${id}`,
+      accountId: id,
+      amount: startingCredit,
+      now,
+      reason: "starting credit",
+    });
   return { id, name, email, createdBy, createdAt: now, claimedAt: null };
 }
 

@@ -32,12 +32,13 @@ import {
   wrongAccountPage,
 } from "./claim-pages.tsx";
 import { reviewPage, type ReviewPageProps } from "./claim-review-page.tsx";
-import { type ClaimReview, type ClaimReviewDeps, readClaimReview } from "./claim-review.ts";
-import { isNamedEmail } from "./claims.ts";
+import { type ClaimReview, readClaimReview } from "./claim-review.ts";
+import { type Claims, isNamedEmail } from "./claims.ts";
 import { type FormFields, parseKeyChoices } from "./key-choices-form.ts";
 import { SHOWN_FIELD } from "./shown-state.ts";
 
-export interface ClaimPageDeps extends ClaimReviewDeps {
+export interface ClaimPageDeps {
+  readonly claims: Claims;
   readonly db: Db;
   readonly master: MasterSecret;
   readonly baseUrl: string;
@@ -248,7 +249,7 @@ async function loadReview(
   attempt: ClaimAttempt,
   viewer: ClaimViewer,
 ): Promise<ClaimReview> {
-  const review = await readClaimReview(context.db, context, attempt, {
+  const review = await readClaimReview(context.db, context.claims, attempt, {
     claimer: viewer.user,
     now: viewer.now,
   });

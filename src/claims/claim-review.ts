@@ -8,7 +8,7 @@ import { totalUsage } from "../usage/usage-stats.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 import { type BonusState, CLAIM_BONUS } from "./claim-bonus.ts";
 import type { Claimer, Claims } from "./claims.ts";
-import { type KeysAndSetup, type ListWebhookUrls, readKeysAndSetup } from "./shown-state.ts";
+import { type KeysAndSetup, readKeysAndSetup } from "./shown-state.ts";
 
 export interface ClaimReview extends KeysAndSetup {
   readonly accountId: string;
@@ -28,14 +28,9 @@ export interface ClaimReview extends KeysAndSetup {
   readonly memberCount: number;
 }
 
-export interface ClaimReviewDeps {
-  readonly claims: Claims;
-  readonly listWebhookUrls: ListWebhookUrls;
-}
-
 export function readClaimReview(
   db: Db,
-  { claims, listWebhookUrls }: ClaimReviewDeps,
+  claims: Claims,
   attempt: ClaimAttempt,
   { claimer, now }: { readonly claimer: Claimer; readonly now: number },
 ): Promise<ClaimReview> {
@@ -52,7 +47,6 @@ export function readClaimReview(
     const { listed, unlisted, webhookHosts, ownProviders } = await readKeysAndSetup(
       reader,
       accountId,
-      listWebhookUrls,
       now,
     );
     const bonusState = await claims.bonusStateOf(reader, claimer, now);

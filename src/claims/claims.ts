@@ -51,7 +51,7 @@ import {
 import { canonicalMailbox } from "./email-address.ts";
 import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
 import { increment, msUntilNextWindow } from "./rate-counters.ts";
-import { digestOfAll, type ListWebhookUrls, readKeysAndSetup } from "./shown-state.ts";
+import { digestOfAll, readKeysAndSetup } from "./shown-state.ts";
 
 const TOKEN_CHARACTERS = 43;
 const CODE_DIGITS = 6;
@@ -68,7 +68,6 @@ export interface ClaimLimits extends BonusLimits {
 export interface ClaimsDeps {
   readonly master: MasterSecret;
   readonly limits: ClaimLimits;
-  readonly listWebhookUrls: ListWebhookUrls;
 }
 
 /** A signed-in human; the email is verified by their identity provider. */
@@ -156,20 +155,18 @@ export interface Claims {
 
 interface ClaimDeps {
   readonly limits: ClaimLimits;
-  readonly listWebhookUrls: ListWebhookUrls;
   readonly hashToken: (token: string) => string;
   readonly hashCode: (attemptId: string, userCode: string) => string;
   readonly isCode: (attempt: ClaimAttempt, userCode: string) => boolean;
   readonly recipientOf: (claimer: Claimer) => BonusRecipient;
 }
 
-export function createClaims({ master, limits, listWebhookUrls }: ClaimsDeps): Claims {
+export function createClaims({ master, limits }: ClaimsDeps): Claims {
   const tokenKey = deriveKey(master, "claim-token/v1");
   const codeKey = deriveKey(master, "claim-code/v1");
   const mailboxKey = deriveKey(master, "claim-mailbox/v1");
   const deps: ClaimDeps = {
     limits,
-    listWebhookUrls,
     hashToken: (token) => fingerprint(tokenKey, token),
     hashCode: (attemptId, userCode) => fingerprint(codeKey, `${attemptId} ${userCode}`),
     isCode: ({ id, codeHash }, userCode) =>
@@ -294,7 +291,7 @@ async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<
   }
   if (confirm === "refuse") return { status: "refused", state };
   if (attempt.invitation) return await joinAsDeveloper(tx, attempt, request);
-  const current = await readKeysAndSetup(tx, attempt.accountId, deps.listWebhookUrls, now);
+  const current = await readKeysAndSetup(tx, attempt.accountId, now);
   if (request.shown !== digestOfAll(current)) return { status: "changed" };
   return await claimAsOwner(tx, attempt, request, deps);
 }

@@ -13,7 +13,6 @@ import { Fault } from "../base/fault.ts";
 import type { Nano } from "../base/money/money.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Keys } from "../keys/keys.ts";
-import { openWallet } from "../ledger/ledger.ts";
 import { integer, type Tx } from "../store/db.ts";
 import type { Claimer, Claims } from "./claims.ts";
 
@@ -56,10 +55,7 @@ export async function createWorkspace(
     });
   const [network] = networksOf(clientIp);
   const request = { name, email: null, createdBy: personId, network, startingCredit: 0n, now };
-  const account = await createAccount(tx, request, {
-    openWallet,
-    grantStartingCredit: () => Promise.resolve(),
-  });
+  const account = await createAccount(tx, request);
   await claimWorkspace(tx, { accountId: account.id, personId, via: account.id, now });
   const bonus = await claims.grantBonus(tx, owner, account.id, now);
   const settings = { name: FIRST_KEY_NAME, createdBy: personId };

@@ -2,6 +2,7 @@
 // was shown, so a confirmation compares them with the current state under the lock of the account.
 
 import { createHash } from "node:crypto";
+import { listWebhookUrls } from "../activity/webhooks.ts";
 import type { Key } from "../keys/key.ts";
 import { listLiveProviderKeys } from "../provider-keys/provider-keys.ts";
 import type { Reader } from "../store/db.ts";
@@ -20,13 +21,9 @@ export interface KeysAndSetup {
   readonly ownProviders: readonly string[];
 }
 
-/** The URLs of the webhooks that are not deleted, newest first. */
-export type ListWebhookUrls = (reader: Reader, accountId: string) => Promise<readonly string[]>;
-
 export async function readKeysAndSetup(
   reader: Reader,
   accountId: string,
-  listWebhookUrls: ListWebhookUrls,
   now: number,
 ): Promise<KeysAndSetup> {
   const keys = await listLiveKeys(reader, accountId, now);

@@ -8,16 +8,7 @@ import {
   requirePermission,
   type Role,
 } from "../accounts/members.ts";
-import type { Nano } from "../base/money/money.ts";
-import type { Db, Reader } from "../store/db.ts";
-
-export interface Balance {
-  readonly promo: Nano;
-  readonly paid: Nano;
-  readonly held: Nano;
-  /** Absent if nothing is owed. */
-  readonly owed?: Nano;
-}
+import type { Db } from "../store/db.ts";
 
 /** The workspace of a page, and the role of the signed-in person in it. */
 export interface WorkspaceContext {
@@ -32,7 +23,6 @@ export interface WorkspaceContext {
 
 export interface ConsoleReadDeps {
   readonly db: Db;
-  readonly getWallet: (reader: Reader, accountId: string) => Promise<Balance>;
 }
 
 /** The workspace, if the person's role has the permission. Throws `not_found` for people who are not members. */

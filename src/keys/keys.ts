@@ -10,6 +10,7 @@ import { rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { parsePolicy, policyText } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
+import { insertKeySpend } from "../ledger/ledger-rows.ts";
 import {
   type Db,
   type Reader,
@@ -61,8 +62,6 @@ export interface KeysDeps {
   readonly db: Db;
   readonly master: MasterSecret;
   readonly prefix: string;
-  /** Inserts the ledger's spend counters of a new key. */
-  readonly createKeySpend: (tx: Tx, keyId: string, accountId: string, now: number) => Promise<void>;
 }
 
 interface CachedKey extends LiveKey {
@@ -73,7 +72,7 @@ function isExpired({ expiresAt }: CachedKey, now: number): boolean {
   return expiresAt !== null && expiresAt <= now;
 }
 
-export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Keys {
+export function createKeys({ db, master, prefix }: KeysDeps): Keys {
   const hashes = createKeyHashes(master);
   // Keyed by the raw key, so that cached keys need no HMAC. Cleared with every flush of the last uses, so that no raw
   // key stays in memory for long after its last call.
@@ -120,7 +119,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     const lastId = existing === undefined ? "" : text(existing, "last_id");
     const id = newIdAfter("key", now, lastId);
     await insertKey(tx, { id, accountId, raw, ...hashes.of(raw) }, settings, now);
-    await createKeySpend(tx, id, accountId, now);
+    await insertKeySpend(tx, id, accountId, now);
     const key = await getKey(tx, accountId, id, now);
     const actor = act.actor ?? { type: "key", id };
     await recordKeyCreated(tx, { ...act, actor }, key, lastId === "");

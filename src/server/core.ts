@@ -19,7 +19,6 @@ import { createKeys, type Keys } from "../keys/keys.ts";
 import { explainRejectedKey } from "../keys/rejected-key.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
 import { createLease, type Lease } from "../ledger/lease.ts";
-import { insertKeySpend } from "../ledger/ledger-rows.ts";
 import {
   createLedger,
   endEpoch,
@@ -125,7 +124,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     scheduleTopUps,
   });
   const prefix = config.keyPrefix;
-  const keys = createKeys({ db, master, prefix, createKeySpend: insertKeySpend });
+  const keys = createKeys({ db, master, prefix });
   const file = config.modelsFile === undefined ? undefined : modelsFileAt(config.modelsFile);
   const prices = readPriceTable(config.pricesFile);
   const catalog = createLiveCatalog({ now: now(), prices, file });

@@ -1,9 +1,7 @@
 // The dependencies of each module's routes, one object per module.
 
 import { createExports } from "../account-data/export-stream.ts";
-import { listAllMembers } from "../accounts/members.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
-import { listWebhookUrls } from "../activity/webhooks.ts";
 import { CLAIM_STEP } from "../base/fault.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
@@ -13,7 +11,6 @@ import { findApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
 import { readAffordable } from "../keys/affordable.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
-import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
 import type { McpRouteDeps } from "../mcp/mcp-routes.ts";
 import { cheapestModels, type CheapModel } from "../models/cheapest-models.ts";
@@ -68,7 +65,7 @@ export function createRouteDeps(
     webhooks: { db, webhooks },
     billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
-    claimPages: { db, claims, listWebhookUrls, master, baseUrl, consolePath: "/console" },
+    claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
     people: { db, sessions, keptForms, signIn, baseUrl },
     emails: {
       db,
@@ -87,7 +84,6 @@ export function createRouteDeps(
       idempotency,
       billing,
       storage: config.responseStorage,
-      getWallet,
       createWorkspace: workspaceCreation(services),
       isDevelopment: config.development,
       snippets: { baseUrl, model: exampleModelOf(config) },
@@ -234,14 +230,6 @@ function accountRouteDeps(config: Config, services: Services): RouteDeps["accoun
     claimStep: isSignInDisabled ? undefined : CLAIM_STEP,
     cheapestModel: (at) => cheapestNow(services, at)[0],
     onGrantBudgetReached: operatorAlerts.onGrantBudgetReached,
-    openWallet,
-    getWallet,
-    grantStartingCredit: async (tx, accountId, amount, now) => {
-      const id = `start.${accountId}`;
-      await grant(tx, { id, accountId, amount, now, reason: "starting credit" });
-    },
-    listMembers: async (reader, accountId) =>
-      (await listAllMembers(reader, accountId)).map(({ email, role }) => ({ email, role })),
     requiresSameOrigin: development,
   };
 }

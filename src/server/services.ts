@@ -1,7 +1,6 @@
 // The composition root: creates every service from the settings, each with explicit dependencies.
 
 import { isGrantBudgetUsedUp } from "../accounts/creation-limits.ts";
-import { listWebhookUrls } from "../activity/webhooks.ts";
 import { createWebhooks, type Webhooks } from "../activity/webhooks.ts";
 import type { JobRun } from "../base/job-run.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
@@ -77,7 +76,6 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   const claims = createClaims({
     master,
     limits: { startsPerAccount: limits.claimsPerHour, bonusPerDay: limits.claimBonusPerDay },
-    listWebhookUrls,
   });
   const billing = await createBilling({
     settings: config.billing,

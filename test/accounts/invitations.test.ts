@@ -5,7 +5,6 @@ import { createAccount } from "../../src/accounts/accounts.ts";
 import { respondToInvitation, invite, withdrawInvitation } from "../../src/accounts/invitations.ts";
 import { roleOf, claimWorkspace } from "../../src/accounts/members.ts";
 import { Fault } from "../../src/base/fault.ts";
-import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Tx } from "../../src/store/db.ts";
 import { personActIn } from "../support/act.ts";
@@ -25,8 +24,7 @@ describeEachStore((kind, open) => {
     afterAll(() => store.close());
     beforeEach(async () => {
       const request = { email: null, network: "n/32", startingCredit: 0n, now: NOW };
-      const deps = { openWallet, grantStartingCredit: async () => {} };
-      accountId = await store.db.write(async (tx) => (await createAccount(tx, request, deps)).id);
+      accountId = await store.db.write(async (tx) => (await createAccount(tx, request)).id);
       owner = await person();
       guest = await person();
       await store.db.write((tx) =>

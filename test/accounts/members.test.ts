@@ -15,7 +15,6 @@ import {
   claimWorkspace,
   listMemberships,
 } from "../../src/accounts/members.ts";
-import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { isDuplicate, type Tx } from "../../src/store/db.ts";
 import { actIn, addDeveloper, personActIn } from "../support/act.ts";
@@ -61,12 +60,8 @@ describeEachStore((kind, open) => {
     });
 
     async function account(): Promise<string> {
-      const deps = {
-        openWallet,
-        grantStartingCredit: async () => {},
-      };
       const request = { email: null, network: "n/32", startingCredit: 0n, now: NOW };
-      return (await write((tx) => createAccount(tx, request, deps))).id;
+      return (await write((tx) => createAccount(tx, request))).id;
     }
     async function person(): Promise<string> {
       const subject = crypto.randomUUID();

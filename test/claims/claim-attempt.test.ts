@@ -14,7 +14,7 @@ import {
   CLAIM_TTL_MS,
 } from "../../src/claims/claim-attempt.ts";
 import type { Claimer, StartedClaim } from "../../src/claims/claims.ts";
-import { getWallet, openWallet } from "../../src/ledger/ledger.ts";
+import { getWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { actIn } from "../support/act.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
@@ -292,11 +292,7 @@ describeEachStore((kind, open) => {
 async function createFixture(store: TestStore): Promise<ClaimFixture> {
   const harness = createHarness(store.db);
   const account = await store.db.write((tx) =>
-    createAccount(
-      tx,
-      { email: null, network: "203.0.113.7/32", startingCredit: 0n, now: T0 },
-      { openWallet, grantStartingCredit: async () => {} },
-    ),
+    createAccount(tx, { email: null, network: "203.0.113.7/32", startingCredit: 0n, now: T0 }),
   );
   const { key } = await store.db.write((tx) => harness.keys.create(tx, actIn(account.id, T0), {}));
   const bare = {

@@ -9,7 +9,7 @@ import { foldEmail } from "../../src/base/text/email.ts";
 import { CLAIM_BONUS } from "../../src/claims/claim-bonus.ts";
 import type { Claimer, StartedClaim } from "../../src/claims/claims.ts";
 import { canonicalMailbox } from "../../src/claims/email-address.ts";
-import { getWallet, openWallet } from "../../src/ledger/ledger.ts";
+import { getWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { text, type Tx } from "../../src/store/db.ts";
 import { actIn } from "../support/act.ts";
@@ -122,12 +122,8 @@ async function begin(store: TestStore): Promise<Run> {
   const run = crypto.randomUUID();
   const accounts = [];
   for (let index = 0; index < ACCOUNTS; index++) {
-    const deps = {
-      openWallet,
-      grantStartingCredit: async () => {},
-    };
     const request = { email: null, network: "203.0.113.7/32", startingCredit: 0n, now: T0 };
-    const account = await store.db.write((tx) => createAccount(tx, request, deps));
+    const account = await store.db.write((tx) => createAccount(tx, request));
     const { key } = await store.db.write((tx) =>
       harness.keys.create(tx, actIn(account.id, T0), {}),
     );

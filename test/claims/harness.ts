@@ -1,7 +1,6 @@
 // A gateway with accounts, keys, people and claims, on a store and a clock that the test controls, and a minimal browser:
 // a cookie jar that calls the request handler.
 
-import { listWebhookUrls } from "../../src/activity/webhooks.ts";
 import { type Secret, secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type ClaimLimits, type Claims, createClaims } from "../../src/claims/claims.ts";
@@ -11,7 +10,6 @@ import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys, type Keys } from "../../src/keys/keys.ts";
-import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { getWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions, type Session, type Sessions } from "../../src/people/sessions.ts";
@@ -61,11 +59,10 @@ export function createHarness(db: Db, options: HarnessOptions = {}): Harness {
       frozenNow = at;
     },
   };
-  const keys = createKeys({ db, master, prefix: "pst", createKeySpend: insertKeySpend });
+  const keys = createKeys({ db, master, prefix: "pst" });
   const claims = createClaims({
     master,
     limits: options.limits ?? { startsPerAccount: 0, bonusPerDay: 0n },
-    listWebhookUrls,
   });
   const sessions = createSessions({ db, master, baseUrl });
   const signIn =

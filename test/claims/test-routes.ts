@@ -1,8 +1,6 @@
 // The routes that the claim tests need.
 
 import { accountRoutes } from "../../src/account-data/accounts-routes.ts";
-import { listAllMembers } from "../../src/accounts/members.ts";
-import { listWebhookUrls } from "../../src/activity/webhooks.ts";
 import type { Secret } from "../../src/base/crypto/secret.ts";
 import { claimPageRoutes } from "../../src/claims/claim-page-routes.ts";
 import { claimRoutes } from "../../src/claims/claims-routes.ts";
@@ -11,7 +9,6 @@ import { ASSET_CACHE_CONTROL, STYLESHEET } from "../../src/http/pages/assets.ts"
 import { publicRoute, type Route } from "../../src/http/route.ts";
 import { keyRoutes } from "../../src/keys/keys-routes.ts";
 import type { Keys } from "../../src/keys/keys.ts";
-import { getWallet, grant, openWallet } from "../../src/ledger/ledger.ts";
 import { createKeptForms } from "../../src/people/kept-form.ts";
 import { peopleRoutes } from "../../src/people/people-routes.ts";
 import type { Sessions } from "../../src/people/sessions.ts";
@@ -37,17 +34,10 @@ export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
       claimStep: undefined,
       cheapestModel: () => undefined,
       fundingSteps: [],
-      openWallet,
-      grantStartingCredit: async (tx, accountId, amount, now) => {
-        await grant(tx, { id: `start.${accountId}`, accountId, amount, now, reason: "start" });
-      },
-      getWallet: getWallet,
-      listMembers: async (reader, accountId) =>
-        (await listAllMembers(reader, accountId)).map(({ email, role }) => ({ email, role })),
     }),
     ...keyRoutes(deps),
     ...claimRoutes(deps),
-    ...claimPageRoutes({ ...deps, listWebhookUrls, consolePath: "/console" }),
+    ...claimPageRoutes({ ...deps, consolePath: "/console" }),
     ...peopleRoutes({ ...deps, keptForms: createKeptForms(deps) }),
     stylesheet(),
   ];

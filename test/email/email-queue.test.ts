@@ -12,8 +12,6 @@ import { setOptOuts } from "../../src/email/emails.ts";
 import type { OutgoingEmail, SendEmail } from "../../src/email/smtp.ts";
 import { emitExpiringKeys } from "../../src/keys/expiring-keys.ts";
 import { createKeys } from "../../src/keys/keys.ts";
-import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
-import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { actIn } from "../support/act.ts";
 import { eventually } from "../support/eventually.ts";
@@ -39,9 +37,8 @@ describeEachStore((kind, open) => {
       await store.db.write(async (tx) => {
         await tx.run("delete from email");
         await tx.run("delete from event");
-        const deps = { openWallet, grantStartingCredit: () => Promise.resolve() };
         const request = { email: null, network: "n/32", startingCredit: 0n, now };
-        accountId = (await createAccount(tx, request, deps)).id;
+        accountId = (await createAccount(tx, request)).id;
         const subject = crypto.randomUUID();
         const email = `${subject}@example.com`;
         owner = await recordPerson(tx, { issuer: "i", subject, email, name: null }, now);
@@ -172,7 +169,6 @@ describeEachStore((kind, open) => {
         db: store.db,
         master,
         prefix: "pst",
-        createKeySpend: insertKeySpend,
       });
       const { key } = await store.db.write(async (tx) => {
         await keys.create(tx, actIn(accountId, now), { expiresAt: now + DAY_MS });

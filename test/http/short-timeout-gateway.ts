@@ -9,7 +9,6 @@ import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
 import type { BodyLimits } from "../../src/http/steps/receive-body.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys } from "../../src/keys/keys.ts";
-import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "../support/gateway.ts";
 
 /** Bun checks idle connections every four seconds; with less than two checks, active streams are closed as well. */
@@ -30,7 +29,7 @@ export async function startShortTimeoutGateway(
   });
   const { db, routes } = gateway.server;
   const master = secret(MASTER);
-  const keys = createKeys({ db, master, prefix: "pst", createKeySpend: insertKeySpend });
+  const keys = createKeys({ db, master, prefix: "pst" });
   const idempotency = createIdempotency(master);
   const logLines: string[] = [];
   const handle = createRequestHandler({

@@ -6,7 +6,6 @@ import { secret } from "../../src/base/crypto/secret.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { createKeyForCaller } from "../../src/keys/delegation.ts";
 import { changeKey, createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
-import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { integer } from "../../src/store/db.ts";
@@ -210,7 +209,6 @@ describeEachStore((kind, open) => {
         db,
         master: secret("m".repeat(40)),
         prefix: "pst",
-        createKeySpend: insertKeySpend,
       });
       ledgers = [await startLedger(db, "one", now), await startLedger(db, "two", now)];
     });

@@ -5,7 +5,6 @@ import { crc32 } from "node:zlib";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { isRawKey, newRawKey } from "../../src/keys/raw-key.ts";
-import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import type { Db } from "../../src/store/db.ts";
 import { actIn } from "../support/act.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
@@ -64,7 +63,7 @@ describe("a raw key", () => {
 describeEachStore((kind, open) => {
   describe(`createKeys on ${kind}`, () => {
     const make = (db: Db, pepper = "a master secret"): Keys =>
-      createKeys({ db, master: secret(pepper), prefix: "pst", createKeySpend: insertKeySpend });
+      createKeys({ db, master: secret(pepper), prefix: "pst" });
 
     test("keeps the first key of an account first, in the same millisecond and after the clock stepped back", async () => {
       const { db, close } = await open();

@@ -5,7 +5,6 @@ import { secret } from "../../src/base/crypto/secret.ts";
 import { createKeys } from "../../src/keys/keys.ts";
 import { newRawKey } from "../../src/keys/raw-key.ts";
 import { explainRejectedKey } from "../../src/keys/rejected-key.ts";
-import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { actIn } from "../support/act.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
@@ -16,7 +15,7 @@ describeEachStore((kind, open) => {
   test(`explains why a key is rejected on ${kind}`, async () => {
     const { db, close } = await open();
     const deps = { db, master: secret("a master secret"), prefix: "pst" };
-    const keys = createKeys({ ...deps, createKeySpend: insertKeySpend });
+    const keys = createKeys({ ...deps });
     const create = (expiresAt: number | null): Promise<{ readonly raw: string }> =>
       db.write((tx) => keys.create(tx, actIn("acct_a", NOW), { expiresAt }));
     const { raw: revoked } = await create(null);

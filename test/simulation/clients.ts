@@ -1,7 +1,6 @@
 // The clients of a simulation: callers that repeat what failed, a payment processor that reports facts several times and in any
 // order, and people who claim accounts. Each keeps the responses that it got, which are compared with the store at the end.
 
-import { listWebhookUrls } from "../../src/activity/webhooks.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { Fault } from "../../src/base/fault.ts";
 import { insertInvoice } from "../../src/billing/invoices/invoices.ts";
@@ -27,7 +26,6 @@ const RETRY_DOUBLINGS_MAX = 4;
 const CLAIMS = createClaims({
   master: secret("simulation".repeat(4)),
   limits: { startsPerAccount: 0, bonusPerDay: 0n },
-  listWebhookUrls,
 });
 
 export interface Observations {

@@ -11,7 +11,6 @@ import { grantedScopes } from "../../src/http/scopes.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { keyRoutes } from "../../src/keys/keys-routes.ts";
 import { createKeys, type Keys } from "../../src/keys/keys.ts";
-import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { createLedger, type Ledger } from "../../src/ledger/ledger.ts";
 import { providerKeyRoutes } from "../../src/provider-keys/provider-keys-routes.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
@@ -115,7 +114,7 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     write: (line) => logged.push(line),
   });
   const webhooks = createWebhooks({ master: MASTER, allowLoopback });
-  const keys = createKeys({ db, master: MASTER, prefix: "pst", createKeySpend: insertKeySpend });
+  const keys = createKeys({ db, master: MASTER, prefix: "pst" });
   const ledger = createLedger<never>({
     db,
     process: "test",

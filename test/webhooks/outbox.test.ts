@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { type NewEvent, emitEvent } from "../../src/activity/events.ts";
-import { listWebhookUrls } from "../../src/activity/webhooks.ts";
 import { createClaims } from "../../src/claims/claims.ts";
 import { revokeKey } from "../../src/keys/keys.ts";
 import { grant } from "../../src/ledger/ledger.ts";
@@ -117,7 +116,6 @@ describeEachStore((kind, open) => {
       const claims = createClaims({
         master: MASTER,
         limits: { startsPerAccount: 0, bonusPerDay: 0n },
-        listWebhookUrls,
       });
       const { now } = harness.clock;
       await store.db.write((tx) =>

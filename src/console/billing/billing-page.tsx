@@ -12,9 +12,10 @@ import { Figures, Notice, Card, Tag } from "../../http/pages/components/content.
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
+import type { Wallet } from "../../ledger/decide.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { Balance, WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceContext } from "../require-access.ts";
 import { buyPath } from "./buy-page.tsx";
 import { InvoiceTable, type InvoiceItem } from "./invoice-table.tsx";
 import type { RejectedForm } from "./rejected-form.ts";
@@ -23,7 +24,7 @@ import { TopUpCard, TopUpNotice } from "./top-up-card.tsx";
 export interface BillingPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
-  readonly balance: Balance;
+  readonly balance: Wallet;
   /** Below it, `balance.low` is sent; 0 if that is off. */
   readonly lowThreshold: Nano;
   /** Whether payment methods can be saved and charged automatically. */

@@ -11,7 +11,9 @@ import type { Key } from "../../keys/key.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
+import type { Wallet } from "../../ledger/decide.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
+import { getWallet } from "../../ledger/ledger.ts";
 import { type BudgetStates, getBudgets } from "../../ledger/wallet-budgets.ts";
 import type { Reader } from "../../store/db.ts";
 import { listUsage } from "../../usage/usage-list.ts";
@@ -24,7 +26,7 @@ import {
   type UsageSum,
 } from "../../usage/usage-stats.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
-import type { Balance, ConsoleReadDeps } from "../require-access.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
 import { endOfHour, type KeyNames, readKeyNames } from "../usage/read-usage.ts";
 import { filterOf, type Period, type UsageQuery } from "../usage/usage-query.ts";
 
@@ -33,7 +35,7 @@ const KEYS_SHOWN_MAX = 100;
 const RATE_DAYS = 7;
 
 export interface Overview {
-  readonly balance: Balance;
+  readonly balance: Wallet;
   /** Zero if the low-balance alert is off. */
   readonly lowThreshold: Nano;
   /** Undefined if the workspace is not frozen. */
@@ -74,7 +76,7 @@ export async function readOverview(
   const { db } = deps;
   const { now } = view;
   const [balance, lowThreshold, freeze, topUp, budgets, keys, webhooks] = await Promise.all([
-    deps.getWallet(db, accountId),
+    getWallet(db, accountId),
     getLowBalanceThreshold(db, accountId),
     findFreeze(db, accountId),
     readAutoTopUpSummary(db, accountId, now),
