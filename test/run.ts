@@ -58,6 +58,7 @@ const LONG_FILES: readonly string[] = [
   "inference/upstream/provider-timeouts",
   "deploy/proxies",
   "deploy/chart-pods",
+  "deploy/pages",
 ].map((name) => `test/${name}.test.ts`);
 /** Time for the pipes to close after a batch exits: a leaked child process can hold them open. */
 const PIPE_CLOSE_MS = 2_000;
