@@ -1,7 +1,7 @@
 // The pages of agents' sessions: the tree of agents, and who may stop a session.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { agentTree } from "../../src/console/agent-sessions/agent-tree.ts";
+import { agentTree } from "../../src/console/agent-sessions/agent-sessions-page.tsx";
 import type { AgentUsage } from "../../src/usage/session-usage.ts";
 import { type PageResponse, type TestUser, textOf, visitPage } from "../billing/console-user.ts";
 import { chat } from "../spec/api-client.ts";

@@ -3,7 +3,6 @@
 // time, fairly by account, and refuses those that have waited too long.
 
 import { Fault } from "../../base/fault.ts";
-import { createFairQueue } from "./fair-queue.ts";
 
 /** A turn that admits calls for longer begins to queue them. */
 const TURN_MAX_MS = 20;
@@ -112,4 +111,51 @@ export function createOverloadGuard(deps: OverloadDeps = EVENT_LOOP): OverloadGu
 
 function overloaded(): Fault {
   return new Fault("overloaded", "the call waited too long", { retryAfterSeconds: 1 });
+}
+
+// A queue of calls that is fair by account: it takes one call of each account in turn. An account's newest call is first,
+// because under overload its oldest calls are refused anyway and would only delay the others.
+interface QueuedCall {
+  readonly queuedAt: number;
+  readonly admit: () => void;
+  readonly refuse: () => void;
+}
+
+interface FairQueue {
+  readonly add: (accountId: string, call: QueuedCall) => void;
+  readonly takeNext: () => QueuedCall | undefined;
+  /** Removes and returns the calls that were queued before this time. */
+  readonly takeOlder: (time: number) => readonly QueuedCall[];
+  readonly isEmpty: () => boolean;
+}
+
+function createFairQueue(): FairQueue {
+  /** The accounts in the order of their turns; each has a call. */
+  const callsOf = new Map<string, QueuedCall[]>();
+  return {
+    add: (accountId, call) => {
+      const calls = callsOf.get(accountId);
+      if (calls === undefined) callsOf.set(accountId, [call]);
+      else calls.push(call);
+    },
+    takeNext: () => {
+      for (const [accountId, calls] of callsOf) {
+        const call = calls.pop();
+        callsOf.delete(accountId);
+        if (calls.length > 0) callsOf.set(accountId, calls);
+        return call;
+      }
+      return undefined;
+    },
+    takeOlder: (time) => {
+      const older: QueuedCall[] = [];
+      for (const [accountId, calls] of callsOf) {
+        const first = calls.findIndex(({ queuedAt }) => queuedAt >= time);
+        older.push(...calls.splice(0, first === -1 ? calls.length : first));
+        if (calls.length === 0) callsOf.delete(accountId);
+      }
+      return older;
+    },
+    isEmpty: () => callsOf.size === 0,
+  };
 }

@@ -1,8 +1,10 @@
 // Google's generateContent, at the Gemini API and at Vertex AI.
-import type { OutboundWire } from "../canonical/wire-interfaces.ts";
+
+import type { CanonicalReply } from "../canonical/canonical-reply.ts";
+import { createReplyCollector } from "../canonical/collect-reply.ts";
+import type { OutboundWire, ReplyReadContext } from "../canonical/wire-interfaces.ts";
 import { readError } from "./reply/map-gemini-error.ts";
-import { readReply } from "./reply/read-gemini-reply.ts";
-import { createStreamReader } from "./reply/read-gemini-stream.ts";
+import { createStreamReader, readBodyEvents } from "./reply/read-gemini-stream.ts";
 import { writeRequest } from "./request/write-gemini-request.ts";
 
 export const geminiWire: OutboundWire = {
@@ -12,3 +14,10 @@ export const geminiWire: OutboundWire = {
   createStreamReader,
   readError,
 };
+
+/** A non-streamed reply has the form of a stream chunk, so it is read as a stream of one chunk. */
+function readReply(body: unknown, context: ReplyReadContext): CanonicalReply {
+  const collector = createReplyCollector();
+  for (const event of readBodyEvents(body, context)) collector.push(event);
+  return collector.reply();
+}
