@@ -1,6 +1,7 @@
 // `postern serve`: starts the gateway, and shuts it down gracefully: refuse new work, finish work in flight, settle, exit.
 
-import { createLog } from "../base/log.ts";
+import { createLog, type Log } from "../base/log.ts";
+import { usdText } from "../base/money/money.ts";
 import type { Config } from "../config/config.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
@@ -129,8 +130,17 @@ async function serveWith(
     log.info("stopped", { code });
     return code;
   }
-  log.error("stopped before every call was settled; their holds are released at the next start");
+  logUnsettled(server, log);
   return EXIT_FAILURE;
+}
+
+function logUnsettled({ ledger }: Server, log: Log): void {
+  log.error("stopped before every call was settled; their holds are released at the next start", {
+    // For the operator, who can charge them by hand.
+    deferred: ledger
+      .deferredSettlements()
+      .map(({ id, accountId, cost }) => ({ id, account: accountId, cost_usd: usdText(cost) })),
+  });
 }
 
 /** In development the bundled identity provider signs people in and prints their codes here. */

@@ -33,6 +33,8 @@ export interface Ledger<UsageRecord> {
   /** Decides a hold from cached rows; undefined if rows must be read first. */
   readonly tryHoldSync: (request: HoldRequest) => HoldOutcome | undefined;
   readonly settle: (request: SettleRequest<UsageRecord>) => Promise<SettleOutcome>;
+  /** Settlements whose callers no longer wait, and that are not committed yet. */
+  readonly deferredSettlements: () => readonly SettleRequest<UsageRecord>[];
   /** For a call that still runs: its hold is kept for another lifetime. */
   readonly extendHold: (id: string) => void;
   /** The number of operations that wait for their commit. */
@@ -92,6 +94,7 @@ export function createLedger<UsageRecord>({
     }, durabilityOf(operations));
     return outcomes;
   };
+  const deferred = new Map<string, SettleRequest<UsageRecord>>();
   const group = createGroupCommit<LedgerOperation<UsageRecord>, HoldOutcome | SettleOutcome>(
     ownHolds === undefined ? commit : trackHolds(commit, ownHolds),
     undefined,
@@ -100,7 +103,7 @@ export function createLedger<UsageRecord>({
       compensationFor: (operation) =>
         holdBuffer === undefined ? compensationFor(operation) : undefined,
       lockKeyOf: ({ request }) => request.accountId,
-      deferral: deferral && deferralOf(deferral, ownHolds),
+      deferral: deferral && deferralOf(deferral, ownHolds, deferred),
     },
   );
   return {
@@ -129,6 +132,7 @@ export function createLedger<UsageRecord>({
       // The outcome has the kind of its operation.
       return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
     },
+    deferredSettlements: () => [...deferred.values()],
     extendHold: (id) => ownHolds?.extend(id),
     queueDepth: group.queueDepth,
     isFailing: group.isFailing,
@@ -163,6 +167,7 @@ function trackHolds<UsageRecord>(
 function deferralOf<UsageRecord>(
   { afterMs, unservedRecord, onSettled, onLost }: SettlementDeferral<UsageRecord>,
   ownHolds: LedgerDeps<UsageRecord>["ownHolds"],
+  deferred: Map<string, SettleRequest<UsageRecord>>,
 ): Deferral<LedgerOperation<UsageRecord>, HoldOutcome | SettleOutcome> {
   return {
     afterMs,
@@ -176,11 +181,16 @@ function deferralOf<UsageRecord>(
       ownHolds?.addSettlement(unserved);
       return { kind, request: unserved };
     },
+    onDeferred: ({ kind, request }) => {
+      if (kind === "settle") deferred.set(request.id, request);
+    },
     onCommitted: ({ kind, request }, outcome) => {
+      deferred.delete(request.id);
       // The outcome has the kind of its operation.
       if (kind === "settle") onSettled(request, outcome as SettleOutcome);
     },
     onLost: ({ kind, request }, cause) => {
+      deferred.delete(request.id);
       if (kind === "settle") onLost(request, cause);
     },
   };

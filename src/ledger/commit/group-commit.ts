@@ -78,6 +78,7 @@ export interface Deferral<Operation, Outcome> {
   readonly outcome: Outcome;
   /** What is committed instead: a reply that its caller does not get is not charged. Usually the same operation. */
   readonly operationFor: (operation: Operation) => Operation;
+  readonly onDeferred?: (operation: Operation) => void;
   readonly onCommitted: (operation: Operation, outcome: Outcome) => void;
   /** Called if it is given up. */
   readonly onLost: (operation: Operation, cause: unknown) => void;
@@ -204,11 +205,12 @@ async function waitForArrivals(size: () => number, now: () => number): Promise<v
 /** Resolves the caller of owed work, which goes on without it. */
 function defer<Operation, Outcome>(
   queued: QueuedOperation<Operation, Outcome>,
-  { outcome, operationFor }: Deferral<Operation, Outcome>,
+  { outcome, operationFor, onDeferred }: Deferral<Operation, Outcome>,
 ): void {
   if (queued.isDeferred || queued.admission === "new") return;
   queued.isDeferred = true;
   queued.operation = operationFor(queued.operation);
+  onDeferred?.(queued.operation);
   queued.resolve(outcome);
 }
 

@@ -54,6 +54,7 @@ function createHarness(
       settlements.push({ cost, outcome: record?.usage.outcome });
       return { status: "settled", charged: cost, overrun: 0n, late: false };
     },
+    deferredSettlements: () => [],
     extendHold: () => {},
     queueDepth: () => 0,
     isFailing: () => false,

@@ -117,7 +117,10 @@ describe("while PostgreSQL is away", () => {
     const text = await (await pending).text();
     expect(isCompleteStream("chat", text)).toBe(false);
     expect(text).toContain("The gateway's database was unavailable during the call");
+    const { ledger } = gateway.server;
+    expect(ledger.deferredSettlements().map(({ accountId }) => accountId)).toEqual([account.id]);
     const record = await settledRecord();
+    await eventually(() => ledger.deferredSettlements().length === 0);
     expect(record["outcome"]).toBe("completed");
     expect(integer(record, "output_tokens")).toBe(20);
     const repeated = await postCall(gateway, keyed, "chat", body);
