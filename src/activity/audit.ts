@@ -43,6 +43,7 @@ export const AUDIT_ACTIONS = {
   "claim.declined": "The person declined the claim.",
   "claim.locked": "A claim ended after five wrong codes.",
   "debt.written_off": "An operator wrote off the account's debt.",
+  "device.approved": "A person let a program on their device have a key.",
   "email_settings.changed": "A person chose which emails they get.",
   "invitation.declined": "The invited person declined.",
   "invitation.withdrawn": "An owner or admin withdrew an invitation.",

@@ -17,6 +17,7 @@ export const ID_PREFIXES = [
   "pt",
   "evt",
   "whk",
+  "dev",
   "dlv",
   "eml",
   "aud",

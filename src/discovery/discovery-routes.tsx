@@ -20,7 +20,11 @@ import { type DocContext, createDocContext } from "./doc-context.ts";
 import { type HomeModelDeps, newestModels } from "./home-models.tsx";
 import { PRODUCT_SUMMARY, homePage } from "./home-page.tsx";
 import { LLMS_CONTENT_TYPE, llmsTxt } from "./llms-txt.ts";
-import { authorizationServerMetadata, protectedResourceMetadata } from "./oauth-metadata.ts";
+import {
+  authorizationServerMetadata,
+  deviceServerMetadata,
+  protectedResourceMetadata,
+} from "./oauth-metadata.ts";
 import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi/openapi.ts";
 import { REGISTER_ROUTE } from "./route-keys.ts";
 import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site/site-frame.tsx";
@@ -39,6 +43,7 @@ export interface DiscoveryDeps {
 /** Shared caches must not serve the page of a signed-in person to others, even if they ignore `vary`. */
 const PRIVATE_REVALIDATED = "private, no-cache";
 const JSON_TYPE = "application/json";
+const BY_CLIENT = { vary: "user-agent" };
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 
 const HOME_FORMATS = ["html", "json", "markdown", "text"] as const;
@@ -51,6 +56,7 @@ interface Documents {
   readonly authMd: () => CachedDocument;
   readonly protectedResource: () => CachedDocument;
   readonly authorizationServer: () => CachedDocument;
+  readonly deviceServer: () => CachedDocument;
   readonly site: () => Promise<Site>;
   readonly home: Readonly<Record<HomeFormat | "signedInHtml", (now: number) => CachedDocument>>;
   /** By path. */
@@ -101,7 +107,10 @@ function createDocuments({
       cachedDocument(JSON.stringify(protectedResourceMetadata(context())), JSON_TYPE),
     ),
     authorizationServer: lazy(() =>
-      cachedDocument(JSON.stringify(authorizationServerMetadata(context())), JSON_TYPE),
+      cachedDocument(JSON.stringify(authorizationServerMetadata(context())), JSON_TYPE, BY_CLIENT),
+    ),
+    deviceServer: lazy(() =>
+      cachedDocument(JSON.stringify(deviceServerMetadata(context())), JSON_TYPE, BY_CLIENT),
     ),
     site,
     home: {
@@ -177,6 +186,7 @@ interface DocumentRoute {
   readonly id: string;
   readonly summary: string;
   readonly pick: keyof Omit<Documents, "home" | "site" | "agents">;
+  readonly pickForClaudeCode?: "deviceServer";
   readonly response: ResponseDoc;
 }
 
@@ -270,16 +280,26 @@ const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
     id: "getAuthorizationServer",
     summary: "Get the authorization server metadata",
     pick: "authorizationServer",
+    pickForClaudeCode: "deviceServer",
     response: {
-      description: "OAuth authorization server metadata (RFC 8414) with the `agent_auth` block.",
+      description:
+        "OAuth authorization server metadata (RFC 8414) with the `agent_auth` block. Claude Code gets the endpoints of the sign-in with a browser.",
       schema: AuthorizationServerSchema,
     },
   },
 ];
 
+/** Claude Code, which signs a person in, names itself so on all requests of the sign-in. */
+function isClaudeCode(headers: Headers): boolean {
+  return /^claude-(?:code|cli)\//.test(headers.get("user-agent") ?? "");
+}
+
 function documentRoutes(documents: () => Documents): readonly Route[] {
   return DOCUMENT_ROUTES.map((route) =>
-    documentRoute(route, async () => await documents()[route.pick]()),
+    documentRoute(route, async (headers) => {
+      const { pick, pickForClaudeCode = pick } = route;
+      return await documents()[isClaudeCode(headers) ? pickForClaudeCode : pick]();
+    }),
   );
 }
 
@@ -295,7 +315,7 @@ function agentDocumentRoutes(documents: () => Documents): readonly Route[] {
 
 function documentRoute(
   { path, id, summary, response }: Omit<DocumentRoute, "pick">,
-  read: () => Promise<CachedDocument>,
+  read: (headers: Headers) => Promise<CachedDocument>,
 ): Route {
   return publicRoute({
     method: "GET",
@@ -306,7 +326,7 @@ function documentRoute(
     dialect: "openai",
     responses: { 200: response, 304: NOT_MODIFIED },
     faults: [],
-    run: async ({ headers }) => respondWithDocument(await read(), headers),
+    run: async ({ headers }) => respondWithDocument(await read(headers), headers),
   });
 }
 

@@ -7,7 +7,12 @@ import type { DiscoverySettings } from "./discovery-settings.ts";
 import { exampleResponse } from "./examples.ts";
 import { type OpenApiDocument } from "./openapi/openapi-types.ts";
 import { schemaRows } from "./openapi/schema-rows.ts";
-import { CLAIM_TOKEN_ROUTE, START_CLAIM_ROUTE } from "./route-keys.ts";
+import {
+  CLAIM_TOKEN_ROUTE,
+  DEVICE_AUTHORIZATION_ROUTE,
+  DEVICE_TOKEN_ROUTE,
+  START_CLAIM_ROUTE,
+} from "./route-keys.ts";
 
 export type RouteKey = `${Method} /${string}`;
 
@@ -22,7 +27,12 @@ export function isWellKnown(path: string): boolean {
   return path.startsWith("/.well-known/") && !path.endsWith(".md");
 }
 
-const CLAIM_ROUTES: ReadonlySet<RouteKey> = new Set([START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE]);
+const SIGN_IN_ROUTES: ReadonlySet<RouteKey> = new Set([
+  START_CLAIM_ROUTE,
+  CLAIM_TOKEN_ROUTE,
+  DEVICE_AUTHORIZATION_ROUTE,
+  DEVICE_TOKEN_ROUTE,
+]);
 
 export interface DocContext {
   readonly routes: readonly Route[];
@@ -59,7 +69,7 @@ export function createDocContext(
     settings,
     isMounted: (routeKey) =>
       find(routeKey) !== undefined &&
-      !(settings.isSignInDisabled === true && CLAIM_ROUTES.has(routeKey)),
+      !(settings.isSignInDisabled === true && SIGN_IN_ROUTES.has(routeKey)),
     curl: (routeKey, options) => {
       const route = find(routeKey);
       if (route === undefined) return "";

@@ -4,7 +4,13 @@
 import { SCOPE_NAMES } from "../http/scopes.ts";
 import { claimGrantType, PRODUCT_NAME } from "./discovery-settings.ts";
 import type { RouteKey, DocContext } from "./doc-context.ts";
-import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
+import {
+  START_CLAIM_ROUTE,
+  CLAIM_TOKEN_ROUTE,
+  DEVICE_AUTHORIZATION_ROUTE,
+  DEVICE_TOKEN_ROUTE,
+  REGISTER_ROUTE,
+} from "./route-keys.ts";
 
 type Metadata = Readonly<Record<string, unknown>>;
 
@@ -34,6 +40,28 @@ export function authorizationServerMetadata(context: DocContext): Metadata {
           token_endpoint: token,
           token_endpoint_auth_methods_supported: ["none"],
           grant_types_supported: [claimGrantType(settings)],
+        }),
+    service_documentation: settings.docsUrl,
+    agent_auth: agentAuthMetadata(context),
+  };
+}
+
+/**
+ * For programs that sign a person in with a browser. The metadata of a server have one token endpoint, and that of claims has
+ * no other grant, so these programs get metadata of their own.
+ */
+export function deviceServerMetadata(context: DocContext): Metadata {
+  const { settings } = context;
+  const authorization = endpointUrl(context, DEVICE_AUTHORIZATION_ROUTE);
+  return {
+    issuer: settings.baseUrl,
+    ...(authorization === undefined
+      ? {}
+      : {
+          device_authorization_endpoint: authorization,
+          token_endpoint: endpointUrl(context, DEVICE_TOKEN_ROUTE),
+          token_endpoint_auth_methods_supported: ["none"],
+          grant_types_supported: ["urn:ietf:params:oauth:grant-type:device_code"],
         }),
     service_documentation: settings.docsUrl,
     agent_auth: agentAuthMetadata(context),

@@ -3,7 +3,7 @@
 import type { ErrorDialect } from "./route.ts";
 
 /** Paths without pages: errors are JSON whatever `accept` says. */
-const API_PATHS = /^\/(?:v1|agent|oauth2|\.well-known)(?:\/|$)/;
+const API_PATHS = /^\/(?:v1|agent|oauth2?|managed|\.well-known)(?:\/|$)/;
 
 /** Google's paths, which have no route: `/v1beta/models/<model>:generateContent`. */
 const GOOGLE_PATHS =
@@ -22,7 +22,7 @@ export function dialectOf(path: string, headers: Headers): ErrorDialect {
   if (GOOGLE_PATHS.test(path)) return "google";
   if (BEDROCK_PATHS.test(path)) return "aws";
   if (path.startsWith("/v1/messages") || isAnthropicCall(path, headers)) return "messages";
-  if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
+  if (/^\/oauth2?\//.test(path) || path.startsWith("/agent/")) return "oauth";
   if (path === "/mcp") return "jsonrpc";
   return "openai";
 }

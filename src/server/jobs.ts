@@ -9,6 +9,7 @@ import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
 import type { UsageRetention } from "../config/retention-settings.ts";
+import { sweepDeviceLogins } from "../device-login/device-login.ts";
 import {
   deleteExpiredResponses,
   releaseAbandonedKeys,
@@ -193,6 +194,7 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await db.write((tx) => sweepSolvedChallenges(tx, now));
   await db.write((tx) => sweepSessions(tx, now));
   await db.write((tx) => sweepRateCounters(tx, now));
+  await db.write((tx) => sweepDeviceLogins(tx, now));
   await db.write((tx) => sweepOperatorSessions(tx, now));
   await db.write((tx) => sweepProviderHours(tx, now));
 }

@@ -7,6 +7,7 @@ import { resolveHost } from "../base/network/public-endpoint.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
+import { createDeviceLogins } from "../device-login/device-login.ts";
 import { findApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
 import { readAffordable } from "../keys/affordable.ts";
@@ -46,7 +47,7 @@ export function createRouteDeps(
   const { log, now, version } = options;
   const { webhooks, claims, sessions, keptForms, signIn, isSignInDisabled, operatorContext } =
     services;
-  const { db, master, idempotency, keys, explainRejectedKey, signingKeys } = services.core;
+  const { db, master, idempotency, keys, signingKeys } = services.core;
   const { providerKeys, responses, inference } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
@@ -66,6 +67,7 @@ export function createRouteDeps(
     billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
+    deviceLogin: deviceLoginDeps(services, baseUrl),
     people: { db, sessions, keptForms, signIn, baseUrl },
     emails: {
       db,
@@ -91,14 +93,7 @@ export function createRouteDeps(
     },
     operator: { operatorContext },
     operations: operationsRouteDeps(config, options, services, isLeaving),
-    mcp: {
-      baseUrl,
-      paymentMethods: paymentMethods(config).map(({ method }) => method),
-      isKeyLive: async (raw, at) => (await keys.find(raw, at, "cache")) !== undefined,
-      explainRejectedKey,
-      handle,
-      version,
-    },
+    mcp: mcpDeps(config, services, { handle, version }),
     discovery: discoverySettings(config, version, isSignInDisabled, {
       cheapModels: cheapestNow(services, now()),
       startedAt: now(),
@@ -132,6 +127,29 @@ function operationsRouteDeps(
     isDraining,
     metricsAccess: metricsToken ?? (development ? "open" : "off"),
   };
+}
+
+function mcpDeps(
+  config: Config,
+  { core: { keys, explainRejectedKey } }: Services,
+  { handle, version }: Pick<McpRouteDeps, "handle" | "version">,
+): McpRouteDeps {
+  return {
+    baseUrl: config.baseUrl,
+    paymentMethods: paymentMethods(config).map(({ method }) => method),
+    isKeyLive: async (raw, at) => (await keys.find(raw, at, "cache")) !== undefined,
+    explainRejectedKey,
+    handle,
+    version,
+  };
+}
+
+function deviceLoginDeps(
+  { core: { db, master, keys }, isSignInDisabled }: Services,
+  baseUrl: string,
+): RouteDeps["deviceLogin"] {
+  const deviceLogins = createDeviceLogins({ master, keys });
+  return { db, keys, baseUrl, isSignInDisabled, deviceLogins };
 }
 
 function workspaceCreation({

@@ -16,6 +16,11 @@ import { x402Routes } from "../billing/x402/x402-protocol.ts";
 import { type ClaimPageDeps, claimPageRoutes } from "../claims/claim-page-routes.ts";
 import { type ClaimRouteDeps, claimRoutes } from "../claims/claims-routes.ts";
 import { type ConsoleRouteDeps, consoleRoutes } from "../console/console-routes.ts";
+import {
+  type DeviceLoginRouteDeps,
+  deviceLoginRoutes,
+} from "../device-login/device-login-routes.ts";
+import { type DevicePageDeps, devicePageRoutes } from "../device-login/device-page-routes.ts";
 import { discoveryRoutes } from "../discovery/discovery-routes.tsx";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 import { modelPageRoutes } from "../discovery/model-pages/model-pages-routes.ts";
@@ -56,6 +61,7 @@ export interface RouteDeps {
   readonly billing: BillingRouteDeps;
   readonly claims: ClaimRouteDeps;
   readonly claimPages: ClaimPageDeps;
+  readonly deviceLogin: DeviceLoginRouteDeps & DevicePageDeps;
   readonly people: PeopleRouteDeps;
   readonly emails: EmailRouteDeps;
   readonly agentSessions: AgentSessionDeps;
@@ -91,6 +97,8 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...payPageRoutes(deps.billing),
     ...claimRoutes(deps.claims),
     ...claimPageRoutes(deps.claimPages),
+    ...deviceLoginRoutes(deps.deviceLogin),
+    ...devicePageRoutes(deps.deviceLogin),
     ...peopleRoutes(deps.people),
     ...emailRoutes(deps.emails),
     ...consoleRoutes(deps.console),

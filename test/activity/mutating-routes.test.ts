@@ -34,6 +34,7 @@ const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
   deleteResponse: STORED_RESPONSE,
   cancelResponse: STORED_RESPONSE,
   pollClaim: "a token endpoint",
+  startDeviceSignIn: "belongs to no account before a person approves it",
   enterClaimCode: "finds a claim; the decision on it has an entry",
   payInvoice: "leads to the processor's page; a payment is a ledger transfer and an event",
   changeTimeZone: "how pages show times to one person",
@@ -146,6 +147,22 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     const page = await visitPage(gateway, "/claim", viewer);
     const [, id = ""] = /name="attempt" value="([^"]+)"/.exec(page.text) ?? [];
     return () => visitPage(gateway, "/claim", viewer, { decision: "decline", attempt: id });
+  },
+  decideDeviceSignIn: async (world) => {
+    const { user_code: code } = await startDeviceSignIn(world);
+    return () => approveDevice(world, code);
+  },
+  pollDeviceSignIn: async (world) => {
+    const { user_code: code, device_code: deviceCode } = await startDeviceSignIn(world);
+    await approveDevice(world, code);
+    return () =>
+      fetch(`${world.gateway.url}/oauth/token`, {
+        method: "POST",
+        body: new URLSearchParams({
+          grant_type: "urn:ietf:params:oauth:grant-type:device_code",
+          device_code: deviceCode,
+        }),
+      });
   },
   signOut: async ({ gateway }) => {
     const user = await createUser(gateway, "leaving");
@@ -298,6 +315,24 @@ async function create(
   expect(response.status).toBeLessThan(300);
   // Safe because each endpoint that creates something returns its id, and the claim is read by its own fields.
   return (await response.json()) as Json & { readonly id: string };
+}
+
+interface DeviceCodes {
+  readonly user_code: string;
+  readonly device_code: string;
+}
+
+async function startDeviceSignIn({ gateway }: World): Promise<DeviceCodes> {
+  const url = `${gateway.url}/oauth/device_authorization`;
+  // Safe because the response of the endpoint has these fields.
+  return (await (
+    await fetch(url, { method: "POST", body: new URLSearchParams({ client_id: "tool" }) })
+  ).json()) as DeviceCodes;
+}
+
+function approveDevice({ gateway, workspace, owner }: World, code: string) {
+  const form = { do: "approve", user_code: code, account: workspace.id };
+  return visitPage(gateway, "/device", owner, form);
 }
 
 /** Sends a form of the owner's workspace. */

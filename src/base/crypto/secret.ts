@@ -43,6 +43,20 @@ export function randomDigits(length: number): string {
   return text;
 }
 
+/** RFC 8628, section 6.1: no vowels, so that no words arise, and no letters that look alike in capitals and digits. */
+const CONSONANTS = "BCDFGHJKLMNPQRSTVWXZ";
+
+export function randomConsonants(length: number): string {
+  let text = "";
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      // 240 is the largest multiple of 20 in a byte.
+      if (byte < 240 && text.length < length) text += CONSONANTS.charAt(byte % 20);
+    }
+  }
+  return text;
+}
+
 /** Constant-time comparison. */
 export function timingSafeEqualText(a: string, b: string): boolean {
   const left = new TextEncoder().encode(a);

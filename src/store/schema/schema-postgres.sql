@@ -153,6 +153,23 @@ create table claim_count (
   primary key (scope, slot)
 );
 
+create table device_login (
+  id text primary key,
+  device_code_hash text not null unique,
+  user_code_hash text not null unique,
+  client text not null,
+  network text not null,
+  created_at bigint not null,
+  expires_at bigint not null,
+  interval_ms bigint not null,
+  polled_at bigint,
+  approved_at bigint,
+  denied_at bigint,
+  person_id text,
+  account_id text,
+  key_id text
+);
+
 create table human_grant (
   id text primary key,
   issuer text not null,

@@ -172,6 +172,25 @@ create table claim_count (
   primary key (scope, slot)
 ) without rowid;
 
+-- Sign-ins of programs on devices without a browser.
+-- Deleted: an hour after they expire
+create table device_login (
+  id text primary key,
+  device_code_hash text not null unique, -- fingerprint of the program's code
+  user_code_hash text not null unique, -- fingerprint of the code that a person enters
+  client text not null, -- name that the program gave itself
+  network text not null, -- network that asked for the code
+  created_at bigint not null,
+  expires_at bigint not null,
+  interval_ms bigint not null, -- least time between two polls
+  polled_at bigint, -- last poll
+  approved_at bigint,
+  denied_at bigint,
+  person_id text, -- person who approved
+  account_id text, -- workspace that the person chose
+  key_id text -- key that the program got
+) without rowid;
+
 -- Which person has had the claim bonus.
 -- Deleted: when the bonus is taken back
 create table human_grant (

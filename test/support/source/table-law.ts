@@ -32,6 +32,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   keys: ["api_key"],
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],
+  "device-login": ["device_login"],
   email: ["email", "email_opt_out"],
   billing: [
     "invoice",

@@ -1,0 +1,165 @@
+// The person's side of a sign-in with a browser: GET shows a form and changes nothing, and a code in the link is only filled in
+// (RFC 8628, section 5.4).
+
+import { z } from "zod";
+import { hasPermission, listMemberships, type Membership } from "../accounts/members.ts";
+import { Fault } from "../base/fault.ts";
+import { PAGE_ROUTE, pageResponse } from "../http/pages/page-response.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { type Route, sessionRoute, type SessionUser } from "../http/route.ts";
+import type { Keys } from "../keys/keys.ts";
+import type { Db } from "../store/db.ts";
+import { DEVICE_PATH } from "./device-login-routes.ts";
+import {
+  type DeviceLogin,
+  type DeviceLogins,
+  type DeviceViewer,
+  tryDeviceKey,
+} from "./device-login.ts";
+import { approvedPage, codeEntryPage, consentPage, deniedPage } from "./device-pages.tsx";
+
+export interface DevicePageDeps {
+  readonly db: Db;
+  readonly deviceLogins: DeviceLogins;
+  readonly keys: Keys;
+}
+
+const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
+const CODE_MAX = 20;
+const UNKNOWN_CODE =
+  "No program waits for this code. It may have expired or been used: compare it with your device, or start again there.";
+
+const DeviceForm = z.object({
+  do: z.enum(["find", "approve", "deny"]),
+  user_code: z.string().max(CODE_MAX),
+  account: z.string().max(100).optional(),
+});
+type DeviceForm = z.infer<typeof DeviceForm>;
+
+interface Visit {
+  readonly user: SessionUser;
+  readonly viewer: DeviceViewer;
+  readonly clientIp: string;
+}
+
+export function devicePageRoutes(deps: DevicePageDeps): readonly Route[] {
+  return [codeRoute(), decideRoute(deps)];
+}
+
+function codeRoute(): Route {
+  return sessionRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: DEVICE_PATH,
+    id: "showDeviceSignIn",
+    summary: "Enter the code of a device",
+    query: z.object({ user_code: z.string().max(CODE_MAX).optional().catch(undefined) }),
+    run: ({ caller, query }) =>
+      pageResponse(codeEntryPage({ user: caller, userCode: query.user_code ?? "" })),
+  });
+}
+
+function decideRoute(deps: DevicePageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DOC,
+    method: "POST",
+    path: DEVICE_PATH,
+    id: "decideDeviceSignIn",
+    summary: "Approve or decline the sign-in of a device",
+    body: DeviceForm,
+    requestExample: { do: "find", user_code: "WDJB-MJHT" },
+    run: async ({ caller, body, clientIp, now }) => {
+      const viewer = {
+        personId: caller.personId,
+        network: networksOf(clientIp)[1],
+        userCode: body.user_code,
+        now,
+      };
+      try {
+        return await decide(deps, body, { user: caller, viewer, clientIp });
+      } catch (error) {
+        if (!(error instanceof Fault) || error.code !== "rate_limited") throw error;
+        const { status, publicMessage } = error;
+        return pageResponse(
+          codeEntryPage({ user: caller, userCode: body.user_code, error: publicMessage }),
+          { status },
+        );
+      }
+    },
+  });
+}
+
+async function decide(deps: DevicePageDeps, form: DeviceForm, visit: Visit): Promise<Response> {
+  const { db, deviceLogins } = deps;
+  const { viewer } = visit;
+  if (form.do === "find") {
+    const login = await db.write((tx) => deviceLogins.find(tx, viewer));
+    return login === undefined ? unknownCode(visit) : consent(deps, login, visit);
+  }
+  if (form.do === "deny") {
+    const login = await db.write((tx) => deviceLogins.deny(tx, viewer));
+    return login === undefined ? unknownCode(visit) : pageResponse(deniedPage(login));
+  }
+  const accountId = form.account ?? "";
+  const problem = await problemOf(deps, accountId, visit);
+  if (problem !== undefined) {
+    const login = await db.write((tx) => deviceLogins.find(tx, viewer));
+    return login === undefined ? unknownCode(visit) : consent(deps, login, visit, problem);
+  }
+  const login = await db.write((tx) => deviceLogins.approve(tx, { ...viewer, accountId }));
+  return login === undefined ? unknownCode(visit) : pageResponse(approvedPage(login, accountId));
+}
+
+function unknownCode({ user, viewer }: Visit): Response {
+  return pageResponse(codeEntryPage({ user, userCode: viewer.userCode, error: UNKNOWN_CODE }), {
+    status: 404,
+  });
+}
+
+async function consent(
+  deps: DevicePageDeps,
+  login: DeviceLogin,
+  { user, viewer }: Visit,
+  error?: string,
+): Promise<Response> {
+  const workspaces = await listMemberships(deps.db, viewer.personId);
+  const { network } = viewer;
+  return pageResponse(
+    consentPage({
+      user,
+      login,
+      userCode: viewer.userCode.toUpperCase(),
+      workspaces: workspaces.filter(mayCreateKeys),
+      network,
+      error,
+    }),
+    { status: error === undefined ? 200 : 400 },
+  );
+}
+
+function mayCreateKeys({ role }: Membership): boolean {
+  return hasPermission(role, "keys.create");
+}
+
+/** Thrown to undo a transaction that only tries something. */
+const TRIED = new Error("the transaction only tried");
+
+/** Why the person cannot create the key, which is said here and not in the program. */
+async function problemOf(
+  { db, keys }: DevicePageDeps,
+  accountId: string,
+  { viewer, clientIp }: Visit,
+): Promise<string | undefined> {
+  const { personId, now } = viewer;
+  try {
+    await db.write(async (tx) => {
+      await tryDeviceKey(tx, keys, { accountId, personId, clientIp, now });
+      throw TRIED;
+    });
+  } catch (error) {
+    if (error === TRIED) return undefined;
+    if (error instanceof Fault && error.status < 500) return error.publicMessage;
+    throw error;
+  }
+  return undefined;
+}
