@@ -5,6 +5,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
+import { exitIfInterrupted, startScriptProgress } from "../test/support/script-progress.ts";
 import {
   generateLoad,
   type LoadResult,
@@ -34,6 +35,15 @@ const gateway = await startServer(["serve"], {
   POSTERN_LOG_LEVEL: "warn",
 });
 const proxy = await startNginx(simulator.url, folder);
+/** With nginx, and two rows for each load of streams. */
+const ROWS = (proxy === undefined ? 4 : 6) + 6;
+const progress = startScriptProgress({
+  unit: "rows",
+  verb: "measured",
+  whenInterrupted: "Nothing is kept: run npm run bench again.",
+});
+let rows = 0;
+let interruption: unknown;
 try {
   const key = await fundedKey(gateway.url, folder);
   console.log(
@@ -41,12 +51,16 @@ try {
   );
   await jsonTable(key);
   await streamTable(key);
+  progress.end(rows);
+} catch (error) {
+  interruption = error;
 } finally {
   await gateway.stop();
   await proxy?.stop();
   await simulator.stop();
   rmSync(folder, { recursive: true, force: true });
 }
+if (interruption !== undefined) exitIfInterrupted(interruption);
 
 async function jsonTable(key: string): Promise<void> {
   console.log(
@@ -99,13 +113,13 @@ async function streamTable(key: string): Promise<void> {
     connections,
     timeoutSeconds: 90,
   });
-  const rows: readonly (readonly [connections: number, chunks: number, paceMs: number])[] = [
+  const loads: readonly (readonly [connections: number, chunks: number, paceMs: number])[] = [
     [1, 20, 5],
     [500, 200, 50],
     [3_000, 40, 200],
   ];
   for (const target of [simulator, gateway]) await openStreams(streams(target, 100, 100, 20));
-  for (const [connections, chunks, paceMs] of rows) {
+  for (const [connections, chunks, paceMs] of loads) {
     for (const [name, target] of [["direct", simulator] as const, ["Postern", gateway] as const]) {
       const before = target.cpuSeconds();
       const options = streams(target, connections, chunks, paceMs);
@@ -116,6 +130,7 @@ async function streamTable(key: string): Promise<void> {
       console.log(
         `| ${name}, one event per ${paceMs} ms | ${connections === 1 ? `1 (${SEQUENTIAL_STREAMS} in sequence)` : connections} | ${result.firstTokenP50Ms.toFixed(2)} | ${result.firstTokenP99Ms.toFixed(2)} | ${result.events} | ${cpu.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
       );
+      progress.update((rows += 1), ROWS);
     }
   }
 }
@@ -138,6 +153,7 @@ async function measureCpu(
 }
 
 function printRow(name: string, connections: number, { result, cpuMicros }: CpuMeasurement): void {
+  progress.update((rows += 1), ROWS);
   console.log(
     `| ${name} | ${connections} | ${result.perSecond.toFixed(0)} | ${cpuMicros.toFixed(1)} | ${result.p50Ms.toFixed(2)} | ${result.p99Ms.toFixed(2)} | ${result.failures} |`,
   );

@@ -18,6 +18,7 @@ import { createAddSegment } from "../src/usage/usage-segments.ts";
 import type { UsageRecord } from "../src/usage/usage.ts";
 import { verifyLedger } from "../src/verification/verify.ts";
 import { openAccount, promoDeposit, usageRecord } from "../test/ledger/fixtures.ts";
+import { exitIfInterrupted, startScriptProgress } from "../test/support/script-progress.ts";
 import { testPostgres } from "../test/support/stores/postgres.ts";
 
 const MEASURE_MS = Number(process.env["POSTERN_BENCH_MS"] ?? 1_500);
@@ -50,6 +51,13 @@ interface BenchResult {
   readonly latencies: readonly number[];
 }
 
+const ROWS = (args.store === undefined ? 2 : 1) * ACCOUNTS.length * CALLERS.length;
+const progress = startScriptProgress({
+  unit: "rows",
+  verb: "measured",
+  whenInterrupted: "Nothing is kept: run node bin/bun.js bench/ledger.ts again.",
+});
+let rows = 0;
 const verifications: string[] = [];
 console.log(
   "| store | accounts | callers | calls/s | CPU µs/call | PostgreSQL µs/call | pages/call | p50 ms | p99 ms |",
@@ -70,6 +78,13 @@ for (const kind of ["sqlite", "postgres"] as const) {
       const load = { db, holdBuffer, epoch, draw, callers };
       await measure({ ...load, forMs: WARM_UP_MS });
       printRow(kind, accounts, callers, await measure({ ...load, forMs: MEASURE_MS }));
+      try {
+        progress.update((rows += 1), ROWS, kind);
+      } catch (error) {
+        await db.close();
+        rmSync(folder, { recursive: true, force: true });
+        exitIfInterrupted(error);
+      }
     }
   }
   const startedAt = performance.now();
@@ -83,6 +98,7 @@ for (const kind of ["sqlite", "postgres"] as const) {
   await db.close();
   rmSync(folder, { recursive: true, force: true });
 }
+progress.end(rows);
 console.log(["", ...verifications].join("\n"));
 process.exit(0);
 

@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
+import { startScriptProgress } from "../test/support/script-progress.ts";
 import { serveConstantReplies } from "./constant-provider.ts";
 import { generateLoad, openStreams, type StreamsResult } from "./load-generator.ts";
 import { startBareProxy, startNginx } from "./peers.ts";
@@ -89,8 +90,18 @@ try {
     `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), ${isPinned ? "pinned" : "not pinned"}, Bun ${Bun.version}, ${ROUNDS} rounds\n`,
   );
   for (const peer of peers) await warmUp(peer);
+  const progress = startScriptProgress({
+    unit: "samples",
+    verb: "took",
+    whenInterrupted: "Nothing is kept: run node bin/bun.js bench/ratios.ts again.",
+  });
+  let samples = 0;
   for (let round = 0; round < ROUNDS; round++)
-    for (const peer of peers) peer.samples.push(await measure(peer));
+    for (const peer of peers) {
+      peer.samples.push(await measure(peer));
+      progress.update((samples += 1), ROUNDS * peers.length, peer.name);
+    }
+  progress.end(samples);
   printTable(peers);
   console.log(
     `\nLoad average at the end: ${loadavg()

@@ -110,5 +110,6 @@ function progressText({
 }
 
 function rateText(done: number, ms: number, unit: string): string {
-  return ms < SECOND_MS ? "" : `, ${formatInteger(Math.round((done / ms) * SECOND_MS))} ${unit}/s`;
+  const rate = Math.round((done / Math.max(1, ms)) * SECOND_MS);
+  return ms < SECOND_MS || rate === 0 ? "" : `, ${formatInteger(rate)} ${unit}/s`;
 }

@@ -2,9 +2,7 @@
 // [first index] [sqlite|postgres]`: checks that every call is paid for or owed. Both print their seed, and for each failure the line that repeats
 // it.
 
-import { EXIT_INTERRUPTED } from "../../src/commands/command.ts";
-import { isInterrupted } from "../../src/commands/progress.ts";
-import { startScriptProgress } from "../support/script-progress.ts";
+import { exitIfInterrupted, startScriptProgress } from "../support/script-progress.ts";
 import { runFuzz } from "./fuzz.ts";
 import { runMoneyFuzz } from "./money/money-fuzz.ts";
 
@@ -32,12 +30,6 @@ console.log(`open files ${result.openFiles.join(" before, ")} after`);
 for (const failure of result.failures) console.log(failure);
 console.log(`${result.failures.length} failures, seed ${seed}`);
 process.exit(result.failures.length === 0 ? 0 : 1);
-
-function exitIfInterrupted(error: unknown): never {
-  if (!isInterrupted(error)) throw error;
-  console.error(String(error));
-  process.exit(EXIT_INTERRUPTED);
-}
 
 async function fuzzMoney(): Promise<never> {
   const cases = Number(process.argv[3] ?? 100_000);

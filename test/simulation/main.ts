@@ -3,9 +3,7 @@
 
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { EXIT_INTERRUPTED } from "../../src/commands/command.ts";
-import { isInterrupted } from "../../src/commands/progress.ts";
-import { startScriptProgress } from "../support/script-progress.ts";
+import { exitIfInterrupted, startScriptProgress } from "../support/script-progress.ts";
 import { createSimulator } from "./simulate.ts";
 
 interface Sums {
@@ -41,9 +39,7 @@ async function runJobs(): Promise<number> {
     try {
       progress.update(done, count);
     } catch (error) {
-      if (!isInterrupted(error)) throw error;
-      console.error(String(error));
-      process.exit(EXIT_INTERRUPTED);
+      exitIfInterrupted(error);
     }
   };
   const ends = Array.from({ length: jobs + 1 }, (_, job) => Math.floor((count * job) / jobs));
