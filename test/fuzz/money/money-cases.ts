@@ -164,7 +164,9 @@ export function inputTokensOf({ promptWords, rounds }: MoneyCase, runs = rounds)
 export function runsOf(plan: MoneyCase, toolCallsMax = Infinity): number {
   const { provider, rounds } = plan;
   const isReported =
-    provider === "lies" ? reportedTokens(plan) !== undefined : provider !== "reports_nothing";
+    provider === "lies"
+      ? reportedTokens(plan) !== undefined
+      : provider !== "reports_nothing" && provider !== "falls_silent";
   return isReported ? rounds : Math.min(rounds, toolCallsMax);
 }
 
