@@ -265,6 +265,22 @@ const SETTLEMENTS: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/inference/lifecycle/offer.ts",
+    ["inference/lifecycle/quotes"],
+    [
+      [
+        "a quote lowers the price of models that its key may not call",
+        "servedBy.has(nameOf(candidate))",
+        'servedBy.size > 0 || nameOf(candidate) === ""',
+      ],
+      [
+        "a quote for the caller's own provider key makes the gateway's account free",
+        '${byok ? " with your provider key" : ""}',
+        '${byok ? "" : ""}',
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/lifecycle/abandoned-calls.ts",
     ["inference/metering/abandoned-calls"],
     [["abandoned calls are not limited", "if (waitMs === 0) return;", "if (waitMs >= 0) return;"]],

@@ -1,6 +1,6 @@
-// Binding quotes: a signed offer names an account, a request and the most that it costs. A call with an offer is priced as of
-// the moment of the quote, and holds and pays no more than that. Offers are not stored: until it expires, an offer may be
-// used by any number of calls.
+// Binding quotes: a signed offer names an account, a request, who may serve it, and the most that it costs. A call with an offer
+// is priced as of the moment of the quote, and holds and pays no more than that. Offers are not stored: until it expires, an
+// offer may be used by any number of calls.
 
 import { createHash } from "node:crypto";
 import { encodeJson } from "../../base/canonical-json.ts";
@@ -35,12 +35,16 @@ export interface AcceptedOffer {
   readonly max: Nano;
   /** When it was made: prices of that moment apply. */
   readonly at: number;
+  /** The candidates that the quote has a price of. */
+  readonly servedBy: ReadonlySet<unknown>;
+  /** Where the request carries it. */
+  readonly param: string;
 }
 
 interface Offered {
   readonly input: CallInput;
   readonly request: ParsedRequest;
-  readonly candidate: Candidate;
+  readonly candidates: PricedCandidates;
   readonly estimate: CostEstimate;
   readonly max: Nano;
 }
@@ -53,12 +57,15 @@ export interface SignedOffer {
 
 export function signOffer(
   { baseUrl, sign }: OfferDeps,
-  { input, request, candidate, estimate, max }: Offered,
+  { input, request, candidates, estimate, max }: Offered,
 ): SignedOffer {
   const at = input.now;
+  const [{ candidate }] = candidates;
   const id = newId("quo", at);
   const expiresAt = at + OFFER_LIFETIME_MS;
   const [card] = estimate.cards;
+  // A call on the caller's own provider key costs nothing here, but one on the gateway's account does.
+  const isByok = candidate.credential.byok;
   const offer = sign(QUOTE_TYPE, {
     // The members of an offer of x402's Offer and Receipt extension.
     version: VERSION,
@@ -77,6 +84,9 @@ export function signOffer(
     api: request.api,
     model: candidate.model.id,
     provider: candidate.credential.provider.id,
+    served_by: candidates
+      .filter((other) => !isByok || other.candidate.credential.byok)
+      .map((other) => nameOf(other.candidate)),
     request_sha256: hashRequest(request),
     price: Object.entries(card?.base ?? {}).map(([meter, unit]) => ({
       meter,
@@ -118,7 +128,7 @@ async function verifyOffer(
   const payload = await verify(QUOTE_TYPE, offer);
   if (payload === undefined)
     return reject("The quote is not the `offer` of a quote of this gateway.");
-  const { iss, account_id, api, amount, at, jti, request_sha256 } = payload;
+  const { iss, account_id, api, amount, at, jti, request_sha256, served_by: servedBy } = payload;
   const max = typeof amount === "string" ? nanoFromUsd(amount) : undefined;
   if (iss !== baseUrl || typeof at !== "number" || typeof jti !== "string" || max === undefined)
     return reject("The quote is not the `offer` of a quote of this gateway.");
@@ -126,12 +136,27 @@ async function verifyOffer(
   if (input.now - at > OFFER_LIFETIME_MS) return reject("The quote has expired.");
   if (api !== request.api || request_sha256 !== hashRequest(request))
     return reject("The quote is for another request.");
-  return { id: jti, max, at };
+  return { id: jti, max, at, param, servedBy: new Set(Array.isArray(servedBy) ? servedBy : []) };
 }
 
-/** The call costs no more than the offer, even if a candidate's prices rose since. */
-export function withOffer(candidates: PricedCandidates, { max }: AcceptedOffer): PricedCandidates {
-  const [first, ...others] = candidates;
+function nameOf({ model, credential: { provider, byok } }: Candidate): string {
+  return `${model.id} at ${provider.id}${byok ? " with your provider key" : ""}`;
+}
+
+/**
+ * The candidates that the quote has a price of: the key that asked for it may be restricted to fewer of them. The call costs
+ * no more than the offer, even if their prices rose since.
+ */
+export function withOffer(
+  candidates: PricedCandidates,
+  { max, servedBy, param }: AcceptedOffer,
+): PricedCandidates {
+  const [first, ...others] = candidates.filter(({ candidate }) => servedBy.has(nameOf(candidate)));
+  if (first === undefined)
+    throw invalid(
+      param,
+      `Nothing that the quote has a price of can serve this call now. Get a new one with POST /v1/quote, or send the call without \`${param}\`.`,
+    );
   const capped = ({ candidate, estimate }: PricedCandidate): PricedCandidate => ({
     candidate,
     estimate: {

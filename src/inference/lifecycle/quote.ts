@@ -94,7 +94,7 @@ function toQuote(
   const { byok, provider } = candidate.credential;
   const estimate = byok ? first : mostExpensive(candidates);
   const hold = byok ? 0n : estimate.amount;
-  const signed = signOffer(offers, { input, request, candidate, estimate, max: hold });
+  const signed = signOffer(offers, { input, request, candidates, estimate, max: hold });
   return {
     object: "quote",
     id: signed.id,

@@ -115,6 +115,57 @@ for (const store of STORE_KINDS) {
         }
       });
 
+    test("of a restricted key does not lower the price of models that this key may not call", async () => {
+      const created = await fetch(`${gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ name: "cheap", allowed_models: ["sim/cheap"] }),
+      });
+      const { api_key: key } = (await created.json()) as { api_key: string };
+      const body = bodyOf("chat", "[[sim: tokens=150]] count", {
+        model: "sim/dear",
+        models: ["sim/dear", "sim/cheap"],
+        max_tokens: 200,
+      });
+      const restricted = withHeaders(account, { authorization: `Bearer ${key}` });
+      const quoted = await quote(gateway, restricted, body);
+      expect(quoted["model"]).toBe("sim/cheap");
+      for (const stream of [false, true]) {
+        const bound = await callWith(quoted.offer, "chat", { ...body, stream });
+        expect([bound.status, bound.headers.get("x-postern-model")]).toEqual([200, "sim/cheap"]);
+        await bound.text();
+      }
+    });
+
+    test("of a call on the caller's own provider key does not make calls of the gateway's account free", async () => {
+      const owner = await registerAccount(gateway);
+      const post = (path: string, body: Json): Promise<Response> =>
+        fetch(gateway.url + path, {
+          method: "POST",
+          headers: owner.headers,
+          body: JSON.stringify(body),
+        });
+      const added = await post("/v1/provider-keys", {
+        provider: "sim",
+        api_key: "a-key-of-my-own-0123",
+      });
+      const { id } = (await added.json()) as { id: string };
+      const body = bodyOf("chat", "hello", { model: "sim/cheap", max_tokens: 20 });
+      const quoted = await quote(gateway, owner, body);
+      expect([quoted["byok"], quoted.cost_usd_max]).toEqual([true, "0"]);
+      const carried = { ...body, postern: { quote: quoted.offer } };
+      const own = await postCall(gateway, owner, "chat", carried);
+      expect([own.status, own.headers.get("x-postern-byok")]).toEqual([200, "true"]);
+      await own.text();
+      await fetch(`${gateway.url}/v1/provider-keys/${id}`, {
+        method: "DELETE",
+        headers: owner.headers,
+      });
+      const shared = await postCall(gateway, owner, "chat", carried);
+      expect(shared.status).toBe(400);
+      expect(errorOf(await shared.json())).toMatchObject({ param: "postern.quote" });
+    });
+
     test("names the body field, too, and is not sent to the provider", async () => {
       const body = bodyOf("chat", "hello", { model: "sim/cheap", max_tokens: 20 });
       const { offer } = await quote(gateway, account, body);
