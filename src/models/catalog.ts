@@ -17,7 +17,7 @@ import { applyPriceRules } from "./price-rules.ts";
 import type { CardResolver, PriceCard } from "./price.ts";
 import { ANTHROPIC_FACTS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
 import { DEEPSEEK_FACTS, DEEPSEEK_MODELS } from "./tables/deepseek.ts";
-import { GOOGLE_FACTS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
+import { GOOGLE_FACTS, GOOGLE_MODELS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
 import { OPEN_FACTS, OPEN_MODELS, OPEN_PRICE_RULES } from "./tables/open-models.ts";
 import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai.ts";
 import { RETIRED } from "./tables/retired.ts";
@@ -98,6 +98,7 @@ const PRICE_RULES = [
 ];
 const SUPPLEMENTAL_MODELS = [
   ...OPENAI_MODELS,
+  ...GOOGLE_MODELS,
   ...XAI_MODELS,
   ...DEEPSEEK_MODELS,
   ...OPEN_MODELS,
@@ -222,8 +223,8 @@ export function modelNotFound(catalog: Catalog, id: string, param = "model"): Fa
 }
 
 /**
- * The price card of a call: that of the model that answered, at the time the call was sent. If that model is unknown, the
- * requested model's card; undefined only if neither has one.
+ * The price card of a call: that of the model that answered, at the time the call was sent. If that model is unknown, or the
+ * operator has set the price of the requested one, the requested model's card; undefined only if neither has one.
  */
 export function cardFor(
   catalog: Catalog,
@@ -232,7 +233,9 @@ export function cardFor(
   at: number,
 ): ResolvedCard | undefined {
   const answeringModel =
-    answeredModel === undefined ? requested : resolve(catalog, requested.provider, answeredModel);
+    answeredModel === undefined || requested.source === OPERATOR_SOURCE
+      ? requested
+      : resolve(catalog, requested.provider, answeredModel);
   const model = answeringModel ?? requested;
   const card = cardAt(model.prices, at);
   return card === undefined ? undefined : { card, model, exact: answeringModel !== undefined };

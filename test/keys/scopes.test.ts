@@ -226,8 +226,9 @@ describe("the scopes of the routes", () => {
         .toSorted()
         .join(" "),
     ).toBe(
-      "addProviderKey cancelResponse changeKey changeProviderKey compactResponse countTokens createChatCompletion " +
-        "createEmbeddings createMessage createQuote createResponse deleteProviderKey deleteResponse mintKey pollClaim revokeKey stopAgentSession",
+      "addProviderKey cancelResponse changeKey changeProviderKey compactResponse countInputTokens countTokens " +
+        "createChatCompletion createEmbeddings createMessage createQuote createResponse deleteProviderKey deleteResponse " +
+        "mintKey pollClaim revokeKey stopAgentSession",
     );
     expect(
       LIMITED_KEY_SCOPES.filter((scope) => /^(webhooks|audit)|claim:write/.test(scope)),

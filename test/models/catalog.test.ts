@@ -10,6 +10,7 @@ import {
   modelNotFound,
   priceAge,
   similarIds,
+  OPERATOR_SOURCE,
 } from "../../src/models/catalog.ts";
 import type { Model } from "../../src/models/catalog.ts";
 import { PRICE_TABLE } from "../../src/models/list-prices.ts";
@@ -115,13 +116,22 @@ describe("catalog", () => {
       "openai/gpt-4o": ["2.5", "1.25", "0", "10"],
       "openai/gpt-5.6-sol": ["4", "0.4", "5", "20"],
       "openai/gpt-6.2-sol": ["2", "0.1", "2.5", "10"],
+      "openai/gpt-6.2-astra": ["8", "0.4", "10", "40"],
+      "azure/gpt-6.2-astra": ["8", "0.4", "10", "40"],
+      "bedrock/us.openai.gpt-6.2-astra": ["8.8", "0.44", "11", "44"],
+      "bedrock/eu.xai.grok-4.7": ["2.2", "0.55", "0", "6.6"],
+      "anthropic/claude-mythos-5-1": ["10", "0.25", "12.5", "50"],
+      "google/gemini-4-hydrogen": ["1.5", "0.075", "0", "7.5"],
+      "vertex/gemini-4-neon": ["3", "0.15", "0", "15"],
+      "mistral/codestral-latest": ["0.3", "0.03", "0", "0.9"],
+      "openrouter/qwen/qwen4-max": ["1.425", "0.07125", "1.78125", "4.275"],
       "anthropic/claude-opus-5-5": ["4", "0.2", "5", "20"],
       "anthropic/claude-sonnet-4-5": ["3", "0.3", "3.75", "15"],
       "anthropic/claude-haiku-5-5": ["0.1", "0.01", "0.125", "0.5"],
       "google/gemini-2.5-pro": ["1.25", "0.125", "0", "10"],
       "xai/grok-4.7": ["2", "0.5", "0", "6"],
       "deepseek/deepseek-v4-pro": ["0.66", "0.022", "0", "1.98"],
-      "mistral/mistral-large-latest": ["0.5", "0.05", "0", "1.5"],
+      "mistral/mistral-large-latest": ["0.7", "0.07", "0", "2.1"],
       "groq/openai/gpt-oss-120b": ["0.15", "0.075", "0", "0.6"],
       "moonshot/kimi-k3": ["3", "0.3", "3", "15"],
       "zai/glm-5.3": ["1.4", "0.26", "0", "4.4"],
@@ -320,6 +330,11 @@ describe("cardFor", () => {
       exact: false,
       model: { id: "xai/grok-4.3" },
     });
+  });
+
+  test("uses the operator's own price, whichever model answers", () => {
+    const own = { ...model("xai/grok-3-mini"), source: OPERATOR_SOURCE };
+    expect(cardFor(catalog, own, "grok-4.3", NOW)).toMatchObject({ exact: true, model: own });
   });
 
   test("keeps past prices with their dates", () => {

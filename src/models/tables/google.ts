@@ -1,4 +1,5 @@
-import type { Ability, FactRule, Modality, PriceRule } from "../model-facts.ts";
+import type { Ability, FactRule, Modality, PriceRule, SupplementalModel } from "../model-facts.ts";
+import type { Pricing } from "../price-card.ts";
 
 const PRICING_URL = "https://ai.google.dev/gemini-api/docs/pricing";
 const MODELS_URL = "https://ai.google.dev/gemini-api/docs/models";
@@ -88,3 +89,24 @@ export const GOOGLE_PRICE_RULES: readonly PriceRule[] = [
     checked: "2026-11-23",
   },
 ];
+
+function gemini4(provider: string, metal: string, pricing: readonly Pricing[]): SupplementalModel {
+  return {
+    provider,
+    name: `gemini-4-${metal.toLowerCase()}`,
+    title: `Gemini 4 ${metal}`,
+    source: PRICING_URL,
+    checked: "2026-11-28",
+    pricing,
+  };
+}
+
+/** Newer than the published lists, or in one of them only. */
+export const GOOGLE_MODELS: readonly SupplementalModel[] = GOOGLE_HOSTS.flatMap((provider) => [
+  gemini4(provider, "Carbon", [
+    { tokens: { input: "2", cache_read: "0.1", output: "10" } },
+    { tokens: { input: "4", cache_read: "0.2", output: "20" }, from: "2026-12-01" },
+  ]),
+  gemini4(provider, "Hydrogen", [{ tokens: { input: "1.5", cache_read: "0.075", output: "7.5" } }]),
+  gemini4(provider, "Neon", [{ tokens: { input: "3", cache_read: "0.15", output: "15" } }]),
+]);

@@ -315,13 +315,15 @@ export const OPEN_MODELS: readonly SupplementalModel[] = [
   {
     provider: "mistral",
     name: "mistral-large-latest",
-    title: "Mistral Large 3",
+    title: "Mistral Large (latest)",
     aliases: ["mistral-large"],
     pricing: [
       { tokens: { input: "2", output: "6" } },
       { tokens: { input: "0.5", cache_read: "0.05", output: "1.5" }, from: "2025-12-02" },
+      // Mistral Large 4, at its price since October 29; lists disagree on whether the name still points to Large 3.
+      { tokens: { input: "0.7", cache_read: "0.07", output: "2.1" }, from: "2026-10-29" },
     ],
     source: MISTRAL,
-    checked: CHECKED_ON,
+    checked: "2026-11-28",
   },
 ];

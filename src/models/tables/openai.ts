@@ -280,18 +280,18 @@ export const OPENAI_PRICE_RULES: readonly PriceRule[] = [
 ];
 
 function longContextModel(
+  provider: string,
   name: string,
   title: string,
-  released: string,
   prices: readonly [string, string, string, string],
 ): SupplementalModel {
   const [input, cacheRead, cacheWrite, output] = prices;
   const twice = (price: string): number => Number(price) * 2;
   return {
-    provider: "openai",
+    provider,
     name,
     title,
-    released,
+    released: "2026-11-17",
     source: `${MODELS_URL}/${name}`,
     checked: CHECKED_ON,
     pricing: [
@@ -314,6 +314,8 @@ function longContextModel(
   };
 }
 
-export const OPENAI_MODELS: readonly SupplementalModel[] = [
-  longContextModel("gpt-6.2-sol", "GPT-6.2 Sol", "2026-11-17", ["2", "0.1", "2.5", "10"]),
-];
+/** Azure sells OpenAI's models at OpenAI's prices. */
+export const OPENAI_MODELS: readonly SupplementalModel[] = OPENAI.flatMap((provider) => [
+  longContextModel(provider, "gpt-6.2-sol", "GPT-6.2 Sol", ["2", "0.1", "2.5", "10"]),
+  longContextModel(provider, "gpt-6.2-astra", "GPT-6.2 Astra", ["8", "0.4", "10", "40"]),
+]);

@@ -39,6 +39,13 @@ export const DECISIONS: readonly Decision[] = [
   },
   {
     provider: "mistral",
+    match: /^mistral-large$/,
+    source: "pi-ai",
+    reason:
+      "`mistral-large-latest` is Mistral Large 4; LiteLLM has Large 3, genai-prices Large 2, which can no longer be called.",
+  },
+  {
+    provider: "mistral",
     match: /^mistral-medium-3-1$/,
     source: "genai-prices",
     reason:
@@ -70,12 +77,49 @@ export const OUTDATED: ReadonlySet<SourceName> = new Set<SourceName>(["tokenlens
 export const ADDITIONS: Readonly<Record<string, RegExp>> = {
   openai: /^gpt-5\.3-codex-spark$/,
   google: /^gemini-3\.1-pro-preview-customtools$/,
+  anthropic: /^claude-mythos-5(-1)?$/,
   vertex: /^claude-(sonnet|opus|haiku|fable)-\d(-\d)?$|^gemini-3\.1-pro-preview-customtools$/,
-  mistral: /^(ministral-.*|devstral-latest|devstral-medium-latest|mistral-large-3)$/,
+  mistral:
+    /^(ministral-.*|devstral-latest|devstral-medium-latest|mistral-large-3|mistral-large-4-0-8|glm-5-2)$/,
   groq: /./,
   zai: /./,
-  openrouter: /^anthropic\/[^:]*$/,
-  // Claude is sold through inference profiles only, which genai-prices has.
+  // A `~` or `:` is a route to a model, not a model.
+  openrouter: /^(?!openrouter\/)[^~:]+\/[^:]+$/,
+  // Claude is sold through inference profiles only, which genai-prices has, except Mythos.
   bedrock:
-    /^(amazon\.nova-2-lite|deepseek|google|minimax|mistral|moonshotai|nvidia|openai|qwen|writer|zai)\S*$/,
+    /^((us|global)\.xai|(us|global)\.openai\.gpt-6\.2|(us\.)?anthropic\.claude-mythos-5|xai|amazon\.nova-2-lite|deepseek|google|minimax|mistral|moonshotai|nvidia|openai|qwen|writer|zai)\S*$/,
+};
+
+/** The providers that make the models they sell: what a list has of them is in our table, or left out for a reason. */
+export const LEFT_OUT: Readonly<
+  Record<string, { readonly match: RegExp; readonly reason: string }>
+> = {
+  openai: {
+    match:
+      /^(ft:.*|(gpt-)?daybreak-.*|gpt-.*-cyber-preview|gpt-6-astra-law|.*-audio-preview.*|computer-use.*|gpt-5-search-api.*|openai\/.*)$/,
+    reason: "Fine-tunes, models for approved organizations only, and other endpoints.",
+  },
+  anthropic: {
+    match: /^claude-mythos-preview$/,
+    reason: "For approved organizations only, until Claude Mythos 5.",
+  },
+  google: {
+    match:
+      /^(deep-research-.*|gemini-omni-.*|gemini-embedding-2.*|gemini-gemma-.*|gemini-2\.5-computer-use.*)$/,
+    reason: "Other endpoints, or input that no meter counts.",
+  },
+  mistral: {
+    match: /^(mistral-(vibe|code)-.*|zai-glm-.*|codestral-mamba-latest|mistral-small)$/,
+    reason: "For Mistral's own tools, other names of a listed model, and retired ones.",
+  },
+  xai: {
+    match: /^grok-(4\.20-.*|build-latest)$/,
+    reason: "Other names of Grok 4.20 and Grok Build, which are listed.",
+  },
+  deepseek: {
+    match: /^deepseek-(coder|v3|v4-flash-vision-exp)$/,
+    reason: "Retired, or an experiment without a stable name.",
+  },
+  zai: { match: /^$/, reason: "" },
+  moonshot: { match: /^moonshot-v1-auto$/, reason: "Its price is that of the model it chooses." },
 };

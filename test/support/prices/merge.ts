@@ -81,11 +81,16 @@ function mergeRow(
     disagreements.push(disagreement);
     if (!isSame(disagreement.price, own)) changes.set(meter, disagreement.price);
   }
+  const changed = withRates(step, changes);
+  const merged = withCacheRead(
+    changed,
+    found.filter((quote) => !OUTDATED.has(quote.source) && fits(quote, changed)),
+  );
   const agreeing = confirming.map(({ source }) => source);
   const disagreeing = changes.size === 0 ? [] : disputing.map(({ source }) => source);
   return {
     ...row,
-    pricing: row.pricing.map((pricing) => (pricing === step ? withRates(step, changes) : pricing)),
+    pricing: row.pricing.map((pricing) => (pricing === step ? merged : pricing)),
     sources: [...row.sources, ...agreeing, ...disagreeing],
   };
 }
@@ -175,6 +180,18 @@ function withRates(pricing: Pricing, changes: ReadonlyMap<string, number>): Pric
           })),
         }),
   };
+}
+
+/** genai-prices lacks some prices of cache reads: the highest of the lists that have its other prices. */
+function withCacheRead(pricing: Pricing, agreeing: readonly Quote[]): Pricing {
+  const { cache_read: known, input, output } = pricing.tokens;
+  const stated = agreeing.flatMap(({ rates }) => rates["cache_read"] ?? []);
+  const isComparable = pricing.tiers === undefined && input !== undefined && output !== undefined;
+  if (known !== undefined || stated.length === 0 || !isComparable) return pricing;
+  const price = Math.max(...stated);
+  return price >= Number(input)
+    ? pricing
+    : { ...pricing, tokens: { ...pricing.tokens, cache_read: decimal(price) } };
 }
 
 function addedRows(rows: readonly PriceRow[], quotes: Quotes): PriceRow[] {

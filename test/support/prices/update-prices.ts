@@ -1,5 +1,5 @@
 // `npm run prices`: makes our price table from the newest published lists, and prints what changes. `npm run prices -- --check`
-// only prints.
+// only prints. Fails if a provider sells a model of its own that is neither in our tables nor left out for a reason.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -12,6 +12,7 @@ import {
 import { comparePrices, differenceText } from "../../../src/models/price-differences.ts";
 import { ROOT } from "../source/source-files.ts";
 import { mergePrices, type Disagreement } from "./merge.ts";
+import { missingModels } from "./missing-models.ts";
 import { REVIEWED, REVIEWED_ON } from "./reviewed.ts";
 import { downloadSources } from "./sources.ts";
 
@@ -59,11 +60,16 @@ ${reviewedRows(table).join("\n")}
 `;
 }
 
-const { table, disagreements } = mergePrices(await downloadSources(), utcDay(Date.now()));
+const sources = await downloadSources();
+const today = utcDay(Date.now());
+const { table, disagreements } = mergePrices(sources, today);
 const before = readFileSync(TABLE_FILE, "utf8");
 const text = priceTableText(table);
 console.log(differenceText(comparePrices(parsePriceTable(before), parsePriceTable(text))));
 console.log(`${table.models.length} prices, ${disagreements.length} disagreements`);
+const missing = missingModels(sources, table, today);
+for (const { id, rates, lists } of missing) console.log(`missing  ${id}: ${rates} (${lists})`);
+if (missing.length > 0) process.exitCode = 1;
 if (!process.argv.includes("--check")) {
   writeFileSync(TABLE_FILE, text);
   writeFileSync(DISAGREEMENTS_FILE, disagreementsText(disagreements, table));
