@@ -9,7 +9,7 @@ import { toAuditEntryRecord } from "../activity/audit-record.ts";
 import { listAuditEntries } from "../activity/audit.ts";
 import { toEventRecord } from "../activity/event-record.ts";
 import { listEvents } from "../activity/events.ts";
-import { listWebhooks } from "../activity/webhooks.ts";
+import { listWebhooks } from "../activity/webhook-rows.ts";
 import { usdText } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { type InvoiceLinks, toInvoiceRecord } from "../billing/invoices/invoice-record.ts";

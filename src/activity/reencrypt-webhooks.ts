@@ -3,7 +3,7 @@
 import { deriveKey, type MasterSecret } from "../base/crypto/encryption.ts";
 import { type Db, text } from "../store/db.ts";
 import { type ReencryptedRows, reencryptRows } from "../store/reencrypt-rows.ts";
-import { SECRET_PURPOSE, secretBinding } from "./webhooks.ts";
+import { SECRET_PURPOSE, secretBinding } from "./webhook-rows.ts";
 
 export async function reencryptWebhooks(db: Db, master: MasterSecret): Promise<ReencryptedRows> {
   const current = await reencryptColumn(db, master, "sealed");

@@ -2,7 +2,7 @@
 // was shown, so a confirmation compares them with the current state under the lock of the account.
 
 import { createHash } from "node:crypto";
-import { listWebhookUrls } from "../activity/webhooks.ts";
+import { listWebhookUrls } from "../activity/webhook-rows.ts";
 import type { Key } from "../keys/key.ts";
 import { listLiveProviderKeys } from "../provider-keys/provider-keys.ts";
 import type { Reader } from "../store/db.ts";

@@ -3,10 +3,10 @@
 import { z } from "zod";
 import { respondToInvitation } from "../accounts/invitations.ts";
 import { workspaceJoinedVia } from "../accounts/members.ts";
-import type { Webhooks } from "../activity/webhooks.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
+import type { Webhooks } from "../webhooks/webhooks.ts";
 import {
   type AgentSessionPageDeps,
   agentSessionPageRoutes,

@@ -1,7 +1,6 @@
 // The composition root: creates every service from the settings, each with explicit dependencies.
 
 import { isGrantBudgetUsedUp } from "../accounts/creation-limits.ts";
-import { createWebhooks, type Webhooks } from "../activity/webhooks.ts";
 import type { JobRun } from "../base/job-run.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { findRefusedTopUps } from "../billing/top-up/top-up-outcome.ts";
@@ -16,6 +15,7 @@ import { createKeptForms, type KeptForms } from "../people/kept-form.ts";
 import { createSessions, type Sessions } from "../people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
+import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
 import { type Core, openCore } from "./core.ts";
 import { type AgentPayments, createAgentPayments } from "./create-agent-payments.ts";
 import { paymentOptions } from "./create-discovery-settings.ts";

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
 import { getDelivery, listDeliveries } from "../activity/deliveries.ts";
-import { getWebhook } from "../activity/webhooks.ts";
+import { getWebhook } from "../activity/webhook-rows.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";

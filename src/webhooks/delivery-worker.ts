@@ -13,13 +13,8 @@ import {
   releaseLease,
 } from "../activity/deliveries.ts";
 import { emitEvent, sweepEvents, toStoredEvent } from "../activity/events.ts";
+import { disableWebhook, recordFailure, recordSuccess } from "../activity/webhook-rows.ts";
 import { signatureHeaders } from "../activity/webhook-signature.ts";
-import {
-  type Webhooks,
-  disableWebhook,
-  recordFailure,
-  recordSuccess,
-} from "../activity/webhooks.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { type ResolveHost, parseEndpoint, resolveHost } from "../base/network/public-endpoint.ts";
@@ -27,6 +22,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
 import { type Db, type Tx, text } from "../store/db.ts";
 import { type SendResult, send } from "./send-to-endpoint.ts";
+import { type Webhooks } from "./webhooks.ts";
 
 const CONCURRENCY = 64;
 const TIMEOUT_MS = 10_000;

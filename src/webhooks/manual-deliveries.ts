@@ -9,7 +9,7 @@ import {
   requeueDelivery,
 } from "../activity/deliveries.ts";
 import { emitTestEvent, TEST_EVENT_TYPE } from "../activity/events.ts";
-import { lockWebhook } from "../activity/webhooks.ts";
+import { lockWebhook } from "../activity/webhook-rows.ts";
 import { Fault } from "../base/fault.ts";
 import type { Tx } from "../store/db.ts";
 

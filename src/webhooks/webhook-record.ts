@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { ALL_EVENTS, EVENT_TYPES } from "../activity/events.ts";
-import { type Webhook, WEBHOOK_STATUSES } from "../activity/webhooks.ts";
+import { type Webhook, WEBHOOK_STATUSES } from "../activity/webhook-rows.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 
 export const SubscribedEventType = z.enum([...EVENT_TYPES, ALL_EVENTS]);

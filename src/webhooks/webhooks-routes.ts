@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
 import { ALL_EVENTS } from "../activity/events.ts";
-import { getWebhook, listWebhooks, removeWebhook, type Webhooks } from "../activity/webhooks.ts";
+import { getWebhook, listWebhooks } from "../activity/webhook-rows.ts";
 import { URL_LENGTH_MAX } from "../base/network/public-endpoint.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
@@ -18,6 +18,7 @@ import {
   WEBHOOK_EXAMPLE,
   WebhookRecord,
 } from "./webhook-record.ts";
+import { removeWebhook, type Webhooks } from "./webhooks.ts";
 
 const DESCRIPTION_MAX = 200;
 const EVENTS_MAX = 20;

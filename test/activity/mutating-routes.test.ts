@@ -30,6 +30,7 @@ const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
   createEmbeddings: MODEL_CALL,
   compactResponse: MODEL_CALL,
   countTokens: "changes nothing",
+  countInputTokens: "changes nothing",
   createQuote: "changes nothing",
   deleteResponse: STORED_RESPONSE,
   cancelResponse: STORED_RESPONSE,

@@ -2,7 +2,6 @@
 
 import { balanceAlertRoutes } from "../../src/accounts/balance-alert-routes.ts";
 import { activityRoutes } from "../../src/activity/activity-routes.ts";
-import { createWebhooks, type Webhooks } from "../../src/activity/webhooks.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ResolveHost } from "../../src/base/network/public-endpoint.ts";
@@ -17,6 +16,7 @@ import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import type { Db } from "../../src/store/db.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/delivery-worker.ts";
 import { webhookRoutes } from "../../src/webhooks/webhooks-routes.ts";
+import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
 import { openAccount } from "../ledger/fixtures.ts";
 import { type ApiResponse, callRoutes } from "../support/call-routes.ts";
 

@@ -1,7 +1,7 @@
 // Data of the overview page.
 
 import { countMembers } from "../../accounts/members.ts";
-import { listLiveWebhooks, type Webhook } from "../../activity/webhooks.ts";
+import { listLiveWebhooks, type Webhook } from "../../activity/webhook-rows.ts";
 import type { Nano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import { readAutoTopUpSummary, type AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { personAct } from "../../activity/audit.ts";
 import { listDeliveries } from "../../activity/deliveries.ts";
-import { getWebhook } from "../../activity/webhooks.ts";
+import { getWebhook } from "../../activity/webhook-rows.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";

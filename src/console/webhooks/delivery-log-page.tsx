@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import type { Delivery } from "../../activity/deliveries.ts";
-import type { Webhook } from "../../activity/webhooks.ts";
+import type { Webhook } from "../../activity/webhook-rows.ts";
 import type { Page } from "../../base/pagination.ts";
 import { formatMilliseconds } from "../../base/text/format.ts";
 import { Card, EmptyState, Notice, Tag, type Tone } from "../../http/pages/components/content.tsx";

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import type { Delivery } from "../../activity/deliveries.ts";
 import { ALL_EVENTS } from "../../activity/events.ts";
-import type { Webhook } from "../../activity/webhooks.ts";
+import type { Webhook } from "../../activity/webhook-rows.ts";
 import { Card, CodeBlock, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
