@@ -36,6 +36,44 @@ function of(
 
 const LEDGER: readonly Mutation[] = [
   ...of(
+    "src/ledger/ledger.ts",
+    ["inference/lifecycle/store-outage"],
+    [
+      [
+        "charges a whole reply that was refused while the store was unavailable",
+        "const free = { ...rest, cost: 0n };",
+        "const free = { ...rest, cost: request.cost };",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/commit/group-commit.ts",
+    ["ledger/commit/group-commit"],
+    [
+      [
+        "replaces a settlement that an attempt may still commit",
+        "const kept = attempted.filter(({ operation }) => operationFor(operation) === operation);",
+        "const kept = attempted;",
+      ],
+      [
+        "gives up settlements while the store is unavailable for a minute",
+        "{ new: 30, owed: 36_000 }",
+        "{ new: 30, owed: 1_000 }",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/streaming/relay.ts",
+    ["inference/lifecycle/store-outage"],
+    [
+      [
+        "completes a stream whose charge is not in the ledger",
+        'if (isComplete && isDeferred) closeIncomplete("store_unavailable");',
+        "if (isComplete && isDeferred) closeResponse(relay, end);",
+      ],
+    ],
+  ),
+  ...of(
     "src/ledger/decide.ts",
     ["ledger/session-limits"],
     [

@@ -119,6 +119,22 @@ describe("group commit", () => {
     expect(sizes).toEqual([64, 64, 64]);
   });
 
+  test("owed work is kept while the store is unavailable for minutes", async () => {
+    let [attempts, now] = [0, 0];
+    const group = createGroupCommit<string, string>(
+      async (operations) => {
+        attempts += 1;
+        // At most 100 pauses of an attempt count: 40 attempts are two minutes with the pause of production.
+        now += 100;
+        if (attempts <= 40) throw unavailable();
+        return operations;
+      },
+      1,
+      { monotonicNow: () => now },
+    );
+    expect(await group.submit("settle", "owed")).toBe("settle");
+  });
+
   describe("with a deferral", () => {
     const deferring = (
       commit: (operations: readonly string[]) => Promise<readonly string[]>,
