@@ -146,6 +146,7 @@ function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps)
       ? "x-api-key"
       : "bearer",
     stopsBillingOnAbort: declared.stops_billing_on_abort,
+    stopsWholeReplies: declared.stops_billing_on_abort,
     imageTokensMax: 50_000,
     timeouts: {
       requestSeconds: declared.request_timeout_seconds,

@@ -29,6 +29,8 @@ export interface Provider {
   readonly headers: Readonly<Record<string, string>>;
   /** True if closing the connection stops the generation and its billing. */
   readonly stopsBillingOnAbort: boolean;
+  /** True if that also holds for a reply that is not streamed: an operator's own server. */
+  readonly stopsWholeReplies?: boolean;
   /** True if a chat stream reports usage only when asked; others always do, and some reject the option. */
   readonly needsUsageOption: boolean;
   /** The field for an end user identifier. */

@@ -69,6 +69,28 @@ describe("a provider that never answers", () => {
     }
   });
 
+  test("that stops when a client leaves releases the call's credits at once, for its input", async () => {
+    await start({}, { stops_billing_on_abort: true });
+    const account = await registerAccount(gateway);
+    const client = new AbortController();
+    const caller = { ...account, signal: client.signal };
+    const pending = postCall(
+      gateway,
+      caller,
+      "chat",
+      bodyOf("chat", "hello", { model: SILENT.id }),
+    );
+    await eventually(() => provider.requests.length === 1);
+    client.abort();
+    await pending.catch(() => {});
+    const { db } = gateway.server;
+    // The timeout is ten minutes.
+    await eventually(async () => (await countOpenHolds(db)) === 0);
+    const [record] = await usageRecordsOf(db, account.id);
+    expect(record).toMatchObject({ outcome: "client_aborted", output_tokens: 0 });
+    expect(Number(record?.["cost_nano"])).toBeGreaterThan(0);
+  });
+
   test("does not hold the credits of a client that left beyond the timeout", async () => {
     await start({ POSTERN_REQUEST_TIMEOUT_SECONDS: "2" });
     const account = await registerAccount(gateway);

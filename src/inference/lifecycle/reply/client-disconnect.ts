@@ -53,6 +53,14 @@ export function isCountedByProvider(
   );
 }
 
+/** Nothing of a whole reply was relayed, so only its input is charged, which the gateway estimates. */
+function stopsWholeReply({ candidate, request, estimate }: OngoingCall): boolean {
+  const { provider } = candidate.credential;
+  return (
+    provider.stopsWholeReplies === true && !request.stream && !usesProviderTools(request, estimate)
+  );
+}
+
 /** Returns whether to end a request to a provider: on shutdown, or if the caller has left and the gateway can hang up. */
 export function cancelCheckOf(
   caller: Pick<AbortSignalLike, "aborted">,
@@ -64,7 +72,7 @@ export function cancelCheckOf(
   return () => {
     if (forced.aborted) return true;
     if (!caller.aborted) return drained.aborted;
-    isCancelable ??= canHangUp(call) && isInputCounted(call);
+    isCancelable ??= stopsWholeReply(call) || (canHangUp(call) && isInputCounted(call));
     return isCancelable;
   };
 }
