@@ -1,6 +1,8 @@
 // `npm run prices`: how published price lists are merged into our table.
 
 import { describe, expect, test } from "bun:test";
+import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
+import { abilityDifferences } from "../support/prices/ability-differences.ts";
 import { mergePrices } from "../support/prices/merge.ts";
 import { missingModels } from "../support/prices/missing-models.ts";
 import type { PriceSources } from "../support/prices/sources.ts";
@@ -250,4 +252,18 @@ describe("missingModels", () => {
       expect(missing(name, rates)).toEqual([]);
     expect(missing("gpt-9-free", { ...rates, input_cost_per_token: 0 })).toEqual([]);
   });
+});
+
+test("abilityDifferences lists where LiteLLM says otherwise of what a model supports", () => {
+  const entry = {
+    ...liteLlmEntry({ input_cost_per_token: 8 }),
+    supports_none_reasoning_effort: true,
+    supports_xhigh_reasoning_effort: true,
+    supports_function_calling: false,
+  };
+  const sources = { ...sourcesOf("gpt-9", { genai: {} }), liteLlm: { "gpt-6.2-astra": entry } };
+  expect(abilityDifferences(sources, catalogOf(builtInModels()))).toEqual([
+    { id: "openai/gpt-6.2-astra", ability: "effort none", ours: false },
+    { id: "openai/gpt-6.2-astra", ability: "tools", ours: true },
+  ]);
 });

@@ -212,6 +212,12 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
     match: /GLM-5\.3/,
     abilities: { efforts: ["low", "medium", "high", "max"] },
   },
+  // "Thinking level MINIMAL is not supported for this model": Google's table of thinking levels. Gemini 4 cannot be turned off.
+  {
+    providers: ["google", "vertex"],
+    match: /^gemini-(3\.[78]-flash(?!-lite)|4)/,
+    abilities: { efforts: ["low", "medium", "high"] },
+  },
   { providers: ["xai"], match: /^grok-3-mini/, abilities: { efforts: ["low", "high"] } },
   // These models reason but reject `reasoning_effort`.
   { providers: ["xai"], match: /^grok-(4-|code)/, abilities: { reasoning: "none" } },
@@ -240,7 +246,7 @@ const CLAUDE_RULES: readonly AbilityRule[] = [
   },
   {
     providers: CLAUDE_PROVIDERS,
-    match: /claude-(opus-4-[7-9]|(opus|sonnet|haiku|fable)-[5-9])/,
+    match: /claude-(opus-4-[7-9]|(opus|sonnet|haiku|fable|mythos)-[5-9])/,
     abilities: { sampling: false, prefill: false, thinkingBudget: false },
   },
   {

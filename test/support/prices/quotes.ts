@@ -39,6 +39,17 @@ export function quotesOf(sources: PriceSources, today: string): Quotes {
   return quotes;
 }
 
+/** LiteLLM's entries under our names. */
+export function liteLlmModels(sources: PriceSources): readonly {
+  readonly provider: string;
+  readonly name: string;
+  readonly entry: LiteLlmEntry;
+}[] {
+  return Object.entries(LiteLlm.parse(sources.liteLlm)).flatMap(([key, entry]) =>
+    liteLlmNames(key, entry).map(([provider, name]) => ({ provider, name, entry })),
+  );
+}
+
 const LiteLlmEntry = z.looseObject({
   litellm_provider: z.string().optional(),
   mode: z.string().optional(),

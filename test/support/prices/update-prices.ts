@@ -1,9 +1,10 @@
 // `npm run prices`: makes our price table from the newest published lists, and prints what changes. `npm run prices -- --check`
-// only prints. Fails if a provider sells a model of its own that is neither in our tables nor left out for a reason.
+// only prints. Also lists where LiteLLM says otherwise of a model's abilities. Fails if a provider sells a model of its own that is neither in our tables nor left out for a reason.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { utcDay } from "../../../src/base/time.ts";
+import { builtInModels, catalogOf } from "../../../src/models/catalog.ts";
 import {
   parsePriceTable,
   priceTableText,
@@ -11,6 +12,7 @@ import {
 } from "../../../src/models/list-prices.ts";
 import { comparePrices, differenceText } from "../../../src/models/price-differences.ts";
 import { ROOT } from "../source/source-files.ts";
+import { abilityDifferences } from "./ability-differences.ts";
 import { mergePrices, type Disagreement } from "./merge.ts";
 import { missingModels } from "./missing-models.ts";
 import { REVIEWED, REVIEWED_ON } from "./reviewed.ts";
@@ -69,6 +71,10 @@ console.log(differenceText(comparePrices(parsePriceTable(before), parsePriceTabl
 console.log(`${table.models.length} prices, ${disagreements.length} disagreements`);
 const missing = missingModels(sources, table, today);
 for (const { id, rates, lists } of missing) console.log(`missing  ${id}: ${rates} (${lists})`);
+for (const { id, ability, ours } of abilityDifferences(sources, catalogOf(builtInModels(table))))
+  console.log(
+    `ability  ${id}: ${ability} is ${ours ? "" : "not "}supported here, otherwise at LiteLLM`,
+  );
 if (missing.length > 0) process.exitCode = 1;
 if (!process.argv.includes("--check")) {
   writeFileSync(TABLE_FILE, text);
