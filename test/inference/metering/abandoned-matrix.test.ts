@@ -241,8 +241,14 @@ async function checkKind(
         expect({ where, cost, isExact }).toEqual({ where, cost: fullCost, isExact: true });
         return;
       }
-      const isBelowInput = cost < BigInt(kind.inputTokens) * INPUT_NANO;
-      expect({ where, isBelowInput }).toEqual({ where, isBelowInput: false });
+      const leastInput = BigInt(kind.countedMin ?? kind.inputTokens);
+      const isBelowInput = cost < leastInput * INPUT_NANO;
+      const isAboveFull = cost > fullCost;
+      expect({ where, isBelowInput, isAboveFull }).toEqual({
+        where,
+        isBelowInput: false,
+        isAboveFull: false,
+      });
       shares.set(where, [...(shares.get(where) ?? []), Number(cost) / Number(fullCost)]);
     }),
   );
