@@ -2,7 +2,7 @@
 // browser and chooses a workspace, and the program gets a key of it. Owns the table device_login. The store has only
 // fingerprints of both codes, and the key is created when the program collects it, so it is never stored.
 
-import { requirePermission, lockWorkspace } from "../accounts/members.ts";
+import { authorize } from "../accounts/members.ts";
 import { personAct, recordAuditEntry } from "../activity/audit.ts";
 import {
   deriveKey,
@@ -172,8 +172,8 @@ async function setApproved(
   id: string,
   { accountId, personId, network, now }: DeviceViewer & { readonly accountId: string },
 ): Promise<boolean> {
-  await lockWorkspace(tx, accountId);
-  await requirePermission(tx, accountId, personId, "keys.create");
+  const actor = { type: "person", id: personId } as const;
+  await authorize(tx, { accountId, actor, network, now }, "keys.create");
   const approved = await tx.run(
     `update device_login set approved_at = ?, person_id = ?, account_id = ?
      where id = ? and approved_at is null and denied_at is null`,
@@ -182,7 +182,7 @@ async function setApproved(
   if (approved === 0) return false;
   await recordAuditEntry(tx, {
     accountId,
-    actor: { type: "person", id: personId },
+    actor,
     action: "device.approved",
     target: id,
     network,
@@ -227,8 +227,6 @@ async function poll(tx: Tx, row: Row, request: Poll): Promise<PolledLogin> {
 async function issue(tx: Tx, row: Row, { keys, clientIp, now }: Poll): Promise<PolledLogin> {
   const accountId = text(row, "account_id");
   const personId = text(row, "person_id");
-  await lockWorkspace(tx, accountId);
-  await requirePermission(tx, accountId, personId, "keys.create");
   const { key, raw } = await createKeyForMember(
     tx,
     personAct(accountId, personId, { clientIp, now }),
@@ -266,8 +264,6 @@ export async function tryDeviceKey(
     now,
   }: Omit<Poll, "keys"> & { readonly accountId: string; readonly personId: string },
 ): Promise<void> {
-  await lockWorkspace(tx, accountId);
-  await requirePermission(tx, accountId, personId, "keys.create");
   const act = personAct(accountId, personId, { clientIp, now });
   await createKeyForMember(tx, act, keys, deviceKeySettings("check", now));
 }

@@ -869,15 +869,6 @@ const ACCOUNTS: readonly Mutation[] = [
         'if (integer(row, "expires_at") <= now - 86_400_000) return',
       ],
       ["codes can be guessed without limit", "    await countTry(tx, viewer);\n", ""],
-      [
-        "the role is not checked again when the key is issued",
-        `  const personId = text(row, "person_id");
-  await lockWorkspace(tx, accountId);
-  await requirePermission(tx, accountId, personId, "keys.create");
-`,
-        `  const personId = text(row, "person_id");
-`,
-      ],
       ["a key of a program can do everything", "    scopes: MODEL_CALL_SCOPES,\n", ""],
     ],
   ),
