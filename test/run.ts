@@ -29,6 +29,7 @@ const LONG_FILES: readonly string[] = [
   "chaos/chaos",
   "inference/lifecycle/multiple-processes",
   "inference/streaming/ended-entrances",
+  "fuzz/money/money",
   "translation/recordings/recordings",
   "translation/replay/replay",
   "claims/claim-browser",

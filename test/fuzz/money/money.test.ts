@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { runMoneyFuzz } from "./money-fuzz.ts";
 
 const SEED = 7;
-const TIMEOUT_MS = 300_000;
+const TIMEOUT_MS = 900_000;
 
 test.each([
   ["sqlite", 1_700],
