@@ -179,7 +179,7 @@ function askForChatTools(json: JsonObject, abilities: Abilities): AdaptedFields 
   };
 }
 
-/** Fields of OpenAI's API that tune the reply or label the call, and that other servers do not have. */
+/** Fields of OpenAI's API that tune the reply or label the call, and that Mistral does not have: it has `prompt_cache_key`. */
 const OPENAI_HINTS = [
   "store",
   "metadata",
@@ -190,7 +190,6 @@ const OPENAI_HINTS = [
   "top_logprobs",
   "verbosity",
   "safety_identifier",
-  "prompt_cache_key",
   "prompt_cache_retention",
 ] as const;
 

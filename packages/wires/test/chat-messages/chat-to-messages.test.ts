@@ -338,12 +338,6 @@ describe("chat → messages", () => {
     expect(
       toMessages({ messages: [{ role: "assistant", content: "hello" }, userMessage] }).paths,
     ).toEqual(["messages[0]"]);
-    expect(
-      toMessages(
-        { messages: [userMessage, { role: "assistant", content: "The" }] },
-        { prefill: false },
-      ).paths,
-    ).toEqual(["messages[1]"]);
   });
 
   test("has all of the reasoning texts of a reply, and no empty ones", () => {

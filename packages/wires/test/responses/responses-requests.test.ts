@@ -92,11 +92,6 @@ describe("invalid requests", () => {
       { input: "x", text: { format: { type: "json_schema", name: "a", schema: { type: "zz" } } } },
       "text.format.schema.type",
     ],
-    [
-      "a schema without name",
-      { input: "x", text: { format: { type: "json_schema", schema: {} } } },
-      "text.format.name",
-    ],
     ["a tool without name", { input: "x", tools: [{ type: "function" }] }, "tools[0].name"],
     [
       "a choice of a missing tool",
