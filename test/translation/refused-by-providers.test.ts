@@ -23,7 +23,7 @@ let account: TestAccount;
 
 beforeAll(async () => {
   gateway = await startGateway({
-    providers: ["sim", "openai", "anthropic", "deepseek", "mistral"],
+    providers: ["sim", "openai", "anthropic", "deepseek", "mistral", "google"],
   });
   account = await registerAccount(gateway);
   await grantCredits(gateway, account, 50n * USD);
@@ -98,6 +98,34 @@ describe("efforts", () => {
     const answer = await call("messages", "openai/gpt-6.2-sol", "hello", { thinking });
     expect(answer.status).toBe(200);
     expect(answer.sent["reasoning"]).toMatchObject({ effort: "low" });
+  });
+});
+
+describe("efforts at Gemini", () => {
+  test.each(["gemini-3.8-flash", "gemini-4-argon", "gemini-4-carbon"])(
+    "below low become low at %s",
+    async (model) => {
+      for (const effort of ["none", "minimal"]) {
+        const answer = await call("responses", `google/${model}`, "hello", {
+          reasoning: { effort },
+        });
+        expect([answer.status, answer.dropped]).toEqual([200, ["reasoning"]]);
+        expect(JSON.stringify(answer.sent["generationConfig"])).toContain('"thinkingLevel":"LOW"');
+      }
+    },
+  );
+
+  test("are refused by the provider", async () => {
+    const url = `${gateway.simulatorUrl}/v1beta/models/gemini-4-argon:generateContent`;
+    const reply = await fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-goog-api-key": "x" },
+      body: JSON.stringify({
+        contents: [{ role: "user", parts: [{ text: "hello" }] }],
+        generationConfig: { thinkingConfig: { thinkingLevel: "MINIMAL" } },
+      }),
+    });
+    expect(reply.status).toBe(400);
   });
 });
 

@@ -23,6 +23,7 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
+import { refusedThinkingLevel } from "./model-rules.ts";
 import type { RequestMetadata } from "./simulated-wire.ts";
 
 const LEVEL_TOKENS: Readonly<Record<string, number>> = {
@@ -42,7 +43,8 @@ export function parseGeminiRequest(
   if (contents.length === 0)
     return invalidRequest(400, "* GenerateContentRequest.contents: contents is not specified\n");
   const config = settingsOf(body);
-  const error = validateSettings(config);
+  const error =
+    validateSettings(config) ?? refusedThinkingLevel(metadata.pathModel ?? "", levelOf(config));
   if (error !== undefined) return error;
   const request = newRequest(body, metadata.pathModel);
   request.isStream = metadata.isStreaming;
@@ -112,6 +114,10 @@ function readSettings(request: NormalizedRequest, body: JsonObject, config: Json
   request.stopSequences = stringsOf(config["stopSequences"]);
   request.choiceCount = numberIn(config["candidateCount"]) ?? 1;
   request.reasoningTokens = readThinking(objectOrEmpty(config["thinkingConfig"]));
+}
+
+function levelOf(config: JsonObject): string {
+  return stringOrEmpty(objectOrEmpty(config["thinkingConfig"])["thinkingLevel"]).toLowerCase();
 }
 
 function readThinking(config: JsonObject): number | undefined {

@@ -1,4 +1,4 @@
-// What some models refuse on OpenAI's two APIs, by their names. Other models take it. From the providers' errors.
+// What some models refuse on OpenAI's two APIs and Gemini's, by their names. Other models take it. From the providers' errors.
 
 import { isObject, type JsonObject, objectOrEmpty, stringOrEmpty } from "../json-readers.ts";
 import { invalidRequest, type InvalidRequest } from "../reply/normalized-request.ts";
@@ -20,6 +20,7 @@ const EFFORT_RULES: readonly EffortRule[] = [
   { match: /gpt-5($|-mini|-nano)/, efforts: ["minimal", "low", "medium", "high"] },
 ];
 const WITHOUT_STOP = /(^|\/)(o[34]|gpt-5($|-mini|-nano)|gpt-(5\.[6-9]|[6-9]))(?!.*-chat)/;
+const WITHOUT_MINIMAL = /gemini-(3\.[78]-flash(?!-lite)|4)/;
 const THINKS_WITHOUT_CHOICE = /^deepseek-(flash|pro|v[4-9])/;
 const FORBIDS_EXTRA = /^(mistral|ministral|magistral|codestral|devstral|pixtral)-/;
 const EXTRA_FIELDS = [
@@ -51,6 +52,16 @@ export function refusedEffort(
     field,
     "unsupported_value",
   );
+}
+
+/** Google's table of thinking levels. */
+export function refusedThinkingLevel(model: string, level: string): InvalidRequest | undefined {
+  return level === "minimal" && WITHOUT_MINIMAL.test(model)
+    ? invalidRequest(
+        400,
+        "Thinking level MINIMAL is not supported for this model. Please retry with other thinking level.",
+      )
+    : undefined;
 }
 
 /** What models refuse on Chat Completions only. */
