@@ -134,6 +134,8 @@ interface RouteDoc {
   readonly bodyType?: "json" | "form" | "raw";
   /** Body size limit; 64 KiB by default. */
   readonly bodyLimitBytes?: number;
+  /** The response has a raw key or another secret. */
+  readonly revealsSecret?: true;
   /** The handler honors `Idempotency-Key` itself, as write routes always do. */
   readonly idempotent?: true;
   /** Documented request headers, with descriptions. */

@@ -17,6 +17,8 @@ import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Reader, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 
 const RETENTION_MS = DAY_MS;
+/** How long a repetition shows a raw key again. */
+const SECRET_SHOWN_MS = 10 * MINUTE_MS;
 /** A call may need this long from its record here to its hold: it may have to pay first, and clocks differ. */
 const CALL_START_GRACE_MS = 5 * MINUTE_MS;
 
@@ -29,6 +31,8 @@ interface IdempotentRequest {
   readonly now: number;
   /** The hold whose existence shows that the request is running; absent if the request ends with its transaction. */
   readonly holdId?: string | undefined;
+  /** The response has a secret, so it is repeated for minutes only. */
+  readonly revealsSecret?: boolean;
 }
 
 export interface IdempotentResponse {
@@ -93,6 +97,11 @@ export function createIdempotency(master: MasterSecret, owner?: RunningProcess):
         if (!(await takeOverAbandoned(tx, row, { request, owner }))) throw stillRunningFault();
         return undefined;
       }
+      if (
+        request.revealsSecret === true &&
+        integer(row, "created_at") + SECRET_SHOWN_MS <= request.now
+      )
+        throw secretShownFault();
       return {
         status: integer(row, "status"),
         body: decrypt(encryptionKeyOf(request), id, text(row, "sealed")),
@@ -252,6 +261,14 @@ function keyReusedFault(): Fault {
   return new Fault("conflict", "idempotency key reused", {
     message:
       "This `Idempotency-Key` was used with another request. Use a new key for a new request.",
+    param: "idempotency-key",
+  });
+}
+
+function secretShownFault(): Fault {
+  return new Fault("conflict", "secret not shown again", {
+    message:
+      "The request with this `Idempotency-Key` succeeded more than ten minutes ago, and its secret is not shown again. If it is lost, use a new key for a new request.",
     param: "idempotency-key",
   });
 }

@@ -70,6 +70,7 @@ function createRoute(keys: Keys): Route {
     method: "POST",
     path: "/v1/keys",
     id: "mintKey",
+    revealsSecret: true,
     scope: "keys:write",
     tag: "Keys",
     summary: "Create a key",

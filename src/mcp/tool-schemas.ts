@@ -17,8 +17,7 @@ const API_KEY_SCHEMA = {
 };
 const IDEMPOTENCY_SCHEMA = {
   type: "string",
-  description:
-    "A random string of at least 16 characters: a repeated call returns the first result.",
+  description: "A random string of 128 bits: a repeated call returns the first result.",
 };
 
 /** All fields of the route's path, query and body as arguments, but those that the tool sets itself. */

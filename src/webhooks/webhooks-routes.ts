@@ -91,6 +91,7 @@ function addRoute(webhooks: Webhooks): Route {
     method: "POST",
     path: "/v1/webhooks",
     id: "addWebhook",
+    revealsSecret: true,
     scope: "webhooks:write",
     summary: "Create a webhook",
     description:
@@ -218,6 +219,7 @@ function rotateRoute(webhooks: Webhooks): Route {
     method: "POST",
     path: "/v1/webhooks/{id}/rotate",
     id: "rotateWebhookSecret",
+    revealsSecret: true,
     scope: "webhooks:write",
     summary: "Rotate a webhook's signing secret",
     description:

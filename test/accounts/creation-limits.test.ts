@@ -179,6 +179,7 @@ describe.each(STORE_KINDS)("starting credit, on %s", (store) => {
         "account",
         "api_key",
         "balance",
+        "claim",
         "next",
       ]);
       expect(valueAt(created.body, "balance")).toEqual({ credits: 0, usd: 0, held_credits: 0 });
@@ -251,7 +252,7 @@ describe.each(STORE_KINDS)("starting credit, on %s", (store) => {
   });
 
   describe("the Idempotency-Key of a request without an API key", () => {
-    const headers = { "idempotency-key": "the-same-key-for-both" };
+    const headers = { "idempotency-key": "5f1c0b7a9d3e4826b0c4d8e1f2a36795" };
 
     test("of two hosts of one /64 gives each an account and a key of its own", async () => {
       await start();

@@ -75,7 +75,7 @@ describe.each(STORE_KINDS)("a new account with proof of work, on %s", (store) =>
 
   test("is repeated with the same Idempotency-Key and proof", async () => {
     await start(BITS);
-    const headers = { "idempotency-key": "a-random-key-of-an-agent" };
+    const headers = { "idempotency-key": "5f1c0b7a9d3e4826b0c4d8e1f2a36795" };
     const proof = solve(await challenge());
     const first = await register(proof, { headers });
     const second = await register(proof, { headers });

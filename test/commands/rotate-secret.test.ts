@@ -13,6 +13,7 @@ import {
   stopPostern,
 } from "./run-postern.ts";
 
+const IDEMPOTENCY_KEY = "5f1c0b7a9d3e4826b0c4d8e1f2a36795";
 const OLD = "o".repeat(40);
 const NEW = "n".repeat(40);
 const tempFolder = createTempFolder();
@@ -33,7 +34,7 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
       store: true,
     });
     const repeated = { name: "repeated" };
-    const created = await client(before.url, "POST /v1/keys", repeated, "idempotency-key-1");
+    const created = await client(before.url, "POST /v1/keys", repeated, IDEMPOTENCY_KEY);
     const message = { model: "sim/echo", messages: [{ role: "user", content: "Hello" }] };
     const charged = await client(
       before.url,
@@ -48,9 +49,9 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
     const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
     const during = await startPostern([], both);
     expect((await client(during.url, "GET /v1/account")).status).toBe(200);
-    const replayed = await client(during.url, "POST /v1/keys", repeated, "idempotency-key-1");
+    const replayed = await client(during.url, "POST /v1/keys", repeated, IDEMPOTENCY_KEY);
     expect(replayed.body).toEqual(created.body);
-    const conflict = await client(during.url, "POST /v1/keys", { name: "x" }, "idempotency-key-1");
+    const conflict = await client(during.url, "POST /v1/keys", { name: "x" }, IDEMPOTENCY_KEY);
     expect(conflict.status).toBe(409);
     const again = await client(during.url, "POST /v1/chat/completions", message, "charged-once-1");
     expect(again.body).toEqual(charged.body);

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { decrypt, deriveKey } from "../../src/base/crypto/encryption.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
-import { DAY_MS } from "../../src/base/time.ts";
+import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { text } from "../../src/store/db.ts";
 import {
@@ -41,8 +42,8 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
   });
   afterAll(() => gateway.stop());
 
-  let created = 0;
-  const newKey = (): string => `a-random-key-of-the-client-${(created += 1)}`;
+  /** 32 hexadecimal digits. */
+  const newKey = (): string => randomBytes(16).toString("hex");
 
   const createKey = (
     key: string,
@@ -129,7 +130,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     const key = newKey();
     const first = await createKey(key);
     clock.advance(DAY_MS - 1);
-    expect((await createKey(key)).text).toBe(first.text);
+    expect((await createKey(key)).status).toBe(409);
     clock.advance(1);
     const later = await createKey(key, { name: "another body" });
     expect(later.status).toBe(201);
@@ -176,18 +177,40 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     expect((await createKey(`"${key}"`)).text).toBe(first.text);
   });
 
-  test("a key has 1 to 255 printable characters, and at least 16 without an API key", async () => {
+  test("a secret is shown again for ten minutes, and the request is not repeated after that", async () => {
+    const key = newKey();
+    const first = await open(key);
+    clock.advance(10 * MINUTE_MS - 1);
+    expect((await open(key)).text).toBe(first.text);
+    clock.advance(1);
+    const late = await open(key);
+    expectError(late, { status: 409, code: "conflict", param: "idempotency-key" });
+    expect(late.text).toContain("is not shown again");
+    expect(late.text).not.toContain(textAt(first.body, "api_key"));
+  });
+
+  test("a key of a request that reveals a secret must have 128 bits", async () => {
+    for (const guessable of ["k", "only-15-letters", "0".repeat(64), "0123456789abcdef".slice(1)]) {
+      const opened = await open(guessable);
+      expectError(opened, { status: 400, code: "invalid_request", param: "idempotency-key" });
+      expect((await createKey(guessable)).status).toBe(400);
+    }
+    for (const random of [crypto.randomUUID(), newKey(), randomBytes(16).toString("base64url")])
+      expect((await open(random)).status).toBe(201);
+  });
+
+  test("a key has 1 to 255 printable characters", async () => {
     expectError(await createKey("two words"), {
       status: 400,
       code: "invalid_request",
       param: "idempotency-key",
     });
-    expectError(await createKey("k".repeat(256)), { status: 400, code: "invalid_request" });
-    expect((await createKey("k".repeat(255))).status).toBe(201);
-    expect((await createKey("k")).status).toBe(201);
-    const guessable = await open("only-15-letters");
-    expectError(guessable, { status: 400, code: "invalid_request", param: "idempotency-key" });
-    expect((await open("exactly-16-chars")).status).toBe(201);
+    const long = newKey().repeat(8);
+    expectError(await createKey(long), { status: 400, code: "invalid_request" });
+    expect((await createKey(long.slice(1))).status).toBe(201);
+    const invoice = { body: { amount_usd: 10 }, headers: { "idempotency-key": "k" } };
+    const paid = await call(gateway, "POST /v1/billing/invoice", { key: account.key, ...invoice });
+    expect(paid.status).toBe(201);
   });
 
   test("a revoked API key gets no replayed response", async () => {

@@ -198,7 +198,7 @@ describe.each(STORE_KINDS)("verified agents on %s", (store) => {
       Array.from({ length: 4 }, async () => (await create(gateway, headers)).status),
     );
     expect(statuses.toSorted((left, right) => left - right)).toEqual([201, 403, 403, 403]);
-    const repeated = { ...(await signed()), "idempotency-key": "agent-key-0123456789" };
+    const repeated = { ...(await signed()), "idempotency-key": "5f1c0b7a9d3e4826b0c4d8e1f2a36795" };
     const first = await create(gateway, repeated);
     expect(await create(gateway, repeated)).toEqual(first);
     expect(await accountCount(gateway)).toBe(2);

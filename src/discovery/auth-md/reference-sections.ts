@@ -56,7 +56,7 @@ export function retrySection(context: DocContext): Section {
       "- **401 for a key that used to work:** the key was revoked or has expired. Discard it and start again at *Find an existing key*.",
       ...(hasIdempotentRoutes
         ? [
-            "- **Before you retry a request that creates something,** make sure that it was sent with an `idempotency-key` header: a random string of 16 to 255 characters, the same for every retry. For 24 hours, retries return the first response.",
+            "- **Before you retry a request that creates something,** make sure that it was sent with an `idempotency-key` header: a random string of 128 bits, the same for every retry. For 24 hours (ten minutes if it has a secret), retries return the first response.",
           ]
         : []),
     ].join("\n"),

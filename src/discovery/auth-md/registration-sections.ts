@@ -52,7 +52,7 @@ export function registerSection(context: DocContext): Section | undefined {
       ...proofParagraphs(context),
       ...verifiedAgentParagraphs(context),
       ...grantParagraphs(context),
-      "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again from the same address: the same `idempotency-key` returns the first response instead of creating a second account.",
+      "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again from the same address within ten minutes: the same `idempotency-key` returns the first response.",
     ]),
   };
 }
@@ -100,7 +100,7 @@ export function storeKeySection(context: DocContext): Section {
   return {
     title: "Store the key",
     text: joinParagraphs([
-      "The key is shown once. The gateway stores only a hash of it and cannot show it again. Anyone who has the key can spend the balance.",
+      "The response shows the key once; only the same request with the same `idempotency-key` shows it again, for ten minutes. Otherwise the gateway has only a hash of it. Anyone who has the key can spend the balance.",
       codeBlock(
         "sh",
         [

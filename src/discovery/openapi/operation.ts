@@ -20,7 +20,10 @@ import type {
 const IDEMPOTENCY_KEY_DESCRIPTION =
   "A random string of your choice. For 24 hours, a request with the same key and body, sent with the same API key, gets the first response again.";
 const IDEMPOTENCY_KEY_MAX = 255;
-const KEYLESS_IDEMPOTENCY_KEY_MIN = 16;
+const SECRET_IDEMPOTENCY_KEY_DESCRIPTION =
+  "A random string of at least 128 bits, such as 32 hexadecimal digits or a UUID. For ten minutes, a request with the same key and body gets the first response again, with its secret; for the rest of 24 hours it is refused.";
+/** 128 bits of the largest alphabet. */
+const SECRET_IDEMPOTENCY_KEY_MIN = 22;
 const COMPONENTS_PREFIX = "#/components/schemas/";
 
 export const SECURITY_SCHEMES = {
@@ -169,14 +172,18 @@ function headerParametersOf(route: Route): readonly Parameter[] {
     schema: { type: "string" },
   }));
   if (!acceptsIdempotencyKey(route)) return own;
-  const minLength = !requiresKey(route) ? KEYLESS_IDEMPOTENCY_KEY_MIN : 1;
+  const isSecret = route.revealsSecret === true;
   return [
     ...own,
     {
       name: "idempotency-key",
       in: "header",
-      description: IDEMPOTENCY_KEY_DESCRIPTION,
-      schema: { type: "string", minLength, maxLength: IDEMPOTENCY_KEY_MAX },
+      description: isSecret ? SECRET_IDEMPOTENCY_KEY_DESCRIPTION : IDEMPOTENCY_KEY_DESCRIPTION,
+      schema: {
+        type: "string",
+        minLength: isSecret ? SECRET_IDEMPOTENCY_KEY_MIN : 1,
+        maxLength: IDEMPOTENCY_KEY_MAX,
+      },
     },
   ];
 }

@@ -9,10 +9,18 @@ export interface IdempotentCall {
   readonly key: string;
   readonly body: string;
   readonly now: number;
+  /** The response has a secret, so it is repeated for minutes only. */
+  readonly revealsSecret?: boolean;
 }
 
 const KEY_MAX_CHARACTERS = 255;
-const PUBLIC_KEY_MIN_CHARACTERS = 16;
+/** As many bits as a random UUID has hexadecimal digits for, and 16 random bytes have. */
+export const SECRET_KEY_MIN_BITS = 128;
+const HEX_BITS = 4;
+const LOWER_CASE_BITS = Math.log2(36);
+const BASE64_BITS = 6;
+/** Fewer different characters than in any random text of that length. */
+const DIFFERENT_CHARACTERS_MIN = 8;
 
 export function idempotentCallOf(
   path: string,
@@ -20,10 +28,16 @@ export function idempotentCallOf(
   input: AnyRouteInput,
 ): IdempotentCall | undefined {
   if (route.method !== "POST") return undefined;
-  const minLength = input.caller === undefined ? PUBLIC_KEY_MIN_CHARACTERS : 1;
-  const key = readIdempotencyKey(input.headers, minLength);
+  const key = readIdempotencyKey(input.headers);
   if (key === undefined) return undefined;
+  const { revealsSecret = false } = route;
+  if (revealsSecret && bitsOf(key) < SECRET_KEY_MIN_BITS)
+    throw invalid(
+      "idempotency-key",
+      "The response to this request has a secret, which a repetition shows again. Its `Idempotency-Key` must be a random text of at least 128 bits, such as 32 hexadecimal digits or a UUID.",
+    );
   return {
+    revealsSecret,
     scope: `${scopeOwnerOf(input)} ${route.id}`,
     key,
     body: `${path}\n${input.bodyText}`,
@@ -31,14 +45,22 @@ export function idempotentCallOf(
   };
 }
 
+/** The most bits that a text of this length and these characters can have. */
+function bitsOf(key: string): number {
+  if (new Set(key.toLowerCase()).size < DIFFERENT_CHARACTERS_MIN) return 0;
+  // The hyphens of a UUID are not random.
+  if (/^[0-9a-f-]+$/i.test(key)) return key.replaceAll("-", "").length * HEX_BITS;
+  return key.length * (/^[0-9a-z]+$/.test(key) ? LOWER_CASE_BITS : BASE64_BITS);
+}
+
 /** Undefined for a request without a key. */
-export function readIdempotencyKey(headers: Headers, minLength = 1): string | undefined {
+export function readIdempotencyKey(headers: Headers): string | undefined {
   const key = headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
   if (key === undefined) return undefined;
-  if (!/^[\x21-\x7e]+$/.test(key) || key.length > KEY_MAX_CHARACTERS || key.length < minLength) {
+  if (!/^[\x21-\x7e]+$/.test(key) || key.length > KEY_MAX_CHARACTERS) {
     throw invalid(
       "idempotency-key",
-      `\`Idempotency-Key\` must have ${minLength} to ${KEY_MAX_CHARACTERS} printable ASCII characters. Use a random one.`,
+      `\`Idempotency-Key\` must have 1 to ${KEY_MAX_CHARACTERS} printable ASCII characters. Use a random one.`,
     );
   }
   return key;
