@@ -15,7 +15,7 @@ export interface IdempotentCall {
 
 const KEY_MAX_CHARACTERS = 255;
 /** As many bits as a random UUID has hexadecimal digits for, and 16 random bytes have. */
-export const SECRET_KEY_MIN_BITS = 128;
+const SECRET_KEY_MIN_BITS = 128;
 const HEX_BITS = 4;
 const LOWER_CASE_BITS = Math.log2(36);
 const BASE64_BITS = 6;
