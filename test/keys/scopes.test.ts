@@ -203,8 +203,10 @@ describe("the scopes of the routes", () => {
     const all = keyRoutes(gateway);
     await gateway.stop();
     const routes = all.filter(({ scope }) => scope !== undefined);
+    // What each key may read of itself, and settings that are the same for all.
     expect(all.filter(({ scope }) => scope === undefined).map(({ id }) => id)).toEqual([
       "getOwnKey",
+      "getManagedSettings",
     ]);
     expect(new Set(routes.map(({ scope }) => scope))).toEqual(new Set(LISTABLE_SCOPES));
     const readsToWrite = routes.filter(
