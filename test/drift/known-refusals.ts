@@ -7,10 +7,18 @@ const UNPRICED = "the harness's provider has no price for it";
 const UNBOUNDED = "its cost is known only to the provider";
 const ROUTING = "a routing preference whose value must be one of this gateway";
 
+const NAMES_AN_ITEM = "has an id and nothing else to send, so it could only name a stored item";
+
 const REASONS: readonly (readonly [name: RegExp, reason: string])[] = [
   [/^responses (?:conversation|previous_response_id|prompt)(?:\.|\[|$)/, STORED],
   [/^responses background_options\.continuation_id$/, STORED],
   [/^responses prompt_cache_options\.comparison_response_id$/, STORED],
+  // The samples have no action, no settings and no output.
+  [/^responses input\[computer_call\](?:\.agent)?$/, NAMES_AN_ITEM],
+  [
+    /^responses input\[(?:configuration_update|apply_patch_call_output|compaction_trigger)\]\.id$/,
+    NAMES_AN_ITEM,
+  ],
   [/^responses content\[input_(?:image|file)\]\.file_id$/, STORED],
   [/^responses tools\[file_search\]/, STORED],
   [/^responses tools\[mcp\]\.(?:connector_id|tunnel_id)$/, STORED],

@@ -687,8 +687,8 @@ const CONNECTIONS: readonly Mutation[] = [
       ],
       [
         "messages do not count in the rate of the key",
-        "    options.countMessage();\n    options.keepBytes",
-        "    options.keepBytes",
+        "    options.countMessage();\n    const refusal",
+        "    const refusal",
       ],
       ["pings are free", "  try {\n    options.countMessage();\n  } catch", "  try {\n  } catch"],
       [
