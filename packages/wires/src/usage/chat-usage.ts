@@ -177,8 +177,7 @@ function readChunk(state: StreamState, name: string, data: JsonObject, provider:
   }
   const usage = usageOfChat(data, provider);
   if (usage !== undefined) {
-    // Beside a choice, it is a running total.
-    if (arrayIn(data["choices"]).length === 0) state.isUsageStated = true;
+    state.hasOutputCount = true;
     // Usage may be a running total or be reported twice: the last one wins.
     state.usage =
       usage.model === undefined && state.model !== undefined
