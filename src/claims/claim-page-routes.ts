@@ -5,9 +5,9 @@ import { roleOf } from "../accounts/members.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault, type FaultOptions } from "../base/fault.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
-import { PAGE_ROUTE } from "../http/pages/page-response.ts";
+import { formRoute, openPageRoute } from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { sessionRoute, type Route, type SessionUser, optionalSessionRoute } from "../http/route.ts";
+import type { Route, SessionUser } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { readAttempt } from "./claim-attempt-rows.ts";
 import { type ClaimAttempt, claimStateOf } from "./claim-attempt.ts";
@@ -50,8 +50,6 @@ interface ClaimPageContext extends Omit<ClaimPageDeps, "master" | "baseUrl"> {
   readonly link: LinkCookie;
 }
 
-const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
-
 export function claimPageRoutes(deps: ClaimPageDeps): readonly Route[] {
   const { master, baseUrl, ...others } = deps;
   const context = { ...others, link: createLinkCookie(master, baseUrl) };
@@ -59,9 +57,8 @@ export function claimPageRoutes(deps: ClaimPageDeps): readonly Route[] {
 }
 
 function openClaimRoute(context: ClaimPageContext): Route {
-  return optionalSessionRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return openPageRoute({
+    tag: "People",
     path: CLAIM_PATH,
     id: "openClaim",
     summary: "Show the claim page",
@@ -97,9 +94,8 @@ const Decision = z
   .catchall(z.string().optional());
 
 function decideRoute(context: ClaimPageContext): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "POST",
+  return formRoute({
+    tag: "People",
     path: CLAIM_PATH,
     id: "decideClaim",
     summary: "Confirm or decline a claim",
@@ -164,9 +160,8 @@ async function confirm(
 }
 
 function codeRoute({ db, claims, link }: ClaimPageContext): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "POST",
+  return formRoute({
+    tag: "People",
     path: `${CLAIM_PATH}/code`,
     id: "enterClaimCode",
     summary: "Find a claim by its code",

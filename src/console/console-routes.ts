@@ -3,9 +3,9 @@
 import { z } from "zod";
 import { respondToInvitation } from "../accounts/invitations.ts";
 import { workspaceJoinedVia } from "../accounts/members.ts";
-import { pageResponse, redirect } from "../http/pages/page-response.ts";
+import { formRoute, pageRoute } from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { sessionRoute, type Route } from "../http/route.ts";
+import type { Route } from "../http/route.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import {
   type AgentSessionPageDeps,
@@ -22,19 +22,18 @@ import { logPageRoutes } from "./logs/log-page-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-page-routes.ts";
 import { overviewPage } from "./overview/overview-page.tsx";
 import { readOverview } from "./overview/read-overview.ts";
-import { AccountPath, PAGE_DEFAULTS } from "./page-defaults.ts";
 import { playgroundRoutes } from "./playground/playground-page-routes.ts";
 import {
   type ProviderKeyPageDeps,
   providerKeyPageRoutes,
 } from "./provider-keys/provider-key-page-routes.ts";
-import { requireAccess } from "./require-access.ts";
 import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-page-routes.ts";
-import { settingsPageRoutes, type SettingsPageDeps } from "./settings/settings-page-routes.ts";
-import { startRoutes, type StartPageDeps } from "./start/start-page-routes.ts";
+import { type SettingsPageDeps, settingsPageRoutes } from "./settings/settings-page-routes.ts";
+import { type StartPageDeps, startRoutes } from "./start/start-page-routes.ts";
 import { type UsagePageDeps, usagePageRoutes } from "./usage/usage-page-routes.ts";
 import { inTimeZoneOf, periodOf, UsageQuery } from "./usage/usage-query.ts";
 import { webhookPageRoutes } from "./webhooks/webhook-page-routes.ts";
+import { AccountPath, workspacePage, CONSOLE_PAGE } from "./workspace-routes.ts";
 
 export interface ConsoleRouteDeps
   extends
@@ -77,20 +76,18 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
 }
 
 function componentsRoute(): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return pageRoute({
+    ...CONSOLE_PAGE,
     path: COMPONENTS_PATH,
     id: "showComponents",
     summary: "Show all components of the pages",
-    run: ({ caller, now }) => pageResponse(componentsPage(caller, now)),
+    run: ({ caller, now }) => componentsPage(caller, now),
   });
 }
 
 function invitationRoute({ db }: ConsoleRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return formRoute({
+    ...CONSOLE_PAGE,
     path: "/console/invitations",
     id: "answerInvitation",
     summary: "Accept or decline an invitation",
@@ -103,36 +100,31 @@ function invitationRoute({ db }: ConsoleRouteDeps): Route {
         const network = networksOf(clientIp)[1];
         const decision = { id: body.invitation, accept, personId, email, network, now };
         const { accountId, role } = await db.write((tx) => respondToInvitation(tx, decision));
-        return redirect(role === undefined ? "/console" : workspacePath(accountId, ""));
+        return role === undefined ? "/console" : workspacePath(accountId, "");
       } catch (error) {
         // A double click or a reload: the person has joined already.
         const joined = accept ? await workspaceJoinedVia(db, personId, body.invitation) : undefined;
         if (joined === undefined) throw error;
-        return redirect(workspacePath(joined, ""));
+        return workspacePath(joined, "");
       }
     },
   });
 }
 
 function overviewRoute(deps: ConsoleRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}",
     id: "showWorkspace",
     summary: "Show the overview of a workspace",
     params: AccountPath,
     query: UsageQuery,
-    run: async ({ caller, params, query: sent, now }) => {
-      const query = inTimeZoneOf(sent, caller);
-      const { account } = params;
-      const workspace = await requireAccess(deps, account, caller.personId, "workspace.read");
+    permission: "workspace.read",
+    run: async ({ view, account, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, view.user);
       const period = periodOf(query, now);
-      const view = { query, period, createdAt: workspace.createdAt, now };
-      const overview = await readOverview(deps, account, view);
-      const { snippets } = deps;
-      const page = { user: caller, workspace, overview, query, period, snippets, now };
-      return pageResponse(overviewPage(page));
+      const { createdAt } = view.workspace;
+      const overview = await readOverview(deps, account, { query, period, createdAt, now });
+      return overviewPage({ ...view, overview, query, period, snippets: deps.snippets, now });
     },
   });
 }

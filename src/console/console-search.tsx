@@ -7,15 +7,14 @@ import { z } from "zod";
 import { Card, EmptyState } from "../http/pages/components/content.tsx";
 import { Table } from "../http/pages/components/table.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
-import { pageResponse } from "../http/pages/page-response.ts";
-import { sessionRoute, type Route, type SessionUser } from "../http/route.ts";
+import type { Route, SessionUser } from "../http/route.ts";
 import type { Key } from "../keys/key.ts";
 import { listKeysFrom } from "../keys/keys.ts";
 import { withQuery } from "./confirm.tsx";
 import { consolePage, navGroups, searchPath, workspacePath } from "./console-layout.tsx";
-import { AccountPath, PAGE_DEFAULTS } from "./page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess, type WorkspaceContext } from "./require-access.ts";
+import type { ConsoleReadDeps, WorkspaceContext } from "./require-access.ts";
 import { keyName } from "./usage/read-usage.ts";
+import { AccountPath, workspacePage } from "./workspace-routes.ts";
 
 export interface SearchDeps extends ConsoleReadDeps {
   /** The ids of the models that this gateway can call now. */
@@ -32,26 +31,23 @@ const RESULTS_MAX = 8;
 const QUERY_MAX = 100;
 
 export function searchRoute(deps: SearchDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/search",
     id: "searchWorkspace",
     summary: "Search pages, models and keys",
     params: AccountPath,
     query: z.object({ q: z.string().max(QUERY_MAX).default("") }),
-    run: async ({ caller, params, query, headers, now }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "keys.read");
+    permission: "keys.read",
+    run: async ({ view: { user, workspace }, query, headers, now }) => {
       const text = query.q.trim().toLowerCase();
       const results = text === "" ? [] : await search(deps, workspace, { text, now });
       // The dialog has the pages from the sidebar.
       if (headers.get("accept")?.startsWith("application/json") === true)
-        return {
-          status: 200,
-          body: { data: results.filter(({ kind }) => kind !== "Page") },
-          headers: { "cache-control": "no-store" },
-        };
-      return pageResponse(searchPage(caller, workspace, { text: query.q, results }));
+        return Response.json(
+          { data: results.filter(({ kind }) => kind !== "Page") },
+          { headers: { "cache-control": "no-store" } },
+        );
+      return searchPage(user, workspace, { text: query.q, results });
     },
   });
 }

@@ -4,9 +4,10 @@
 import { z } from "zod";
 import { hasPermission, listMemberships, type Membership } from "../accounts/members.ts";
 import { Fault } from "../base/fault.ts";
-import { PAGE_ROUTE, pageResponse } from "../http/pages/page-response.ts";
+import { pageResponse } from "../http/pages/page-response.ts";
+import { pageRoute, formRoute } from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { type Route, sessionRoute, type SessionUser } from "../http/route.ts";
+import type { Route, SessionUser } from "../http/route.ts";
 import type { Keys } from "../keys/keys.ts";
 import type { Db } from "../store/db.ts";
 import { DEVICE_PATH } from "./device-login-routes.ts";
@@ -24,7 +25,6 @@ export interface DevicePageDeps {
   readonly keys: Keys;
 }
 
-const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
 const CODE_MAX = 20;
 const UNKNOWN_CODE =
   "No program waits for this code. It may have expired or been used: compare it with your device, or start again there.";
@@ -47,22 +47,19 @@ export function devicePageRoutes(deps: DevicePageDeps): readonly Route[] {
 }
 
 function codeRoute(): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return pageRoute({
+    tag: "People",
     path: DEVICE_PATH,
     id: "showDeviceSignIn",
     summary: "Enter the code of a device",
     query: z.object({ user_code: z.string().max(CODE_MAX).optional().catch(undefined) }),
-    run: ({ caller, query }) =>
-      pageResponse(codeEntryPage({ user: caller, userCode: query.user_code ?? "" })),
+    run: ({ caller, query }) => codeEntryPage({ user: caller, userCode: query.user_code ?? "" }),
   });
 }
 
 function decideRoute(deps: DevicePageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "POST",
+  return formRoute({
+    tag: "People",
     path: DEVICE_PATH,
     id: "decideDeviceSignIn",
     summary: "Approve or decline the sign-in of a device",

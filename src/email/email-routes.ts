@@ -1,9 +1,10 @@
 // The page on which a person chooses which emails they get, and the page that lists the emails in development mode.
 
 import { z } from "zod";
-import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";
+import { redirect } from "../http/pages/page-response.ts";
+import { pageRoute, formRoute } from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { sessionRoute, type Route } from "../http/route.ts";
+import type { Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { emailMessage } from "./email-message.ts";
 import { emailSettingsPage, sentEmailsPage } from "./email-pages.tsx";
@@ -21,8 +22,6 @@ export interface EmailRouteDeps {
   readonly isSmtpSet: boolean;
 }
 
-const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
-
 export function emailRoutes(deps: EmailRouteDeps): readonly Route[] {
   return [
     showSettingsRoute(deps),
@@ -32,9 +31,8 @@ export function emailRoutes(deps: EmailRouteDeps): readonly Route[] {
 }
 
 function showSettingsRoute({ db, isSmtpSet }: EmailRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return pageRoute({
+    tag: "People",
     path: SETTINGS_PATH,
     id: "showEmailSettings",
     summary: "Show which emails you get",
@@ -42,15 +40,14 @@ function showSettingsRoute({ db, isSmtpSet }: EmailRouteDeps): Route {
     run: async ({ caller, query }) => {
       const optOuts = await listOptOuts(db, caller.personId);
       const isSaved = query.saved !== undefined;
-      return pageResponse(emailSettingsPage({ user: caller, optOuts, isSaved, isSmtpSet }));
+      return emailSettingsPage({ user: caller, optOuts, isSaved, isSmtpSet });
     },
   });
 }
 
 function changeSettingsRoute({ db }: EmailRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "POST",
+  return formRoute({
+    tag: "People",
     path: SETTINGS_PATH,
     id: "changeEmailSettings",
     summary: "Choose which emails you get",
@@ -68,16 +65,15 @@ function changeSettingsRoute({ db }: EmailRouteDeps): Route {
 }
 
 function listRoute({ db, baseUrl, isSmtpSet }: EmailRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return pageRoute({
+    tag: "People",
     path: "/emails/_sent",
     id: "listEmails",
     summary: "List the emails of this gateway",
     run: async ({ caller }) => {
       const emails = await listEmails(db, LISTED_MAX);
       const listed = emails.map((email) => ({ email, message: emailMessage(email, baseUrl) }));
-      return pageResponse(sentEmailsPage({ user: caller, listed, isSmtpSet }));
+      return sentEmailsPage({ user: caller, listed, isSmtpSet });
     },
   });
 }

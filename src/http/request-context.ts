@@ -1,6 +1,6 @@
 // The state of one request, which the steps of its handling share.
 
-import type { AnyRouteInput, AuthenticatedKey, Route, SessionUser } from "./route.ts";
+import type { AnyRouteInput, AuthenticatedKey, Operator, Route, SessionUser } from "./route.ts";
 import type { RouteResponse } from "./route.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
 
@@ -26,7 +26,7 @@ export interface RequestContext {
   match: { readonly route: Route; readonly params: Readonly<Record<string, string>> } | undefined;
   /** Set by the steps that authenticate. */
   key: AuthenticatedKey | undefined;
-  user: SessionUser | undefined;
+  user: SessionUser | Operator | undefined;
   /** Set by `readBody`. */
   bodyText: string;
   /** Set by `parseInput`. */

@@ -9,8 +9,10 @@ import { limitRate, limitRefusals, type RateLimits } from "./steps/limit-rate.ts
 import { parseInput, parsePageForm } from "./steps/parse-input.ts";
 import { type BodyLimits, type ClientIpOf, receiveBody } from "./steps/receive-body.ts";
 import {
+  findOperator,
   findSession,
   keepFormWithoutSession,
+  requireOperator,
   requireSession,
   type SessionDeps,
 } from "./steps/require-session.ts";
@@ -37,6 +39,7 @@ export function createSteps(deps: StepDeps): Readonly<Record<RouteKind, readonly
   const write = runWrite(deps.writes, now);
   const key = [...start, authenticateKey(keys, "store"), limitRate(limits), checkScope, ...receive];
   const session = [...start, findSession(sessions)];
+  const operator = [...start, findOperator(sessions)];
   const parseForm = parsePageForm(clientIpOf, baseUrl);
   return {
     public: [...start, ...receive, runRead],
@@ -59,6 +62,8 @@ export function createSteps(deps: StepDeps): Readonly<Record<RouteKind, readonly
     "open-form": [...session, readBody, parseForm, runRead],
     page: [...session, requireSession, parseInput(clientIpOf), runRead],
     form: [...session, readBody, keepFormWithoutSession(sessions, baseUrl), parseForm, runRead],
+    "operator-page": [...operator, requireOperator(sessions), parseInput(clientIpOf), runRead],
+    "operator-form": [...operator, readBody, requireOperator(sessions), parseForm, runRead],
   };
 }
 

@@ -55,6 +55,14 @@ export interface SessionUser {
   readonly csrf: string;
 }
 
+/** The signed-in operator of a session cookie. */
+export interface Operator {
+  readonly email: string;
+  readonly sessionId: string;
+  /** The token that every form sends in its `csrf` field. */
+  readonly csrf: string;
+}
+
 export interface RouteResponse {
   readonly status: number;
   readonly body: unknown;
@@ -103,7 +111,9 @@ export type RouteKind =
   | "open-page"
   | "open-form"
   | "page"
-  | "form";
+  | "form"
+  | "operator-page"
+  | "operator-form";
 
 /** Whether a route requires an API key. */
 export function requiresKey({ kind }: Route): boolean {
@@ -180,7 +190,12 @@ interface WriteRouteSpec<P, Q, B, C, V> extends RouteDoc, RouteSchemas<P, Q, B> 
 }
 
 /** Input of a route whose types are not known. */
-export type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | SessionUser | undefined>;
+export type AnyRouteInput = RouteInput<
+  unknown,
+  unknown,
+  unknown,
+  Caller | SessionUser | Operator | undefined
+>;
 
 /** A route without its type parameters, as the router stores it. */
 export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown> {
@@ -223,20 +238,6 @@ export function modelRoute<P = None, Q = None, B = None>(
   return toRoute({ ...spec, isLongRunning: true }, "model");
 }
 
-/** A page for anyone, signed in or not. Its POST requests are forms and must come from the same origin. */
-export function optionalSessionRoute<P = None, Q = None, B = None>(
-  spec: RouteSpec<P, Q, B, SessionUser | undefined>,
-): Route {
-  return toRoute(spec, spec.method === "GET" ? "open-page" : "open-form");
-}
-
-/** A page that requires a session; others are redirected to sign in. */
-export function sessionRoute<P = None, Q = None, B = None>(
-  spec: RouteSpec<P, Q, B, SessionUser>,
-): Route {
-  return toRoute(spec, spec.method === "GET" ? "page" : "form");
-}
-
 /** A write route without authentication. Honors `Idempotency-Key`. */
 export function publicWriteRoute<P = None, Q = None, B = None, V = void>(
   spec: WriteRouteSpec<P, Q, B, None, V>,
@@ -251,7 +252,8 @@ export function keyWriteRoute<P = None, Q = None, B = None, V = void>(
   return toWriteRoute(spec, "key-write");
 }
 
-function toRoute<P, Q, B, C>(spec: RouteSpec<P, Q, B, C>, kind: RouteKind): Route {
+/** Pages have constructors of their own, in pages/page-routes.ts. */
+export function toRoute<P, Q, B, C>(spec: RouteSpec<P, Q, B, C>, kind: RouteKind): Route {
   const { run, ...doc } = spec;
   // Safe because the request handler parses params, query and body with this spec's schemas and takes the steps of `kind`.
   return { ...doc, kind, read: run as NonNullable<Route["read"]> };

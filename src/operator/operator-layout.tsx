@@ -4,7 +4,8 @@
 import type { Child } from "hono/jsx";
 import type { Crumb, NavGroup } from "../http/pages/app-frame.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
-import { type Operator, OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
+import { type Operator } from "../http/route.ts";
+import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
 
 const NAV_GROUPS: readonly NavGroup[] = [
   {

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { AUDIT_ACTIONS, type AuditAction, listAllAuditEntries } from "../activity/audit.ts";
 import { DAY_MS } from "../base/time.ts";
 import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
+import { operatorPageRoute } from "../http/pages/page-routes.ts";
 import type { Route } from "../http/route.ts";
 import { cursorSchema } from "../http/schemas.ts";
 import { readEntryNames } from "../keys/actor-names.ts";
@@ -16,7 +17,7 @@ import { readAccountNames } from "./accounts/account-names.ts";
 import { accountDetailsRoutes } from "./accounts/account-page-routes.ts";
 import { accountsPage } from "./accounts/accounts-page.tsx";
 import { auditPage } from "./audit/operator-audit-page.tsx";
-import { type OperatorContext, emptyAsUndefined, pageRoute } from "./page-context.ts";
+import { type OperatorContext, emptyAsUndefined } from "./page-context.ts";
 import { paymentRoutes } from "./payments/payment-page-routes.ts";
 import { reportPage } from "./report/report-page.tsx";
 import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
@@ -49,7 +50,7 @@ export function operatorRoutes({ operatorContext }: OperatorRouteDeps): readonly
 }
 
 function accountsRoute(context: OperatorContext): Route {
-  return pageRoute(context, {
+  return operatorPageRoute({
     path: OPERATOR_PATH,
     id: "showAccounts",
     summary: "List or search accounts",
@@ -58,21 +59,21 @@ function accountsRoute(context: OperatorContext): Route {
       state: emptyAsUndefined(z.enum(ACCOUNT_STATES)),
       cursor: cursorSchema("acct"),
     }),
-    run: async ({ query, now }, operator) => {
+    run: async ({ query, now, caller: operator }) => {
       const page = { limit: ROWS_PER_PAGE, cursor: query.cursor };
       const accounts = await listAccounts(context.db, query, page, now);
-      return pageResponse(accountsPage(operator, { ...query, accounts }));
+      return accountsPage(operator, { ...query, accounts });
     },
   });
 }
 
 function reportRoute(context: OperatorContext): Route {
-  return pageRoute(context, {
+  return operatorPageRoute({
     path: `${OPERATOR_PATH}/report`,
     id: "showReport",
     summary: "Show the report of a period",
     query: z.object({ from: z.string().optional(), to: z.string().optional() }),
-    run: async ({ query, now }, operator) => {
+    run: async ({ query, now, caller: operator }) => {
       const periodQuery = { from: query.from ?? "", to: query.to ?? "" };
       try {
         const period = parsePeriod(query, now);
@@ -83,7 +84,7 @@ function reportRoute(context: OperatorContext): Route {
             figures: await readDailyFigures(reader, period, sums),
           };
         });
-        return pageResponse(reportPage(operator, { periodQuery, ...page }));
+        return reportPage(operator, { periodQuery, ...page });
       } catch (error) {
         return pageResponse(
           reportPage(operator, { periodQuery, errorMessage: userErrorMessage(error) }),
@@ -100,7 +101,7 @@ const AuditActionName = z.custom<AuditAction>(
 );
 
 function auditRoute(context: OperatorContext): Route {
-  return pageRoute(context, {
+  return operatorPageRoute({
     path: `${OPERATOR_PATH}/audit`,
     id: "showAllAudit",
     summary: "Show the audit log of all accounts",
@@ -110,7 +111,7 @@ function auditRoute(context: OperatorContext): Route {
       action: emptyAsUndefined(AuditActionName),
       cursor: cursorSchema("aud"),
     }),
-    run: async ({ query }, operator) => {
+    run: async ({ query, caller: operator }) => {
       const { account: accountId, actor, action, cursor } = query;
       const filter = { accountId, actor, action };
       const entries = await listAllAuditEntries(
@@ -121,7 +122,7 @@ function auditRoute(context: OperatorContext): Route {
       const accountIds = entries.data.map((entry) => entry.accountId);
       const accountNames = await readAccountNames(context.db, accountIds);
       const names = await readEntryNames(context.db, entries.data);
-      return pageResponse(auditPage(operator, { filter, entries, accountNames, names }));
+      return auditPage(operator, { filter, entries, accountNames, names });
     },
   });
 }
@@ -130,26 +131,26 @@ function auditRoute(context: OperatorContext): Route {
 function systemRoutes(context: OperatorContext): readonly Route[] {
   const { db, system } = context;
   return [
-    pageRoute(context, {
+    operatorPageRoute({
       path: SYSTEM_PATH,
       id: "showSystem",
       summary: "Show jobs, queues and settings",
-      run: async (_input, operator) =>
-        pageResponse(systemPage(operator, { system, queues: await readQueues(db) })),
+      run: async ({ caller: operator }) =>
+        systemPage(operator, { system, queues: await readQueues(db) }),
     }),
-    pageRoute(context, {
+    operatorPageRoute({
       path: PROVIDERS_PATH,
       id: "showProviders",
       summary: "Show the health, error rates and cost of providers",
-      run: async ({ now }, operator) =>
-        pageResponse(providersPage(operator, await readProviderHealth(db, system, now))),
+      run: async ({ now, caller: operator }) =>
+        providersPage(operator, await readProviderHealth(db, system, now)),
     }),
-    pageRoute(context, {
+    operatorPageRoute({
       path: GRANTS_PATH,
       id: "showGrants",
       summary: "Show starting credit and the networks that created accounts",
       query: z.object({ days: emptyAsUndefined(z.enum(GRANT_PERIODS)) }),
-      run: async ({ query, now }, operator) => {
+      run: async ({ query, now, caller: operator }) => {
         const days = query.days ?? "7";
         const { grantPerDay, verifiedAgents } = system;
         const listed = verifiedAgents.map(({ url }) => url);
@@ -158,7 +159,7 @@ function systemRoutes(context: OperatorContext): readonly Route[] {
           agents: await readVerifiedAgentUse(reader, listed, now),
           networks: await readNetworkUse(reader, now - Number(days) * DAY_MS),
         }));
-        return pageResponse(grantsPage(operator, { days, grantPerDay, verifiedAgents, ...page }));
+        return grantsPage(operator, { days, grantPerDay, verifiedAgents, ...page });
       },
     }),
   ];

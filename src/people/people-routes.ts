@@ -4,10 +4,17 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
-import { PAGE_ROUTE, pageResponse, redirect } from "../http/pages/page-response.ts";
+import { pageResponse, redirect } from "../http/pages/page-response.ts";
+import {
+  openPageRoute,
+  pageRoute,
+  publicPageRoute,
+  openFormRoute,
+  formRoute,
+} from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { toFault } from "../http/response.ts";
-import { publicRoute, sessionRoute, type Route, optionalSessionRoute } from "../http/route.ts";
+import type { Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import type { KeptForms } from "./kept-form.ts";
 import { recordPerson } from "./people.ts";
@@ -26,8 +33,6 @@ export interface PeopleRouteDeps {
   readonly baseUrl: string;
 }
 
-const PAGE_DOC = { ...PAGE_ROUTE, tag: "People" } as const;
-
 export function peopleRoutes(deps: PeopleRouteDeps): readonly Route[] {
   return [
     signInRoute(deps),
@@ -41,9 +46,8 @@ export function peopleRoutes(deps: PeopleRouteDeps): readonly Route[] {
 }
 
 function signInRoute({ signIn, baseUrl }: PeopleRouteDeps): Route {
-  return publicRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return publicPageRoute({
+    tag: "People",
     path: SIGN_IN_PATH,
     id: "signIn",
     summary: "Sign in",
@@ -65,9 +69,8 @@ function signInRoute({ signIn, baseUrl }: PeopleRouteDeps): Route {
 }
 
 function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Route {
-  return publicRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return publicPageRoute({
+    tag: "People",
     path: CALLBACK_PATH,
     id: "finishSignIn",
     summary: "Complete a sign-in",
@@ -98,9 +101,8 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Rout
 
 function signOutRoute({ db, sessions }: PeopleRouteDeps): Route {
   // The session is optional: signing out twice, by a double click or in another tab, succeeds.
-  return optionalSessionRoute({
-    ...PAGE_DOC,
-    method: "POST",
+  return openFormRoute({
+    tag: "People",
     path: "/signout",
     id: "signOut",
     summary: "Sign out",
@@ -115,48 +117,44 @@ function signOutRoute({ db, sessions }: PeopleRouteDeps): Route {
 }
 
 function signedOutRoute(): Route {
-  return optionalSessionRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return openPageRoute({
+    tag: "People",
     path: "/signout",
     id: "signedOut",
     summary: "Show the sign-out page",
-    run: ({ caller }) => pageResponse(signedOutPage(caller)),
+    run: ({ caller }) => signedOutPage(caller),
   });
 }
 
 function keptFormRoute({ keptForms }: PeopleRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return pageRoute({
+    tag: "People",
     path: KEPT_FORM_PATH,
     id: "showKeptForm",
     summary: "Show a form that was sent after the session ended",
     run: ({ caller, headers, now }) => {
       const form = keptForms.find(headers.get("cookie"), now);
-      return form === undefined ? redirect("/console") : pageResponse(keptFormPage(caller, form));
+      return form === undefined ? redirect("/console") : keptFormPage(caller, form);
     },
   });
 }
 
 function sessionsRoute({ db }: PeopleRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "GET",
+  return pageRoute({
+    tag: "People",
     path: SESSIONS_PATH,
     id: "listSessions",
     summary: "List sessions",
     run: async ({ caller, now }) => {
       const list = await listSessions(db, caller.personId, now);
-      return pageResponse(sessionsPage(caller, list));
+      return sessionsPage(caller, list);
     },
   });
 }
 
 function endSessionRoute({ db, sessions }: PeopleRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DOC,
-    method: "POST",
+  return formRoute({
+    tag: "People",
     path: SESSIONS_PATH,
     id: "endSession",
     summary: "End sessions",

@@ -21,6 +21,7 @@ import { unsupportedEndpointFault } from "../inference/api/unsupported-endpoints
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { operatorSignInPath } from "../operator/page-context.ts";
 import { createResponseWebSockets } from "../responses/websocket/web-sockets.ts";
 import type { Db } from "../store/db.ts";
 import { usesSimulator } from "./create-discovery-settings.ts";
@@ -117,7 +118,7 @@ interface HandlerState {
 function createHandler(
   { baseUrl, development, limits, trustedProxies }: Config,
   { log, now, overload = createOverloadGuard() }: ServerOptions,
-  { core, modelCalls, sessions, keptForms }: Services,
+  { core, modelCalls, sessions, keptForms, operatorContext }: Services,
   { routes, rateLimiter, isLeaving, isDraining }: HandlerState,
 ): Server["handle"] {
   const { db, keys, explainRejectedKey, idempotency, bodyQuota } = core;
@@ -132,7 +133,14 @@ function createHandler(
     clientIpOf: createClientIpResolver(trustedProxies),
     isDraining,
     keys: { find: keys.find, explainRejected: explainRejectedKey },
-    sessions: { find: sessions.find, keepForm: keptForms.keep },
+    sessions: {
+      find: sessions.find,
+      keepForm: keptForms.keep,
+      operators: operatorContext && {
+        find: operatorContext.sessions.find,
+        signInPath: operatorSignInPath,
+      },
+    },
     limits: {
       requests: rateLimiter,
       refusals: rateLimiterFor(limits.requestsPerMinute),

@@ -5,8 +5,9 @@ import { getAccount } from "../../accounts/accounts.ts";
 import { roleOf } from "../../accounts/members.ts";
 import { Fault } from "../../base/fault.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import { PAGE_ROUTE, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { type Route, type SessionUser, optionalSessionRoute } from "../../http/route.ts";
+import { pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { openFormRoute, openPageRoute } from "../../http/pages/page-routes.ts";
+import type { Route, SessionUser } from "../../http/route.ts";
 import {
   requireLoopback,
   beginPayment,
@@ -25,7 +26,7 @@ export interface PayPageDeps {
   readonly billing: BillingDeps;
 }
 
-const PAGE_DOC = { ...PAGE_ROUTE, tag: "Billing", faults: ["not_found"] } as const;
+const PAGE_DOC = { tag: "Billing", faults: ["not_found"] } as const;
 const TOKEN_PATH = z.object({ token: z.string() });
 
 export function payPageRoutes({ billing }: PayPageDeps): readonly Route[] {
@@ -33,9 +34,8 @@ export function payPageRoutes({ billing }: PayPageDeps): readonly Route[] {
 }
 
 function invoicePageRoute(billing: BillingDeps): Route {
-  return optionalSessionRoute({
+  return openPageRoute({
     ...PAGE_DOC,
-    method: "GET",
     path: "/pay/{token}",
     id: "showInvoicePage",
     summary: "Show an invoice page",
@@ -51,9 +51,8 @@ function invoicePageRoute(billing: BillingDeps): Route {
         return redirect(billingPageOf(billing, invoice));
       const notice =
         query.failed !== undefined ? "failed" : query.done !== undefined ? "confirming" : undefined;
-      return invoicePageResponse(
+      return withProcessorForms(
         billing,
-        200,
         payPage(await payPageProps(billing, invoice, params.token, { notice, caller })),
       );
     },
@@ -61,9 +60,8 @@ function invoicePageRoute(billing: BillingDeps): Route {
 }
 
 function payRoute(billing: BillingDeps): Route {
-  return optionalSessionRoute({
+  return openFormRoute({
     ...PAGE_DOC,
-    method: "POST",
     path: "/pay/{token}",
     id: "payInvoice",
     summary: "Pay an invoice on its page",
@@ -113,18 +111,14 @@ async function redirectToProcessor(
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "overloaded") throw error;
     billing.log.error("failed to begin a payment", { invoice: invoice.id, cause: error });
-    return invoicePageResponse(
-      billing,
-      503,
-      payPage(await payPageProps(billing, invoice, token, { notice: "unreachable", caller })),
-    );
+    const props = await payPageProps(billing, invoice, token, { notice: "unreachable", caller });
+    return pageResponse(withProcessorForms(billing, payPage(props)), { status: 503 });
   }
 }
 
 function receiptRoute(billing: BillingDeps): Route {
-  return optionalSessionRoute({
+  return openPageRoute({
     ...PAGE_DOC,
-    method: "GET",
     path: "/pay/{token}/receipt",
     id: "showReceipt",
     summary: "Show the receipt of a paid invoice",
@@ -137,17 +131,13 @@ function receiptRoute(billing: BillingDeps): Route {
         throw new Fault("not_found", "invoice is not paid", {
           message: "This invoice has no receipt yet, because it is not paid.",
         });
-      return invoicePageResponse(
-        billing,
-        200,
-        receiptPage({
-          invoice,
-          payment,
-          operator: billing.operator,
-          workspaceName: (await getAccount(billing.db, invoice.accountId)).name,
-          ...(await memberView(billing, invoice, caller)),
-        }),
-      );
+      return receiptPage({
+        invoice,
+        payment,
+        operator: billing.operator,
+        workspaceName: (await getAccount(billing.db, invoice.accountId)).name,
+        ...(await memberView(billing, invoice, caller)),
+      });
     },
   });
 }
@@ -196,11 +186,7 @@ async function memberView(
     : {};
 }
 
-function invoicePageResponse(
-  { processor }: BillingDeps,
-  status: number,
-  page: PageLayout,
-): Response {
-  const policy = processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
-  return pageResponse(page, { status, policy });
+/** Lets the forms lead to the page of the processor. */
+function withProcessorForms({ processor }: BillingDeps, page: PageLayout): PageLayout {
+  return processor.kind === "hosted" ? { ...page, formTargets: processor.formTargets } : page;
 }

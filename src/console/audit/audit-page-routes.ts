@@ -3,14 +3,13 @@
 import { z } from "zod";
 import { listMembers } from "../../accounts/members.ts";
 import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "../../activity/audit.ts";
-import { pageResponse } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { readEntryNames } from "../../keys/actor-names.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
+import { AccountPath, workspacePage } from "../workspace-routes.ts";
 import { type ActorOption, AUDIT_ENTRIES_PER_PAGE, auditPage } from "./audit-page.tsx";
 
 const ACTORS_OFFERED_MAX = 50;
@@ -25,9 +24,7 @@ const optionalText = z
   .transform((text) => (text === "" ? undefined : text));
 
 export function auditRoute(deps: ConsoleReadDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/audit",
     id: "showWorkspaceAudit",
     summary: "Show the audit log of a workspace",
@@ -38,8 +35,8 @@ export function auditRoute(deps: ConsoleReadDeps): Route {
       actor: optionalText,
       target: optionalText,
     }),
-    run: async ({ caller, params: { account }, query, now }) => {
-      const workspace = await requireAccess(deps, account, caller.personId, "audit.read");
+    permission: "audit.read",
+    run: async ({ view, account, query, now }) => {
       const { cursor, ...filter } = query;
       const page = { limit: AUDIT_ENTRIES_PER_PAGE, ...(cursor === undefined ? {} : { cursor }) };
       const [entries, actors] = await Promise.all([
@@ -47,7 +44,7 @@ export function auditRoute(deps: ConsoleReadDeps): Route {
         readActors(deps, account, now),
       ]);
       const names = await readEntryNames(deps.db, entries.data);
-      return pageResponse(auditPage({ user: caller, workspace, entries, filter, actors, names }));
+      return auditPage({ ...view, entries, filter, actors, names });
     },
   });
 }

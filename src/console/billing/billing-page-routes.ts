@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import { authorize } from "../../accounts/members.ts";
-import { personAct } from "../../activity/audit.ts";
 import { newId } from "../../base/id.ts";
 import {
   requireLoopback,
@@ -20,9 +19,10 @@ import { readAutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { findOrInsertSavingMethod } from "../../billing/top-up/payment-method-rows.ts";
 import { saveConfirmedMethod, reconcileMethods } from "../../billing/top-up/payment-methods.ts";
 import { listTopUpsByInvoiceRange } from "../../billing/top-up/top-up-rows.ts";
-import type { PagePolicy } from "../../http/pages/layout.tsx";
-import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import { formErrorOf, pageResponse } from "../../http/pages/page-response.ts";
+import { formRoute, submitForm } from "../../http/pages/page-routes.ts";
+import type { Route, SessionUser } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
@@ -30,11 +30,11 @@ import { getWallet } from "../../ledger/ledger.ts";
 import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery } from "../done-notice.tsx";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { type ConsoleReadDeps, requireAccess, type WorkspaceContext } from "../require-access.ts";
+import { AccountPath, workspacePage, workspaceForm, CONSOLE_PAGE } from "../workspace-routes.ts";
 import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
-import { type BillingDone, billingPage, type BillingPageProps } from "./billing-page.tsx";
-import { buyPage, type BuyPageProps } from "./buy-page.tsx";
+import { type BillingDone, type BillingPageProps, billingPage } from "./billing-page.tsx";
+import { type BuyPageProps, buyPage } from "./buy-page.tsx";
 import { developmentCardPage } from "./development-card-page.tsx";
 
 export interface BillingPageDeps extends ConsoleReadDeps {
@@ -58,9 +58,7 @@ export function billingPageRoutes(deps: BillingPageDeps): readonly Route[] {
 }
 
 function showRoute(deps: BillingPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: PATH,
     id: "showWorkspaceBilling",
     summary: "Show the billing of a workspace",
@@ -71,15 +69,15 @@ function showRoute(deps: BillingPageDeps): Route {
       invoice: z.string().optional(),
       ...DoneQuery,
     }),
-    run: async ({ caller, params: { account }, query, now }) => {
-      const workspace = await requireAccess(deps, account, caller.personId, "billing.read");
+    permission: "billing.read",
+    run: async ({ view, account, query, now }) => {
       await refreshWithinTimeout(deps.billing, account, now);
       const { cursor, saved, invoice, done } = query;
       const returned = await readReturned(deps, account, { invoiceId: invoice, now });
-      const page = await readBilling(deps, { user: caller, workspace, now, cursor });
+      const page = await readBilling(deps, { ...view, now, cursor });
       const isMethodSaved = page.topUp.method !== null;
       const savedDone: BillingDone = isMethodSaved ? "method_saved" : "method_pending";
-      return billingPageResponse(deps, {
+      return billingPageOf(deps, {
         ...page,
         returned,
         done: saved === undefined ? done : savedDone,
@@ -101,9 +99,7 @@ async function readReturned(
 }
 
 function buyRoute(deps: BillingPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: `${PATH}/buy`,
     id: "showCreditPurchase",
     summary: "Show the price of credits",
@@ -112,119 +108,89 @@ function buyRoute(deps: BillingPageDeps): Route {
       amount_usd: z.string().max(20).optional(),
       step: z.literal("amount").optional(),
     }),
-    run: async ({ caller: user, params, query, now }) => {
-      const { amount_usd: amountText, step } = query;
-      const workspace = await requireAccess(deps, params.account, user.personId, "billing.buy");
-      const page = { user, workspace, amountText };
-      if (amountText === undefined || step !== undefined) return buyPageResponse(deps, page);
+    permission: "billing.buy",
+    run: ({ view, query: { amount_usd: amountText, step }, now }) => {
+      const page = { ...view, amountText };
+      if (amountText === undefined || step !== undefined) return buyPageOf(deps, page);
       try {
         const amountCents = parseAmount(amountText.trim(), deps.billing.limits);
         const purchase = { amountCents, idempotencyKey: newId("req", now) };
-        return buyPageResponse(deps, { ...page, purchase });
+        return buyPageOf(deps, { ...page, purchase });
       } catch (error) {
-        return buyPageResponse(deps, { ...page, error: formErrorOf(error) }, 400);
+        const rejected = buyPageOf(deps, { ...page, error: formErrorOf(error) });
+        return pageResponse(rejected, { status: 400 });
       }
     },
   });
 }
 
-function buyPageResponse(
-  { billing }: BillingPageDeps,
+function buyPageOf(
+  { billing: { limits, processor } }: BillingPageDeps,
   page: Omit<BuyPageProps, "limits" | "processor">,
-  status = 200,
-): Response {
-  const { limits, processor } = billing;
-  const policy = processorPolicy(billing);
-  return pageResponse(buyPage({ ...page, limits, processor }), { status, policy });
+): PageLayout {
+  return { ...buyPage({ ...page, limits, processor }), ...processorForms(processor) };
 }
 
 function changeRoute(deps: BillingPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return formRoute({
+    ...CONSOLE_PAGE,
     path: PATH,
     id: "changeWorkspaceBilling",
     summary: "Buy credits, void an invoice, or change auto top-up",
     params: AccountPath,
     body: BillingForm,
     requestExample: { do: "turn_off" },
-    run: async ({ caller, params, body, clientIp, now }) => {
-      const { account } = params;
-      const workspace = await requireAccess(
-        deps,
-        account,
-        caller.personId,
-        BILLING_PERMISSIONS[body.do],
+    run: async ({ caller: user, params, body, clientIp, now }) => {
+      const { account: accountId } = params;
+      const permission = BILLING_PERMISSIONS[body.do];
+      const workspace = await requireAccess(deps, accountId, user.personId, permission);
+      const form = { accountId, user, body, clientIp, now };
+      return await submitForm(
+        () => handleBillingForm(deps, form),
+        async (error) => {
+          if (body.do === "buy")
+            return buyPageOf(deps, { user, workspace, amountText: body.amount_usd, error });
+          const page = await readBilling(deps, { user, workspace, now });
+          const rejectedForm = body.do === "allow" || body.do === "alert" ? body.do : undefined;
+          const rejected = { form: rejectedForm, values: body, error };
+          return billingPageOf(deps, { ...page, rejected });
+        },
       );
-      try {
-        const form = { accountId: account, user: caller, body, clientIp, now };
-        return redirect(await handleBillingForm(deps, form));
-      } catch (error) {
-        const formError = formErrorOf(error);
-        if (body.do === "buy") {
-          const { amount_usd: amountText } = body;
-          return buyPageResponse(
-            deps,
-            { user: caller, workspace, amountText, error: formError },
-            400,
-          );
-        }
-        const page = await readBilling(deps, { user: caller, workspace, now });
-        const form = body.do === "allow" || body.do === "alert" ? body.do : undefined;
-        const rejected = { form, values: body, error: formError };
-        return billingPageResponse(deps, { ...page, rejected }, 400);
-      }
     },
   });
 }
 
 function showDevelopmentCardRoute(deps: BillingPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: `${PATH}/card`,
     id: "showDevelopmentCards",
     summary: "List the development cards",
     params: AccountPath,
-    run: async ({ caller, params }) =>
-      pageResponse(
-        developmentCardPage(
-          caller,
-          await requireAccess(deps, params.account, caller.personId, "billing.auto_top_up"),
-        ),
-      ),
+    permission: "billing.auto_top_up",
+    run: ({ view: { user, workspace } }) => developmentCardPage(user, workspace),
   });
 }
 
 function saveDevelopmentCardRoute(deps: BillingPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return workspaceForm(deps, {
     path: `${PATH}/card`,
     id: "saveDevelopmentCard",
     summary: "Save a development card",
     params: AccountPath,
     body: z.object({ card: z.string().refine(isDevelopmentCard, "must be one of the cards") }),
     requestExample: { card: "works" },
-    run: async ({ caller, params, body, clientIp, now }) => {
-      const { account: accountId } = params;
-      const { personId: savedBy } = caller;
-      await requireAccess(deps, accountId, savedBy, "billing.auto_top_up");
-      requireLoopback(clientIp);
-      const { card: ref } = body;
-      await deps.db.write(async (tx) => {
-        await authorize(
-          tx,
-          personAct(accountId, savedBy, { clientIp, now }),
-          "billing.auto_top_up",
-        );
-        const { id: processor } = deps.billing.processor;
-        const method = await findOrInsertSavingMethod(tx, { accountId, processor, savedBy, now });
-        const label = isDevelopmentCard(ref) ? DEVELOPMENT_CARDS[ref] : ref;
-        await saveConfirmedMethod(tx, method, { ref, label, now });
-      });
-      return redirect(`${workspacePath(accountId, "/billing")}?saved=1`);
+    permission: "billing.auto_top_up",
+    prepare: ({ clientIp }) => requireLoopback(clientIp),
+    write: async (tx, { act, caller, body: { card: ref } }) => {
+      await authorize(tx, act, "billing.auto_top_up");
+      const { accountId, now } = act;
+      const { id: processor } = deps.billing.processor;
+      const saving = { accountId, processor, savedBy: caller.personId, now };
+      const method = await findOrInsertSavingMethod(tx, saving);
+      const label = isDevelopmentCard(ref) ? DEVELOPMENT_CARDS[ref] : ref;
+      await saveConfirmedMethod(tx, method, { ref, label, now });
     },
+    done: ({ account }) => `${workspacePath(account, "/billing")}?saved=1`,
   });
 }
 
@@ -289,15 +255,14 @@ async function refreshWithinTimeout(
   await Promise.race([refresh, new Promise((resolve) => setTimeout(resolve, REFRESH_TIMEOUT_MS))]);
 }
 
-function billingPageResponse(
-  { billing }: BillingPageDeps,
-  props: BillingPageProps,
-  status = 200,
-): Response {
-  return pageResponse(billingPage(props), { status, policy: processorPolicy(billing) });
+/** Lets the forms lead to the page of the processor. */
+function processorForms(processor: BillingDeps["processor"]): Pick<PageLayout, "formTargets"> {
+  return processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
 }
 
-/** Lets the forms lead to the page of the processor. */
-function processorPolicy({ processor }: BillingDeps): PagePolicy {
-  return processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
+function billingPageOf(
+  { billing: { processor } }: BillingPageDeps,
+  page: BillingPageProps,
+): PageLayout {
+  return { ...billingPage(page), ...processorForms(processor) };
 }

@@ -2,17 +2,14 @@
 
 import { z } from "zod";
 import { BUDGET_FIELDS, parseBudget, changeBudgets } from "../../accounts/budgets.ts";
-import type { Permission } from "../../accounts/members.ts";
-import { personAct } from "../../activity/audit.ts";
 import type { Nano } from "../../base/money/money.ts";
-import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { getBudgets } from "../../ledger/wallet-budgets.ts";
 import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
+import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { budgetsPage } from "./budgets-page.tsx";
 
 export interface BudgetPageDeps extends ConsoleReadDeps {
@@ -20,26 +17,21 @@ export interface BudgetPageDeps extends ConsoleReadDeps {
 }
 
 const PATH = "/console/{account}/budgets";
-const CHANGE_PERMISSION: Permission = "budgets.change";
 
 export function budgetPageRoutes(deps: BudgetPageDeps): readonly Route[] {
   return [showRoute(deps), changeRoute(deps)];
 }
 
 function showRoute(deps: BudgetPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: PATH,
     id: "showWorkspaceBudgets",
     summary: "Show the budgets of a workspace",
     params: AccountPath,
     query: z.object(DoneQuery),
-    run: async ({ caller, params, query: { done }, now }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "budgets.read");
-      const budgets = await getBudgets(deps.db, params.account, now);
-      return pageResponse(budgetsPage({ user: caller, workspace, budgets, done }));
-    },
+    permission: "budgets.read",
+    run: async ({ view, account, query: { done }, now }) =>
+      budgetsPage({ ...view, budgets: await getBudgets(deps.db, account, now), done }),
   });
 }
 
@@ -49,35 +41,26 @@ const BudgetForm = z.object({
 });
 
 function changeRoute(deps: BudgetPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return workspaceForm(deps, {
     path: PATH,
     id: "changeWorkspaceBudgets",
     summary: "Set the budgets of a workspace",
     params: AccountPath,
     body: BudgetForm,
     requestExample: { daily_usd: "5", monthly_usd: "100" },
-    run: async ({ caller, params, body, clientIp, now }) => {
-      const { account } = params;
-      const workspace = await requireAccess(deps, account, caller.personId, CHANGE_PERMISSION);
-      try {
-        const limits = {
-          day: parseBudgetInput(BUDGET_FIELDS.day, body.daily_usd),
-          month: parseBudgetInput(BUDGET_FIELDS.month, body.monthly_usd),
-        };
-        const act = personAct(account, caller.personId, { clientIp, now });
-        await deps.db.write((tx) => changeBudgets(tx, act, limits));
-      } catch (error) {
-        const formError = formErrorOf(error);
-        const budgets = await getBudgets(deps.db, account, now);
-        const formValues = { day: body.daily_usd, month: body.monthly_usd };
-        return pageResponse(
-          budgetsPage({ user: caller, workspace, budgets, formValues, error: formError }),
-          { status: 400 },
-        );
-      }
-      return redirect(donePath(workspacePath(account, "/budgets"), "saved"));
+    permission: "budgets.change",
+    write: async (tx, { act, body }) => {
+      const limits = {
+        day: parseBudgetInput(BUDGET_FIELDS.day, body.daily_usd),
+        month: parseBudgetInput(BUDGET_FIELDS.month, body.monthly_usd),
+      };
+      await changeBudgets(tx, act, limits);
+    },
+    done: ({ account }) => donePath(workspacePath(account, "/budgets"), "saved"),
+    rejected: async ({ view, account, body, now }, error) => {
+      const budgets = await getBudgets(deps.db, account, now);
+      const formValues = { day: body.daily_usd, month: body.monthly_usd };
+      return budgetsPage({ ...view, budgets, formValues, error });
     },
   });
 }

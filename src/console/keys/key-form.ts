@@ -1,10 +1,10 @@
 // The form of a key's settings: its fields as text, and the settings that they mean.
 
 import { z } from "zod";
-import { Fault, invalid } from "../../base/fault.ts";
+import { invalid } from "../../base/fault.ts";
 import { usdText } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
-import { userErrorMessage } from "../../http/pages/page-response.ts";
+import type { FormError } from "../../http/pages/page-response.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { POLICY_SCHEMA } from "../../keys/key-record.ts";
 import type { KeySettings } from "../../keys/key-settings.ts";
@@ -165,10 +165,8 @@ function parseLastDay(lastDay: string): number | null {
   return startsAt + DAY_MS;
 }
 
-/** The error that the form shows beside its field. Rethrows what the user cannot correct. */
-export function keyFormError(error: unknown): KeyFormError {
-  const message = userErrorMessage(error);
-  const param = error instanceof Fault ? error.options.param : undefined;
-  const name = param === "expires_at" ? "last_day" : param;
-  return { field: FIELD_NAMES.find((field) => field === name), message };
+/** The error that the form shows beside its field. */
+export function keyFormError({ field, message }: FormError): KeyFormError {
+  const name = field === "expires_at" ? "last_day" : field;
+  return { field: FIELD_NAMES.find((each) => each === name), message };
 }

@@ -1,24 +1,22 @@
 // The routes of the keys pages. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
-import { personAct } from "../../activity/audit.ts";
-import { pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { readActorNames } from "../../keys/actor-names.ts";
 import { getKey, type Keys } from "../../keys/keys.ts";
 import {
-  changeKeyForMember,
   createKeyForMember,
   revokeKeyForMember,
+  changeKeyForMember,
 } from "../../keys/member-keys.ts";
 import type { Db } from "../../store/db.ts";
 import { donePath, DoneQuery } from "../done-notice.tsx";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
-import { KEY_FIELDS, keyFormError, keyFormValues, parseKeyForm } from "./key-form.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
+import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
+import { keyFormError, keyFormValues, parseKeyForm, KEY_FIELDS } from "./key-form.ts";
 import { keyPage } from "./key-page.tsx";
 import { keyPath, keysPage, keysPath } from "./keys-page.tsx";
 import { type KeyCursors, readKeys } from "./read-keys.ts";
@@ -46,9 +44,7 @@ async function readKeysPage(
 }
 
 function listRoute(deps: KeyPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/keys",
     id: "showWorkspaceKeys",
     summary: "List the keys of a workspace",
@@ -59,22 +55,19 @@ function listRoute(deps: KeyPageDeps): Route {
       copy: z.string().optional(),
       ...DoneQuery,
     }),
-    run: async ({ caller, params: { account }, query, now }) => {
+    permission: "keys.read",
+    run: async ({ view, account, query, now }) => {
       const { copy, done, ...cursors } = query;
-      const workspace = await requireAccess(deps, account, caller.personId, "keys.read");
       const lists = await readKeysPage(deps, account, now, cursors);
       const copied = copy === undefined ? undefined : await getKey(deps.db, account, copy, now);
       const formValues = copied === undefined ? undefined : keyFormValues(copied);
-      return pageResponse(keysPage({ user: caller, workspace, ...lists, formValues, done }));
+      return keysPage({ ...view, ...lists, formValues, done });
     },
   });
 }
 
 function createRoute(deps: KeyPageDeps): Route {
-  const permission = "keys.create";
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return workspaceForm(deps, {
     path: "/console/{account}/keys",
     id: "createWorkspaceKey",
     summary: "Create a key",
@@ -86,28 +79,21 @@ function createRoute(deps: KeyPageDeps): Route {
       once: z.string().regex(FORM_TOKEN).optional(),
     }),
     requestExample: { do: "mint", name: "ci" },
-    run: async ({ caller, params: { account }, body, clientIp, now }) => {
-      const { personId } = caller;
-      const workspace = await requireAccess(deps, account, personId, permission);
-      try {
-        const newKey = await deps.db.write(async (tx) => {
-          const act = personAct(account, personId, { clientIp, now });
-          const settings = parseKeyForm(body);
-          const create = async () => (await createKeyForMember(tx, act, deps.keys, settings)).raw;
-          const { once: token } = body;
-          if (token === undefined) return await create();
-          const scope = `${account} ${personId} console.mint`;
-          const submission = { scope, token, payload: body, now };
-          return await submitOnce(tx, deps.idempotency, submission, create);
-        });
-        const lists = await readKeysPage(deps, account, now, {});
-        return pageResponse(keysPage({ user: caller, workspace, ...lists, newKey }));
-      } catch (error) {
-        const rejected = { error: keyFormError(error), formValues: body };
-        const lists = await readKeysPage(deps, account, now, {});
-        const page = keysPage({ user: caller, workspace, ...lists, ...rejected });
-        return pageResponse(page, { status: 400 });
-      }
+    permission: "keys.create",
+    write: async (tx, { act, body }) => {
+      const settings = parseKeyForm(body);
+      const create = async () => (await createKeyForMember(tx, act, deps.keys, settings)).raw;
+      const { once: token } = body;
+      if (token === undefined) return await create();
+      const { accountId, actor, now } = act;
+      const scope = `${accountId} ${actor.id} console.mint`;
+      return await submitOnce(tx, deps.idempotency, { scope, token, payload: body, now }, create);
+    },
+    done: async ({ view, account, now }, newKey) =>
+      keysPage({ ...view, ...(await readKeysPage(deps, account, now, {})), newKey }),
+    rejected: async ({ view, account, body: formValues, now }, sent) => {
+      const lists = await readKeysPage(deps, account, now, {});
+      return keysPage({ ...view, ...lists, formValues, error: keyFormError(sent) });
     },
   });
 }
@@ -115,9 +101,7 @@ function createRoute(deps: KeyPageDeps): Route {
 const KeyPath = AccountPath.extend({ key: z.string() });
 
 function showRoute(deps: KeyPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/keys/{key}",
     id: "showWorkspaceKey",
     summary: "Show a key",
@@ -126,13 +110,10 @@ function showRoute(deps: KeyPageDeps): Route {
       ...DoneQuery,
       revoke: z.literal("true").optional(),
     }),
-    run: async ({ caller, params, query, now }) => {
-      const { account } = params;
-      const workspace = await requireAccess(deps, account, caller.personId, "keys.read");
-      const view = await readKeyPage(deps, account, params.key, now);
-      const { done } = query;
-      const isRevoking = query.revoke !== undefined;
-      return pageResponse(keyPage({ user: caller, workspace, ...view, done, isRevoking }));
+    permission: "keys.read",
+    run: async ({ view, account, params, query: { done, revoke }, now }) => {
+      const key = await readKeyPage(deps, account, params.key, now);
+      return keyPage({ ...view, ...key, done, isRevoking: revoke !== undefined });
     },
   });
 }
@@ -150,42 +131,26 @@ const KeyForm = z.discriminatedUnion("do", [
 ]);
 
 function changeRoute(deps: KeyPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return workspaceForm(deps, {
     path: "/console/{account}/keys/{key}",
     id: "changeWorkspaceKey",
     summary: "Change or revoke a key",
     params: KeyPath,
     body: KeyForm,
     requestExample: { do: "change", name: "ci", limit_usd: "5" },
-    run: async ({ caller, params: { account, key }, body, clientIp, now }) => {
-      const { personId } = caller;
-      const permission = body.do === "revoke" ? "keys.revoke" : "keys.change";
-      const workspace = await requireAccess(deps, account, personId, permission);
-      const act = personAct(account, personId, { clientIp, now });
-      try {
-        await deps.db.write((tx) =>
-          body.do === "revoke"
-            ? revokeKeyForMember(tx, act, key)
-            : changeKeyForMember(tx, act, key, (before) =>
-                parseKeyForm(body, keyFormValues(before)),
-              ),
-        );
-      } catch (error) {
-        const keyError = keyFormError(error);
-        const view = await readKeyPage(deps, account, key, now);
-        const form = {
-          values: body.do === "change" ? body : keyFormValues(view.apiKey),
-          error: keyError,
-        };
-        return pageResponse(keyPage({ user: caller, workspace, ...view, form }), { status: 400 });
-      }
-      return redirect(
-        body.do === "revoke"
-          ? donePath(keysPath(account, {}), "revoke")
-          : donePath(keyPath(account, key), "change"),
-      );
+    permission: (body) => (body.do === "revoke" ? "keys.revoke" : "keys.change"),
+    write: (tx, { act, params: { key }, body }) =>
+      body.do === "revoke"
+        ? revokeKeyForMember(tx, act, key)
+        : changeKeyForMember(tx, act, key, (before) => parseKeyForm(body, keyFormValues(before))),
+    done: ({ account, params: { key }, body }) =>
+      body.do === "revoke"
+        ? donePath(keysPath(account, {}), "revoke")
+        : donePath(keyPath(account, key), "change"),
+    rejected: async ({ view, account, params, body, now }, sent) => {
+      const key = await readKeyPage(deps, account, params.key, now);
+      const values = body.do === "change" ? body : keyFormValues(key.apiKey);
+      return keyPage({ ...view, ...key, form: { values, error: keyFormError(sent) } });
     },
   });
 }

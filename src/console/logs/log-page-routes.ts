@@ -1,18 +1,16 @@
 // The routes of the log pages: the list, one call, and the export.
 
 import { z } from "zod";
-import { pageResponse } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { toCsv } from "../../usage/csv.ts";
 import type { UsageListFilter } from "../../usage/usage-filter.ts";
 import { listUsage } from "../../usage/usage-list.ts";
 import { readUsage } from "../../usage/usage-stats.ts";
 import { getUsage } from "../../usage/usage.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { requireAccess } from "../require-access.ts";
 import { readFilterOptions, readKeyNames } from "../usage/read-usage.ts";
 import { csvDownload, type UsagePageDeps } from "../usage/usage-page-routes.ts";
-import { filterOf, LogQuery, type Period, inTimeZoneOf, periodOf } from "../usage/usage-query.ts";
+import { LogQuery, type Period, inTimeZoneOf, periodOf, filterOf } from "../usage/usage-query.ts";
+import { AccountPath, workspacePage } from "../workspace-routes.ts";
 import { callPage } from "./call-page.tsx";
 import { logsPage } from "./logs-page.tsx";
 
@@ -25,18 +23,15 @@ export function logPageRoutes(deps: UsagePageDeps): readonly Route[] {
 }
 
 function listRoute(deps: UsagePageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/logs",
     id: "showWorkspaceLogs",
     summary: "Show the calls of a workspace",
     params: AccountPath,
     query: LogQuery,
-    run: async ({ caller, params, query: sent, now }) => {
-      const query = inTimeZoneOf(sent, caller);
-      const { account } = params;
-      const workspace = await requireAccess(deps, account, caller.personId, "usage.read");
+    permission: "usage.read",
+    run: async ({ view, account, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, view.user);
       const period = periodOf(query, now);
       const data = await readUsage(deps.db, async (reader) => {
         const page = { limit: CALLS_PER_PAGE, cursor: cursorOf(query) };
@@ -46,44 +41,38 @@ function listRoute(deps: UsagePageDeps): Route {
         return { calls, options, keyNames: await readKeyNames(reader, account, keyIds) };
       });
       const { snippets } = deps;
-      return pageResponse(logsPage({ user: caller, workspace, query, period, snippets, ...data }));
+      return logsPage({ ...view, query, period, snippets, ...data });
     },
   });
 }
 
 function callRoute(deps: UsagePageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/logs/{id}",
     id: "showWorkspaceCall",
     summary: "Show one call of a workspace",
     params: AccountPath.extend({ id: z.string() }),
-    run: async ({ caller, params }) => {
-      const { account, id } = params;
-      const workspace = await requireAccess(deps, account, caller.personId, "usage.read");
+    permission: "usage.read",
+    run: async ({ view, account, params: { id } }) => {
       const call = await getUsage(deps.db, account, id);
       const keyNames = await readKeyNames(deps.db, account, [call.keyId]);
       const keyName = keyNames.get(call.keyId) ?? call.keyId;
-      return pageResponse(callPage({ user: caller, workspace, call, keyName }));
+      return callPage({ ...view, call, keyName });
     },
   });
 }
 
 function exportRoute(deps: UsagePageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/logs.csv",
     id: "exportWorkspaceLogs",
     summary: "Export the calls of a workspace as CSV",
     params: AccountPath,
     query: LogQuery,
     responses: { 200: { description: "The calls of the page.", contentType: "text/csv" } },
-    run: async ({ caller, params, query: sent, now }) => {
+    permission: "usage.read",
+    run: async ({ caller, account, query: sent, now }) => {
       const query = inTimeZoneOf(sent, caller);
-      const { account } = params;
-      await requireAccess(deps, account, caller.personId, "usage.read");
       const page = { limit: EXPORTED_CALLS_MAX, cursor: cursorOf(query) };
       const filter = logFilter(query, periodOf(query, now));
       const calls = await readUsage(deps.db, (reader) => listUsage(reader, account, filter, page));

@@ -11,14 +11,14 @@ import {
 } from "../../accounts/members.ts";
 import { type Act, personAct } from "../../activity/audit.ts";
 import { transferWorkspace } from "../../billing/top-up/auto-top-up.ts";
-import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import { formRoute, submitForm } from "../../http/pages/page-routes.ts";
+import type { Route, SessionUser } from "../../http/route.ts";
 import { removeMemberAndKeys } from "../../keys/member-keys.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { DoneQuery } from "../done-notice.tsx";
 import { parseLimit } from "../keys/limit-form.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import { AccountPath, workspacePage, CONSOLE_PAGE } from "../workspace-routes.ts";
 import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
 import { readMembers } from "./read-members.ts";
 
@@ -37,9 +37,7 @@ const MemberCursor = z
   .optional();
 
 function showRoute(deps: MemberPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/members",
     id: "showWorkspaceMembers",
     summary: "List the members of a workspace",
@@ -50,11 +48,10 @@ function showRoute(deps: MemberPageDeps): Route {
       person: z.string().optional(),
       ...DoneQuery,
     }),
-    run: async ({ caller, params, query, now }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "members.read");
-      const listing = await readMembers(deps, params.account, now, query.from);
-      const { done } = query;
-      return pageResponse(membersPage({ user: caller, workspace, listing, confirm: query, done }));
+    permission: "members.read",
+    run: async ({ view, account, query, now }) => {
+      const listing = await readMembers(deps, account, now, query.from);
+      return membersPage({ ...view, listing, confirm: query, done: query.done });
     },
   });
 }
@@ -90,40 +87,38 @@ const MEMBER_PERMISSIONS: Readonly<Record<MemberForm["do"], Permission>> = {
 };
 
 function changeRoute(deps: MemberPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return formRoute({
+    ...CONSOLE_PAGE,
     path: "/console/{account}/members",
     id: "changeWorkspaceMembers",
     summary: "Invite, change or remove a member, transfer ownership, or leave",
     params: AccountPath,
     body: MemberForm,
     requestExample: { do: "invite", email: "ada@example.com" },
-    run: async ({ caller, params, body, clientIp, now }) => {
-      const { account } = params;
+    run: async ({ caller: user, params: { account }, body, clientIp, now }) => {
       const from = body.do === "remove" || body.do === "change" ? body.from : undefined;
-      const redirectDone = () =>
-        redirect(body.do === "leave" ? "/console" : membersPath(account, { from, done: body.do }));
+      const done = body.do === "leave" ? "/console" : membersPath(account, { from, done: body.do });
+      const submit = async (): Promise<string> => {
+        const act = personAct(account, user.personId, { clientIp, now });
+        await deps.db.write((tx) => changeMembers(tx, act, body));
+        return done;
+      };
       try {
-        const workspace = await requireAccess(
-          deps,
-          account,
-          caller.personId,
-          MEMBER_PERMISSIONS[body.do],
-        );
-        try {
-          const act = personAct(account, caller.personId, { clientIp, now });
-          await deps.db.write((tx) => changeMembers(tx, act, body));
-        } catch (error) {
-          const rejected = { values: body, error: formErrorOf(error) };
+        const permission = MEMBER_PERMISSIONS[body.do];
+        const workspace = await requireAccess(deps, account, user.personId, permission);
+        return await submitForm(submit, async (error) => {
           const listing = await readMembers(deps, account, now, from);
-          const page = { user: caller, workspace, listing, rejected };
           const confirm = body.do === "change" ? { ask: body.do, person: body.person } : {};
-          return pageResponse(membersPage({ ...page, confirm }), { status: 400 });
-        }
-        return redirectDone();
+          return membersPage({
+            user,
+            workspace,
+            listing,
+            rejected: { values: body, error },
+            confirm,
+          });
+        });
       } catch (error) {
-        if (await isAlreadyDone(deps, account, caller, body)) return redirectDone();
+        if (await isAlreadyDone(deps, account, user, body)) return done;
         throw error;
       }
     },

@@ -5,13 +5,12 @@ import { Fault } from "../../base/fault.ts";
 import { NANO_PER_USD } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { faultText } from "../../http/pages/fault-text.ts";
-import { pageResponse } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import { formRoute } from "../../http/pages/page-routes.ts";
+import type { Route } from "../../http/route.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { replaceKeyForMember } from "../../keys/member-keys.ts";
 import type { KeyPageDeps } from "../keys/key-page-routes.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { requireAccess } from "../require-access.ts";
+import { AccountPath, workspacePage, CONSOLE_PAGE } from "../workspace-routes.ts";
 import { playgroundPage } from "./playground-page.tsx";
 
 export interface PlaygroundDeps extends KeyPageDeps {
@@ -28,24 +27,19 @@ export function playgroundRoutes(deps: PlaygroundDeps): readonly Route[] {
 }
 
 function showRoute(deps: PlaygroundDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: PATH,
     id: "showPlayground",
     summary: "Show the playground",
     params: AccountPath,
-    run: async ({ caller, params }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "keys.create");
-      return pageResponse(playgroundPage({ user: caller, workspace, snippets: deps.snippets }));
-    },
+    permission: "keys.create",
+    run: ({ view }) => playgroundPage({ ...view, snippets: deps.snippets }),
   });
 }
 
 function keyRoute(deps: PlaygroundDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return formRoute({
+    ...CONSOLE_PAGE,
     path: PATH,
     id: "createPlaygroundKey",
     summary: "Create the key of the playground",

@@ -1,19 +1,13 @@
 // The routes of the provider keys page. Only the owner has access, because the provider bills the owner for these calls.
 
 import { z } from "zod";
-import type { Permission } from "../../accounts/members.ts";
-import { type Act, personAct } from "../../activity/audit.ts";
+import type { Act } from "../../activity/audit.ts";
 import { secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import {
-  type FormError,
-  formErrorOf,
-  pageResponse,
-  redirect,
-} from "../../http/pages/page-response.ts";
+import type { FormError } from "../../http/pages/page-response.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
@@ -28,11 +22,11 @@ import {
 } from "../../provider-keys/provider-keys.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
-import { DoneQuery, donePath } from "../done-notice.tsx";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import { donePath, DoneQuery } from "../done-notice.tsx";
+import type { ConsoleReadDeps } from "../require-access.ts";
+import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { newProviderKeyPage, providerKeyPage } from "./provider-key-pages.tsx";
-import { parseUse, USE_FIELDS, useOf } from "./provider-key-use.tsx";
+import { parseUse, useOf, USE_FIELDS } from "./provider-key-use.tsx";
 import {
   DELETED_KEYS_PER_PAGE,
   type ProviderKeysPageProps,
@@ -46,62 +40,51 @@ export interface ProviderKeyPageDeps extends ConsoleReadDeps {
 }
 
 const PATH = "/console/{account}/provider-keys";
-const READ_PERMISSION: Permission = "provider_keys.read";
-const CHANGE_PERMISSION: Permission = "provider_keys.change";
 
 export function providerKeyPageRoutes(deps: ProviderKeyPageDeps): readonly Route[] {
   return [listRoute(deps), newRoute(deps), showRoute(deps), changeRoute(deps)];
 }
 
 function listRoute(deps: ProviderKeyPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: PATH,
     id: "showWorkspaceProviderKeys",
     summary: "List the provider keys of a workspace",
     params: AccountPath,
     query: z.object({ deleted: cursorSchema("pk"), ...DoneQuery }),
-    run: async ({ caller: user, params: { account }, query, now }) => {
-      const workspace = await requireAccess(deps, account, user.personId, READ_PERMISSION);
-      const { deleted: from, done } = query;
+    permission: "provider_keys.read",
+    run: async ({ view, account, query: { deleted: from, done }, now }) => {
       const keys = await readProviderKeys(deps, account, { now, from });
-      return pageResponse(providerKeysPage({ user, workspace, ...keys, done }));
+      return providerKeysPage({ ...view, ...keys, done });
     },
   });
 }
 
 function newRoute(deps: ProviderKeyPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: `${PATH}/new`,
     id: "showNewProviderKey",
     summary: "Show the form that adds a provider key",
     params: AccountPath,
-    run: async ({ caller: user, params: { account }, now }) => {
-      const workspace = await requireAccess(deps, account, user.personId, CHANGE_PERMISSION);
-      const keys = await readProviderKeys(deps, account, { now });
-      return pageResponse(newProviderKeyPage({ user, workspace, ...keys }));
-    },
+    permission: "provider_keys.change",
+    run: async ({ view, account, now }) =>
+      newProviderKeyPage({ ...view, ...(await readProviderKeys(deps, account, { now })) }),
   });
 }
 
 function showRoute(deps: ProviderKeyPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: `${PATH}/{provider_key}`,
     id: "showWorkspaceProviderKey",
     summary: "Show a provider key",
     params: AccountPath.extend({ provider_key: z.string() }),
     query: z.object({ delete: z.literal("true").optional() }),
-    run: async ({ caller: user, params: { account, provider_key: id }, query, now }) => {
-      const workspace = await requireAccess(deps, account, user.personId, READ_PERMISSION);
+    permission: "provider_keys.read",
+    run: async ({ view, account, params, query, now }) => {
       const keys = await readProviderKeys(deps, account, { now });
-      const providerKey = requireLiveKey(keys.live, id);
+      const providerKey = requireLiveKey(keys.live, params.provider_key);
       const isDeleting = query.delete !== undefined;
-      return pageResponse(providerKeyPage({ user, workspace, ...keys, providerKey, isDeleting }));
+      return providerKeyPage({ ...view, ...keys, providerKey, isDeleting });
     },
   });
 }
@@ -151,38 +134,27 @@ type ProviderKeyForm = z.infer<typeof ProviderKeyForm>;
 type AddProviderKeyForm = Extract<ProviderKeyForm, { do: "add" }>;
 
 function changeRoute(deps: ProviderKeyPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return workspaceForm(deps, {
     path: PATH,
     id: "changeWorkspaceProviderKeys",
     summary: "Add, change or delete a provider key",
     params: AccountPath,
     body: ProviderKeyForm,
     requestExample: { do: "remove", provider_key: "pk_01kah5t3mq7d2c9w4e6r8t0yax" },
-    run: async ({ caller, params, body, clientIp, now }) => {
-      const { account } = params;
-      const workspace = await requireAccess(deps, account, caller.personId, CHANGE_PERMISSION);
-      const act = personAct(account, caller.personId, { clientIp, now });
-      try {
-        // The provider verifies the key before the transaction, which must not wait for it.
-        const operation =
-          body.do === "add"
-            ? addOperation(deps, { form: body, newKey: await validateNewKey(deps, body) })
-            : (tx: Tx, by: Act) =>
-                body.do === "change"
-                  ? deps.providerKeys.change(tx, by, body.provider_key, parseUse(body))
-                  : deps.providerKeys.remove(tx, by, body.provider_key);
-        await deps.db.write((tx) => operation(tx, act));
-      } catch (error) {
-        const page = {
-          user: caller,
-          workspace,
-          ...(await readProviderKeys(deps, account, { now })),
-        };
-        return pageResponse(rejectedPage(page, body, formErrorOf(error)), { status: 400 });
-      }
-      return redirect(donePath(workspacePath(account, "/provider-keys"), body.do));
+    permission: "provider_keys.change",
+    // The provider verifies the key before the transaction, which must not wait for it.
+    prepare: async ({ body }) =>
+      body.do === "add"
+        ? addOperation(deps, { form: body, newKey: await validateNewKey(deps, body) })
+        : (tx: Tx, act: Act) =>
+            body.do === "change"
+              ? deps.providerKeys.change(tx, act, body.provider_key, parseUse(body))
+              : deps.providerKeys.remove(tx, act, body.provider_key),
+    write: (tx, { act }, operation) => operation(tx, act),
+    done: ({ account, body }) => donePath(workspacePath(account, "/provider-keys"), body.do),
+    rejected: async ({ view, account, body, now }, error) => {
+      const page = { ...view, ...(await readProviderKeys(deps, account, { now })) };
+      return rejectedPage(page, body, error);
     },
   });
 }

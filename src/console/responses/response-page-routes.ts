@@ -1,17 +1,15 @@
 // The routes of the page for stored responses. Owners and admins see and change what is stored.
 
 import { z } from "zod";
-import { personAct } from "../../activity/audit.ts";
 import { invalid } from "../../base/fault.ts";
 import { type ResponseStorage, STORE_MODES } from "../../base/response-storage.ts";
-import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { changeStorage, readStorage } from "../../responses/storage/response-storage-settings.ts";
 import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
+import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { responsesPage } from "./responses-page.tsx";
 
 export interface ResponsePageDeps extends ConsoleReadDeps {
@@ -27,18 +25,16 @@ export function responsePageRoutes(deps: ResponsePageDeps): readonly Route[] {
 }
 
 function showRoute(deps: ResponsePageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: PATH,
     id: "showStoredResponses",
     summary: "Show which responses a workspace stores",
     params: AccountPath,
     query: z.object(DoneQuery),
-    run: async ({ caller, params: { account }, query: { done } }) => {
-      const workspace = await requireAccess(deps, account, caller.personId, "responses.read");
+    permission: "responses.read",
+    run: async ({ view, account, query: { done } }) => {
       const state = await readStorage(deps.db, deps.storage, account);
-      return pageResponse(responsesPage({ user: caller, workspace, state, done }));
+      return responsesPage({ ...view, state, done });
     },
   });
 }
@@ -59,32 +55,21 @@ function parseStorage(
 }
 
 function changeRoute(deps: ResponsePageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return workspaceForm(deps, {
     path: PATH,
     id: "changeStoredResponses",
     summary: "Set which responses a workspace stores",
     params: AccountPath,
     body: StorageForm,
     requestExample: { store: "on_request", retention_days: "7" },
-    run: async ({ caller, params: { account }, body, clientIp, now }) => {
-      const workspace = await requireAccess(deps, account, caller.personId, "responses.change");
-      try {
-        const change = parseStorage(body, deps.storage);
-        const act = personAct(account, caller.personId, { clientIp, now });
-        await deps.db.write((tx) => changeStorage(tx, act, deps.storage, change));
-      } catch (error) {
-        const state = await readStorage(deps.db, deps.storage, account);
-        const rejected = {
-          store: body.store,
-          retentionDays: body.retention_days,
-          error: formErrorOf(error),
-        };
-        const page = responsesPage({ user: caller, workspace, state, rejected });
-        return pageResponse(page, { status: 400 });
-      }
-      return redirect(donePath(workspacePath(account, "/responses"), "saved"));
+    permission: "responses.change",
+    write: (tx, { act, body }) =>
+      changeStorage(tx, act, deps.storage, parseStorage(body, deps.storage)),
+    done: ({ account }) => donePath(workspacePath(account, "/responses"), "saved"),
+    rejected: async ({ view, account, body }, error) => {
+      const state = await readStorage(deps.db, deps.storage, account);
+      const rejected = { store: body.store, retentionDays: body.retention_days, error };
+      return responsesPage({ ...view, state, rejected });
     },
   });
 }

@@ -4,17 +4,19 @@ import { z } from "zod";
 import { listInvitationsForEmail } from "../../accounts/invitations.ts";
 import { listMemberships } from "../../accounts/members.ts";
 import type { Nano } from "../../base/money/money.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import { redirect } from "../../http/pages/page-response.ts";
+import { formRoute, pageRoute, submitForm } from "../../http/pages/page-routes.ts";
+import type { Route, SessionUser } from "../../http/route.ts";
 import { FORM_TOKEN, newFormToken, submitOnce } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import type { Tx } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
-import { PAGE_DEFAULTS } from "../page-defaults.ts";
 import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import type { SnippetSettings } from "../usage/call-snippets.tsx";
+import { CONSOLE_PAGE } from "../workspace-routes.ts";
 import { firstKeyPage } from "./first-key-page.tsx";
-import { workspacesPage, type WorkspaceForm } from "./workspaces-page.tsx";
+import { workspacesPage } from "./workspaces-page.tsx";
 
 export interface StartPageDeps extends ConsoleReadDeps {
   readonly idempotency: Idempotency;
@@ -41,9 +43,8 @@ export function startRoutes(deps: StartPageDeps): readonly Route[] {
 }
 
 function showRoute(deps: StartPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return pageRoute({
+    ...CONSOLE_PAGE,
     path: "/console",
     id: "showWorkspaces",
     summary: "List your workspaces",
@@ -55,15 +56,14 @@ function showRoute(deps: StartPageDeps): Route {
       if (only !== undefined && isOnly && query.all === undefined)
         return redirect(workspacePath(only.accountId, ""));
       const form = { token: newFormToken() };
-      return pageResponse(workspacesPage({ user: caller, ...lists, form }));
+      return workspacesPage({ user: caller, ...lists, form });
     },
   });
 }
 
 function createRoute(deps: StartPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return formRoute({
+    ...CONSOLE_PAGE,
     path: "/console/workspaces",
     id: "createWorkspace",
     summary: "Create a workspace with its first key",
@@ -75,15 +75,11 @@ function createRoute(deps: StartPageDeps): Route {
     requestExample: { name: "Acme production" },
     run: async ({ caller, body, clientIp, now }) => {
       const { name = "", once: token = newFormToken() } = body;
-      try {
+      const scope = `${caller.personId} console.workspace`;
+      const submit = async (): Promise<PageLayout> => {
         const { accountId, raw, bonus } = await deps.db.write(async (tx) => {
           const request = { owner: caller, name, clientIp, now };
-          const submission = {
-            scope: `${caller.personId} console.workspace`,
-            token,
-            payload: { name },
-            now,
-          };
+          const submission = { scope, token, payload: { name }, now };
           const create = async (): Promise<string> => {
             const created = await deps.createWorkspace(tx, request);
             return JSON.stringify({ ...created, bonus: String(created.bonus) });
@@ -91,13 +87,12 @@ function createRoute(deps: StartPageDeps): Route {
           return parseFirstKey(await submitOnce(tx, deps.idempotency, submission, create));
         });
         const workspace = await requireAccess(deps, accountId, caller.personId, "workspace.read");
-        const { snippets } = deps;
-        return pageResponse(firstKeyPage({ user: caller, workspace, raw, bonus, snippets }));
-      } catch (error) {
-        const form: WorkspaceForm = { token, name, nameError: userErrorMessage(error) };
+        return firstKeyPage({ user: caller, workspace, raw, bonus, snippets: deps.snippets });
+      };
+      return await submitForm(submit, async ({ message: nameError }) => {
         const lists = await readLists(deps, caller, now);
-        return pageResponse(workspacesPage({ user: caller, ...lists, form }), { status: 400 });
-      }
+        return workspacesPage({ user: caller, ...lists, form: { token, name, nameError } });
+      });
     },
   });
 }

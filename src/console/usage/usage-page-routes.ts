@@ -1,11 +1,10 @@
 // The routes of the usage page and its export.
 
-import { pageResponse } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { sumsToCsv } from "../../usage/csv.ts";
 import { readUsage, sumUsage } from "../../usage/usage-stats.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
+import { AccountPath, workspacePage } from "../workspace-routes.ts";
 import type { SnippetSettings } from "./call-snippets.tsx";
 import { readUsageView } from "./read-usage.ts";
 import { usagePage } from "./usage-page.tsx";
@@ -20,42 +19,33 @@ export function usagePageRoutes(deps: UsagePageDeps): readonly Route[] {
 }
 
 function showRoute(deps: UsagePageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/usage",
     id: "showWorkspaceUsage",
     summary: "Show the usage of a workspace",
     params: AccountPath,
     query: UsageQuery,
-    run: async ({ caller, params, query: sent, now }) => {
-      const query = inTimeZoneOf(sent, caller);
-      const { account } = params;
-      const workspace = await requireAccess(deps, account, caller.personId, "usage.read");
+    permission: "usage.read",
+    run: async ({ view: page, account, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, page.user);
       const period = periodOf(query, now);
       const view = await readUsageView(deps, account, { query, period, now });
-      const { snippets } = deps;
-      return pageResponse(
-        usagePage({ user: caller, workspace, query, period, view, snippets, now }),
-      );
+      return usagePage({ ...page, query, period, view, snippets: deps.snippets, now });
     },
   });
 }
 
 function exportRoute(deps: UsagePageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/usage.csv",
     id: "exportWorkspaceUsage",
     summary: "Export the usage of a workspace as CSV",
     params: AccountPath,
     query: UsageQuery,
     responses: { 200: { description: "The groups of the page.", contentType: "text/csv" } },
-    run: async ({ caller, params, query: sent, now }) => {
+    permission: "usage.read",
+    run: async ({ caller, account, query: sent, now }) => {
       const query = inTimeZoneOf(sent, caller);
-      const { account } = params;
-      await requireAccess(deps, account, caller.personId, "usage.read");
       const period = periodOf(query, now);
       const dimension = dimensionOf(query);
       const sums = await readUsage(deps.db, (reader) =>

@@ -1,15 +1,13 @@
 // The routes of the delivery log of a webhook.
 
 import { z } from "zod";
-import { personAct } from "../../activity/audit.ts";
 import { listDeliveries } from "../../activity/deliveries.ts";
 import { getWebhook } from "../../activity/webhook-rows.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
-import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { replayDelivery } from "../../webhooks/manual-deliveries.ts";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import type { ConsoleReadDeps } from "../require-access.ts";
+import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { deliveryLogPage, deliveryLogPath } from "./delivery-log-page.tsx";
 
 const DELIVERIES_PER_PAGE = 25;
@@ -33,51 +31,32 @@ async function readLog(
 }
 
 function showRoute(deps: ConsoleReadDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/webhooks/{webhook}",
     id: "showWebhookDeliveries",
     summary: "List the deliveries of a webhook",
     params: WebhookPath,
     query: z.object({ cursor: cursorSchema("dlv"), replayed: z.string().optional() }),
-    run: async ({ caller, params, query }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "webhooks.read");
-      const log = await readLog(deps, params, query.cursor);
-      const { replayed } = query;
-      return pageResponse(deliveryLogPage({ user: caller, workspace, ...log, replayed }));
-    },
+    permission: "webhooks.read",
+    run: async ({ view, params, query: { cursor, replayed } }) =>
+      deliveryLogPage({ ...view, ...(await readLog(deps, params, cursor)), replayed }),
   });
 }
 
 function replayRoute(deps: ConsoleReadDeps): Route {
-  const permission = "webhooks.change";
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return workspaceForm(deps, {
     path: "/console/{account}/webhooks/{webhook}",
     id: "replayWebhookDeliveryFromConsole",
     summary: "Replay a delivery",
     params: WebhookPath,
     body: z.object({ delivery: z.string() }),
     requestExample: { delivery: "dlv_01kah5t3mq7d2c9w4e6r8t0yax" },
-    run: async ({ caller, params, body, clientIp, now }) => {
-      const { account: accountId, webhook: webhookId } = params;
-      const { personId } = caller;
-      const workspace = await requireAccess(deps, accountId, personId, permission);
-      try {
-        const act = personAct(accountId, personId, { clientIp, now });
-        await deps.db.write((tx) => replayDelivery(tx, act, { webhookId, id: body.delivery }));
-      } catch (error) {
-        const errorMessage = userErrorMessage(error);
-        const log = await readLog(deps, params);
-        const page = deliveryLogPage({ user: caller, workspace, ...log, errorMessage });
-        return pageResponse(page, { status: 400 });
-      }
-      const { delivery } = body;
-      return redirect(
-        `${deliveryLogPath(accountId, webhookId)}?replayed=${encodeURIComponent(delivery)}`,
-      );
-    },
+    permission: "webhooks.change",
+    write: (tx, { act, params, body }) =>
+      replayDelivery(tx, act, { webhookId: params.webhook, id: body.delivery }),
+    done: ({ account, params, body }) =>
+      `${deliveryLogPath(account, params.webhook)}?replayed=${encodeURIComponent(body.delivery)}`,
+    rejected: async ({ view, params }, { message: errorMessage }) =>
+      deliveryLogPage({ ...view, ...(await readLog(deps, params)), errorMessage }),
   });
 }

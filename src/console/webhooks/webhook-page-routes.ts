@@ -1,27 +1,21 @@
 // The routes of the webhooks page.
 
 import { z } from "zod";
-import type { Permission } from "../../accounts/members.ts";
-import { type Act, personAct } from "../../activity/audit.ts";
+import type { Act } from "../../activity/audit.ts";
 import { listDeliveries } from "../../activity/deliveries.ts";
 import { listLiveWebhooks } from "../../activity/webhook-rows.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
-import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { testWebhook } from "../../webhooks/manual-deliveries.ts";
 import { removeWebhook, type Webhooks } from "../../webhooks/webhooks.ts";
 import { workspacePath } from "../console-layout.tsx";
-import { DoneQuery, donePath } from "../done-notice.tsx";
-import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import { donePath, DoneQuery } from "../done-notice.tsx";
+import type { ConsoleReadDeps } from "../require-access.ts";
+import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { deliveryLogRoutes } from "./delivery-log-page-routes.ts";
-import {
-  type WebhookWithDelivery,
-  webhooksPage,
-  type WebhooksPageProps,
-} from "./webhooks-page.tsx";
+import { type WebhookWithDelivery, webhooksPage } from "./webhooks-page.tsx";
 
 export interface WebhookPageDeps extends ConsoleReadDeps {
   readonly db: Db;
@@ -34,26 +28,16 @@ export function webhookPageRoutes(deps: WebhookPageDeps): readonly Route[] {
 }
 
 function webhooksRoute(deps: WebhookPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
+  return workspacePage(deps, {
     path: "/console/{account}/webhooks",
     id: "showWorkspaceWebhooks",
     summary: "List the webhooks of a workspace",
     params: AccountPath,
     query: z.object({ delete: z.string().optional(), ...DoneQuery }),
-    run: async ({ caller, params, query }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "webhooks.read");
-      const webhooks = await readWebhooks(deps.db, params.account);
-      return pageResponse(
-        webhooksPage({
-          user: caller,
-          workspace,
-          webhooks,
-          deleteWebhookId: query.delete,
-          done: query.done,
-        }),
-      );
+    permission: "webhooks.read",
+    run: async ({ view, account, query: { delete: deleteWebhookId, done } }) => {
+      const webhooks = await readWebhooks(deps.db, account);
+      return webhooksPage({ ...view, webhooks, deleteWebhookId, done });
     },
   });
 }
@@ -81,74 +65,46 @@ const WebhookForm = z.discriminatedUnion("do", [
 ]);
 type WebhookForm = z.infer<typeof WebhookForm>;
 
-const CHANGE_PERMISSION: Permission = "webhooks.change";
-
 function changeWebhooksRoute(deps: WebhookPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "POST",
+  return workspaceForm(deps, {
     path: "/console/{account}/webhooks",
     id: "changeWorkspaceWebhooks",
     summary: "Add, test, enable or delete a webhook",
     params: AccountPath,
     body: WebhookForm,
     requestExample: { do: "add", url: "https://example.com/postern" },
-    run: async (input) => {
-      const { caller, params, body } = input;
-      const workspace = await requireAccess(
-        deps,
-        params.account,
-        caller.personId,
-        CHANGE_PERMISSION,
-      );
-      const respond = async (
-        extra: Pick<WebhooksPageProps, "secret" | "errorMessage" | "rejected">,
-      ) =>
-        pageResponse(
-          webhooksPage({
-            user: caller,
-            workspace,
-            webhooks: await readWebhooks(deps.db, params.account),
-            ...extra,
-          }),
-          { status: extra.secret === undefined ? 400 : 200 },
-        );
-      try {
-        const secret = await deps.db.write(async (tx) => {
-          const act = personAct(params.account, caller.personId, input);
-          return await changeWebhooks(tx, deps, act, input);
-        });
-        if (secret !== undefined) return await respond({ secret });
-      } catch (error) {
-        const message = userErrorMessage(error);
-        return await respond(
-          body.do === "add"
-            ? { rejected: { url: body.url, error: message } }
-            : { errorMessage: message },
-        );
-      }
-      return redirect(donePath(workspacePath(params.account, "/webhooks"), body.do));
+    permission: "webhooks.change",
+    write: (tx, { act, body }) => changeWebhooks(tx, deps, act, body),
+    done: async ({ view, account, body }, secret) =>
+      secret === undefined
+        ? donePath(workspacePath(account, "/webhooks"), body.do)
+        : webhooksPage({ ...view, webhooks: await readWebhooks(deps.db, account), secret }),
+    rejected: async ({ view, account, body }, { message }) => {
+      const webhooks = await readWebhooks(deps.db, account);
+      const error =
+        body.do === "add"
+          ? { rejected: { url: body.url, error: message } }
+          : { errorMessage: message };
+      return webhooksPage({ ...view, webhooks, ...error });
     },
   });
 }
-
-type WebhookFormInput = RouteInput<{ account: string }, undefined, WebhookForm, SessionUser>;
 
 /** Applies the form. Returns the signing secret if it created a webhook. */
 async function changeWebhooks(
   tx: Tx,
   { webhooks, idempotency }: WebhookPageDeps,
   act: Act,
-  { body, caller, now }: WebhookFormInput,
+  body: WebhookForm,
 ): Promise<string | undefined> {
-  const { accountId } = act;
+  const { accountId, actor, now } = act;
   switch (body.do) {
     case "add": {
       const add = async (): Promise<string> => {
         return (await webhooks.add(tx, act, { url: body.url })).secret.reveal();
       };
       if (body.once === undefined) return await add();
-      const scope = `${accountId} ${caller.personId} console.webhook`;
+      const scope = `${accountId} ${actor.id} console.webhook`;
       return await submitOnce(
         tx,
         idempotency,

@@ -27,13 +27,11 @@ export interface PageLayout {
   readonly app?: AppFrame;
   /** Scripts besides that of the app frame. */
   readonly scripts?: readonly ScriptAsset[];
+  /** Further hosts that forms may redirect to, such as the payment processor. */
+  readonly formTargets?: readonly string[];
 }
 
-export interface PagePolicy {
-  /** Further hosts that forms may redirect to, such as the identity provider. */
-  readonly formTargets?: readonly string[];
-  readonly scripts?: readonly ScriptAsset[];
-}
+type PagePolicy = Pick<PageLayout, "formTargets" | "scripts">;
 
 export const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath d='M6 30V14a10 10 0 0 1 20 0v16z' fill='%231f5f55'/%3E%3Ccircle cx='21' cy='19' r='1.8' fill='%23fff'/%3E%3C/svg%3E";

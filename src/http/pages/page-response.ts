@@ -2,35 +2,20 @@
 
 import { Fault } from "../../base/fault.ts";
 import { faultText } from "./fault-text.ts";
-import {
-  type PageLayout,
-  pageHeaders,
-  type PagePolicy,
-  pageScripts,
-  renderPage,
-} from "./layout.tsx";
-
-/** The documentation that all page routes share. */
-export const PAGE_ROUTE = {
-  dialect: "page",
-  hidden: true,
-  faults: [],
-  responses: { 200: { description: "A page.", contentType: "text/html" } },
-} as const;
+import { type PageLayout, pageHeaders, pageScripts, renderPage } from "./layout.tsx";
 
 export interface PageResponseOptions {
   readonly status?: number;
-  readonly policy?: PagePolicy;
   /** `set-cookie` values. */
   readonly cookies?: readonly string[];
 }
 
 export function pageResponse(
   layout: PageLayout,
-  { status = 200, policy = {}, cookies = [] }: PageResponseOptions = {},
+  { status = 200, cookies = [] }: PageResponseOptions = {},
 ): Response {
   const headers = new Headers({
-    ...pageHeaders({ ...policy, scripts: pageScripts(layout) }),
+    ...pageHeaders({ ...layout, scripts: pageScripts(layout) }),
     "cache-control": "no-store",
   });
   for (const cookie of cookies) headers.append("set-cookie", cookie);

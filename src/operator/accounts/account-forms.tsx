@@ -3,9 +3,9 @@
 
 import type { Child } from "hono/jsx";
 import { formatUsd } from "../../base/text/format.ts";
+import { type Operator } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { accountPath } from "../operator-layout.tsx";
-import type { Operator } from "../sign-in/operator-sessions.ts";
 import type { AccountDetails } from "./account-details.ts";
 
 interface AccountFormsProps {

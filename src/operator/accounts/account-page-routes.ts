@@ -1,20 +1,14 @@
 // The routes of the account page.
 
 import { z } from "zod";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { operatorFormRoute, operatorPageRoute } from "../../http/pages/page-routes.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
-import type { RouteInput, Route } from "../../http/route.ts";
+import { type RouteInput, type Route, type Operator } from "../../http/route.ts";
 import type { Tx } from "../../store/db.ts";
 import { accountPath } from "../operator-layout.tsx";
-import {
-  FormToken,
-  formRoute,
-  type OperatorContext,
-  submitFormOnce,
-  pageRoute,
-} from "../page-context.ts";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { FormFields, FormToken, type OperatorContext, submitFormOnce } from "../page-context.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import {
   writeOffAccountDebt,
   adjustBalance,
@@ -30,7 +24,7 @@ import { type AccountActionResult, accountPage, ACTION_RESULT_TEXT } from "./acc
 
 const PATH = `${OPERATOR_PATH}/accounts/{account}`;
 const AccountPath = z.object({ account: z.string() });
-type AccountInput = RouteInput<{ account: string }, undefined, undefined, undefined>;
+type AccountInput = RouteInput<{ account: string }, undefined, unknown, Operator>;
 
 export function accountDetailsRoutes(context: OperatorContext): readonly Route[] {
   return [showRoute(context), changeRoute(context)];
@@ -41,7 +35,7 @@ const ActionResult = z.custom<AccountActionResult>(
 );
 
 function showRoute(context: OperatorContext): Route {
-  return pageRoute(context, {
+  return operatorPageRoute({
     path: PATH,
     id: "showAccount",
     summary: "Show an account",
@@ -53,10 +47,10 @@ function showRoute(context: OperatorContext): Route {
         .regex(/^model:./)
         .optional(),
     }),
-    run: async ({ params, query, now }, operator) => {
+    run: async ({ params, query, now, caller: operator }) => {
       const accountId = requireAccountId(params.account);
       const details = await readAccountDetails(context.db, accountId, now, query.models);
-      return pageResponse(accountPage(operator, { details, result: query.done }));
+      return accountPage(operator, { details, result: query.done });
     },
   });
 }
@@ -71,30 +65,28 @@ const AccountActionForm = z.object({
 type AccountActionForm = z.infer<typeof AccountActionForm>;
 
 function changeRoute(context: OperatorContext): Route {
-  return formRoute(context, {
+  return operatorFormRoute({
     path: PATH,
     id: "changeAccount",
     summary: "Grant credit, adjust, freeze, unfreeze or write off",
     params: AccountPath,
-    run: async (input, operator, fields) => {
+    body: FormFields,
+    requestExample: { do: "freeze", form: "f".repeat(43), reason: "spam" },
+    run: async (input) => {
       const accountId = requireAccountId(input.params.account);
-      try {
-        const accountForm = parseWithSchema(AccountActionForm, fields, "body");
-        const payload = { accountId, ...accountForm };
-        const result = await submitFormOnce(
-          context,
-          operator,
-          { token: accountForm.form, payload, now: input.now },
-          (tx) => applyChange(tx, accountForm, { ...input, operator }),
-        );
-        return redirect(`${accountPath(accountId)}?done=${result}`);
-      } catch (error) {
-        const errorMessage = userErrorMessage(error);
-        const details = await readAccountDetails(context.db, accountId, input.now);
-        return pageResponse(accountPage(operator, { details, errorMessage, formValues: fields }), {
-          status: 400,
-        });
-      }
+      const accountForm = parseWithSchema(AccountActionForm, input.body, "body");
+      const payload = { accountId, ...accountForm };
+      const result = await submitFormOnce(
+        context,
+        input.caller,
+        { token: accountForm.form, payload, now: input.now },
+        (tx) => applyChange(tx, accountForm, input),
+      );
+      return `${accountPath(accountId)}?done=${result}`;
+    },
+    rejected: async ({ params, body: formValues, now, caller }, { message: errorMessage }) => {
+      const details = await readAccountDetails(context.db, params.account, now);
+      return accountPage(caller, { details, errorMessage, formValues });
     },
   });
 }
@@ -102,7 +94,7 @@ function changeRoute(context: OperatorContext): Route {
 async function applyChange(
   tx: Tx,
   form: AccountActionForm,
-  { params, clientIp, now, operator: { email } }: AccountInput & { readonly operator: Operator },
+  { params, clientIp, now, caller: { email } }: AccountInput,
 ): Promise<AccountActionResult> {
   const change = {
     accountId: params.account,

@@ -8,10 +8,11 @@ import { Card, CopyText, Details, Figures } from "../../http/pages/components/co
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { type Operator } from "../../http/route.ts";
 import { AuditEntryTable } from "../audit/operator-audit-page.tsx";
 import { operatorPage, accountPath } from "../operator-layout.tsx";
 import { PaymentTable } from "../payments/payments-page.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import type { AccountDetails, AccountTransfer } from "./account-details.ts";
 import { AccountForms } from "./account-forms.tsx";
 import { AccountStateBadge } from "./accounts-page.tsx";

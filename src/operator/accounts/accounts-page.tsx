@@ -8,8 +8,9 @@ import { utcDay } from "../../base/time.ts";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { type Operator } from "../../http/route.ts";
 import { operatorPage, accountPath } from "../operator-layout.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { ACCOUNT_STATES, type AccountSummary, type AccountState } from "./account-list.ts";
 
 export interface AccountsPageProps {

@@ -13,10 +13,11 @@ import { formatDateTime } from "../../base/text/format.ts";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { type Operator } from "../../http/route.ts";
 import type { ActorNames } from "../../keys/actor-names.ts";
 import type { AccountNames } from "../accounts/account-names.ts";
 import { AccountLink, operatorPage } from "../operator-layout.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/audit`;
 

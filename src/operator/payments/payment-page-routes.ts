@@ -1,7 +1,7 @@
 // The routes of the payments page.
 
 import { z } from "zod";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { operatorFormRoute, operatorPageRoute } from "../../http/pages/page-routes.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
 import type { Route } from "../../http/route.ts";
@@ -9,12 +9,11 @@ import { cursorSchema } from "../../http/schemas.ts";
 import { parseReason } from "../accounts/account-actions.ts";
 import { readAccountNames } from "../accounts/account-names.ts";
 import {
+  emptyAsUndefined,
+  FormFields,
   FormToken,
-  formRoute,
   type OperatorContext,
   submitFormOnce,
-  emptyAsUndefined,
-  pageRoute,
 } from "../page-context.ts";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { lookUpOnChain, markNotOnChain } from "./mark-not-on-chain.ts";
@@ -44,7 +43,7 @@ const ActionResult = z.custom<PaymentActionResult>(
 );
 
 function showRoute(context: OperatorContext): Route {
-  return pageRoute(context, {
+  return operatorPageRoute({
     path: PATH,
     id: "showPayments",
     summary: "List invoices and their payments",
@@ -53,10 +52,8 @@ function showRoute(context: OperatorContext): Route {
       cursor: cursorSchema("inv"),
       done: ActionResult.optional(),
     }),
-    run: async ({ query: { state, cursor, done: result } }, operator) =>
-      pageResponse(
-        paymentsPage(operator, { ...(await readPayments(context, { state, cursor })), result }),
-      ),
+    run: async ({ query: { state, cursor, done: result }, caller }) =>
+      paymentsPage(caller, { ...(await readPayments(context, { state, cursor })), result }),
   });
 }
 
@@ -71,43 +68,31 @@ const PaymentActionForm = z.object({
 });
 
 function changeRoute(context: OperatorContext): Route {
-  return formRoute(context, {
+  return operatorFormRoute({
     path: PATH,
     id: "changePayment",
     summary: "Mark an unclear payment as not on chain",
-    run: async ({ clientIp, now }, operator, fields) => {
-      try {
-        const paymentForm = parseWithSchema(PaymentActionForm, fields, "body");
-        const { payment: id, form: token } = paymentForm;
-        const reason = parseReason(paymentForm.reason);
-        const chainResult = await lookUpOnChain(context.db, context.chain, id);
-        const by = { type: "operator", id: operator.email } as const;
-        const network = networksOf(clientIp)[1];
-        const result = await submitFormOnce(
-          context,
-          operator,
-          { token, payload: paymentForm, now },
-          async (tx) => {
-            const isChanged = await markNotOnChain(tx, {
-              id,
-              by,
-              reason,
-              network,
-              now,
-              chainResult,
-            });
-            return isChanged ? "absent" : "unchanged";
-          },
-        );
-        return redirect(`${PATH}?done=${result}`);
-      } catch (error) {
-        const errorMessage = userErrorMessage(error);
-        const payments = await readPayments(context, {});
-        return pageResponse(
-          paymentsPage(operator, { ...payments, errorMessage, formValues: fields }),
-          { status: 400 },
-        );
-      }
+    body: FormFields,
+    requestExample: { do: "mark_absent", form: "f".repeat(43), payment: "x402.1", reason: "lost" },
+    run: async ({ clientIp, now, caller: operator, body }) => {
+      const paymentForm = parseWithSchema(PaymentActionForm, body, "body");
+      const { payment: id, form: token } = paymentForm;
+      const reason = parseReason(paymentForm.reason);
+      const chainResult = await lookUpOnChain(context.db, context.chain, id);
+      const by = { type: "operator", id: operator.email } as const;
+      const network = networksOf(clientIp)[1];
+      const mark = { id, by, reason, network, now, chainResult };
+      const result = await submitFormOnce(
+        context,
+        operator,
+        { token, payload: paymentForm, now },
+        async (tx) => ((await markNotOnChain(tx, mark)) ? "absent" : "unchanged"),
+      );
+      return `${PATH}?done=${result}`;
+    },
+    rejected: async ({ caller, body: formValues }, { message: errorMessage }) => {
+      const payments = await readPayments(context, {});
+      return paymentsPage(caller, { ...payments, errorMessage, formValues });
     },
   });
 }

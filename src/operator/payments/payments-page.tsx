@@ -11,10 +11,11 @@ import { WorkspaceName } from "../../http/pages/components/content.tsx";
 import { FilterSelect, ErrorMessage } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { type Operator } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { AccountNames } from "../accounts/account-names.ts";
 import { AccountLink, accountPath, operatorPage } from "../operator-layout.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import {
   type UnappliedFact,
   type InvoiceWithPayments,

@@ -14,11 +14,12 @@ import { Amounts, Card } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { type Operator } from "../../http/route.ts";
 import type { DailyFigures } from "../../verification/daily-figures.ts";
 import type { ProviderCost } from "../../verification/provider-costs.ts";
 import type { Report } from "../../verification/report.ts";
 import { operatorPage } from "../operator-layout.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { DailyCharts } from "./daily-charts.tsx";
 import { PROCESSOR_COLUMNS, reportFigures, totalCost } from "./report-output.ts";
 

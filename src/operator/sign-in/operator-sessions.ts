@@ -13,6 +13,7 @@ import { newId } from "../../base/id.ts";
 import { createCookieBuilder, readCookie } from "../../base/network/cookie.ts";
 import { foldEmail } from "../../base/text/email.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../base/time.ts";
+import { type Operator } from "../../http/route.ts";
 import { type Db, text, type Tx, integer } from "../../store/db.ts";
 
 export const OPERATOR_PATH = "/operator";
@@ -24,13 +25,6 @@ const LIFETIME_MS = 8 * HOUR_MS;
 /** The time of the last use is written at most this often. */
 const LAST_SEEN_INTERVAL_MS = MINUTE_MS;
 const RETENTION_MS = 30 * DAY_MS;
-
-export interface Operator {
-  readonly email: string;
-  readonly sessionId: string;
-  /** The CSRF token of every form. */
-  readonly csrf: string;
-}
 
 export interface OperatorSessions {
   readonly isOperator: (email: string) => boolean;

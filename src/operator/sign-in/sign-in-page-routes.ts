@@ -5,16 +5,16 @@ import { z } from "zod";
 import { recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { operatorFormRoute, publicPageRoute } from "../../http/pages/page-routes.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
-import { publicRoute, type Route } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import type { Identity } from "../../people/people.ts";
 import { OPERATOR_CALLBACK_PATH, safeReturnPath, type SignIn } from "../../people/sign-in.ts";
 import {
-  formRoute,
   SESSION_EXPIRED,
   type OperatorContext,
-  OPERATOR_PAGE_DEFAULTS,
   OPERATOR_SIGN_IN_PATH,
+  OPERATOR_SIGN_OUT_PATH,
 } from "../page-context.ts";
 import { endOperatorSession, OPERATOR_PATH } from "./operator-sessions.ts";
 import { rejectedPage, signInPage } from "./sign-in-page.tsx";
@@ -31,9 +31,8 @@ export function signInRoutes(context: OperatorContext): readonly Route[] {
 const ReturnQuery = z.object({ return_to: z.string().optional() });
 
 function signInPageRoute({ signIn, baseUrl }: OperatorContext): Route {
-  return publicRoute({
-    ...OPERATOR_PAGE_DEFAULTS,
-    method: "GET",
+  return publicPageRoute({
+    tag: "Operator",
     path: OPERATOR_SIGN_IN_PATH,
     id: "showOperatorSignIn",
     summary: "Show the operator sign-in",
@@ -41,18 +40,15 @@ function signInPageRoute({ signIn, baseUrl }: OperatorContext): Route {
     run: ({ query }) => {
       const returnTo = safeOperatorPath(query.return_to, baseUrl);
       const isSessionExpired = query.form === SESSION_EXPIRED;
-      return pageResponse(
-        signInPage({ providerName: signIn?.providerName, returnTo, isSessionExpired }),
-      );
+      return signInPage({ providerName: signIn?.providerName, returnTo, isSessionExpired });
     },
   });
 }
 
 function beginRoute(context: OperatorContext): Route {
   const { signIn, baseUrl } = context;
-  return publicRoute({
-    ...OPERATOR_PAGE_DEFAULTS,
-    method: "GET",
+  return publicPageRoute({
+    tag: "Operator",
     path: `${OPERATOR_SIGN_IN_PATH}/begin`,
     id: "beginOperatorSignIn",
     summary: "Start the operator sign-in",
@@ -69,9 +65,8 @@ function beginRoute(context: OperatorContext): Route {
 
 function callbackRoute(context: OperatorContext): Route {
   const { db, sessions, signIn, baseUrl } = context;
-  return publicRoute({
-    ...OPERATOR_PAGE_DEFAULTS,
-    method: "GET",
+  return publicPageRoute({
+    tag: "Operator",
     path: OPERATOR_CALLBACK_PATH,
     id: "finishOperatorSignIn",
     summary: "Finish the operator sign-in",
@@ -103,12 +98,11 @@ function callbackRoute(context: OperatorContext): Route {
 }
 
 function signOutRoute(context: OperatorContext): Route {
-  return formRoute(context, {
-    path: `${OPERATOR_PATH}/signout`,
+  return operatorFormRoute({
+    path: OPERATOR_SIGN_OUT_PATH,
     id: "signOperatorOut",
     summary: "Sign the operator out",
-    endsSession: true,
-    run: async ({ clientIp, now }, operator) => {
+    run: async ({ clientIp, now, caller: operator }) => {
       const network = networksOf(clientIp)[1];
       await context.db.write((tx) => endOperatorSession(tx, operator, { network, now }));
       return redirect(OPERATOR_SIGN_IN_PATH, [context.sessions.clearCookie()]);

@@ -7,8 +7,9 @@ import { formatInteger, formatPercent, formatUsd } from "../../base/text/format.
 import { Card, Figures, Notice, Segments } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { type Operator } from "../../http/route.ts";
 import { operatorPage } from "../operator-layout.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import type { GrantFigures, NetworkUse, VerifiedAgentUse } from "./grant-figures.ts";
 import type { ListedOperator } from "./system-state.ts";
 

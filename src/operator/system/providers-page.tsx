@@ -12,9 +12,10 @@ import {
 import { Card, Figures, Notice, Tag } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { type Operator } from "../../http/route.ts";
 import { percentileMs } from "../../usage/rollup/latency-histogram.ts";
 import { operatorPage } from "../operator-layout.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { errorRateOf, type ModelHealth, type ProviderHealth } from "./provider-health.ts";
 
 export const PROVIDERS_PATH = `${OPERATOR_PATH}/providers`;

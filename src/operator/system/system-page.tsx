@@ -8,8 +8,9 @@ import { Card, Details, Figures, Notice, Tag } from "../../http/pages/components
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { type Operator } from "../../http/route.ts";
 import { operatorPage } from "../operator-layout.tsx";
-import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { type Queue, QUEUE_COUNT_MAX } from "./queues.ts";
 import type { SystemState } from "./system-state.ts";
 
