@@ -85,7 +85,6 @@ const STREAMS: Readonly<Record<string, Readonly<Record<string, readonly string[]
       chatChunk({ ...choice({}, "stop"), ...CHAT_USAGE }),
     ],
     "before the stop reason": [chatChunk(choice({ content: "Hello" })), chatChunk(CHAT_USAGE)],
-    "as a running total": [chatChunk({ ...choice({ content: "Hello" }), ...CHAT_USAGE })],
     "without a blank line": [
       chatChunk(choice({ content: "Hello" })),
       chatChunk(choice({}, "stop")),
@@ -123,7 +122,6 @@ const STREAMS: Readonly<Record<string, Readonly<Record<string, readonly string[]
   },
   gemini: {
     "with the stop reason": [gemini({}), gemini(GEMINI_USAGE, "STOP")],
-    "as a running total": [gemini(GEMINI_USAGE)],
   },
   converse: {
     "in the last event": [
@@ -248,7 +246,9 @@ describe.each(STORE_KINDS)("a stream that is cut once its usage has arrived, on 
     ["chat", [chatChunk(choice({ content: "Hello" }))]],
     ["messages", [MESSAGE_START, TEXT_BLOCK]],
     ["responses", [RESPONSES_START]],
-    ["gemini", [gemini({})]],
+    ["gemini", [gemini(GEMINI_USAGE)]],
+    // Running totals.
+    ["chat", [chatChunk({ ...choice({ content: "Hello" }), ...CHAT_USAGE })]],
   ])("costs nothing before that, on %s", async (wire, events) => {
     const record = await recordOf("chat", wire, events, false);
     expect(record && [record["outcome"], integer(record, "cost_nano")]).toEqual([

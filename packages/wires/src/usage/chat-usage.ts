@@ -177,7 +177,8 @@ function readChunk(state: StreamState, name: string, data: JsonObject, provider:
   }
   const usage = usageOfChat(data, provider);
   if (usage !== undefined) {
-    state.hasOutputCount = true;
+    // Beside a choice, it is a running total.
+    if (arrayIn(data["choices"]).length === 0) state.isUsageStated = true;
     // Usage may be a running total or be reported twice: the last one wins.
     state.usage =
       usage.model === undefined && state.model !== undefined

@@ -84,10 +84,7 @@ export function createGeminiStreamMeter(_provider: string): StreamMeter {
       state.hasStopReason = ends.open.size === 0 && (ends.ended.size > 0 || ends.blocked);
       const { usageMetadata, modelVersion } = data;
       const hasUsage = firstNumber(usageMetadata, COUNT_PATHS) !== undefined;
-      if (hasUsage) {
-        latest = { usageMetadata, modelVersion };
-        state.hasOutputCount = true;
-      }
+      if (hasUsage) latest = { usageMetadata, modelVersion };
       state.isUsageFinal = latest !== undefined && state.hasStopReason;
       return hasUsage;
     },

@@ -29,8 +29,8 @@ export interface StreamState {
   usage: Usage | undefined;
   /** True once the usage is final, not a running total. */
   isUsageFinal: boolean;
-  /** True if the usage, final or a running total, counts the output. */
-  hasOutputCount: boolean;
+  /** True once the provider has sent usage that is not a running total, also before the stop reason. */
+  isUsageStated: boolean;
   /** True once every choice has a stop reason; `isReplyComplete` also accepts a terminal event. */
   hasStopReason: boolean;
   /** True once the terminal event was seen. */
@@ -76,7 +76,7 @@ export function createUsageMeter(reader: UsageReader): StreamMeter {
   return {
     usage: undefined,
     isUsageFinal: false,
-    hasOutputCount: false,
+    isUsageStated: false,
     hasStopReason: false,
     finished: false,
     failed: false,
@@ -107,7 +107,7 @@ export function readEvent(meter: StreamMeter, name: string, data: unknown): Even
   const hadFailed = meter.failed;
   const hadFinished = meter.finished;
   const hasUsage = meter.reader.read(meter, name, json);
-  meter.hasOutputCount ||= meter.isUsageFinal;
+  meter.isUsageStated ||= meter.isUsageFinal;
   if (hasUsage) return "usage";
   if (meter.failed && !hadFailed) return "failure";
   return meter.finished && !hadFinished ? "last" : "plain";

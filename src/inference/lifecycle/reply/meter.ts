@@ -134,8 +134,8 @@ export function chargeStream(
   if (isGivenUp) return chargeHold(call, meter, endedAt);
   if (isWhole) return chargeUnreported(call, { meter, count }, endedAt);
   if (isAbandoned) return chargeAbandoned(call, meter, endedAt, count);
-  // The connection was lost. What the provider stated until then, it bills.
-  const isStated = usage !== undefined && meter.hasOutputCount && !isEmptyUsage(usage);
+  // The connection was lost. Of a usage that the provider has stated, it bills all.
+  const isStated = usage !== undefined && meter.isUsageStated && !isEmptyUsage(usage);
   return isStated && !meter.failed
     ? chargeUsage(call, usage, endedAt, meter.outputBytes)
     : NOTHING_BILLED;
