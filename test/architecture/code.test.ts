@@ -31,7 +31,7 @@ const RECORDS: ReadonlySet<string> = new Set([
 ]);
 /** A limit of elapsed or CPU time, which a busy machine exceeds. */
 const TIME_LIMIT =
-  /expect\(.*(performance\.now|nanoseconds|cpuUsage)\(.*\.toBeLess|\belapsed\w*\)\.toBeLess/;
+  /expect\(.*(performance\.now|nanoseconds|cpuUsage)\(.*\.toBeLess|\belapsed\w*\)\.toBeLess|^setDefaultTimeout\(/;
 /** Conditions are awaited with `eventually`. */
 const FIXED_WAIT = /\b(?:Bun\.sleep|setTimeout)\(/;
 

@@ -1,15 +1,7 @@
 // Tools that the provider runs: each call lets it read the prompt again, with results that the caller may decide. The hold
 // covers the calls, the gateway limits them to what the balance affords, and what comes beyond is a debt.
 
-import {
-  afterAll,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import {
@@ -32,9 +24,6 @@ import {
 } from "../support/harness.ts";
 import { type RawProvider, startRawProvider } from "../support/raw-provider.ts";
 import { openSocketClient } from "../support/socket-client.ts";
-
-// The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const CENT = 10_000_000n;
 const STARTING_CENTS = 5;

@@ -2,7 +2,7 @@
 // translated, over a WebSocket, as a background response, as a tool of MCP, and each time that they run under the same
 // `Idempotency-Key`.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { integer } from "../../../src/store/db.ts";
 import { postModern } from "../../mcp/raw-mcp.ts";
 import { call, waitUntilEnded } from "../../responses/harness.ts";
@@ -35,9 +35,6 @@ import {
 } from "../support/harness.ts";
 import { type RawProvider, startRawProvider } from "../support/raw-provider.ts";
 import { openSocketClient } from "../support/socket-client.ts";
-
-// The first test starts PostgreSQL, possibly on a busy machine.
-setDefaultTimeout(120_000);
 
 const MIB = 1_048_576;
 const GPT = "openai/gpt-4.1";
