@@ -40,6 +40,8 @@ describe("an error body", () => {
 
   test("has RFC 6749's fields, with a description in its characters", () => {
     expect(errorBody("oauth", error, "req_1")).toEqual({
+      code: "overloaded",
+      request_id: "req_1",
       error: "temporarily_unavailable",
       error_description: "Say 'wait'.",
       provider: "openai",

@@ -42,6 +42,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   person: "a person can be a member of several accounts",
   process: "the processes of the gateway",
   provider_hour: "sums over all accounts",
+  signing_key: "public keys of the gateway",
   secret_check: "of the gateway",
   session: "of a person",
   solved_challenge: "of an account that is about to be created",

@@ -9,13 +9,13 @@ describe("importsOf", () => {
   test("finds every form of import and marks type-only ones", () => {
     const file = fileOf(
       [
-        'import { readConfig } from "../../../src/config/config.ts";',
-        'import type { Config } from "../../../src/config/config.ts";',
+        'import { readConfig } from "../../src/config/config.ts";',
+        'import type { Config } from "../../src/config/config.ts";',
         "import {",
         "  type Db,",
         "  type Tx,",
-        '} from "../../../src/store/db.ts";',
-        'import { type Db, text } from "../../../src/store/db.ts";',
+        '} from "../../src/store/db.ts";',
+        'import { type Db, text } from "../../src/store/db.ts";',
         'import "./side-effect.ts";',
         'export { one } from "./other.ts";',
         'import path from "node:path";',

@@ -29,7 +29,7 @@ const FAMILIES: readonly (readonly [names: RegExp, fields: object])[] = [
   [/kimi-k2\.5|glm-4\.7|glm-5$/, { reasoning_config: "high" }],
 ];
 const WITHOUT_FIELD =
-  /deepseek\.r1|kimi-k3|glm-5\.3|minimax|magistral|qwen3-(32b|235b)|nemotron|gemma-4/;
+  /deepseek\.r1|kimi-k3|glm-5\.3|minimax|magistral|qwen3-(32b|235b)|nemotron|gemma-4|xai\.grok/;
 
 function write({ id, name, ...model }: BedrockModel, request: Partial<CanonicalRequest>) {
   const { body, losses } = converseWire.writeRequest(
