@@ -98,14 +98,14 @@ export function sentEmailsPage({
 function EmailCard({ email, message }: ListedEmail): Child {
   const { id, address, createdAt, status, tries, error } = email;
   return (
-    <section class="card" aria-labelledby={id}>
+    <article class="card" aria-labelledby={id}>
       <h2 id={id}>{message.subject}</h2>
       <p>
         To {address}, {formatDateTime(createdAt)}: {status} after {pluralize(tries, "attempt")}
         {error === null ? "" : ` (${error})`}
       </p>
       <pre tabindex={0}>{message.text}</pre>
-    </section>
+    </article>
   );
 }
 

@@ -9,6 +9,8 @@ export interface Metrics {
   readonly recordRequest: (route: string, status: number, ms: number) => void;
   readonly recordCall: (record: UsageRecord) => void;
   readonly render: () => string;
+  /** Ends the measurement of the event loop. */
+  readonly stop: () => void;
 }
 
 export interface MetricsDeps {
@@ -51,6 +53,7 @@ export function createMetrics(deps: MetricsDeps): Metrics {
       addRequest(stats, status, Math.max(0, ms) / 1_000);
     },
     recordCall: calls.recordCall,
+    stop: deps.process.eventLoop.stop,
     render: () =>
       [
         renderFamily(

@@ -11,14 +11,14 @@ export interface ProcessMetricsDeps {
   readonly databasePool?:
     | (() => { readonly max: number; readonly busy: number; readonly waiting: number })
     | undefined;
-  readonly eventLoopDelay: () => number;
+  readonly eventLoop: EventLoopWatch;
   readonly jobRuns: ReadonlyMap<string, JobRun>;
 }
 
 const STARTED_AT_SECONDS = Date.now() / SECOND_MS - process.uptime();
 
 export function processFamilies(deps: ProcessMetricsDeps): readonly string[] {
-  const { openFiles, databasePool, eventLoopDelay, jobRuns } = deps;
+  const { openFiles, databasePool, eventLoop, jobRuns } = deps;
   const { user, system } = process.cpuUsage();
   const gauge = (name: string, help: string, value: number): string =>
     renderFamily(name, "gauge", help, [{ value }]);
@@ -45,7 +45,7 @@ export function processFamilies(deps: ProcessMetricsDeps): readonly string[] {
     gauge(
       "postern_event_loop_delay_seconds",
       "The longest delay of the event loop in the last minute, in seconds.",
-      eventLoopDelay(),
+      eventLoop.delay(),
     ),
     ...(databasePool === undefined ? [] : poolFamilies(databasePool())),
     ...jobFamilies(jobRuns),
@@ -106,8 +106,14 @@ function jobFamilies(jobRuns: ProcessMetricsDeps["jobRuns"]): readonly string[] 
 const SAMPLE_MS = 500;
 const KEPT_SAMPLES = 120;
 
-/** Measures how late a timer is. The returned function returns the longest delay of the last minute, in seconds. */
-export function watchEventLoop(now: () => number = () => performance.now()): () => number {
+export interface EventLoopWatch {
+  /** The longest delay of the last minute, in seconds. */
+  readonly delay: () => number;
+  readonly stop: () => void;
+}
+
+/** Measures how late a timer is. */
+export function watchEventLoop(now: () => number = () => performance.now()): EventLoopWatch {
   const delays: number[] = [];
   let expectedAt = now() + SAMPLE_MS;
   const sample = (): void => {
@@ -116,7 +122,11 @@ export function watchEventLoop(now: () => number = () => performance.now()): () 
     if (delays.length > KEPT_SAMPLES) delays.shift();
     expectedAt = at + SAMPLE_MS;
   };
-  setInterval(sample, SAMPLE_MS).unref();
-  // What blocks the loop now is counted, too.
-  return () => Math.max(0, now() - expectedAt, ...delays) / SECOND_MS;
+  const timer = setInterval(sample, SAMPLE_MS);
+  timer.unref();
+  return {
+    // What blocks the loop now is counted, too.
+    delay: () => Math.max(0, now() - expectedAt, ...delays) / SECOND_MS,
+    stop: () => clearInterval(timer),
+  };
 }

@@ -144,7 +144,7 @@ function processMetricsOf(db: Db, jobRuns: ModelCallContext["jobRuns"]): Process
   return {
     openFiles: findOpenFiles(),
     databasePool: db.pool,
-    eventLoopDelay: watchEventLoop(),
+    eventLoop: watchEventLoop(),
     jobRuns,
   };
 }

@@ -12,6 +12,7 @@ export async function shutdown(services: Services, stopJobs: () => Promise<void>
     await drain(services, stopJobs);
   } finally {
     services.core.connectionGuard?.stop();
+    services.modelCalls.metrics.stop();
     await services.core.db.close();
   }
 }

@@ -11,6 +11,7 @@ import { clearMovedMark, migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
+import { eventually } from "../support/eventually.ts";
 import { startGateway } from "../support/gateway.ts";
 import { PROGRAM } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
@@ -64,8 +65,7 @@ describe("postern move from SQLite to PostgreSQL", () => {
       ["move", "--to", target.address],
       settings(),
     );
-    expect([code, stderr]).toEqual([0, ""]);
-    expect(stdout).toContain(`audit                ${AUDIT_ROWS} of ${AUDIT_ROWS}`);
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/^copied 30,\d{3} rows in/)]);
     expect(stdout).toContain("all are equal");
     expect(stdout).toContain("differences 0");
     expect(stdout).toContain("The move is complete. Set DATABASE_URL to the target");
@@ -87,7 +87,7 @@ describe("postern move from SQLite to PostgreSQL", () => {
 
     const back = path.join(newFolder(), "back");
     const second = await runInProcess(["move", "--to", back], { DATABASE_URL: target.address });
-    expect([second.code, second.stderr]).toEqual([0, ""]);
+    expect(second.code).toBe(0);
     const returned = openStoreAt({ kind: "sqlite", address: back });
     await expectSameMoney(returned);
     await expectSameRows(returned);
@@ -115,9 +115,9 @@ describe("postern move from SQLite to PostgreSQL", () => {
       expect.stringContaining("unfinished move from SQLite in"),
     ]);
 
-    const { code, stdout } = await runInProcess(["move", "--to", target.address], settings());
+    const { code, stderr } = await runInProcess(["move", "--to", target.address], settings());
     expect(code).toBe(0);
-    expect(stdout).not.toContain("account              2 of 2");
+    expect(stderr).toMatch(/^copied 30,\d{3} rows/);
     await expectSameMoney(unfinished);
     expect(await countAudit(unfinished)).toBe(AUDIT_ROWS);
     await unfinished.close();
@@ -189,7 +189,7 @@ describe("postern move with a source that changes", () => {
     ]);
     await source.db.close();
     const again = await runInProcess(["move", "--to", target.address, "--start-over"], settings);
-    expect([again.code, again.stderr]).toEqual([0, ""]);
+    expect(again.code).toBe(0);
     rmSync(source.location.address, { recursive: true, force: true });
   });
 
@@ -212,7 +212,7 @@ async function fill(db: Db, auditRows: number): Promise<void> {
     await openAccount(tx, "acct_1", ["key_1"], now);
     await openAccount(tx, "acct_2", ["key_2"], now);
     await deposit(tx, promoDeposit("start.acct_1", "acct_1", BALANCE, now));
-    await tx.run("insert into swept_hold values ('hold', 'acct_1', 'key_1', ?, 1, 'test')", [
+    await tx.run("insert into swept_hold values ('hold', 'acct_1', 'key_1', ?, 1, 'test', null)", [
       LARGE,
     ]);
     await deposit(tx, promoDeposit("start.acct_2", "acct_2", 50_000_000n, now));
@@ -307,11 +307,12 @@ async function killDuringCopy(
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
     output += chunk;
-    if (/^audit .*of/m.test(output) && child.pid !== undefined) {
-      child.stdout.removeAllListeners("data");
-      process.kill(-child.pid, "SIGKILL");
-    }
   });
+  const copy = openStoreAt({ kind: "postgres", address: target });
+  // The tables do not exist at first.
+  await eventually(() => countAudit(copy).catch(() => 0));
+  if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  await copy.close();
   await ended;
   expect(output).not.toContain("The move is complete");
 }

@@ -129,7 +129,7 @@ describe("monitoring", () => {
     process: {
       openFiles: { max: 2, count: () => 1 },
       databasePool: () => ({ max: 10, busy: 1, waiting: 0 }),
-      eventLoopDelay: () => 0.5,
+      eventLoop: { delay: () => 0.5, stop: () => {} },
       jobRuns: new Map([["sweep", { intervalMs: 1_000, failures: 0, last: undefined }]]),
     },
   });

@@ -22,7 +22,7 @@ const newMetrics = (version = "1.2.3"): Metrics =>
     process: {
       openFiles: { max: 1_024, count: () => 20 },
       databasePool: () => ({ max: 10, busy: 10, waiting: 3 }),
-      eventLoopDelay: () => 0.25,
+      eventLoop: { delay: () => 0.25, stop: () => {} },
       jobRuns: new Map([
         [
           "sweep",
@@ -100,10 +100,11 @@ describe("the metrics", () => {
 
   test("measure the event loop while it is blocked", () => {
     let now = 0;
-    const delay = watchEventLoop(() => now);
+    const { delay, stop } = watchEventLoop(() => now);
     expect(delay()).toBe(0);
     now += 3_500;
     expect(delay()).toBe(3);
+    stop();
   });
 
   test("do not decrease when the clock steps back", () => {
