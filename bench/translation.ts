@@ -5,6 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
+import { exitIfInterrupted, startScriptProgress } from "../test/support/script-progress.ts";
 import { openStreams } from "./load-generator.ts";
 import { type ServerProcess, fundedKey, startServer } from "./server-process.ts";
 
@@ -28,6 +29,17 @@ const WIRES = {
 } as const;
 type Wire = keyof typeof WIRES;
 
+const pairs = keysOf(APIS)
+  .flatMap((api) => keysOf(WIRES).map((wire) => ({ api, wire })))
+  .filter(({ api, wire }) => SELECTED_PAIRS?.includes(`${api}-${wire}`) ?? true);
+const progress = startScriptProgress({
+  unit: "pairs",
+  verb: "measured",
+  whenInterrupted: "Run it again. BENCH_PAIRS selects pairs.",
+});
+
+let interruption: unknown;
+
 const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
 const simulator = await startServer(["simulate", "--port"], {});
 const file = path.join(folder, "models.json");
@@ -48,15 +60,19 @@ try {
     "| API | wire | CPU µs/chunk | first token p50 ms | first token p99 ms | failures | memory MB |",
   );
   console.log("|---|---|---|---|---|---|---|");
-  for (const api of keysOf(APIS))
-    for (const wire of keysOf(WIRES))
-      if (SELECTED_PAIRS === undefined || SELECTED_PAIRS.includes(`${api}-${wire}`))
-        await measurePair(gateway, key, api, wire);
+  for (const [index, { api, wire }] of pairs.entries()) {
+    await measurePair(gateway, key, api, wire);
+    progress.update(index + 1, pairs.length, `${api}-${wire}`);
+  }
+  progress.end(pairs.length);
+} catch (error) {
+  interruption = error;
 } finally {
   await gateway.stop();
   await simulator.stop();
   rmSync(folder, { recursive: true, force: true });
 }
+if (interruption !== undefined) exitIfInterrupted(interruption);
 
 async function measurePair(
   target: ServerProcess,

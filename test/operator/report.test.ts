@@ -74,10 +74,11 @@ describe.each(KINDS)("report on %s", (kind) => {
     const { now } = harness.clock;
     // A grant pays what a call cost beyond the credits.
     const paying = await harness.newAccount();
+    const give = (id: string, amount: bigint) =>
+      store.db.write((tx) => grant(tx, { id, accountId: paying, amount, now, reason: "test" }));
+    await give("grant.hold", 1n);
     await call(harness, paying, () => 0, 10n ** 12n);
-    await store.db.write((tx) =>
-      grant(tx, { id: "grant.paying", accountId: paying, amount: 1_000n, now, reason: "test" }),
-    );
+    await give("grant.debt", 1_000n);
     await store.db.write((tx) =>
       writeOffAccountDebt(tx, {
         accountId: writtenOff,
