@@ -65,7 +65,7 @@ export interface SettlementDeferral<UsageRecord> {
   /** The record of a call that costs nothing because its caller did not get the reply. */
   readonly unservedRecord: (record: UsageRecord) => UsageRecord;
   readonly onSettled: (request: SettleRequest<UsageRecord>, outcome: SettleOutcome) => void;
-  /** Called when a settlement is given up: its call is not charged. */
+  /** Called when a settlement is abandoned: its call is not charged. */
   readonly onLost: (request: SettleRequest<UsageRecord>, cause: unknown) => void;
 }
 

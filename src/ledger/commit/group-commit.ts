@@ -80,12 +80,12 @@ export interface Deferral<Operation, Outcome> {
   readonly operationFor: (operation: Operation) => Operation;
   readonly onDeferred?: (operation: Operation) => void;
   readonly onCommitted: (operation: Operation, outcome: Outcome) => void;
-  /** Called if it is given up. */
+  /** Called if the operation is abandoned. */
   readonly onLost: (operation: Operation, cause: unknown) => void;
 }
 
 export interface GroupCommitOptions<Operation, Outcome> {
-  /** Without it, callers of owed work wait until it is committed or given up. */
+  /** Without it, callers of owed work wait until it is committed or abandoned. */
   readonly deferral?: Deferral<Operation, Outcome> | undefined;
   /** An operation that undoes a rejected one that may have been committed. */
   readonly compensationFor?: (operation: Operation) => Operation | undefined;

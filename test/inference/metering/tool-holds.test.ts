@@ -310,7 +310,7 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
   });
 });
 
-describe("a stream with tools of the provider that is given up", () => {
+describe("an abandoned stream with tools that the provider runs", () => {
   const named = (type: string, more: Json): string =>
     `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
   const toolBlock = (index: number): string =>

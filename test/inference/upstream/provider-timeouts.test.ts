@@ -42,7 +42,7 @@ afterEach(async () => {
 
 describe("a provider that never answers", () => {
   for (const stream of [false, true])
-    test(`is given up for the fallback after half of the gateway's timeout${stream ? ", streamed" : ""}`, async () => {
+    test(`times out and falls back after half of the gateway's timeout${stream ? ", streamed" : ""}`, async () => {
       await start({ POSTERN_REQUEST_TIMEOUT_SECONDS: "6", POSTERN_STREAM_TIMEOUT_SECONDS: "6" });
       const account = await registerAccount(gateway);
       const body = bodyOf("chat", "hello", {
