@@ -54,7 +54,8 @@ export async function upgradeOpenStore(
   if (!(await isNewStore(db))) {
     if (options.isForced !== true) await assertNoneRuns(db, options);
     if (db.kind === "sqlite") {
-      const time = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
+      // With milliseconds: an upgrade that was killed may be started again within the second.
+      const time = new Date(now).toISOString().replaceAll(/[-:.]/g, "");
       const file = path.join(dataDir, `before-${next}-${time}.db`);
       await db.backup(file);
       onBackup(file);
