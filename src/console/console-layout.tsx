@@ -115,7 +115,7 @@ function SearchLink({ accountId }: { readonly accountId: string }): Child {
       class="search-link"
       href={path}
       data-search={path}
-      data-placeholder="Search pages, models and keys"
+      data-placeholder="Search pages, models, keys and docs"
     >
       Search <kbd>Ctrl K</kbd>
     </a>

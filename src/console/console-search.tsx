@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
 // Search over the pages of a workspace, its keys and the models that can be called: a page, and JSON for the dialog of the
-// app script.
+// app script, which also searches the documentation.
 
 import type { Child } from "hono/jsx";
 import { z } from "zod";
@@ -135,6 +135,11 @@ function Results({
           rows={results.map(({ kind, label, href }) => [<a href={href}>{label}</a>, kind])}
         />
       )}
+      <p>
+        <a href={withQuery("/docs/search", { q: text.trim() })}>
+          Search the documentation for “{text.trim()}”
+        </a>
+      </p>
     </Card>
   );
 }

@@ -29,6 +29,7 @@ import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi/op
 import { REGISTER_ROUTE } from "./route-keys.ts";
 import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site/site-frame.tsx";
 import { siteRoutes } from "./site/site-routes.ts";
+import type { SearchDocs } from "./site/site-search.ts";
 import type { Site } from "./site/site-types.ts";
 
 export interface DiscoveryDeps {
@@ -58,6 +59,7 @@ interface Documents {
   readonly authorizationServer: () => CachedDocument;
   readonly deviceServer: () => CachedDocument;
   readonly site: () => Promise<Site>;
+  readonly search: SearchDocs;
   readonly home: Readonly<Record<HomeFormat | "signedInHtml", (now: number) => CachedDocument>>;
   /** By path. */
   readonly agents: ReadonlyMap<string, () => Promise<CachedDocument>>;
@@ -73,7 +75,10 @@ export function discoveryRoutes({
     ...documentRoutes(() => documents),
     ...agentDocumentRoutes(() => documents),
     ...homeRoutes(() => documents, hasSessionCookie),
-    ...siteRoutes(() => documents.site()),
+    ...siteRoutes(
+      () => documents.site(),
+      (query) => documents.search(query),
+    ),
     ...assetRoutes(),
     ...securityRoutes(settings),
   ];
@@ -98,6 +103,9 @@ function createDocuments({
   const site = lazy(async () =>
     (await import("./site/site.ts")).createDocsSite(document(), routes, settings),
   );
+  const search = lazy(async () =>
+    (await import("./site/site-search.ts")).createDocsSearch(await site()),
+  );
   return {
     yaml: lazy(async () => cachedDocument(await openApiYaml(document()), OPENAPI_CONTENT_TYPE)),
     json: lazy(() => cachedDocument(JSON.stringify(document()), JSON_TYPE)),
@@ -113,6 +121,7 @@ function createDocuments({
       cachedDocument(JSON.stringify(deviceServerMetadata(context())), JSON_TYPE, BY_CLIENT),
     ),
     site,
+    search: async (query) => (await search())(query),
     home: {
       html: homeDocument(false, htmlHeaders),
       signedInHtml: homeDocument(true, { ...htmlHeaders, "cache-control": PRIVATE_REVALIDATED }),
@@ -185,7 +194,7 @@ interface DocumentRoute {
   readonly path: string;
   readonly id: string;
   readonly summary: string;
-  readonly pick: keyof Omit<Documents, "home" | "site" | "agents">;
+  readonly pick: keyof Omit<Documents, "home" | "site" | "search" | "agents">;
   readonly pickForClaudeCode?: "deviceServer";
   readonly response: ResponseDoc;
 }

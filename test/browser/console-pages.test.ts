@@ -180,17 +180,18 @@ describe("filters", () => {
 });
 
 describe("search", () => {
-  test("opens by keyboard, finds pages, keys and models, and leads to them", async () => {
+  test("opens by keyboard, finds pages, keys, models and documentation, and leads to them", async () => {
     const { page, problems, close } = await openPage(`/console/${fixture.account.id}`, DESKTOP);
     await page.keyboard.press("Control+k");
-    const dialog = page.getByRole("dialog", { name: "Search pages, models and keys" });
+    const dialog = page.getByRole("dialog", { name: "Search pages, models, keys and docs" });
     await dialog.getByRole("searchbox").fill("nightly");
     await dialog.getByRole("link", { name: /nightly-eval/ }).waitFor();
     await dialog.getByRole("searchbox").fill("echo");
     await dialog.getByRole("link", { name: /sim\/echo/ }).waitFor();
     await dialog.getByRole("searchbox").fill("webh");
-    await dialog.getByRole("link", { name: /Webhooks/ }).waitFor();
+    await dialog.getByRole("link", { name: /^Webhooks ?Page$/ }).waitFor();
     await dialog.getByRole("link", { name: /sim\/echo/ }).waitFor({ state: "detached" });
+    await dialog.getByRole("link", { name: /^Webhooks.* ?Docs$/ }).waitFor();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
     await page.waitForURL(/\/webhooks$/);
@@ -199,7 +200,9 @@ describe("search", () => {
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
     // The page that Enter opens ends the search for what was typed last.
-    expect(problems.filter((problem) => !/^failed: .*\/search\?q=/.test(problem))).toEqual([]);
+    expect(problems.filter((problem) => !/^failed: .*\/search(\.json)?\?q=/.test(problem))).toEqual(
+      [],
+    );
     await close();
   });
 
@@ -211,7 +214,7 @@ describe("search", () => {
       await route.continue();
     });
     await page.keyboard.press("Control+k");
-    const dialog = page.getByRole("dialog", { name: "Search pages, models and keys" });
+    const dialog = page.getByRole("dialog", { name: "Search pages, models, keys and docs" });
     // The pages are found at once, the models by a request.
     await dialog.getByRole("searchbox").fill("in");
     await dialog.getByRole("link", { name: /Settings/ }).waitFor();
@@ -226,7 +229,10 @@ describe("search", () => {
   test("is a page without scripts", async () => {
     const target = `/console/${fixture.account.id}/search?q=nightly`;
     const { page, close } = await openPage(target, DESKTOP);
-    await page.getByRole("main").getByRole("link", { name: "nightly-eval" }).click();
+    const main = page.getByRole("main");
+    const docs = main.getByRole("link", { name: "Search the documentation for “nightly”" });
+    expect(await docs.getAttribute("href")).toBe("/docs/search?q=nightly");
+    await main.getByRole("link", { name: "nightly-eval" }).click();
     await page.waitForURL(/\/logs\?key=key_/);
     await close();
   });

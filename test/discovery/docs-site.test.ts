@@ -6,14 +6,14 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { renderMarkdown } from "../../src/discovery/markdown.ts";
-import { WRITTEN_SECTIONS } from "../../src/discovery/site/written-pages.ts";
+import { WRITTEN_SECTIONS, writtenSections } from "../../src/discovery/site/written-pages.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { filesUnder, ROOT } from "../support/source/source-files.ts";
 
 const PAGE_BYTES_MAX = 110_000;
 const HTML = { accept: "text/html" };
 const PAGES = WRITTEN_SECTIONS.flatMap((section) =>
-  section.pages.map((page) => ({ ...page, section: section.title })),
+  section.pages.map((page) => ({ ...page, audience: section.audience })),
 );
 
 const gateway = await startGateway({ providers: ["sim", "openai", "anthropic"] });
@@ -34,12 +34,23 @@ describe("images", () => {
 });
 
 describe("pages", () => {
-  test("are all in the sidebar", () => {
+  test("are all in a menu, and a file without one is refused", () => {
     const files = filesUnder("docs/site", /\.md$/).map(({ path: file }) =>
       path.posix.relative("docs/site", file),
     );
     const listed = new Set(PAGES.map(({ file }) => file));
     expect(files.filter((file) => !listed.has(file))).toEqual([]);
+    expect(() => writtenSections({ "new.md": "# New" })).toThrow("docs/site/new.md");
+  });
+
+  test("of customers and of operators are two menus", async () => {
+    const customers = await (await get("/docs")).text();
+    const operators = await (await get("/docs/operations")).text();
+    expect(customers).toContain('href="/docs/quick-start"');
+    expect(customers).not.toContain('href="/docs/deploy"');
+    expect(operators).toContain('href="/docs/deploy"');
+    expect(operators).not.toContain('href="/docs/budgets" ');
+    expect(operators).not.toContain('href="/docs/quick-start"');
   });
 
   test("have at most 110 KB, and links and anchors that lead somewhere", async () => {
@@ -122,9 +133,7 @@ const EXAMPLES: readonly Example[] = PAGES.flatMap(({ file, text }) =>
   })),
 );
 
-/** Sections whose examples use only the API; those of operators start or change servers. */
-const RUN_SECTIONS = new Set(["Get started", "Concepts", "Guides", "Resources"]);
-/** Examples that need a chain, a provider or a person, and have tests of their own. */
+/** Those of operators start or change servers; test/deploy/pages.test.ts runs them. Examples that need a chain, a provider or a person, and have tests of their own. */
 const TESTED_ELSEWHERE = new Set(["x402.md", "mpp.md", "byok.md", "claim.md"]);
 
 describe("examples", () => {
@@ -136,7 +145,7 @@ describe("examples", () => {
   });
 
   const pages = PAGES.filter(
-    ({ section, file }) => RUN_SECTIONS.has(section) && !TESTED_ELSEWHERE.has(file),
+    ({ audience, file }) => audience === "customers" && !TESTED_ELSEWHERE.has(file),
   ).map(({ file }) => file);
   const shellPages = pages.filter((page) =>
     EXAMPLES.some((example) => example.page === page && example.language === "sh"),

@@ -45,8 +45,10 @@ describe("docs/site/translation.md", () => {
     const text = renderTranslationDoc(outcomes);
     const current = readFileSync(FILE, "utf8");
     const written = current.slice(current.indexOf(WRITTEN_SECTION));
-    if (process.env["POSTERN_WRITE_DOCS"] === "1") writeFileSync(FILE, `${text}\n${written}`);
-    expect(current).toBe(`${text}\n${written}`);
+    const frontMatter = /^---\n[^]*?\n---\n/.exec(current)?.[0] ?? "";
+    const page = `${frontMatter}${text}\n${written}`;
+    if (process.env["POSTERN_WRITE_DOCS"] === "1") writeFileSync(FILE, page);
+    expect(current).toBe(page);
   });
 });
 

@@ -1,15 +1,14 @@
 // The script of the documentation: copy buttons, remembered tabs, search while typing, and the try-it form.
 
 import { browserScript } from "../../http/pages/scripts/browser-script.ts";
-import { findEntries, type SearchEntry } from "./site-search.ts";
+import type { DocsResult } from "./site-search.ts";
 
 export const DOCS_SCRIPT_SOURCE = browserScript([
-  findEntries,
   addCopyButtons,
   labelCells,
   rememberTabs,
   showCurrentLink,
-  loadEntries,
+  searchPages,
   noResults,
   resultLink,
   moveInResults,
@@ -25,6 +24,16 @@ export const DOCS_SCRIPT_SOURCE = browserScript([
 ]);
 
 function addCopyButtons(): void {
+  const names: Readonly<Record<string, string>> = {
+    console: "Shell",
+    js: "JavaScript",
+    json: "JSON",
+    python: "Python",
+    sh: "Shell",
+    text: "",
+    toml: "TOML",
+    ts: "TypeScript",
+  };
   for (const block of document.querySelectorAll<HTMLElement>("pre")) {
     const button = document.createElement("button");
     button.type = "button";
@@ -39,9 +48,15 @@ function addCopyButtons(): void {
         });
     });
     const frame = document.createElement("div");
+    const bar = document.createElement("div");
+    const language = document.createElement("span");
     frame.className = "code-frame";
+    bar.className = "code-bar";
+    const name = block.dataset["language"] ?? "";
+    language.textContent = names[name] ?? name;
+    bar.append(language, button);
     block.replaceWith(frame);
-    frame.append(block, button);
+    frame.append(bar, block);
   }
 }
 
@@ -73,7 +88,7 @@ function rememberTabs(): void {
 /** Scrolls the sidebar to the link of this page. */
 function showCurrentLink(): void {
   const sidebar = document.querySelector<HTMLElement>(".docs-sidebar");
-  const link = sidebar?.querySelector<HTMLElement>("[aria-current]");
+  const link = sidebar?.querySelector<HTMLElement>("li [aria-current]");
   if (!sidebar || !link) return;
   if (link.offsetTop > sidebar.clientHeight) sidebar.scrollTop = link.offsetTop - 200;
 }
@@ -83,25 +98,16 @@ function startSearch(): void {
   const input = form?.querySelector("input");
   const results = form?.querySelector<HTMLElement>(".docs-results");
   if (!form || !input || !results) return;
-  let loading: Promise<SearchEntry[] | undefined> | undefined;
-  const load = async (): Promise<SearchEntry[] | undefined> => {
-    loading ??= loadEntries();
-    const entries = await loading;
-    // The next key press tries again, and Enter searches without this script.
-    if (entries === undefined) loading = undefined;
-    return entries;
-  };
+  let searches = 0;
   const show = async (): Promise<void> => {
-    const entries = await load();
-    if (entries === undefined) return;
-    const found = findEntries(entries, input.value).slice(0, 8);
-    const hasQuery = input.value.trim() !== "";
-    results.hidden = !hasQuery;
-    results.replaceChildren(
-      ...(found.length === 0 ? [noResults()] : found.map((entry) => resultLink(entry))),
-    );
+    const text = input.value.trim();
+    const search = ++searches;
+    const found = text === "" ? [] : await searchPages(text);
+    // The reply to an earlier text must not be shown. Enter searches without this script.
+    if (search !== searches || found === undefined) return;
+    results.hidden = text === "";
+    results.replaceChildren(...(found.length === 0 ? [noResults()] : found.map(resultLink)));
   };
-  input.addEventListener("focus", () => void load());
   input.addEventListener("input", () => void show());
   form.addEventListener("keydown", (event) => moveInResults(event, input, results));
   document.addEventListener("click", (event) => {
@@ -118,10 +124,13 @@ function startSearch(): void {
   });
 }
 
-async function loadEntries(): Promise<SearchEntry[] | undefined> {
+async function searchPages(text: string): Promise<DocsResult[] | undefined> {
   try {
-    const response = await fetch("/docs/search.json");
-    return response.ok ? await response.json() : undefined;
+    const response = await fetch(`/docs/search.json?q=${encodeURIComponent(text)}`);
+    const found: { data: DocsResult[] } | undefined = response.ok
+      ? await response.json()
+      : undefined;
+    return found?.data.slice(0, 8);
   } catch {
     return undefined;
   }
@@ -129,18 +138,26 @@ async function loadEntries(): Promise<SearchEntry[] | undefined> {
 
 function noResults(): HTMLElement {
   const text = document.createElement("p");
-  text.textContent = "No page contains all of these words.";
+  text.textContent = "No page has these words.";
   return text;
 }
 
-function resultLink(entry: SearchEntry): HTMLElement {
+function resultLink({ url, title, heading, section, excerpt }: DocsResult): HTMLElement {
   const link = document.createElement("a");
-  link.href = entry.url;
-  const title = document.createElement("strong");
-  title.textContent = entry.title;
-  const section = document.createElement("span");
-  section.textContent = entry.section;
-  link.append(title, section);
+  const name = document.createElement("strong");
+  const menu = document.createElement("span");
+  const text = document.createElement("p");
+  link.href = url;
+  name.textContent = heading === "" ? title : `${title} › ${heading}`;
+  menu.textContent = section;
+  text.append(
+    ...excerpt.map((part, at) => {
+      const element = document.createElement(at % 2 === 1 ? "mark" : "span");
+      element.textContent = part;
+      return element;
+    }),
+  );
+  link.append(name, menu, text);
   return link;
 }
 

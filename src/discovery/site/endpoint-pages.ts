@@ -20,6 +20,7 @@ export function endpointSections(document: OpenApiDocument): readonly SiteSectio
   const operations = listOperations(document);
   return document.tags.map((tag) => ({
     title: tag.name,
+    audience: "customers",
     isCollapsed: true,
     pages: operations
       .filter(({ operation }) => operation.tags.includes(tag.name))
@@ -159,6 +160,7 @@ export function objectSection(document: OpenApiDocument): SiteSection {
   const { schemas } = document.components;
   return {
     title: "Objects",
+    audience: "customers",
     isCollapsed: true,
     pages: Object.entries(schemas).map(([name, schema]) => ({
       slug: objectSlug(name),

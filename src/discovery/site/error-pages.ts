@@ -34,6 +34,7 @@ export function errorSection(routes: readonly Route[]): SiteSection {
   const codes = Object.keys(FAULTS) as FaultCode[];
   return {
     title: "Errors",
+    audience: "customers",
     isCollapsed: true,
     pages: [indexPage(codes), ...codes.map((code) => errorPage(code, routes)), tokenErrorPage()],
   };
@@ -67,6 +68,7 @@ function errorPage(code: FaultCode, routes: readonly Route[]): SitePage {
   return {
     slug: `errors/${code}`,
     label: code,
+    keywords: `${status} ${message}`,
     markdown: joinParagraphs([
       `# \`${code}\``,
       `HTTP status ${status}.`,

@@ -18,6 +18,8 @@ export interface SiteFrame {
   /** Whether the page has the sidebar of the documentation. */
   readonly hasSidebar?: boolean;
   readonly path: string;
+  /** What was searched for. */
+  readonly query?: string;
   readonly content: Child;
 }
 
@@ -76,6 +78,8 @@ function SiteHeader({ frame }: { readonly frame: SiteFrame }): Child {
           name="q"
           aria-label="Search the documentation"
           placeholder="Search the docs"
+          maxlength={200}
+          value={frame.query}
           autocomplete="off"
         />
         <kbd aria-hidden="true">/</kbd>

@@ -6,6 +6,7 @@ import type { Child } from "hono/jsx";
 import { type Heading, renderMarkdown } from "../markdown.ts";
 import { renderSite } from "./site-frame.tsx";
 import {
+  type Audience,
   pageSummary,
   pageTitle,
   pageUrl,
@@ -66,18 +67,36 @@ export function Examples({ html }: { readonly html: string }): Child {
   );
 }
 
+/** The first page of each menu. */
+const AUDIENCES: readonly (readonly [audience: Audience, slug: string, label: string])[] = [
+  ["customers", "", "Customers"],
+  ["operators", "operations", "Operators"],
+];
+
 interface SidebarProps {
   readonly site: Site;
-  readonly page: SitePage;
+  /** Absent on the page of search results. */
+  readonly page?: SitePage;
 }
 
-function Sidebar({ site, page }: SidebarProps): Child {
+export function Sidebar({ site, page }: SidebarProps): Child {
+  const current = site.sections.find(({ pages }) => page !== undefined && pages.includes(page));
+  const shown = current?.audience ?? "customers";
   return (
     <div class="docs-sidebar" id="docs-sidebar" popover="auto">
-      <nav aria-label="Documentation">
-        {site.sections.map((section) => (
-          <SidebarSection section={section} page={page} />
+      <nav class="docs-audiences" aria-label="Readers">
+        {AUDIENCES.map(([audience, slug, label]) => (
+          <a href={pageUrl(slug)} aria-current={audience === shown ? "true" : undefined}>
+            {label}
+          </a>
         ))}
+      </nav>
+      <nav aria-label="Documentation">
+        {site.sections
+          .filter(({ audience }) => audience === shown)
+          .map((section) => (
+            <SidebarSection section={section} page={page} />
+          ))}
       </nav>
     </div>
   );
@@ -88,11 +107,11 @@ function SidebarSection({
   page,
 }: {
   readonly section: SiteSection;
-  readonly page: SitePage;
+  readonly page: SitePage | undefined;
 }): Child {
   // Links to about a hundred endpoints, objects and errors would be a fifth of a page: those of other groups are one link.
   const [first] = section.pages;
-  const isOpen = section.pages.includes(page);
+  const isOpen = page !== undefined && section.pages.includes(page);
   if (section.isCollapsed === true && !isOpen && first !== undefined)
     return (
       <p class="docs-subgroup">

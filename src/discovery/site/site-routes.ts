@@ -23,10 +23,11 @@ import { type ResponseDoc, type Route, publicRoute } from "../../http/route.ts";
 import { prefersMarkdown } from "../accept.ts";
 import { agentLinks } from "../agents/catalogs.ts";
 import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
+import { renderSearchPage } from "./search-page.tsx";
 import { siteHeaders } from "./site-frame.tsx";
 import { renderSitePage } from "./site-page.tsx";
-import { type SearchEntry, findEntries } from "./site-search.ts";
-import { type Site, pageTitle, pageUrl, plainText } from "./site-types.ts";
+import type { SearchDocs } from "./site-search.ts";
+import type { Site } from "./site-types.ts";
 
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
@@ -44,7 +45,7 @@ interface PageDocuments {
   readonly markdown: () => CachedDocument;
 }
 
-export function siteRoutes(getSite: () => Promise<Site>): readonly Route[] {
+export function siteRoutes(getSite: () => Promise<Site>, search: SearchDocs): readonly Route[] {
   const documents = new Map<string, PageDocuments>();
   const findDocuments = async (slug: string): Promise<PageDocuments> => {
     const site = await getSite();
@@ -62,7 +63,7 @@ export function siteRoutes(getSite: () => Promise<Site>): readonly Route[] {
     return found;
   };
   // The more specific paths first: the path of a page may contain slashes.
-  return [imageRoute(), ...searchRoutes(getSite), ...pageRoutes(findDocuments)];
+  return [imageRoute(), ...searchRoutes(getSite, search), ...pageRoutes(findDocuments)];
 }
 
 function pageRoutes(findDocuments: (slug: string) => Promise<PageDocuments>): readonly Route[] {
@@ -105,49 +106,34 @@ function pageRoutes(findDocuments: (slug: string) => Promise<PageDocuments>): re
   ];
 }
 
-function searchRoutes(getSite: () => Promise<Site>): readonly Route[] {
-  let index: CachedDocument | undefined;
-  let cachedEntries: readonly SearchEntry[] | undefined;
-  // Reads the text of all pages.
-  const entriesOf = (site: Site): readonly SearchEntry[] => (cachedEntries ??= searchIndex(site));
+function searchRoutes(getSite: () => Promise<Site>, search: SearchDocs): readonly Route[] {
+  const query = z.object({ q: z.string().max(SEARCH_QUERY_MAX).default("") });
   return [
-    publicRoute({
+    publicRoute<undefined, { q: string }>({
       ...COMMON,
       path: "/docs/search.json",
-      id: "getDocsSearchIndex",
-      summary: "Search index of the documentation",
-      responses: {
-        200: { description: "All pages with their text.", contentType: "application/json" },
-        304: NOT_MODIFIED,
-      },
-      faults: [],
-      run: async ({ headers }) => {
-        index ??= cachedDocument(JSON.stringify(entriesOf(await getSite())), "application/json");
-        return respondWithDocument(index, headers);
-      },
+      id: "searchDocsAsJson",
+      summary: "Search the documentation, as JSON",
+      query,
+      responses: { 200: { description: "The pages found.", contentType: "application/json" } },
+      faults: ["invalid_request"],
+      run: async (request) => Response.json({ data: await search(request.query.q) }),
     }),
-    publicRoute<undefined, { q?: string | undefined }>({
+    publicRoute<undefined, { q: string }>({
       ...COMMON,
       path: "/docs/search",
       id: "searchDocs",
       summary: "Search the documentation",
-      query: z.object({ q: z.string().max(SEARCH_QUERY_MAX).optional() }),
+      query,
       responses: { 200: { description: "The pages found.", contentType: "text/html" } },
       faults: ["invalid_request"],
-      run: async ({ query, headers }) => {
-        const site = await getSite();
-        const page = { slug: "search", markdown: resultsMarkdown(entriesOf(site), query.q ?? "") };
-        return respondWithDocument(htmlDocument(renderSitePage(site, page)), headers);
+      run: async (request) => {
+        const text = request.query.q;
+        const html = renderSearchPage(await getSite(), text, await search(text));
+        return respondWithDocument(htmlDocument(html), request.headers);
       },
     }),
   ];
-}
-
-function resultsMarkdown(entries: readonly SearchEntry[], query: string): string {
-  const found = query.trim() === "" ? entries : findEntries(entries, query);
-  const lines = found.map(({ title, url, section }) => `- [${title}](${url}) · ${section}`);
-  const heading = query.trim() === "" ? "All pages" : `${found.length} results`;
-  return `# Search\n\n${heading}\n\n${lines.join("\n")}`;
 }
 
 function imageRoute(): Route {
@@ -173,25 +159,6 @@ function imageRoute(): Route {
 function htmlDocument(html: string): CachedDocument {
   const { "content-type": type = "", ...headers } = siteHeaders();
   return cachedDocument(html, type, { ...headers, link: agentLinks() });
-}
-
-// The search index: the address, title and first words of every page.
-/** Enough to find a page by its words, and short enough for an index of less than 100 KB. */
-const SEARCH_TEXT_MAX = 600;
-
-function searchIndex({ sections }: Site): readonly SearchEntry[] {
-  return sections.flatMap((section) =>
-    section.pages.map((page) => ({
-      url: pageUrl(page.slug),
-      title: pageTitle(page),
-      section: section.title,
-      text: `${headingsOf(page.markdown)} ${plainText(page.markdown)}`.slice(0, SEARCH_TEXT_MAX),
-    })),
-  );
-}
-
-function headingsOf(markdown: string): string {
-  return [...markdown.matchAll(/^#{2,3} (.+)$/gm)].map(([, heading]) => heading).join(" · ");
 }
 
 // The images of the written pages, by file name. `with { type: "file" }` puts them into the executable.

@@ -2,11 +2,16 @@
 
 import type { TryIt } from "./try-it.tsx";
 
+/** Each has a menu of its own. */
+export type Audience = "customers" | "operators";
+
 export interface SitePage {
   /** The path below `/docs`, such as `keys` or `api/create-key`; empty for the first page. */
   readonly slug: string;
   /** In the sidebar; the title of the page by default. */
   readonly label?: string;
+  /** Words that people search for and that the text does not have. */
+  readonly keywords?: string;
   readonly markdown: string;
   /** Requests and responses, beside the text on wide screens. */
   readonly examples?: string;
@@ -18,6 +23,7 @@ export interface SitePage {
 export interface SiteSection {
   readonly title: string;
   readonly pages: readonly SitePage[];
+  readonly audience: Audience;
   /** Only the group of the current page is open. */
   readonly isCollapsed?: boolean;
 }

@@ -11,8 +11,6 @@ import { LAST_CHANGED, WRITTEN_SECTIONS } from "./written-pages.ts";
 /** The addresses that examples in the written pages use. */
 const EXAMPLE_ORIGIN = /http:\/\/127\.0\.0\.1:8787|https:\/\/gateway\.example(?![\w.])/g;
 const EXAMPLE_SOCKET_ORIGIN = "ws://127.0.0.1:8787";
-/** Pages for operators of a gateway of their own, where the example address stays. */
-const OPERATOR_SECTION = "Run your own";
 const SECTION_AFTER_REFERENCE = "Resources";
 
 export function createDocsSite(
@@ -22,21 +20,24 @@ export function createDocsSite(
 ): Site {
   const written = WRITTEN_SECTIONS.map((section): SiteSection => ({
     title: section.title,
-    pages: section.pages.map(({ slug, label, file, text }) => ({
+    audience: section.audience,
+    pages: section.pages.map(({ slug, label, keywords, file, text }) => ({
       slug,
       ...(label === undefined ? {} : { label }),
-      markdown: forReaders(text, file, section.title === OPERATOR_SECTION ? undefined : settings),
+      ...(keywords === undefined ? {} : { keywords }),
+      // In the pages of operators the example address stays: it is not this gateway's.
+      markdown: forReaders(text, file, section.audience === "operators" ? undefined : settings),
       changed: LAST_CHANGED[file],
     })),
   }));
-  const isLast = ({ title }: SiteSection): boolean => title === SECTION_AFTER_REFERENCE;
-  const sections = [
-    ...written.filter((section) => !isLast(section)),
-    { title: "API reference", pages: [referencePage(document)] },
+  const lastAt = written.findIndex(({ title }) => title === SECTION_AFTER_REFERENCE);
+  const sections: readonly SiteSection[] = [
+    ...written.slice(0, lastAt),
+    { title: "API reference", audience: "customers", pages: [referencePage(document)] },
     ...endpointSections(document),
     objectSection(document),
     errorSection(routes),
-    ...written.filter(isLast),
+    ...written.slice(lastAt),
   ];
   const pages = sections.flatMap((section) => section.pages);
   return { sections, pages, bySlug: new Map(pages.map((page) => [page.slug, page])) };

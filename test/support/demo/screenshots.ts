@@ -34,7 +34,7 @@ const PAGES: readonly PageTarget[] = [
   ["docs-errors", () => "/docs/errors"],
   ["docs-guide", () => "/docs/guides/claude-code"],
   ["docs-status", () => "/docs/status"],
-  ["docs-changelog", () => "/docs/changelog"],
+  ["docs-changelog", () => "/docs/operators/changelog"],
   ["models", () => "/models?sort=latency"],
   ["model", () => "/models/anthropic/claude-sonnet-5-5"],
   ["console-workspaces", () => "/console"],

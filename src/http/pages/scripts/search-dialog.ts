@@ -35,6 +35,18 @@ export function showSearchResults(
       // A slow reply to an earlier text must not be shown, and a result that has the focus must stay.
       if (isCurrent()) add(found.data);
     })
+    .then(() => fetch(`/docs/search.json?q=${encodeURIComponent(needle)}`))
+    .then((response) => response.json())
+    .then((found: { data: { url: string; title: string; heading: string }[] }) => {
+      if (isCurrent())
+        add(
+          found.data.slice(0, 5).map(({ url, title, heading }) => ({
+            href: url,
+            label: heading === "" ? title : `${title} › ${heading}`,
+            kind: "Docs",
+          })),
+        );
+    })
     .catch(() => undefined);
 }
 
