@@ -52,7 +52,7 @@ export function pageSummary({ markdown }: SitePage): string {
   return plainText(paragraph ?? "").slice(0, 300);
 }
 
-export function plainText(markdown: string): string {
+function plainText(markdown: string): string {
   return markdown
     .replaceAll(/<!--[\s\S]*?-->/g, " ")
     .replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
