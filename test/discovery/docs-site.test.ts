@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { renderMarkdown } from "../../src/discovery/markdown.ts";
 import { WRITTEN_SECTIONS, writtenSections } from "../../src/discovery/site/written-pages.ts";
+import { grantCredits, USD } from "../inference/support/harness.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { filesUnder, ROOT } from "../support/source/source-files.ts";
 
@@ -18,6 +19,11 @@ const PAGES = WRITTEN_SECTIONS.flatMap((section) =>
 
 const gateway = await startGateway({ providers: ["sim", "openai", "anthropic"] });
 const folder = mkdtempSync(path.join(ROOT, "test/.docs-examples-"));
+// Files that examples send: an image of one pixel, and a PDF without pages.
+const PIXEL =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+writeFileSync(path.join(folder, "photo.png"), Buffer.from(PIXEL, "base64"));
+writeFileSync(path.join(folder, "report.pdf"), "%PDF-1.4\n%%EOF\n");
 afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
   await gateway.stop();
@@ -137,7 +143,7 @@ const EXAMPLES: readonly Example[] = PAGES.flatMap(({ file, text }) =>
 const TESTED_ELSEWHERE = new Set(["x402.md", "mpp.md", "byok.md", "claim.md"]);
 
 describe("examples", () => {
-  test.each(["json", "toml", "sh", "console", "ts"])("in %s are well-formed", (language) => {
+  test.each(["json", "toml", "sh", "console", "ts", "js"])("in %s are well-formed", (language) => {
     const wrong = EXAMPLES.filter((example) => example.language === language)
       .filter(({ code }) => !isWellFormed(language, code))
       .map(({ page, code }) => `${page}: ${code.slice(0, 80)}`);
@@ -152,7 +158,7 @@ describe("examples", () => {
   );
 
   test.each(shellPages)("in sh run: %s", async (page) => {
-    const { key } = await registerAccount(gateway);
+    const key = await fundedKey();
     const blocks = EXAMPLES.filter((each) => each.page === page && each.language === "sh");
     const script = [
       "set -euo pipefail",
@@ -165,10 +171,10 @@ describe("examples", () => {
   });
 
   const typescript = EXAMPLES.filter(
-    ({ page, language }) => language === "ts" && pages.includes(page),
+    ({ page, language }) => /^[jt]s$/.test(language) && pages.includes(page),
   );
   test.each(typescript.map((example, index) => [`${example.page} ${index}`, example] as const))(
-    "in TypeScript run: %s",
+    "in TypeScript and JavaScript run: %s",
     async (name, { code }) => {
       const missing = [...code.matchAll(/from "([^"]+)"/g)].find(
         ([, from = ""]) => !isInstalled(from),
@@ -179,7 +185,7 @@ describe("examples", () => {
       }
       const file = path.join(folder, `${name.replaceAll(/\W/g, "-")}.ts`);
       writeFileSync(file, forGateway(code));
-      const { key } = await registerAccount(gateway);
+      const key = await fundedKey();
       const result = await run(process.execPath, [file], key);
       expect(result).toEqual({ ...result, exitCode: 0 });
     },
@@ -195,12 +201,19 @@ describe("examples", () => {
         console.log(`skipped ${name}: python3 with ${modules.join(", ")} is not installed`);
         return;
       }
-      const { key } = await registerAccount(gateway);
+      const key = await fundedKey();
       const result = await run("python3", ["-c", forGateway(code)], key);
       expect(result).toEqual({ ...result, exitCode: 0 });
     },
   );
 });
+
+/** A PDF can fill the context of a model, and the hold covers that. */
+async function fundedKey(): Promise<string> {
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, USD);
+  return account.key;
+}
 
 function isInstalled(specifier: string): boolean {
   try {
@@ -215,7 +228,8 @@ function isWellFormed(language: string, code: string): boolean {
   try {
     if (language === "json") JSON.parse(code);
     if (language === "toml") Bun.TOML.parse(code);
-    if (language === "ts") new Bun.Transpiler({ loader: "ts" }).transformSync(code);
+    if (language === "ts" || language === "js")
+      new Bun.Transpiler({ loader: "ts" }).transformSync(code);
     if (language === "sh" || language === "console")
       return spawnSync("bash", ["-n"], { input: code }).status === 0;
     return true;
@@ -225,10 +239,9 @@ function isWellFormed(language: string, code: string): boolean {
 }
 
 function forGateway(code: string): string {
-  return code.replaceAll(
-    /http:\/\/127\.0\.0\.1:8787|https:\/\/gateway\.example(?![\w.])/g,
-    gateway.url,
-  );
+  return code
+    .replaceAll("ws://127.0.0.1:8787", gateway.url.replace("http", "ws"))
+    .replaceAll(/http:\/\/127\.0\.0\.1:8787|https:\/\/gateway\.example(?![\w.])/g, gateway.url);
 }
 
 interface RunResult {

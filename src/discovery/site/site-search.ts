@@ -44,7 +44,7 @@ const BOOST = { title: 6, keywords: 5, heading: 3, text: 1 };
 const WEIGHTS: readonly (readonly [slug: RegExp, weight: number])[] = [
   [/^(operators\/)?changelog$/, 0.2],
   [/^api\/objects\//, 0.3],
-  [/^(api|errors)\//, 0.6],
+  [/^(api|errors)\//, 0.5],
 ];
 const OPERATORS_WEIGHT = 0.7;
 const STOP_WORDS = new Set(
