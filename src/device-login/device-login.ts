@@ -16,6 +16,7 @@ import { newId } from "../base/id.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { incrementUpTo, type WindowLimit } from "../claims/rate-counters.ts";
 import { MODEL_CALL_SCOPES } from "../http/scopes.ts";
+import type { KeySettings } from "../keys/key-settings.ts";
 import { type Keys, revokeKey } from "../keys/keys.ts";
 import { createKeyForMember } from "../keys/member-keys.ts";
 import { integer, integerOrNull, type Row, text, textOrNull, type Tx } from "../store/db.ts";
@@ -239,7 +240,7 @@ async function issue(tx: Tx, row: Row, { keys, clientIp, now }: Poll): Promise<P
 }
 
 /** What a person approves: calls of models, and nothing else of the workspace. */
-function deviceKeySettings(client: string, now: number) {
+export function deviceKeySettings(client: string, now: number): KeySettings {
   return {
     name: `${client} (signed in with a browser)`,
     scopes: MODEL_CALL_SCOPES,
@@ -251,21 +252,6 @@ function deviceKeySettings(client: string, now: number) {
 async function revokeIssued(tx: Tx, row: Row, { clientIp, now }: Poll): Promise<void> {
   const act = personAct(text(row, "account_id"), text(row, "person_id"), { clientIp, now });
   await revokeKey(tx, act, text(row, "key_id"));
-}
-
-/** Checks that the key could be created now; its transaction must not be committed. */
-export async function tryDeviceKey(
-  tx: Tx,
-  keys: Keys,
-  {
-    accountId,
-    personId,
-    clientIp,
-    now,
-  }: Omit<Poll, "keys"> & { readonly accountId: string; readonly personId: string },
-): Promise<void> {
-  const act = personAct(accountId, personId, { clientIp, now });
-  await createKeyForMember(tx, act, keys, deviceKeySettings("check", now));
 }
 
 export async function sweepDeviceLogins(tx: Tx, now: number): Promise<void> {

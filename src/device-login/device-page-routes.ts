@@ -2,22 +2,24 @@
 // (RFC 8628, section 5.4).
 
 import { z } from "zod";
-import { hasPermission, listMemberships, type Membership } from "../accounts/members.ts";
+import { personAct } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { pageResponse } from "../http/pages/page-response.ts";
 import { pageRoute, formRoute } from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Route, SessionUser } from "../http/route.ts";
 import type { Keys } from "../keys/keys.ts";
+import { findNewKeyProblem } from "../keys/member-keys.ts";
 import type { Db } from "../store/db.ts";
 import { DEVICE_PATH } from "./device-login-routes.ts";
 import {
+  deviceKeySettings,
   type DeviceLogin,
   type DeviceLogins,
   type DeviceViewer,
-  tryDeviceKey,
 } from "./device-login.ts";
 import { approvedPage, codeEntryPage, consentPage, deniedPage } from "./device-pages.tsx";
+import { listKeyWorkspaces } from "./key-workspaces.tsx";
 
 export interface DevicePageDeps {
   readonly db: Db;
@@ -98,10 +100,14 @@ async function decide(deps: DevicePageDeps, form: DeviceForm, visit: Visit): Pro
     return login === undefined ? unknownCode(visit) : pageResponse(deniedPage(login));
   }
   const accountId = form.account ?? "";
-  const problem = await problemOf(deps, accountId, visit);
+  const act = personAct(accountId, viewer.personId, { clientIp: visit.clientIp, now: viewer.now });
+  const settings = deviceKeySettings("check", viewer.now);
+  const problem = await findNewKeyProblem(db, act, deps.keys, settings);
   if (problem !== undefined) {
     const login = await db.write((tx) => deviceLogins.find(tx, viewer));
-    return login === undefined ? unknownCode(visit) : consent(deps, login, visit, problem);
+    return login === undefined
+      ? unknownCode(visit)
+      : consent(deps, login, visit, problem.publicMessage);
   }
   const login = await db.write((tx) => deviceLogins.approve(tx, { ...viewer, accountId }));
   return login === undefined ? unknownCode(visit) : pageResponse(approvedPage(login, accountId));
@@ -119,44 +125,17 @@ async function consent(
   { user, viewer }: Visit,
   error?: string,
 ): Promise<Response> {
-  const workspaces = await listMemberships(deps.db, viewer.personId);
+  const workspaces = await listKeyWorkspaces(deps.db, viewer.personId);
   const { network } = viewer;
   return pageResponse(
     consentPage({
       user,
       login,
       userCode: viewer.userCode.toUpperCase(),
-      workspaces: workspaces.filter(mayCreateKeys),
+      workspaces,
       network,
       error,
     }),
     { status: error === undefined ? 200 : 400 },
   );
-}
-
-function mayCreateKeys({ role }: Membership): boolean {
-  return hasPermission(role, "keys.create");
-}
-
-/** Thrown to undo a transaction that only tries something. */
-const TRIED = new Error("the transaction only tried");
-
-/** Why the person cannot create the key, which is said here and not in the program. */
-async function problemOf(
-  { db, keys }: DevicePageDeps,
-  accountId: string,
-  { viewer, clientIp }: Visit,
-): Promise<string | undefined> {
-  const { personId, now } = viewer;
-  try {
-    await db.write(async (tx) => {
-      await tryDeviceKey(tx, keys, { accountId, personId, clientIp, now });
-      throw TRIED;
-    });
-  } catch (error) {
-    if (error === TRIED) return undefined;
-    if (error instanceof Fault && error.status < 500) return error.publicMessage;
-    throw error;
-  }
-  return undefined;
 }

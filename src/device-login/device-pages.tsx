@@ -8,6 +8,7 @@ import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import { DEVICE_PATH } from "./device-login-routes.ts";
 import { type DeviceLogin, KEY_LIFETIME_MS } from "./device-login.ts";
+import { NoWorkspace, WorkspaceSelect } from "./key-workspaces.tsx";
 
 const KEY_DAYS = KEY_LIFETIME_MS / 86_400_000;
 
@@ -90,10 +91,7 @@ export function consentPage(props: ConsentPageProps): PageLayout {
         ]}
       />
       {workspaces.length === 0 ? (
-        <p>
-          None of your workspaces allows you to create a key.{" "}
-          <a href="/console">Go to the console</a>.
-        </p>
+        <NoWorkspace />
       ) : (
         <Decision user={user} userCode={userCode} workspaces={workspaces} />
       )}
@@ -120,16 +118,7 @@ function Decision({
     <form method="post" action={DEVICE_PATH}>
       <input type="hidden" name="csrf" value={user.csrf} />
       <input type="hidden" name="user_code" value={userCode} />
-      <label for="account">Workspace</label>
-      <select id="account" name="account" required>
-        {workspaces.map((workspace) => (
-          <option value={workspace.accountId}>
-            {workspace.name === null
-              ? workspace.accountId
-              : `${workspace.name} (${workspace.accountId})`}
-          </option>
-        ))}
-      </select>
+      <WorkspaceSelect workspaces={workspaces} />
       <p class="actions">
         <button type="submit" name="do" value="approve">
           Sign in

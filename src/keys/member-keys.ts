@@ -20,7 +20,7 @@ import {
   type ListableScope,
   type Scope,
 } from "../http/scopes.ts";
-import type { Reader, Tx } from "../store/db.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
 import { createKeyForCaller, type CreatedKey } from "./delegation.ts";
 import { type KeySettings, replacedField } from "./key-settings.ts";
 import type { Key } from "./key.ts";
@@ -66,6 +66,29 @@ export async function createKeyForMember(
       `Your keys share the limit of the key that invited you. ${error.options.message ?? ""}`,
     );
   });
+}
+
+/** Thrown to undo a transaction that only tries something. */
+const TRIED = new Error("the transaction only tried");
+
+/** Why the member cannot create the key now, for a page that asks before a program gets it; undefined if nothing prevents it. */
+export async function findNewKeyProblem(
+  db: Db,
+  act: Act,
+  keys: Keys,
+  settings: KeySettings,
+): Promise<Fault | undefined> {
+  try {
+    await db.write(async (tx) => {
+      await createKeyForMember(tx, act, keys, settings);
+      throw TRIED;
+    });
+  } catch (error) {
+    if (error === TRIED) return undefined;
+    if (error instanceof Fault && error.status < 500) return error;
+    throw error;
+  }
+  return undefined;
 }
 
 /** Removes a member and revokes the keys that they created. */
