@@ -114,6 +114,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   agent_payment:
     "accounting; the address of a wallet is on the public chain, and a payment token works once",
   claim_count: "counts per hour, deleted after a day",
+  authorization_code: "deleted an hour after it expires, with the id of a person",
   device_login: "deleted an hour after it expires, with the id of a person and a network",
   human_grant:
     "one bonus per person: the subject of the identity provider and a keyed hash of the mailbox",

@@ -54,6 +54,7 @@ export const AUDIT_ACTIONS = {
   "key.created": "A key was created.",
   "key.changed": "A setting of a key was changed: name, limit, expiry, scopes, policy or alerts.",
   "key.revoked": "A key was revoked.",
+  "mcp_client.approved": "A person let an MCP client have a key.",
   "member.changed": "The owner changed the role or the allowance of a member.",
   "member.invited": "An owner invited a person.",
   "member.added": "A person joined the workspace.",

@@ -18,6 +18,7 @@ export const ID_PREFIXES = [
   "evt",
   "whk",
   "dev",
+  "grant",
   "dlv",
   "eml",
   "aud",

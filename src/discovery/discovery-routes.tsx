@@ -73,7 +73,7 @@ export function discoveryRoutes({
 }: DiscoveryDeps): readonly Route[] {
   const own: readonly Route[] = [
     ...documentRoutes(() => documents),
-    ...agentDocumentRoutes(() => documents),
+    ...agentDocumentRoutes(() => documents, settings),
     ...homeRoutes(() => documents, hasSessionCookie),
     ...siteRoutes(
       () => documents.site(),
@@ -312,8 +312,14 @@ function documentRoutes(documents: () => Documents): readonly Route[] {
   );
 }
 
-function agentDocumentRoutes(documents: () => Documents): readonly Route[] {
-  return AGENT_DOCUMENTS.map((route) =>
+function agentDocumentRoutes(
+  documents: () => Documents,
+  { isSignInDisabled = false }: DiscoverySettings,
+): readonly Route[] {
+  const served = AGENT_DOCUMENTS.filter(
+    ({ needsSignIn = false }) => !needsSignIn || !isSignInDisabled,
+  );
+  return served.map((route) =>
     documentRoute(route, async () => {
       const document = documents().agents.get(route.path);
       if (document === undefined) throw new Error(`no document at ${route.path}`);

@@ -14,7 +14,7 @@ export function llmsTxt(context: DocContext): string {
   const { settings } = context;
   const visible = context.routes.filter((route) => route.hidden !== true);
   const tags = [...new Set(visible.map((route) => route.tag))].filter(
-    (tag) => !OPTIONAL_TAGS.has(tag) && tag !== NOT_FOR_AGENTS,
+    (tag) => !OPTIONAL_TAGS.has(tag) && !NOT_FOR_AGENTS.has(tag),
   );
   return `${joinParagraphs([
     `# ${PRODUCT_NAME}`,
@@ -43,7 +43,7 @@ export function llmsTxt(context: DocContext): string {
 /** llmstxt.org's "Optional" section: links that a reader with a short context can skip. */
 const OPTIONAL_TAGS: ReadonlySet<string> = new Set(["Discovery", "Operations"]);
 /** For programs that sign a person in. */
-const NOT_FOR_AGENTS = "Device sign-in";
+const NOT_FOR_AGENTS: ReadonlySet<string> = new Set(["Device sign-in", "MCP sign-in"]);
 
 function quickStart(context: DocContext): string {
   const { baseUrl } = context.settings;

@@ -1,7 +1,7 @@
 // OAuth metadata: of the protected resource (RFC 9728), to which a 401 points, and of the authorization server (RFC 8414)
 // with the `agent_auth` block. Endpoints that are not mounted are left out.
 
-import { SCOPE_NAMES } from "../http/scopes.ts";
+import { isScopeOfLimitedKeys, SCOPE_NAMES } from "../http/scopes.ts";
 import { claimGrantType, PRODUCT_NAME } from "./discovery-settings.ts";
 import type { RouteKey, DocContext } from "./doc-context.ts";
 import {
@@ -9,6 +9,8 @@ import {
   CLAIM_TOKEN_ROUTE,
   DEVICE_AUTHORIZATION_ROUTE,
   DEVICE_TOKEN_ROUTE,
+  MCP_REGISTER_ROUTE,
+  MCP_TOKEN_ROUTE,
   REGISTER_ROUTE,
 } from "./route-keys.ts";
 
@@ -65,6 +67,30 @@ export function deviceServerMetadata(context: DocContext): Metadata {
         }),
     service_documentation: settings.docsUrl,
     agent_auth: agentAuthMetadata(context),
+  };
+}
+
+/**
+ * For clients of the MCP server, which is an issuer of its own: metadata have one token endpoint. Undefined if no person can
+ * sign in.
+ */
+export function mcpAuthorizationServerMetadata(context: DocContext): Metadata | undefined {
+  const { baseUrl, docsUrl } = context.settings;
+  if (!context.isMounted(MCP_TOKEN_ROUTE)) return undefined;
+  return {
+    issuer: `${baseUrl}/mcp`,
+    authorization_endpoint: `${baseUrl}/mcp/authorize`,
+    token_endpoint: endpointUrl(context, MCP_TOKEN_ROUTE),
+    registration_endpoint: endpointUrl(context, MCP_REGISTER_ROUTE),
+    scopes_supported: SCOPE_NAMES.filter(isScopeOfLimitedKeys),
+    response_types_supported: ["code"],
+    response_modes_supported: ["query"],
+    grant_types_supported: ["authorization_code"],
+    token_endpoint_auth_methods_supported: ["none"],
+    code_challenge_methods_supported: ["S256"],
+    client_id_metadata_document_supported: true,
+    authorization_response_iss_parameter_supported: true,
+    service_documentation: docsUrl,
   };
 }
 

@@ -22,7 +22,8 @@ export function dialectOf(path: string, headers: Headers): ErrorDialect {
   if (GOOGLE_PATHS.test(path)) return "google";
   if (BEDROCK_PATHS.test(path)) return "aws";
   if (path.startsWith("/v1/messages") || isAnthropicCall(path, headers)) return "messages";
-  if (/^\/oauth2?\//.test(path) || path.startsWith("/agent/")) return "oauth";
+  if (/^\/oauth2?\/|^\/mcp\/(?:register|token)$/.test(path) || path.startsWith("/agent/"))
+    return "oauth";
   if (path === "/mcp") return "jsonrpc";
   return "openai";
 }

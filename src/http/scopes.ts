@@ -49,6 +49,9 @@ export const MODEL_CALL_SCOPES: readonly ListableScope[] = [
   "claim:read",
 ];
 
+/** What a client of the MCP server gets if it asks for nothing else. A developer can grant all of it. */
+export const MCP_SIGN_IN_SCOPES: readonly ListableScope[] = [...MODEL_CALL_SCOPES, "keys:read"];
+
 const ALL: ReadonlySet<Scope> = new Set(SCOPE_NAMES);
 const LISTABLE: ReadonlySet<Scope> = new Set(LISTABLE_SCOPES);
 const LIMITED = withReads(LIMITED_KEY_SCOPES);

@@ -8,6 +8,7 @@ import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-ca
 import type { Peer } from "../http/request-context.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import { publicRoute, type Route } from "../http/route.ts";
+import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
 import { type KeyRejection, rejectedKeyFault } from "../http/steps/authenticate.ts";
 import { rejectedMessage } from "./check-params.ts";
 import { withNestedMeta } from "./machine-payments.ts";
@@ -19,6 +20,8 @@ export interface McpRouteDeps {
   readonly isKeyLive: (rawKey: string, now: number) => Promise<boolean>;
   /** Why a key that is not live is rejected. */
   readonly explainRejectedKey: (rawKey: string, now: number) => Promise<KeyRejection | undefined>;
+  /** True without an identity provider: no person could sign in. */
+  readonly isSignInDisabled: boolean;
   readonly baseUrl: string;
   readonly version: string;
   /** The payment methods of a 402. */
@@ -34,6 +37,13 @@ const Message = z.looseObject({
   id: z.union([z.string(), z.number()]).optional(),
   method: z.string(),
   params: z.looseObject({}).optional(),
+});
+
+const SignInQuery = z.object({
+  sign_in: z.enum(["required"]).optional().meta({
+    description:
+      "`required`: a request without a key is a 401, so that clients sign a person in when they connect.",
+  }),
 });
 
 const Reply = z.looseObject({
@@ -61,8 +71,9 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
       tag: "Agents",
       summary: "Call the MCP server",
       description:
-        "The Model Context Protocol over Streamable HTTP, without sessions: revisions 2026-07-28 and 2025-11-25, and `initialize` of older clients. Send the API key as `authorization: Bearer <API_KEY>`; `create_account`, `list_models` and the resources need none. Requests from web pages of other origins are refused.",
+        "The Model Context Protocol over Streamable HTTP, without sessions: revisions 2026-07-28 and 2025-11-25, and `initialize` of older clients. Send the API key as `authorization: Bearer <API_KEY>`, or sign in (`/.well-known/oauth-authorization-server/mcp`); `create_account`, `list_models` and the resources need none. Requests from web pages of other origins are refused.",
       dialect: "jsonrpc",
+      query: SignInQuery,
       body: Message,
       isLongRunning: true,
       bodyLimitBytes: MESSAGE_MAX_BYTES,
@@ -82,11 +93,13 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
         202: { description: "A notification was received." },
       },
       faults: ["forbidden", "invalid_api_key", "not_found", "invalid_request"],
-      run: async ({ request, headers, body, bodyText, clientIp, now, requestId }) => {
+      run: async ({ request, headers, query, body, bodyText, clientIp, now, requestId }) => {
         requireOwnOrigin(headers, baseUrl);
-        const apiKey = readApiKey(headers, "openai");
-        if (apiKey !== undefined && !(await deps.isKeyLive(apiKey, now)))
-          throw await rejectedKeyFault(deps.explainRejectedKey, apiKey, now, challenge(baseUrl));
+        const { apiKey, keyFault } = await checkKey(deps, headers, now);
+        // Without a sign-in, a 401 would send clients on a search for an authorization server. The tools say what is wrong.
+        const isRefused = keyFault !== undefined || query.sign_in === "required";
+        if (isRefused && apiKey === undefined && !deps.isSignInDisabled)
+          throw keyFault ?? signInFault(baseUrl);
         const rejected = rejectedMessage(body);
         if (rejected !== undefined) return rejected;
         const peer: Peer = { address: () => clientIp, disableIdleTimeout: () => {} };
@@ -100,6 +113,8 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
         const connection = {
           requestId,
           apiKey,
+          keyFault,
+          signIn: deps.isSignInDisabled ? undefined : challengeOf(baseUrl),
           send: (inner: Request) => deps.handle(inner, peer),
         };
         const serve = await load();
@@ -119,8 +134,30 @@ function requireOwnOrigin(headers: Headers, baseUrl: string): void {
   });
 }
 
-function challenge(baseUrl: string): Readonly<Record<string, string>> {
-  return {
-    "www-authenticate": `Bearer error="invalid_token", resource_metadata="${baseUrl}${MCP_RESOURCE_METADATA_PATH}"`,
-  };
+interface CheckedKey {
+  readonly apiKey?: string | undefined;
+  /** Why the key that was sent does not work. */
+  readonly keyFault?: Fault;
+}
+
+async function checkKey(deps: McpRouteDeps, headers: Headers, now: number): Promise<CheckedKey> {
+  const apiKey = readApiKey(headers, "openai");
+  if (apiKey === undefined || (await deps.isKeyLive(apiKey, now))) return { apiKey };
+  const challenge = challengeOf(deps.baseUrl, 'error="invalid_token"');
+  const sent = deps.isSignInDisabled ? {} : { "www-authenticate": challenge };
+  return { keyFault: await rejectedKeyFault(deps.explainRejectedKey, apiKey, now, sent) };
+}
+
+function signInFault(baseUrl: string): Fault {
+  return new Fault("invalid_api_key", "sign-in required by the URL", {
+    message: `This URL asks MCP clients to sign in. Sign in with your client, or leave out \`?sign_in=required\` and call create_account.`,
+    headers: { "www-authenticate": challengeOf(baseUrl) },
+  });
+}
+
+/** RFC 6750, section 3, with RFC 9728, section 5.1. The scopes are those that clients then ask for. */
+function challengeOf(baseUrl: string, error?: string): string {
+  const metadata = `resource_metadata="${baseUrl}${MCP_RESOURCE_METADATA_PATH}"`;
+  const scope = `scope="${MCP_SIGN_IN_SCOPES.join(" ")}"`;
+  return `Bearer ${[error, metadata, scope].filter((part) => part !== undefined).join(", ")}`;
 }

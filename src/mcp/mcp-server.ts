@@ -3,6 +3,7 @@
 
 import type * as sdkModule from "@modelcontextprotocol/server";
 import type { CallToolResult, Server, ServerContext } from "@modelcontextprotocol/server";
+import type { Fault } from "../base/fault.ts";
 import { isObject } from "../base/json.ts";
 import { HOUR_MS } from "../base/time.ts";
 import type { Route } from "../http/route.ts";
@@ -34,6 +35,10 @@ export interface McpDeps {
 export interface McpConnection {
   readonly requestId: string;
   readonly apiKey: string | undefined;
+  /** Why the key that was sent does not work. */
+  readonly keyFault?: Fault | undefined;
+  /** The challenge with which a client can sign in; undefined if no person can. */
+  readonly signIn?: string | undefined;
   readonly send: (request: Request) => Promise<Response>;
 }
 

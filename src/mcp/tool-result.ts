@@ -2,10 +2,13 @@
 // the tool that does the same. A required payment is returned as x402's MCP transport specifies.
 
 import { isObject, type JsonObject, parseJson, parseObject } from "../base/json.ts";
+import { MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import { paymentMeta } from "./machine-payments.ts";
 import type { ToolContext, ToolResult } from "./tool.ts";
 
 export const PAYMENT_META = "x402/payment";
+/** OpenAI's convention for MCP servers of which some tools need a sign-in. */
+const SIGN_IN_META = "mcp/www_authenticate";
 const PAYMENT_RESPONSE_META = "x402/payment-response";
 
 export async function resultOf(
@@ -43,7 +46,7 @@ export function errorResult(
     text: fault === undefined ? text : JSON.stringify(fault),
   };
   const required = decodeHeader(headers.get("payment-required"));
-  const meta = paymentMeta(headers);
+  const meta = paymentMeta(headers) ?? signInMeta(headers);
   const challenges = { body: fault, ...(meta === undefined ? {} : { _meta: meta }) };
   if (!isObject(required)) return { isError: true, content: [error], ...challenges };
   return {
@@ -52,6 +55,14 @@ export function errorResult(
     structuredContent: required,
     content: [{ type: "text", text: JSON.stringify(required) }, error],
   };
+}
+
+/** With it, clients that know a sign-in of single tools offer it. */
+function signInMeta(headers: Headers): JsonObject | undefined {
+  const challenge = headers.get("www-authenticate") ?? "";
+  return challenge.includes(MCP_RESOURCE_METADATA_PATH)
+    ? { [SIGN_IN_META]: [challenge] }
+    : undefined;
 }
 
 /** The error with the names of the tools of its next steps, and with `retry-after`, which MCP has no header for. */

@@ -1,5 +1,6 @@
 // A tool of the MCP server: a name for a route of the HTTP API, with JSON schemas that derive from the route's own.
 
+import type { Fault } from "../base/fault.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { Method, Route } from "../http/route.ts";
 
@@ -16,6 +17,10 @@ export interface ToolCall {
   readonly requestId: string;
   /** The raw key of the connection, if it sends one. */
   readonly apiKey: string | undefined;
+  /** Why the key of the connection does not work. */
+  readonly keyFault?: Fault | undefined;
+  /** The challenge with which a client can sign in; undefined if no person can. */
+  readonly signIn?: string | undefined;
   /** The payment of the request's `_meta`, as the value of `PAYMENT-SIGNATURE`. */
   readonly payment: string | undefined;
   /** The credential of a Machine Payment in `_meta`, as the value of `Authorization`. */

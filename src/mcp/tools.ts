@@ -5,6 +5,7 @@ import { z } from "zod";
 import { errorBody, publicError } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
 import { isObject, type JsonObject, parseObject } from "../base/json.ts";
+import { capitalize } from "../base/text/format.ts";
 import { parseWithSchema } from "../http/request/validate.ts";
 import { toFault } from "../http/response.ts";
 import { type Route, requiresKey } from "../http/route.ts";
@@ -291,11 +292,14 @@ function withoutNulls({ method }: Route, args: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null));
 }
 
-function requireKey(route: Route, { args, apiKey }: ToolCall): void {
+function requireKey(route: Route, { args, apiKey, keyFault, signIn }: ToolCall): void {
   if (!requiresKey(route) || apiKey !== undefined || args[API_KEY_ARGUMENT] !== undefined) return;
+  if (keyFault !== undefined) throw keyFault;
+  const signInAdvice =
+    signIn === undefined ? "" : "Sign in at this server with your MCP client, or ";
   throw new Fault("invalid_api_key", "no key", {
-    message:
-      "The API key is missing. Pass the key of create_account as `api_key`, or let the connection send `authorization: Bearer <API_KEY>`.",
+    message: `The API key is missing. ${capitalize(`${signInAdvice}pass the key of create_account as \`api_key\`, or let the connection send \`authorization: Bearer <API_KEY>\`.`)}`,
+    ...(signIn === undefined ? {} : { headers: { "www-authenticate": signIn } }),
   });
 }
 
@@ -306,7 +310,8 @@ function fixedFields({ fixed = [] }: ToolSpec, { requestExample }: Route): JsonO
 
 function faultResult(fault: Fault, requestId: string, context: ToolContext): ToolResult {
   const body = errorBody("openai", publicError(fault), requestId);
-  return errorResult(new Headers(), body, "", context);
+  const headers = new Headers({ ...fault.options.headers });
+  return errorResult(headers, body, "", context);
 }
 
 /** While the human has not decided, OAuth's error is a state and not a failure. */

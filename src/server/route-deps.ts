@@ -2,6 +2,7 @@
 
 import { createExports } from "../account-data/export-stream.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
+import { deriveKey } from "../base/crypto/encryption.ts";
 import { CLAIM_STEP } from "../base/fault.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
@@ -13,6 +14,8 @@ import type { Inference } from "../inference/inference.ts";
 import { readAffordable } from "../keys/affordable.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
+import { createAuthorizationCodes } from "../mcp-sign-in/authorization-codes.ts";
+import { createMcpClients } from "../mcp-sign-in/mcp-clients.ts";
 import type { McpRouteDeps } from "../mcp/mcp-routes.ts";
 import { cheapestModels, type CheapModel } from "../models/cheapest-models.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
@@ -68,6 +71,7 @@ export function createRouteDeps(
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
     deviceLogin: deviceLoginDeps(services, baseUrl),
+    mcpSignIn: mcpSignInDeps(services, config),
     people: { db, sessions, keptForms, signIn, baseUrl },
     emails: {
       db,
@@ -131,7 +135,7 @@ function operationsRouteDeps(
 
 function mcpDeps(
   config: Config,
-  { core: { keys, explainRejectedKey } }: Services,
+  { core: { keys, explainRejectedKey }, isSignInDisabled }: Services,
   { handle, version }: Pick<McpRouteDeps, "handle" | "version">,
 ): McpRouteDeps {
   return {
@@ -139,6 +143,7 @@ function mcpDeps(
     paymentMethods: paymentMethods(config).map(({ method }) => method),
     isKeyLive: async (raw, at) => (await keys.find(raw, at, "cache")) !== undefined,
     explainRejectedKey,
+    isSignInDisabled,
     handle,
     version,
   };
@@ -150,6 +155,21 @@ function deviceLoginDeps(
 ): RouteDeps["deviceLogin"] {
   const deviceLogins = createDeviceLogins({ master, keys });
   return { db, keys, baseUrl, isSignInDisabled, deviceLogins };
+}
+
+function mcpSignInDeps(
+  { core: { db, master, keys }, isSignInDisabled }: Services,
+  { baseUrl, development }: Config,
+): RouteDeps["mcpSignIn"] {
+  if (isSignInDisabled) return undefined;
+  return {
+    db,
+    keys,
+    baseUrl,
+    clients: createMcpClients({ master, resolve: resolveHost, allowLoopback: development }),
+    codes: createAuthorizationCodes(master, keys),
+    requestKey: deriveKey(master, "mcp-sign-in/request/v1"),
+  };
 }
 
 function workspaceCreation({

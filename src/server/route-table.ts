@@ -28,6 +28,7 @@ import { type EmailRouteDeps, emailRoutes } from "../email/email-routes.ts";
 import type { Route } from "../http/route.ts";
 import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/inference-routes.ts";
 import { type KeyRouteDeps, keyRoutes } from "../keys/keys-routes.ts";
+import { type McpSignInDeps, mcpSignInRoutes } from "../mcp-sign-in/mcp-sign-in-routes.ts";
 import { type McpRouteDeps, mcpRoutes } from "../mcp/mcp-routes.ts";
 import { type ModelRoutesDeps, modelRoutes } from "../models/models-routes.ts";
 import { type OperationsDeps, operationsRoutes } from "../operations/operations-routes.ts";
@@ -62,6 +63,8 @@ export interface RouteDeps {
   readonly claims: ClaimRouteDeps;
   readonly claimPages: ClaimPageDeps;
   readonly deviceLogin: DeviceLoginRouteDeps & DevicePageDeps;
+  /** Absent without an identity provider: no person could sign in. */
+  readonly mcpSignIn: McpSignInDeps | undefined;
   readonly people: PeopleRouteDeps;
   readonly emails: EmailRouteDeps;
   readonly agentSessions: AgentSessionDeps;
@@ -99,6 +102,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...claimPageRoutes(deps.claimPages),
     ...deviceLoginRoutes(deps.deviceLogin),
     ...devicePageRoutes(deps.deviceLogin),
+    ...(deps.mcpSignIn === undefined ? [] : mcpSignInRoutes(deps.mcpSignIn)),
     ...peopleRoutes(deps.people),
     ...emailRoutes(deps.emails),
     ...consoleRoutes(deps.console),

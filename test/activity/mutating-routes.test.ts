@@ -1,7 +1,13 @@
 // Every route that changes something leaves an audit entry.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createUser, makeOwner, type TestUser, visitPage } from "../billing/console-user.ts";
+import {
+  createUser,
+  makeOwner,
+  type PageResponse,
+  type TestUser,
+  visitPage,
+} from "../billing/console-user.ts";
 import {
   fetchPage,
   hiddenFields,
@@ -10,7 +16,7 @@ import {
   type OperatorSession,
   signInOperator,
 } from "../operator/harness.ts";
-import { chat } from "../spec/api-client.ts";
+import { chat, textAt } from "../spec/api-client.ts";
 import {
   type Gateway,
   registerAccount,
@@ -35,6 +41,7 @@ const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
   deleteResponse: STORED_RESPONSE,
   cancelResponse: STORED_RESPONSE,
   pollClaim: "a token endpoint",
+  registerMcpClient: "belongs to no account, and stores nothing",
   startDeviceSignIn: "belongs to no account before a person approves it",
   enterClaimCode: "finds a claim; the decision on it has an entry",
   payInvoice: "leads to the processor's page; a payment is a ledger transfer and an event",
@@ -152,6 +159,23 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
   decideDeviceSignIn: async (world) => {
     const { user_code: code } = await startDeviceSignIn(world);
     return () => approveDevice(world, code);
+  },
+  decideMcpSignIn: async (world) => {
+    const { page } = await openMcpSignIn(world);
+    return () => approveMcpSignIn(world, page);
+  },
+  redeemMcpCode: async (world) => {
+    const { page, clientId, verifier } = await openMcpSignIn(world);
+    const { location } = await approveMcpSignIn(world, page);
+    const form = {
+      grant_type: "authorization_code",
+      code: new URL(location ?? "").searchParams.get("code") ?? "",
+      client_id: clientId,
+      redirect_uri: MCP_REDIRECT,
+      code_verifier: verifier,
+    };
+    return () =>
+      fetch(`${world.gateway.url}/mcp/token`, { method: "POST", body: new URLSearchParams(form) });
   },
   pollDeviceSignIn: async (world) => {
     const { user_code: code, device_code: deviceCode } = await startDeviceSignIn(world);
@@ -334,6 +358,33 @@ async function startDeviceSignIn({ gateway }: World): Promise<DeviceCodes> {
 function approveDevice({ gateway, workspace, owner }: World, code: string) {
   const form = { do: "approve", user_code: code, account: workspace.id };
   return visitPage(gateway, "/device", owner, form);
+}
+
+const MCP_REDIRECT = "http://127.0.0.1:5000/callback";
+
+async function openMcpSignIn({ gateway, owner }: World) {
+  const registered = await fetch(`${gateway.url}/mcp/register`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ redirect_uris: [MCP_REDIRECT] }),
+  });
+  const clientId = textAt(await registered.json(), "client_id");
+  const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+  const query = new URLSearchParams({
+    response_type: "code",
+    client_id: clientId,
+    redirect_uri: MCP_REDIRECT,
+    code_challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    code_challenge_method: "S256",
+  });
+  const page = await visitPage(gateway, `/mcp/authorize?${query.toString()}`, owner);
+  return { clientId, verifier, page };
+}
+
+function approveMcpSignIn({ gateway, workspace, owner }: World, page: PageResponse) {
+  const { request = "" } = hiddenFields(page, "approve");
+  const form = { request, do: "approve", account: workspace.id, limit_usd: "5", limit_window: "" };
+  return visitPage(gateway, "/mcp/authorize", owner, form);
 }
 
 /** Sends a form of the owner's workspace. */

@@ -21,12 +21,15 @@ export interface PageResponse {
   readonly headers: Headers;
 }
 
-export async function createUser(gateway: Gateway, name: string): Promise<TestUser> {
+export async function createUser(
+  gateway: Gateway,
+  name: string,
+  now = Date.now(),
+): Promise<TestUser> {
   const { db } = gateway.server;
   const { secret, store } = gateway.config;
   const master = loadMasterSecret({ secret }, store.dataDir);
   const sessions = createSessions({ db, master, baseUrl: gateway.config.baseUrl });
-  const now = Date.now();
   const email = `${name}@example.com`;
   const identity = { issuer: "https://id.test", subject: name, email, name };
   const [personId, setCookie] = await db.write(async (tx) => {

@@ -255,8 +255,8 @@ describe("access", () => {
   test("refuses a wrong key with the metadata of this resource", async () => {
     const response = await postModern(gateway, { method: "tools/list", key: "pst-rt-wrong" });
     expectStatus("callMcp", 401, response);
-    expect(response.headers.get("www-authenticate")).toBe(
-      `Bearer error="invalid_token", resource_metadata="${gateway.url}/.well-known/oauth-protected-resource/mcp"`,
+    expect(response.headers.get("www-authenticate")).toStartWith(
+      `Bearer error="invalid_token", resource_metadata="${gateway.url}/.well-known/oauth-protected-resource/mcp", scope="`,
     );
     expect(listAt(response.body, "error.data.next")[0]).toMatchObject({ url: "/v1/accounts" });
   });

@@ -182,13 +182,13 @@ describe("the gateway", () => {
     },
   );
 
-  test("an MCP client cannot register a redirect URI or get a code: there is no such endpoint", async () => {
+  test("an MCP client registers and gets codes at the endpoints of /mcp alone", async () => {
     const metadata: unknown = await (await get("/.well-known/oauth-authorization-server")).json();
     expect(metadata).not.toHaveProperty("authorization_endpoint");
     expect(metadata).not.toHaveProperty("registration_endpoint");
     const before = await rowCounts(gateway.server.db);
     const query = `response_type=code&client_id=x&redirect_uri=${encodeURIComponent(FOREIGN)}`;
-    for (const path of ["/authorize", "/oauth/authorize", "/mcp/authorize"]) {
+    for (const path of ["/authorize", "/oauth/authorize", "/oauth2/authorize"]) {
       const response = await get(`${path}?${query}`);
       expect([path, response.status, response.headers.get("location")]).toEqual([path, 404, null]);
     }

@@ -5,10 +5,12 @@ import type { ResponseDoc } from "../../http/route.ts";
 import { authMd } from "../auth-md/auth-md.ts";
 import type { DocContext } from "../doc-context.ts";
 import { llmsTxt } from "../llms-txt.ts";
+import { mcpAuthorizationServerMetadata } from "../oauth-metadata.ts";
 import { type Site, pageUrl } from "../site/site-types.ts";
 import { apiCatalog, ardManifest } from "./catalogs.ts";
 import { robotsTxt, sitemapXml } from "./crawlers.ts";
 import {
+  MCP_AUTHORIZATION_SERVER_PATH,
   MCP_CARD_TYPE,
   MCP_PATH,
   MCP_RESOURCE_METADATA_PATH,
@@ -23,6 +25,8 @@ export interface AgentDocument {
   readonly summary: string;
   readonly contentType: string;
   readonly response: ResponseDoc;
+  /** Not served if no person can sign in. */
+  readonly needsSignIn?: true;
   readonly build: (context: DocContext, site: () => Promise<Site>) => string | Promise<string>;
 }
 
@@ -80,6 +84,18 @@ export const AGENT_DOCUMENTS: readonly AgentDocument[] = [
       schema: JsonObject,
     },
     build: json(mcpResourceMetadata),
+  },
+  {
+    path: MCP_AUTHORIZATION_SERVER_PATH,
+    id: "getMcpAuthorizationServer",
+    summary: "Get the authorization server metadata of the MCP server",
+    contentType: JSON_TYPE,
+    response: {
+      description: "OAuth authorization server metadata (RFC 8414) of the sign-in at `/mcp`.",
+      schema: JsonObject,
+    },
+    needsSignIn: true,
+    build: json(mcpAuthorizationServerMetadata),
   },
   {
     path: "/.well-known/ard.json",

@@ -1,11 +1,14 @@
 // The card of the MCP server (MCP's server card, SEP-2127), and the metadata of the protected resource `/mcp` (RFC 9728).
 
+import { MCP_SIGN_IN_SCOPES } from "../../http/scopes.ts";
 import { PRODUCT_NAME } from "../discovery-settings.ts";
 import type { DocContext } from "../doc-context.ts";
-import { protectedResourceMetadata } from "../oauth-metadata.ts";
+import { mcpAuthorizationServerMetadata, protectedResourceMetadata } from "../oauth-metadata.ts";
 
 export const MCP_PATH = "/mcp";
 export const MCP_RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource/mcp";
+/** The metadata of the issuer `<base URL>/mcp` (RFC 8414, section 3.1). */
+export const MCP_AUTHORIZATION_SERVER_PATH = "/.well-known/oauth-authorization-server/mcp";
 export const MCP_CARD_TYPE = "application/mcp-server-card+json";
 
 /** Newest first. Older clients than these are served as well. */
@@ -39,9 +42,18 @@ export function mcpServerCard({ settings }: DocContext): unknown {
   };
 }
 
+/** Without a sign-in there is no authorization server: a client that looks for one would end at that of claims. */
 export function mcpResourceMetadata(context: DocContext): unknown {
   const { baseUrl } = context.settings;
-  return { ...protectedResourceMetadata(context), resource: `${baseUrl}${MCP_PATH}` };
+  const { authorization_servers: _ofClaims, ...metadata } = protectedResourceMetadata(context);
+  const mcp = { ...metadata, resource: `${baseUrl}${MCP_PATH}` };
+  if (mcpAuthorizationServerMetadata(context) === undefined) return mcp;
+  return {
+    ...mcp,
+    authorization_servers: [`${baseUrl}${MCP_PATH}`],
+    // Clients ask for all scopes that are listed here: those that a client needs, not all that exist.
+    scopes_supported: MCP_SIGN_IN_SCOPES,
+  };
 }
 
 /** The host name without a port, as identifiers of agent documents use it. */

@@ -170,6 +170,24 @@ create table device_login (
   key_id text
 );
 
+create table authorization_code (
+  id text primary key,
+  code_hash text not null unique,
+  client_id text not null,
+  client_name text not null,
+  redirect_uri text not null,
+  resource text not null,
+  code_challenge text not null,
+  scopes text not null,
+  limit_nano bigint not null,
+  limit_window text,
+  account_id text not null,
+  person_id text not null,
+  created_at bigint not null,
+  expires_at bigint not null,
+  key_id text
+);
+
 create table human_grant (
   id text primary key,
   issuer text not null,

@@ -191,6 +191,26 @@ create table device_login (
   key_id text -- key that the program got
 ) without rowid;
 
+-- Authorization codes of sign-ins at the MCP server.
+-- Deleted: an hour after they expire
+create table authorization_code (
+  id text primary key,
+  code_hash text not null unique, -- fingerprint of the code
+  client_id text not null, -- URL of a metadata document, or a registration
+  client_name text not null, -- name that the client gave itself
+  redirect_uri text not null, -- where the code was sent
+  resource text not null, -- URL of what the client wants to call
+  code_challenge text not null, -- S256 of the client's verifier
+  scopes text not null, -- of the key, separated by spaces
+  limit_nano bigint not null, -- limit of the key
+  limit_window text, -- when the limit resets
+  account_id text not null, -- workspace that the person chose
+  person_id text not null, -- person who consented
+  created_at bigint not null,
+  expires_at bigint not null,
+  key_id text -- key that the client got
+) without rowid;
+
 -- Which person has had the claim bonus.
 -- Deleted: when the bonus is taken back
 create table human_grant (

@@ -33,6 +33,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],
   "device-login": ["device_login"],
+  "mcp-sign-in": ["authorization_code"],
   email: ["email", "email_opt_out"],
   billing: [
     "invoice",

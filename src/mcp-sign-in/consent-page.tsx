@@ -1,0 +1,142 @@
+/** @jsxImportSource hono/jsx */
+// The page on which a person decides about the sign-in of an MCP client.
+
+import type { Child } from "hono/jsx";
+import type { Membership } from "../accounts/members.ts";
+import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
+import { DAY_MS } from "../base/time.ts";
+import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
+import { NoWorkspace, WorkspaceSelect } from "../device-login/key-workspaces.tsx";
+import { Details } from "../http/pages/components/content.tsx";
+import { Field } from "../http/pages/components/form.tsx";
+import type { PageLayout } from "../http/pages/layout.tsx";
+import type { FormError } from "../http/pages/page-response.ts";
+import type { SessionUser } from "../http/route.ts";
+import { describeScopes, grantedScopes } from "../http/scopes.ts";
+import { AUTHORIZE_PATH, type AuthorizationRequest } from "./authorize-request.ts";
+import { formTarget, isLoopbackRedirect, redirectTarget } from "./redirect-uris.ts";
+
+const KEY_DAYS = KEY_LIFETIME_MS / DAY_MS;
+const LIMIT_DEFAULT_USD = "10";
+
+export interface ConsentValues {
+  readonly account?: string | undefined;
+  readonly limit_usd?: string | undefined;
+  readonly limit_window?: string | undefined;
+}
+
+interface ConsentPageProps {
+  readonly user: SessionUser;
+  readonly request: AuthorizationRequest;
+  /** The request as the form sends it back. */
+  readonly sealed: string;
+  readonly workspaces: readonly Membership[];
+  readonly values?: ConsentValues;
+  readonly error?: FormError;
+}
+
+export function consentPage(props: ConsentPageProps): PageLayout {
+  const { user, request, workspaces, error } = props;
+  const { clientName, clientHost, redirectUri, scopes } = request;
+  const main = (
+    <>
+      <h1>Connect {clientName}?</h1>
+      {error === undefined || error.field !== undefined ? null : (
+        <p class="notice danger" role="alert">
+          {error.message}
+        </p>
+      )}
+      <p class="intro">
+        It gets a key of your workspace. Continue only if you started this yourself. You are signed
+        in as {user.email}.
+      </p>
+      <Details
+        items={[
+          [
+            "Client",
+            clientHost === undefined
+              ? `It calls itself ${clientName}`
+              : `${clientName}, by ${clientHost}`,
+          ],
+          ["Returns to", <Target redirectUri={redirectUri} />],
+          ["It can", describeScopes(grantedScopes(scopes, true))],
+          ["It cannot", "Spend more than the limit, or change the workspace"],
+          ["Until", `${KEY_DAYS} days from now, or until you revoke its key`],
+        ]}
+      />
+      {workspaces.length === 0 ? <NoWorkspace /> : <Decision {...props} />}
+    </>
+  );
+  return {
+    title: `Connect ${clientName} – Postern`,
+    isPrivate: true,
+    main,
+    formTargets: [formTarget(redirectUri)],
+  };
+}
+
+function Target({ redirectUri }: { readonly redirectUri: string }): Child {
+  return isLoopbackRedirect(redirectUri) ? (
+    <>
+      {redirectTarget(redirectUri)}:{" "}
+      <strong>a program on this computer, whose name is not verified.</strong>
+    </>
+  ) : (
+    redirectTarget(redirectUri)
+  );
+}
+
+function Decision({ user, sealed, workspaces, values = {}, error }: ConsentPageProps): Child {
+  return (
+    <form method="post" action={AUTHORIZE_PATH}>
+      <input type="hidden" name="csrf" value={user.csrf} />
+      <input type="hidden" name="request" value={sealed} />
+      <WorkspaceSelect workspaces={workspaces} selected={values.account} />
+      <Field
+        id="limit-usd"
+        name="limit_usd"
+        label="Limit (USD)"
+        inputMode="decimal"
+        value={values.limit_usd ?? LIMIT_DEFAULT_USD}
+        error={error?.field === "limit_usd" ? error.message : undefined}
+        isRequired
+      />
+      <label for="limit-window">Limit resets</label>
+      <select id="limit-window" name="limit_window">
+        <option value="">never</option>
+        {LIMIT_WINDOWS.map((window) => (
+          <option value={window} selected={window === (values.limit_window ?? "month")}>
+            every {window}
+          </option>
+        ))}
+      </select>
+      <p class="actions">
+        <button type="submit" name="do" value="approve">
+          Connect
+        </button>{" "}
+        <button type="submit" class="secondary" name="do" value="deny" formnovalidate>
+          Cancel
+        </button>
+      </p>
+    </form>
+  );
+}
+
+/** `back` leads to the client with the error, if the person follows it. */
+export function requestErrorPage(description: string, back: string | undefined): PageLayout {
+  return {
+    title: "Not connected – Postern",
+    isPrivate: true,
+    main: (
+      <>
+        <h1>The client cannot be connected</h1>
+        <p class="intro">{description}</p>
+        {back === undefined ? null : (
+          <p>
+            <a href={back}>Return to {redirectTarget(back)}</a>
+          </p>
+        )}
+      </>
+    ),
+  };
+}
