@@ -7,6 +7,7 @@ import path from "node:path";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { parse } from "yaml";
 import { readConfig } from "../../src/config/config.ts";
+import type { JsonSchema } from "../../src/discovery/openapi/json-schemas.ts";
 import { openApiDocument, openApiYaml } from "../../src/discovery/openapi/openapi.ts";
 import type { Route } from "../../src/http/route.ts";
 import { createRouter } from "../../src/http/router.ts";
@@ -46,11 +47,51 @@ describe("documents of the real service", () => {
       expect(`${url} ${match(method, new URL(url).pathname).kind}`).toBe(`${url} route`);
   });
 
+  test("describe every field and parameter", () => {
+    const { components, paths } = openApiDocument(site.routes, settings);
+    const operations = Object.values(paths).flatMap((path) => Object.values(path));
+    const missing = [
+      ...Object.entries(components.schemas).flatMap(([name, schema]) => undescribed(schema, name)),
+      ...operations.flatMap(({ operationId, parameters = [], requestBody, responses }) => [
+        ...parameters
+          .filter(({ description, schema }) => (description ?? schema.description) === undefined)
+          .map(({ name }) => `${operationId} ${name}`),
+        ...[requestBody, ...Object.values(responses)].flatMap((part) =>
+          part === undefined || !("content" in part)
+            ? []
+            : Object.values(part.content ?? {}).flatMap(({ schema = {} }) =>
+                undescribed(schema, operationId),
+              ),
+        ),
+      ]),
+    ];
+    expect(missing).toEqual([]);
+  });
+
   test("have unique operation ids", () => {
     const ids = site.routes.map((route) => route.id);
     expect(new Set(ids).size).toBe(ids.length);
   });
 });
+
+/** The paths of fields that have neither a description nor a named schema, which has a page of its own. */
+function undescribed(schema: JsonSchema, path: string): readonly string[] {
+  const within = (part: JsonSchema | boolean | undefined, at: string): readonly string[] =>
+    typeof part === "object" ? undescribed(part, at) : [];
+  return [
+    ...Object.entries(schema.properties ?? {}).flatMap(([name, field]) => [
+      ...(typeof field === "object" && field.description === undefined && field.$ref === undefined
+        ? [`${path}.${name}`]
+        : []),
+      ...within(field, `${path}.${name}`),
+    ]),
+    ...[...(schema.allOf ?? []), ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])].flatMap((part) =>
+      within(part, path),
+    ),
+    ...(Array.isArray(schema.items) ? [] : within(schema.items, `${path}[]`)),
+    ...within(schema.additionalProperties, `${path}.*`),
+  ];
+}
 
 /** All routes except the discovery routes, from a server that is created and closed again. */
 async function realRoutes(): Promise<readonly Route[]> {

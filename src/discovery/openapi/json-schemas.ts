@@ -2,6 +2,7 @@
 // outputs are converted separately: a field with a default is optional in requests and always present in responses.
 
 import { z } from "zod";
+import { describeFields } from "./field-descriptions.ts";
 
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 type SchemaDirection = "input" | "output";
@@ -36,7 +37,8 @@ export function createSchemaRegistry(
     ["input", inputSchemas],
   ] as const) {
     for (const [key, schema] of Object.entries(converted.defs)) {
-      components[names[direction].get(key) ?? key] = withReferences(schema, names[direction]);
+      const name = names[direction].get(key) ?? key;
+      components[name] = describeFields(withReferences(schema, names[direction]), name);
     }
   }
   return {
@@ -46,7 +48,7 @@ export function createSchemaRegistry(
     jsonSchemaFor: (direction, schema) => {
       const found = (direction === "input" ? inputSchemas : outputSchemas).bySchema.get(schema);
       if (found === undefined) throw new Error("the schema is not registered");
-      return withReferences(found, names[direction]);
+      return describeFields(withReferences(found, names[direction]), "");
     },
   };
 }

@@ -66,8 +66,8 @@ function endpointPage(endpoint: Endpoint, document: OpenApiDocument): SitePage {
 function accessText({ security }: Operation): string {
   if (security.length === 0) return "No API key required.";
   const scope = Object.values(security[0] ?? {})[0]?.[0];
-  const key = "Send your API key as `authorization: Bearer <API_KEY>` or as `x-api-key`.";
-  return scope === undefined ? key : `${key} The key needs the [scope](/docs/keys) \`${scope}\`.`;
+  const key = "Send your API key as `authorization: Bearer <API_KEY>` or `x-api-key`";
+  return scope === undefined ? `${key}.` : `${key}, with the [scope](/docs/keys) \`${scope}\`.`;
 }
 
 const PARAMETER_LOCATIONS = [
