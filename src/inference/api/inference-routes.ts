@@ -179,7 +179,7 @@ function responsesRoute(deps: InferenceRouteDeps): Route {
     scope: "models:write",
     summary: "Create a response",
     description:
-      "OpenAI's Responses API. The gateway stores it and its input, encrypted, unless `store` is `false`; providers store nothing. `previous_response_id` continues a stored response, with any model. `background: true` responds at once with status `in_progress`, or streams events that GET /v1/responses/{id} continues.",
+      "OpenAI's Responses API. The gateway stores it and its input, encrypted, unless `store` is `false`; providers store nothing. `previous_response_id` continues a stored response, with any model. `background: true` responds at once with status `in_progress`, or streams events that `GET /v1/responses/{id}` continues.",
     dialect: "openai",
     body: ResponsesRequest,
     requestExample: EXAMPLES.responses.request,

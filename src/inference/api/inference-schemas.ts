@@ -147,7 +147,7 @@ export const ResponsesRequest = z
     }),
     background: z.boolean().optional().meta({
       description:
-        "Run in the background: poll the response by its id or, with `stream: true`, read its events. It must be stored.",
+        "Run in the background: poll it by its id or, with `stream: true`, read its events. It must be stored.",
     }),
   })
   .meta({ id: "ModelResponseRequest" });
