@@ -1,8 +1,10 @@
 // Descriptions of the fields whose schema has none, so that the reference describes every field: those that many schemas share,
 // and those that a name alone does not explain.
 
+import type { z } from "zod";
 import { lookUp } from "../../base/look-up.ts";
-import type { JsonSchema } from "./json-schemas.ts";
+
+type JsonSchema = z.core.JSONSchema.BaseSchema;
 
 /** A field without a description gets that of its path, of its constant value, or of its name. */
 export function describeFields(schema: JsonSchema, path: string): JsonSchema {
