@@ -87,6 +87,8 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   readonly vendor: string;
   /** Absent in development, which has a bundled provider, and where sign-in is off. */
   readonly identity?: OidcConfig;
+  /** Whether MCP clients may name a metadata document, which the gateway fetches. */
+  readonly hasClientDocuments: boolean;
   readonly identityPort: number;
   readonly trustedProxies: readonly string[];
   readonly limits: {

@@ -29,6 +29,11 @@ export const IDENTITY_SETTINGS: Readonly<
     defaultValue: "",
     description: "Organizations whose members may sign in, separated by commas. Not set: all.",
   },
+  POSTERN_CLIENT_DOCUMENTS: {
+    defaultValue: "on",
+    description:
+      "`off` if the gateway cannot reach the Internet: MCP clients then register, instead of naming a metadata document that the gateway fetches.",
+  },
   POSTERN_IDENTITY_PORT: {
     defaultValue: "<port> + 1",
     description: "The port of the bundled identity provider in development.",
@@ -42,6 +47,7 @@ export const IDENTITY_ENVIRONMENT = {
   OIDC_CLIENT_ID: z.string().optional(),
   OIDC_CLIENT_SECRET: z.string().optional(),
   OIDC_ALLOWED_TENANTS: z.string().default("").transform(commaSeparated),
+  POSTERN_CLIENT_DOCUMENTS: z.enum(["on", "off"]).default("on"),
   POSTERN_IDENTITY_PORT: integer(0, 65_535).optional(),
 };
 
@@ -49,10 +55,13 @@ const IdentityEnv = z.object(IDENTITY_ENVIRONMENT);
 
 export function oidcConfigFrom(env: z.infer<typeof IdentityEnv>): {
   readonly identity?: OidcConfig;
+  readonly hasClientDocuments: boolean;
 } {
   const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET } = env;
-  if (issuer === undefined || clientId === undefined) return {};
+  const hasClientDocuments = env.POSTERN_CLIENT_DOCUMENTS === "on";
+  if (issuer === undefined || clientId === undefined) return { hasClientDocuments };
   return {
+    hasClientDocuments,
     identity: {
       issuer,
       clientId,

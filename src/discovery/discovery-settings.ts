@@ -31,6 +31,8 @@ export interface DiscoverySettings {
   readonly hasPaymentPage?: boolean;
   /** If no human can sign in, the documents leave out claims. */
   readonly isSignInDisabled?: boolean;
+  /** Whether MCP clients may name a metadata document; absent: true. */
+  readonly hasClientDocuments?: boolean;
   /** Zero means unlimited, for this and the next two. */
   readonly requestsPerMinute?: number;
   readonly concurrentCalls?: number;

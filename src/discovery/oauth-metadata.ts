@@ -75,7 +75,7 @@ export function deviceServerMetadata(context: DocContext): Metadata {
  * sign in.
  */
 export function mcpAuthorizationServerMetadata(context: DocContext): Metadata | undefined {
-  const { baseUrl, docsUrl } = context.settings;
+  const { baseUrl, docsUrl, hasClientDocuments = true } = context.settings;
   if (!context.isMounted(MCP_TOKEN_ROUTE)) return undefined;
   return {
     issuer: `${baseUrl}/mcp`,
@@ -88,7 +88,7 @@ export function mcpAuthorizationServerMetadata(context: DocContext): Metadata | 
     grant_types_supported: ["authorization_code"],
     token_endpoint_auth_methods_supported: ["none"],
     code_challenge_methods_supported: ["S256"],
-    client_id_metadata_document_supported: true,
+    client_id_metadata_document_supported: hasClientDocuments,
     authorization_response_iss_parameter_supported: true,
     service_documentation: docsUrl,
   };

@@ -60,9 +60,15 @@ interface McpClientsDeps {
   readonly resolve: ResolveHost;
   /** Documents on the gateway's own machine; only in development. */
   readonly allowLoopback: boolean;
+  readonly hasDocuments: boolean;
 }
 
-export function createMcpClients({ master, resolve, allowLoopback }: McpClientsDeps): McpClients {
+export function createMcpClients({
+  master,
+  resolve,
+  allowLoopback,
+  hasDocuments,
+}: McpClientsDeps): McpClients {
   const key = deriveKey(master, "mcp-sign-in/client-id/v1");
   return {
     register: (name, redirectUris) => {
@@ -76,7 +82,8 @@ export function createMcpClients({ master, resolve, allowLoopback }: McpClientsD
         : { id, name: shown, redirectUris, host: undefined };
     },
     find: async (clientId) => {
-      if (/^https?:\/\//i.test(clientId)) return fetchClient(clientId, { resolve, allowLoopback });
+      if (hasDocuments && /^https?:\/\//i.test(clientId))
+        return await fetchClient(clientId, { resolve, allowLoopback });
       const [registration = "", mac = ""] = clientId.slice(ID_PREFIX.length).split(".");
       const isOurs =
         clientId.startsWith(ID_PREFIX) &&
@@ -94,7 +101,7 @@ export function createMcpClients({ master, resolve, allowLoopback }: McpClientsD
 /** It says the same of every document that cannot be read: more would reveal the gateway's own network. */
 async function fetchClient(
   clientId: string,
-  { resolve, allowLoopback }: Omit<McpClientsDeps, "master">,
+  { resolve, allowLoopback }: Pick<McpClientsDeps, "resolve" | "allowLoopback">,
 ): Promise<McpClient | string> {
   const endpoint = parseEndpoint(clientId, allowLoopback);
   if (typeof endpoint === "string") return `The \`client_id\` ${endpoint}.`;

@@ -56,6 +56,7 @@ export function discoverySettings(
       : pickExampleModel(config, EXAMPLE_EMBEDDING_MODELS),
     isSimulated: usesSimulator(config),
     isSignInDisabled,
+    hasClientDocuments: config.hasClientDocuments,
     securityContact: config.securityContact,
     requestsPerMinute: config.limits.requestsPerMinute,
     concurrentCalls: config.limits.openCallsPerKey,

@@ -159,14 +159,19 @@ function deviceLoginDeps(
 
 function mcpSignInDeps(
   { core: { db, master, keys }, isSignInDisabled }: Services,
-  { baseUrl, development }: Config,
+  { baseUrl, development, hasClientDocuments }: Config,
 ): RouteDeps["mcpSignIn"] {
   if (isSignInDisabled) return undefined;
   return {
     db,
     keys,
     baseUrl,
-    clients: createMcpClients({ master, resolve: resolveHost, allowLoopback: development }),
+    clients: createMcpClients({
+      master,
+      resolve: resolveHost,
+      allowLoopback: development,
+      hasDocuments: hasClientDocuments,
+    }),
     codes: createAuthorizationCodes(master, keys),
     requestKey: deriveKey(master, "mcp-sign-in/request/v1"),
   };

@@ -63,6 +63,19 @@ describe("a client with a metadata document", () => {
     expect(files.requested).toContain("/client.json");
   });
 
+  test("registers instead, if the gateway cannot reach the Internet", async () => {
+    const closed = await startGateway({ env: { POSTERN_CLIENT_DOCUMENTS: "off" } });
+    const metadata = await fetch(`${closed.url}/.well-known/oauth-authorization-server/mcp`);
+    expect(await metadata.json()).toMatchObject({ client_id_metadata_document_supported: false });
+    const visitor = await createUser(closed, "visitor");
+    const requests = files.requested.length;
+    const query = new URLSearchParams({ client_id: `${files.url}/client.json` });
+    const page = await visitPage(closed, `/mcp/authorize?${query.toString()}`, visitor);
+    expect([page.status, textOf(page)]).toEqual([400, expect.stringContaining("not registered")]);
+    expect(files.requested).toHaveLength(requests);
+    await closed.stop();
+  });
+
   test("uses only the redirect URIs of its document", async () => {
     for (const uri of ["http://127.0.0.1:5000/other", "https://evil.example/callback"]) {
       const page = await open(`${files.url}/client.json`, uri);
