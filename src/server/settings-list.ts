@@ -29,6 +29,7 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_ANTHROPIC_USER_ID", String(config.sendsAnthropicUserId)],
     ["POSTERN_TRUSTED_PROXIES", orNone(config.trustedProxies.join(", "))],
     ["OIDC_ISSUER", config.identity?.issuer ?? "not set"],
+    ["POSTERN_CLIENT_DOCUMENTS", config.hasClientDocuments ? "on" : "off"],
     ["POSTERN_OPERATORS", config.operators.join(", ")],
     ["POSTERN_ACCOUNTS_PER_HOUR", orNone(limits.accountsPerHour)],
     ["POSTERN_GRANT_USD_PER_DAY", orNone(usdText(limits.grantPerDay))],
