@@ -86,8 +86,8 @@ export { isForeignContainer } from "./src/canonical/tools/canonical-code-executi
 
 // ---- Requests in the caller's own API.
 
-/** What a model supports at a provider: `findAbilities({ provider: "openai", name: "gpt-5", … })`. */
-export { findAbilities } from "./src/provider-abilities.ts";
+/** What a model supports at a provider, and who says so: `findAbilities({ provider: "openai", name: "gpt-5", … })`. */
+export { abilitySources, findAbilities } from "./src/provider-abilities.ts";
 /** Settings in the form that a model takes: `adaptSettings("messages", json, abilities)`. */
 export {
   type AdaptedFields,

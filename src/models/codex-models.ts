@@ -3,6 +3,7 @@
 
 import type { z } from "zod";
 import type { Model } from "./catalog.ts";
+import { abilitiesOf } from "./model-abilities.ts";
 import type { CodexModelList } from "./model-record.ts";
 
 /** Codex takes these instead of its own instructions for unknown models, which it does not use with a listed model. */
@@ -15,11 +16,17 @@ const INSTRUCTIONS = `You are a coding agent in the Codex CLI, in a terminal. Yo
 - Never undo changes that are not yours, and run no destructive command that the user did not ask for.
 - Tell the user briefly what you do before longer work. At the end, say what you changed, how you checked it, and what is left.`;
 
-const REASONING_LEVELS = [
-  { effort: "low", description: "Thinks little" },
-  { effort: "medium", description: "Thinks as much as most tasks need" },
-  { effort: "high", description: "Thinks more, for hard tasks" },
-];
+const LEVEL_DESCRIPTIONS: Readonly<Record<string, string>> = {
+  none: "Does not think",
+  minimal: "Thinks as little as it can",
+  low: "Thinks little",
+  medium: "Thinks as much as most tasks need",
+  high: "Thinks more, for hard tasks",
+  xhigh: "Thinks much more",
+  max: "Thinks as much as it can",
+};
+/** For models whose efforts are not listed: the gateway translates these. */
+const COMMON_EFFORTS = ["low", "medium", "high"] as const;
 /** What Codex keeps of the output of a tool. */
 const TOOL_OUTPUT_TOKENS = 10_000;
 
@@ -35,13 +42,21 @@ export function codexModels(models: readonly Model[]): z.infer<typeof CodexModel
 
 function codexModel(model: Model, index: number): z.infer<typeof CodexModelList>["models"][number] {
   const { id, title, supported, inputModalities, contextLength } = model;
-  const reasons = supported.includes("reasoning");
+  const { reasoning, efforts } = abilitiesOf(model);
+  const reasons = supported.includes("reasoning") && reasoning !== "none";
+  const levels = reasons ? (efforts ?? COMMON_EFFORTS) : [];
   return {
     slug: id,
     display_name: title,
     description: `${title} by ${model.provider}`,
-    default_reasoning_level: reasons ? "medium" : null,
-    supported_reasoning_levels: reasons ? REASONING_LEVELS : [],
+    default_reasoning_level:
+      ["medium", "high"].find((one) => levels.some((level) => level === one)) ??
+      levels.at(-1) ??
+      null,
+    supported_reasoning_levels: levels.map((effort) => ({
+      effort,
+      description: LEVEL_DESCRIPTIONS[effort] ?? effort,
+    })),
     supports_reasoning_summaries: reasons,
     shell_type: "shell_command",
     visibility: "list",

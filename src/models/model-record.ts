@@ -4,6 +4,7 @@ import { z } from "zod";
 import { usdTextOfPico } from "../base/money/money.ts";
 import type { Model } from "./catalog.ts";
 import { Measured, type MeasuredFigures, toMeasured } from "./measured.ts";
+import { AbilityRecord, toAbilityRecord } from "./model-abilities.ts";
 import { cardAt } from "./price-card.ts";
 import type { Meter, PriceCard, Rates } from "./price.ts";
 import type { Ratio } from "./ratio.ts";
@@ -92,6 +93,7 @@ export const ModelRecord = z
       description: "Features known to be supported. A missing one may be supported as well.",
       example: ["tools", "reasoning"],
     }),
+    abilities: AbilityRecord,
     pricing: Pricing,
     available: z.boolean().meta({
       description:
@@ -199,6 +201,7 @@ export function toModelRecord(
     input_modalities: [...model.inputModalities],
     output_modalities: [...model.outputModalities],
     supported: [...model.supported],
+    abilities: toAbilityRecord(model, card),
     pricing: card === undefined ? {} : pricingOf(card),
     available,
     wires: [...model.wires],

@@ -15,7 +15,7 @@ import {
 } from "../inference/lifecycle/shared-credentials.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import type { Candidate } from "../inference/routing/candidates.ts";
-import { abilitiesOf } from "../inference/translate/abilities.ts";
+import { abilitiesOf } from "../models/model-abilities.ts";
 import type { Tx } from "../store/db.ts";
 import { toCallerFault, toCallerPath, expandRequest, rawItemsOf } from "./expand-request.ts";
 import {

@@ -254,16 +254,32 @@ describe("missingModels", () => {
   });
 });
 
-test("abilityDifferences lists where LiteLLM says otherwise of what a model supports", () => {
+test("abilityDifferences lists where other lists say otherwise of what a model supports", () => {
   const entry = {
     ...liteLlmEntry({ input_cost_per_token: 8 }),
     supports_none_reasoning_effort: true,
     supports_xhigh_reasoning_effort: true,
     supports_function_calling: false,
   };
-  const sources = { ...sourcesOf("gpt-9", { genai: {} }), liteLlm: { "gpt-6.2-astra": entry } };
+  const modelsDev = { id: "gpt-6.2-astra", tool_call: false, temperature: true, reasoning: true };
+  const pi = {
+    id: "gpt-6.2-astra",
+    type: "chat",
+    input: ["text", "image"],
+    thinkingLevelMap: { off: "none", high: "high", max: null },
+  };
+  const sources: PriceSources = {
+    ...sourcesOf("gpt-9", { genai: {} }),
+    liteLlm: { "gpt-6.2-astra": entry },
+    tokenlens: { openai: { models: { [modelsDev.id]: modelsDev } } },
+    piAi: { openai: { openai: { [pi.id]: pi } } },
+  };
+  const id = "openai/gpt-6.2-astra";
   expect(abilityDifferences(sources, catalogOf(builtInModels()))).toEqual([
-    { id: "openai/gpt-6.2-astra", ability: "effort none", ours: false },
-    { id: "openai/gpt-6.2-astra", ability: "tools", ours: true },
+    { id, ability: "effort none", ours: false, list: "litellm" },
+    { id, ability: "tools", ours: true, list: "litellm" },
+    { id, ability: "tools", ours: true, list: "tokenlens" },
+    { id, ability: "effort none", ours: false, list: "pi-ai" },
+    { id, ability: "effort max", ours: true, list: "pi-ai" },
   ]);
 });

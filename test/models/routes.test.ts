@@ -265,6 +265,57 @@ describe("GET /v1/models", () => {
     expect(other.headers.get("etag")).not.toBe(response.headers.get("etag"));
   });
 
+  test.each([
+    [
+      "openai/gpt-6.2-sol",
+      {
+        reasoning: "effort",
+        efforts: ["low", "medium", "high", "xhigh", "max"],
+        sampling: "without_reasoning",
+        tools: { chat: "without_reasoning", responses: true },
+        stop: "gateway",
+        seed: true,
+        logprobs: false,
+        service_tiers: expect.arrayContaining(["flex", "priority"]),
+      },
+    ],
+    ["anthropic/claude-opus-5-5", { forced_tools: false, seed: false, n: false, prefill: false }],
+    ["anthropic/claude-opus-4-1", { reasoning: "budget", json_schema: false, stop: "provider" }],
+    ["deepseek/deepseek-v4-pro", { forced_tools: "without_reasoning" }],
+    ["mistral/mistral-medium-3-5", { reasoning: "effort", efforts: ["none", "high"] }],
+    ["groq/openai/gpt-oss-120b", { n: false, tools: { chat: true } }],
+  ])("the record of %s says what the provider accepts, and from where", async (id, expected) => {
+    const response = await send(`/v1/models/${id}`);
+    const { abilities } = ModelRecord.parse(await response.json());
+    expect(abilities).toMatchObject(expected);
+    for (const { source, checked } of abilities?.sources ?? []) {
+      expect(source).toMatch(/^https:\/\/|^recorded replies/);
+      expect(checked).toMatch(/^2026-\d\d-\d\d$/);
+    }
+    expect(abilities?.sources.length).toBeGreaterThan(0);
+  });
+
+  test("Codex is offered the efforts that a model takes", async () => {
+    const all = modelRoutes({
+      catalog: createLiveCatalog({ now: NOW }),
+      health,
+      isAvailable: () => true,
+      measured: () => Promise.resolve(NOTHING_MEASURED),
+      callerAccess: () => Promise.resolve(undefined),
+    });
+    const response = await send(
+      "/v1/models?client_version=1&provider=moonshot&q=kimi-k3.1",
+      {},
+      { routes: all },
+    );
+    const { models } = (await response.json()) as {
+      models: { supported_reasoning_levels: { effort: string }[] }[];
+    };
+    expect(models.length).toBeGreaterThan(0);
+    const [{ supported_reasoning_levels: levels } = { supported_reasoning_levels: [] }] = models;
+    expect(levels.map(({ effort }) => effort)).toEqual(["low", "high", "max"]);
+  });
+
   test("with `anthropic-version`, returns pages in Anthropic's format", async () => {
     const headers = { "anthropic-version": "2023-06-01" };
     const first = (await (await send("/v1/models?limit=2&provider=sim", headers)).json()) as Record<

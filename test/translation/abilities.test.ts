@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import type { Abilities } from "@postern/wires";
-import { abilitiesOf } from "../../src/inference/translate/abilities.ts";
 import type { Model } from "../../src/models/catalog.ts";
+import { abilitiesOf } from "../../src/models/model-abilities.ts";
 
 function model(id: string, more: Partial<Model> = {}): Model {
   const [provider = "", ...name] = id.split("/");

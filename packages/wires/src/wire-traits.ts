@@ -37,6 +37,10 @@ export interface WireTraits {
   /** URLs of Google's storage are read with the account that calls it. */
   readonly readsGoogleStorage: boolean;
   readonly takesStops: boolean;
+  readonly takesSeed: boolean;
+  /** A request can ask for several choices. */
+  readonly takesChoices: boolean;
+  readonly returnsLogprobs: boolean;
   readonly forbidsParallelCalls: boolean;
   readonly takesCustomTools: (abilities: Abilities) => boolean;
   /** Whether it takes functions beside this effort, `undefined` for the model's default. */
@@ -69,6 +73,9 @@ const DEFAULTS: Omit<WireTraits, "base"> = {
   needsFetchedFiles: false,
   readsGoogleStorage: false,
   takesStops: true,
+  takesSeed: false,
+  takesChoices: false,
+  returnsLogprobs: false,
   forbidsParallelCalls: true,
   takesCustomTools: () => false,
   takesFunctions: () => true,
@@ -91,6 +98,9 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     base: "chat",
     translated: "chat",
     sibling: "responses",
+    takesSeed: true,
+    takesChoices: true,
+    returnsLogprobs: true,
     openaiFields: "common",
     takesCustomTools: ({ openaiFields }) => openaiFields !== false,
     takesFunctions: ({ chatTools }, effort) =>
@@ -104,6 +114,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     translated: "responses",
     sibling: "chat",
     takesStops: false,
+    returnsLogprobs: true,
     ownerOfItems: "openai",
     openaiFields: "all",
     outputLimitMin: OUTPUT_TOKENS_MIN,
@@ -128,6 +139,9 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     base: "gemini",
     forbidsParallelCalls: false,
     translated: "gemini",
+    takesSeed: true,
+    takesChoices: true,
+    returnsLogprobs: true,
     isAlwaysWritten: true,
     lacksTerminalEvent: true,
     keyHeader: "x-goog-api-key",

@@ -149,6 +149,7 @@ export function modelMarkdown(content: ModelPageContent): string {
 
 function detailsMarkdown({ model, endpoints, history }: ModelPageContent): string {
   return joinParagraphs([
+    ...parametersMarkdown(model),
     "## Prices",
     "The provider's list prices in US dollars. Token prices are per million.",
     markdownTable(["Price", "USD"], priceRows(model), ["USD"]),
@@ -172,6 +173,39 @@ function detailsMarkdown({ model, endpoints, history }: ModelPageContent): strin
     history,
     `Also as JSON: \`GET /v1/models/${model.id}\` and \`GET /v1/models/${model.id}/endpoints\`.`,
   ]);
+}
+
+/** What the provider accepts; see docs/site/abilities.md. */
+function parametersMarkdown({ abilities }: ModelRecordJson): readonly string[] {
+  if (abilities === null) return [];
+  const { sources, tools, efforts, service_tiers: tiers, reasoning, ...flags } = abilities;
+  const functions = Object.entries(tools).map(([wire, takes]) =>
+    takes === true ? wire : `${wire} (${takesText(takes)})`,
+  );
+  const rows = [
+    ["Reasoning", reasoning === null ? "–" : `by ${reasoning}`],
+    ["Efforts", efforts === null ? "any" : efforts.join(", ") || "–"],
+    ["Functions", functions.join(", ") || "–"],
+    ...Object.entries(flags).map(([name, value]) => [
+      capitalize(name.replaceAll("_", " ")),
+      takesText(value),
+    ]),
+    ["Service tiers", tiers.join(", ") || "–"],
+  ];
+  return [
+    "## Parameters",
+    "What the provider accepts. Postern [adapts](/docs/abilities) the rest.",
+    markdownTable(["Parameter", "Accepted"], rows),
+    ...sources.map(({ source, checked }) =>
+      source.startsWith("https:")
+        ? `Source: <${source}>, ${checked}.`
+        : `Source: ${source}, ${checked}.`,
+    ),
+  ];
+}
+
+function takesText(value: boolean | string): string {
+  return typeof value === "string" ? value.replaceAll("_", " ") : value ? "yes" : "no";
 }
 
 function priceRows({ pricing }: ModelRecordJson): readonly (readonly string[])[] {

@@ -12,12 +12,12 @@ import {
 } from "@postern/wires";
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { abilitiesOf } from "../../models/model-abilities.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
-import { abilitiesOf } from "./abilities.ts";
 import { droppedStore } from "./provider-store.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { dropsTier, TIER_FIELD } from "./service-tier.ts";

@@ -4,8 +4,8 @@
 import { InvalidRequest, API_TRAITS, searchesOnlyOnResponses, WIRE_TRAITS } from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
 import { isObject, isSet, type JsonObject, valueAt } from "../../base/json.ts";
+import { abilitiesOf } from "../../models/model-abilities.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { abilitiesOf } from "./abilities.ts";
 import { rejectDropped } from "./losses.ts";
 import { passthroughPlan } from "./passthrough-plan.ts";
 import { rejectStoringFields } from "./provider-store.ts";

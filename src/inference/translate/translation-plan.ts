@@ -13,6 +13,7 @@ import {
   type WrittenRequest,
 } from "@postern/wires";
 import { errorFormat, errorObject, publicError } from "../../base/error-body.ts";
+import { abilitiesOf } from "../../models/model-abilities.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
@@ -22,7 +23,6 @@ import {
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
-import { abilitiesOf } from "./abilities.ts";
 import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
 import { limitedTools, type RequestAdjustments } from "./rewrite-request.ts";

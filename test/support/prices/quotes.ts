@@ -136,7 +136,7 @@ function liteLlmQuote(entry: LiteLlmEntry, today: string): Quote {
   };
 }
 
-const PI_AI_FILES: Readonly<Record<string, string>> = {
+export const PI_AI_FILES: Readonly<Record<string, string>> = {
   openai: "openai",
   anthropic: "anthropic",
   mistral: "mistral",
@@ -198,7 +198,7 @@ function piAiRates(cost: z.infer<typeof PiAiCost>, suffix: string): Record<strin
   );
 }
 
-const TOKENLENS_FILES: Readonly<Record<string, string>> = {
+export const TOKENLENS_FILES: Readonly<Record<string, string>> = {
   openai: "openai",
   anthropic: "anthropic",
   mistral: "mistral",

@@ -1,5 +1,6 @@
 // `npm run prices`: makes our price table from the newest published lists, and prints what changes. `npm run prices -- --check`
-// only prints. Also lists where LiteLLM says otherwise of a model's abilities. Fails if a provider sells a model of its own that is neither in our tables nor left out for a reason.
+// only prints. Also lists where LiteLLM, models.dev
+// or pi-ai say otherwise of a model's abilities. Fails if a provider sells a model of its own that is neither in our tables nor left out for a reason.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -71,9 +72,12 @@ console.log(differenceText(comparePrices(parsePriceTable(before), parsePriceTabl
 console.log(`${table.models.length} prices, ${disagreements.length} disagreements`);
 const missing = missingModels(sources, table, today);
 for (const { id, rates, lists } of missing) console.log(`missing  ${id}: ${rates} (${lists})`);
-for (const { id, ability, ours } of abilityDifferences(sources, catalogOf(builtInModels(table))))
+for (const { id, ability, ours, list } of abilityDifferences(
+  sources,
+  catalogOf(builtInModels(table)),
+))
   console.log(
-    `ability  ${id}: ${ability} is ${ours ? "" : "not "}supported here, otherwise at LiteLLM`,
+    `ability  ${id}: ${ability} is ${ours ? "" : "not "}supported here, not so in ${list}`,
   );
 if (missing.length > 0) process.exitCode = 1;
 if (!process.argv.includes("--check")) {

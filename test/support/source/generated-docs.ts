@@ -19,6 +19,7 @@ import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { SERVER_TOOLS } from "../../../src/models/tables/server-tool-prices.ts";
 import { createServer } from "../../../src/server/server.ts";
 import { ABANDONED_KINDS, abandonedCallRows } from "./abandoned-calls-table.ts";
+import { abilityTables } from "./ability-tables.ts";
 import { IMPORT_LAW } from "./import-law.ts";
 import { readText, ROOT } from "./source-files.ts";
 import { storageSchema } from "./storage-schema.ts";
@@ -48,6 +49,7 @@ const PARTS: Readonly<
   "docs/site/endpoints.md": ["endpoints", endpointTable],
   "docs/site/commands.md": ["commands", () => commandTable()],
   "docs/site/models.md": ["tools", () => toolTable()],
+  "docs/site/abilities.md": ["abilities", abilityTables],
   "docs/site/keys.md": ["access", () => scopeTable()],
   "docs/site/security.md": ["roles", () => roleTable()],
   "docs/site/providers.md": [

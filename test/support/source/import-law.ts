@@ -52,7 +52,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   webhooks: ["base", "store", "http", "activity", "accounts"],
   billing: ["base", "store", "http", "ledger", "activity", "accounts"],
   inference: ["wires", "base", "store", "http", "http-client", "models", "ledger", "usage"],
-  responses: ["wires", "base", "store", "http", "activity", "accounts", "inference"],
+  responses: ["wires", "base", "store", "http", "models", "activity", "accounts", "inference"],
   "account-data": [
     "base",
     "store",

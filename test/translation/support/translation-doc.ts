@@ -71,8 +71,8 @@ The tables show how each feature is translated to each wire format: \`chat\` (Ch
 
 Each wire is shown with one model: Claude Sonnet 4.6 on \`messages\` and \`converse\`, Gemini 3.1 Flash on \`gemini\`, and on \`chat\` an
 OpenAI-compatible server with only the common fields (OpenAI itself supports all of them). Other models can differ: the newest
-Claude models reject \`temperature\`, for example, and older ones take a thinking budget instead of an effort. The differences are
-in \`packages/wires/src/provider-abilities.ts\`. \`test/translation/translation-doc.test.ts\` generates this page from actual requests.
+Claude models reject \`temperature\`, for example, and older ones take a thinking budget instead of an effort. [What
+models support](abilities.md) lists the differences. \`test/translation/translation-doc.test.ts\` generates this page from actual requests.
 `;
 
 const RULES = `## Rules

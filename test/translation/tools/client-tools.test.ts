@@ -2,8 +2,8 @@
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { adaptSettings } from "@postern/wires";
-import { abilitiesOf } from "../../../src/inference/translate/abilities.ts";
 import { builtInModels } from "../../../src/models/catalog.ts";
+import { abilitiesOf } from "../../../src/models/model-abilities.ts";
 import { callApi, minimalBody, startHarness, WIRES } from "../support/harness.ts";
 
 const harness = await startHarness({ providers: ["anthropic"] });

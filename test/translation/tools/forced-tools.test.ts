@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { adaptSettings } from "@postern/wires";
-import { abilitiesOf } from "../../../src/inference/translate/abilities.ts";
 import { builtInModels } from "../../../src/models/catalog.ts";
+import { abilitiesOf } from "../../../src/models/model-abilities.ts";
 
 describe("a request that is passed through", () => {
   const model = builtInModels().find(({ id }) => id === "anthropic/claude-sonnet-5-5");

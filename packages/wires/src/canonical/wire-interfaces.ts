@@ -46,6 +46,8 @@ export interface Abilities {
   readonly stop?: boolean | undefined;
   /** Returns log probabilities. */
   readonly logprobs?: boolean | undefined;
+  /** Returns more than one choice, where the wire has `n`. */
+  readonly choices?: boolean | undefined;
   /** Rejects the fields of OpenAI's API that it does not have, instead of ignoring them. */
   readonly rejectsUnknownFields?: boolean | undefined;
   /** The name of `seed` on the chat wire. */

@@ -2,8 +2,8 @@
 // it, and it is listed as a loss; no model is refused for an effort.
 
 import { describe, expect, test } from "bun:test";
-import { abilitiesOf } from "../../../../src/inference/translate/abilities.ts";
 import { builtInModels } from "../../../../src/models/catalog.ts";
+import { abilitiesOf } from "../../../../src/models/model-abilities.ts";
 import type { CanonicalRequest, Reasoning } from "../../src/canonical/canonical-request.ts";
 import { converseWire } from "../../src/converse/converse-wire.ts";
 

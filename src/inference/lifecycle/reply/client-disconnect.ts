@@ -5,6 +5,7 @@ import type { AbortSignalLike } from "@postern/http-client";
 import { isReplyComplete, type StreamMeter, usageSoFar, WIRE_TRAITS } from "@postern/wires";
 import { isObject, type JsonObject, parseObject } from "../../../base/json.ts";
 import { limitsOf } from "../../../models/catalog.ts";
+import { abilitiesOf } from "../../../models/model-abilities.ts";
 import { hasInputTokens } from "../../metering/charge.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
 import { estimateInputTokens } from "../../metering/input-estimate.ts";
@@ -13,7 +14,6 @@ import { encodingOf } from "../../metering/tokens/tokenizer.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 import type { EventPipeline } from "../../streaming/event-pipeline.ts";
 import type { Drain, ShutdownSignals } from "../../streaming/relay-options.ts";
-import { abilitiesOf } from "../../translate/abilities.ts";
 import type { HeldCall } from "../call.ts";
 import type { ProviderCount } from "./count-at-provider.ts";
 

@@ -1,5 +1,6 @@
 // The scalar fields of Chat Completions requests.
 
+import type { RequestField } from "../../canonical/canonical-request.ts";
 import { optionalNumber, optionalObject } from "../../json-fields.ts";
 import { ifLogprobs, OPENAI_FIELD, OPENAI_FIELDS } from "../../openai-parameters.ts";
 import {
@@ -17,12 +18,14 @@ import {
   stopList,
   TOKENS_MAX,
   unlessOpenai,
+  type WriteContext,
   type WriteField,
 } from "../../scalar-fields.ts";
 
 const STOPS_MAX = 4;
 const ANY_INTEGER = integerFrom(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 const LIMIT = integerFrom(1, TOKENS_MAX);
+const ONE_CHOICE = lost("This provider returns one choice per request.", 1);
 const NO_TOP_K = unlessOpenai(lost("This provider does not support `top_k`."));
 
 export const CHAT_FIELDS: readonly ScalarField[] = [
@@ -38,7 +41,7 @@ export const CHAT_FIELDS: readonly ScalarField[] = [
   scalar("logitBias", "logit_bias", readBias, ifIgnored()),
   scalar("logprobs", "logprobs", flagOrCount, ifLogprobs),
   scalar("stop", "stop", readStop, unlessOpenai(firstStops(STOPS_MAX))),
-  scalar("n", "n", integerFrom(1, 128)),
+  scalar("n", "n", integerFrom(1, 128), ifChoices),
   scalar("store", "store", flag, OPENAI_FIELD),
   scalar("verbosity", "verbosity", choiceOf(["low", "medium", "high"]), OPENAI_FIELD),
 ];
@@ -58,6 +61,10 @@ function flagOrCount(value: unknown, path: string): boolean | undefined {
 function seedNamed(name: "seed" | "random_seed"): WriteField<number> {
   return (seed, { target: { abilities } }) =>
     (abilities?.seedField ?? "seed") === name ? seed : undefined;
+}
+
+function ifChoices(value: number, context: WriteContext, field: RequestField): unknown {
+  return context.target.abilities?.choices === false ? ONE_CHOICE(value, context, field) : value;
 }
 
 function readBias(value: unknown): Readonly<Record<string, number>> | undefined {
