@@ -53,6 +53,7 @@ export const AUDIT_ACTIONS = {
   "invoice.voided": "An invoice was voided.",
   "key.created": "A key was created.",
   "key.changed": "A setting of a key was changed: name, limit, expiry, scopes, policy or alerts.",
+  "key.rotated": "The secret of a key was replaced.",
   "key.revoked": "A key was revoked.",
   "mcp_client.approved": "A person let an MCP client have a key.",
   "member.changed": "The owner changed the role or the allowance of a member.",

@@ -17,6 +17,7 @@ export const EVENT_TYPES = [
   "balance.empty",
   "budget.reached",
   "key.created",
+  "key.rotated",
   "key.revoked",
   "key.limit_reached",
   "invoice.paid",
@@ -77,6 +78,11 @@ interface EventData {
     readonly resets_at: string;
   };
   readonly "key.created": KeyData;
+  readonly "key.rotated": KeyData & {
+    readonly former_last4: string;
+    /** Until when the former secret is accepted too. */
+    readonly former_secret_until: string;
+  };
   readonly "key.revoked": KeyData;
   readonly "key.limit_reached": {
     readonly key_id: string;

@@ -76,3 +76,12 @@ export function timestamp(at: number): string {
 export function timestampOrNull(at: number | null): string | null {
   return at === null ? null : timestamp(at);
 }
+
+const DAY_SECONDS = 24 * 60 * 60;
+
+/** How long a replaced secret stays valid. */
+export const OverlapSeconds = z
+  .int()
+  .min(0)
+  .max(7 * DAY_SECONDS)
+  .default(DAY_SECONDS);

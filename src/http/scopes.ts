@@ -9,7 +9,7 @@ export const SCOPES = {
   "usage:read": "read the account, its balance and its usage",
   "account:write": "rename the account, change what it stores",
   "keys:read": "list keys",
-  "keys:write": "list and create keys, change and revoke itself and keys that it created",
+  "keys:write": "list and create keys, change, rotate and revoke itself and keys that it created",
   "keys:manage": "change and revoke keys that others created, delete their provider keys",
   "billing:read": "read invoices, budgets, alerts and auto top-up",
   "billing:write": "read invoices, change budgets, alerts and auto top-up, buy credits",

@@ -85,6 +85,20 @@ export async function revokeKeyForCaller(tx: Tx, act: Act, id: string): Promise<
   return await revokeKey(tx, act, id);
 }
 
+/** A rotation by a key: the actor of `act`. A key can also rotate itself. */
+export async function rotateKeyForCaller(
+  tx: Tx,
+  act: Act,
+  keys: Keys,
+  rotation: { readonly id: string; readonly overlapMs: number },
+): Promise<CreatedKey> {
+  const { accountId, now } = act;
+  const access = await lockAccess(tx, { accountId, keyId: act.actor.id }, now);
+  const before = await lockKey(tx, accountId, rotation.id, now);
+  if (!access.isFree) assertReaches(access, before);
+  return await keys.rotate(tx, act, rotation);
+}
+
 interface Access {
   readonly key: Key;
   readonly granted: ReadonlySet<Scope>;
@@ -178,7 +192,7 @@ function assertReaches(access: Access, target: Key): void {
   throw ownerOnlyFault(
     access,
     "id",
-    "A key with a limit, a policy or a list of scopes does not have the scope `keys:manage`: it can only change and revoke itself and keys that it created.",
+    "A key with a limit, a policy or a list of scopes does not have the scope `keys:manage`: it can only change, rotate and revoke itself and keys that it created.",
     { required_scope: "keys:manage" },
   );
 }

@@ -27,7 +27,7 @@ export async function recordKeyChanged(
   { before, after }: { readonly before: Key; readonly after: Key },
 ): Promise<void> {
   const [former, current] = [detailOf(before), detailOf(after)];
-  const changed = Object.keys(current).filter(
+  const changed = Object.keys({ ...former, ...current }).filter(
     (field) => String(former[field]) !== String(current[field]),
   );
   const detail = {
@@ -35,6 +35,28 @@ export async function recordKeyChanged(
     ...Object.fromEntries(changed.map((field) => [`${field}_before`, former[field] ?? null])),
   };
   await recordAuditEntry(tx, { ...act, action: "key.changed", target: after.id, detail });
+}
+
+/** The entry and the event name both secrets by their last characters. */
+export async function recordKeyRotated(
+  tx: Tx,
+  act: Act,
+  { before, after }: { readonly before: Key; readonly after: Key },
+): Promise<void> {
+  const detail = { ...detailOf(after), last4_before: before.last4 };
+  await recordAuditEntry(tx, { ...act, action: "key.rotated", target: after.id, detail });
+  const { accountId, data, now } = eventOf(act, after);
+  const until = after.formerSecret?.until ?? now;
+  await emitEvent(tx, {
+    type: "key.rotated",
+    accountId,
+    data: {
+      ...data,
+      former_last4: before.last4,
+      former_secret_until: new Date(until).toISOString(),
+    },
+    now,
+  });
 }
 
 export async function recordKeyRevoked(tx: Tx, act: Act, key: Key): Promise<void> {
@@ -45,6 +67,7 @@ export async function recordKeyRevoked(tx: Tx, act: Act, key: Key): Promise<void
 
 function detailOf(key: Key): AuditDetail {
   const { name, last4, limit, limitWindow, expiresAt, scopes, policy, alertPercents } = key;
+  const { formerSecret } = key;
   return {
     name,
     last4,
@@ -54,6 +77,7 @@ function detailOf(key: Key): AuditDetail {
     scopes,
     policy: policyText(policy),
     alert_percents: alertPercents === null ? null : alertPercents.map(String),
+    ...(formerSecret && { former_secret_until: new Date(formerSecret.until).toISOString() }),
   };
 }
 

@@ -9,7 +9,7 @@ import {
   type MasterSecret,
 } from "../base/crypto/encryption.ts";
 import { type Db, integer, type Reader, type Row, text } from "../store/db.ts";
-import { type LiveKey, readLiveKeyByHash } from "./live-keys.ts";
+import { type LiveKey, readLiveKeyByFormerHash, readLiveKeyByHash } from "./live-keys.ts";
 
 const SECRET_ID_CHARACTERS = 12;
 
@@ -49,6 +49,10 @@ export function createKeyHashes(master: MasterSecret): KeyHashes {
           ]),
         );
         return key;
+      }
+      for (const each of [hash, ...previous]) {
+        const key = await readLiveKeyByFormerHash(db, each, now);
+        if (key !== undefined) return key;
       }
       return undefined;
     },

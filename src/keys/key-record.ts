@@ -88,6 +88,14 @@ export const KeyRecord = z
       .string()
       .nullable()
       .meta({ description: "The id of the key or person that created it." }),
+    former_secret: z
+      .object({
+        last4: z.string(),
+        expires_at: z.string(),
+        last_used_at: z.string().nullable(),
+      })
+      .nullable()
+      .meta({ description: "After a rotation: the former secret, while it is accepted too." }),
   })
   .meta({ id: "ApiKey" });
 
@@ -114,6 +122,7 @@ export const KEY_EXAMPLE = {
   session_limit_usd: null,
   alert_percents: [80, 100],
   created_by: null,
+  former_secret: null,
 };
 
 export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
@@ -133,6 +142,11 @@ export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
     scopes: key.scopes === null ? null : [...key.scopes],
     ...toPolicyRecord(key),
     created_by: key.createdBy,
+    former_secret: key.formerSecret && {
+      last4: key.formerSecret.last4,
+      expires_at: timestamp(key.formerSecret.until),
+      last_used_at: timestampOrNull(key.formerSecret.lastUsedAt),
+    },
   };
 }
 

@@ -5,6 +5,13 @@ import type { LimitWindow } from "../base/money/spend-window.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
 
+/** The secret before the rotation of a key, while it is still accepted. */
+export interface FormerSecret {
+  readonly last4: string;
+  readonly until: number;
+  readonly lastUsedAt: number | null;
+}
+
 export interface Key {
   readonly id: string;
   readonly accountId: string;
@@ -26,4 +33,5 @@ export interface Key {
   readonly alertPercents: readonly number[] | null;
   /** The key or the person that created it; null for first keys and those from before this was recorded. */
   readonly createdBy: string | null;
+  readonly formerSecret: FormerSecret | null;
 }

@@ -6,11 +6,24 @@ import { keyAct } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
+import { SECOND_MS } from "../base/time.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
+import {
+  cursorSchema,
+  listSchema,
+  OverlapSeconds,
+  PageQuery,
+  Timestamp,
+  UsdAmount,
+} from "../http/schemas.ts";
 import { LISTABLE_SCOPES } from "../http/scopes.ts";
 import type { Db } from "../store/db.ts";
-import { changeKeyForCaller, createKeyForCaller, revokeKeyForCaller } from "./delegation.ts";
+import {
+  changeKeyForCaller,
+  createKeyForCaller,
+  revokeKeyForCaller,
+  rotateKeyForCaller,
+} from "./delegation.ts";
 import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./key-record.ts";
 import { type KeySettings, NAME_MAX, type PolicyChange } from "./key-settings.ts";
 import { getKey, type Keys, listKeys } from "./keys.ts";
@@ -61,9 +74,19 @@ export function keyRoutes({ db, keys }: KeyRouteDeps): readonly Route[] {
     ownRoute(db),
     getRoute(db),
     changeRoute(),
+    rotateRoute(keys),
     revokeRoute(),
   ];
 }
+
+const NewKeyRecord = KeyRecord.extend({
+  api_key: z.string().meta({ description: "The raw key, shown only once." }),
+}).meta({ id: "NewApiKey" });
+
+const NEW_KEY_EXAMPLE = {
+  ...KEY_EXAMPLE,
+  api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
+};
 
 function createRoute(keys: Keys): Route {
   return keyWriteRoute({
@@ -82,13 +105,8 @@ function createRoute(keys: Keys): Route {
     responses: {
       201: {
         description: "The key, with its raw value.",
-        schema: KeyRecord.extend({
-          api_key: z.string().meta({ description: "The raw key, shown only once." }),
-        }).meta({ id: "NewApiKey" }),
-        example: {
-          ...KEY_EXAMPLE,
-          api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
-        },
+        schema: NewKeyRecord,
+        example: NEW_KEY_EXAMPLE,
       },
     },
     faults: ["forbidden", "conflict"],
@@ -171,6 +189,12 @@ function getRoute(db: Db): Route {
   });
 }
 
+const KeyChangeBody = KeySettingsBody.extend({
+  former_secret: z.null().optional().meta({
+    description: "null ends the overlap of a rotation: the former secret is rejected.",
+  }),
+}).meta({ id: "ApiKeyChange" });
+
 function changeRoute(): Route {
   return keyWriteRoute({
     method: "PATCH",
@@ -183,7 +207,7 @@ function changeRoute(): Route {
       "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits, bring expiries forward, remove scopes and restrict what is not restricted yet; an owner can raise them in the console. A key with a limit, a policy or a list of scopes can only change itself and keys that it created.",
     dialect: "openai",
     params: KeyPath,
-    body: KeySettingsBody,
+    body: KeyChangeBody,
     requestExample: { name: "nightly build" },
     responses: {
       200: {
@@ -195,8 +219,69 @@ function changeRoute(): Route {
     faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });
-      const key = await changeKeyForCaller(tx, act, params.id, parseSettings(body));
+      const key = await changeKeyForCaller(tx, act, params.id, {
+        ...parseSettings(body),
+        formerSecret: body.former_secret,
+      });
       return { status: 200, body: toKeyRecord(key) };
+    },
+  });
+}
+
+/** While a secret is shown again to a repeated request, which must be able to send it with the former secret. */
+const OWN_OVERLAP_SECONDS_MIN = 10 * 60;
+
+const RotationBody = z
+  .strictObject({
+    overlap_seconds: OverlapSeconds.meta({
+      description:
+        "How long the former secret is accepted too; a day by default, a week at most, 0 for not at all.",
+    }),
+  })
+  .meta({ id: "KeyRotation" });
+
+function rotateRoute(keys: Keys): Route {
+  return keyWriteRoute({
+    method: "POST",
+    path: "/v1/keys/{id}/rotate",
+    id: "rotateKey",
+    revealsSecret: true,
+    scope: "keys:write",
+    tag: "Keys",
+    summary: "Rotate a key",
+    description:
+      'Replaces the secret of the key; the id `self` is the calling key. The id, limits, spend, scopes, policy and the keys that it created stay as they are. The raw key is only returned in this response; send a random `Idempotency-Key` to get it again if the response is lost. Both secrets are accepted until `former_secret.expires_at`; `former_secret.last_used_at` tells whether a program still uses the former one. End the overlap early with PATCH /v1/keys/{id} `{"former_secret": null}`. Other processes of the gateway notice it within five seconds. Another rotation replaces the former secret with the current one. A key that rotates itself needs an overlap of at least ten minutes. If a key has leaked, rotate it with another key and `overlap_seconds` 0, or revoke it.',
+    dialect: "openai",
+    params: KeyPath,
+    body: RotationBody,
+    requestExample: { overlap_seconds: 3600 },
+    responses: {
+      200: {
+        description: "The key, with its new raw value.",
+        schema: NewKeyRecord,
+        example: {
+          ...NEW_KEY_EXAMPLE,
+          former_secret: {
+            last4: "8q0h",
+            expires_at: "2026-11-21T10:30:00.000Z",
+            last_used_at: null,
+          },
+        },
+      },
+    },
+    faults: ["forbidden", "not_found", "conflict"],
+    run: async (tx, { caller, params, body, clientIp, now }) => {
+      const id = params.id === "self" ? caller.keyId : params.id;
+      const { overlap_seconds: overlapSeconds } = body;
+      if (id === caller.keyId && overlapSeconds < OWN_OVERLAP_SECONDS_MIN)
+        throw invalid(
+          "overlap_seconds",
+          `\`overlap_seconds\` must be at least ${OWN_OVERLAP_SECONDS_MIN} if a key rotates itself, so that a lost response can be requested again. End the overlap earlier with the new secret: PATCH /v1/keys/${id} {"former_secret": null}.`,
+        );
+      const act = keyAct(caller, { clientIp, now });
+      const rotation = { id, overlapMs: overlapSeconds * SECOND_MS };
+      const { key, raw } = await rotateKeyForCaller(tx, act, keys, rotation);
+      return { status: 200, body: { ...toKeyRecord(key), api_key: raw } };
     },
   });
 }

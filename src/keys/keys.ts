@@ -12,6 +12,7 @@ import { parsePolicy, policyText } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
 import { insertKeySpend } from "../ledger/ledger-rows.ts";
 import {
+  type Column,
   type Db,
   type Reader,
   type Row,
@@ -22,10 +23,15 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { recordKeyChanged, recordKeyCreated, recordKeyRevoked } from "./key-activity.ts";
+import {
+  recordKeyChanged,
+  recordKeyCreated,
+  recordKeyRevoked,
+  recordKeyRotated,
+} from "./key-activity.ts";
 import { createKeyHashes, type KeyHash } from "./key-hashes.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
-import type { Key } from "./key.ts";
+import type { FormerSecret, Key } from "./key.ts";
 import { type LiveKey, toScopes } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
@@ -47,6 +53,15 @@ export interface Keys {
     tx: Tx,
     act: Omit<Act, "actor"> & { readonly actor: Actor | undefined },
     settings: NewKey,
+  ) => Promise<{ readonly key: Key; readonly raw: string }>;
+  /**
+   * Replaces the secret. The former one is accepted for `overlapMs` more; processes that know it from their cache accept it
+   * for up to `CACHE_MS` longer. Everything else of the key stays.
+   */
+  readonly rotate: (
+    tx: Tx,
+    act: Act,
+    rotation: { readonly id: string; readonly overlapMs: number },
   ) => Promise<{ readonly key: Key; readonly raw: string }>;
   /** Finds a live key. From the cache it may be `CACHE_MS` old, and is returned synchronously. */
   readonly find: (
@@ -78,12 +93,17 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
   // key stays in memory for long after its last call.
   const cache = new Map<string, CachedKey>();
   const lastUsed = new Map<string, number>();
+  const formerLastUsed = new Map<string, number>();
+  const noteUse = ({ keyId, formerUntil }: LiveKey, now: number): void => {
+    lastUsed.set(keyId, now);
+    if (formerUntil !== undefined) formerLastUsed.set(keyId, now);
+  };
 
   const find: Keys["find"] = (raw, now, source) => {
     const cached = source === "cache" ? cache.get(raw) : undefined;
     if (cached === undefined || cached.staleAt <= now || isExpired(cached, now))
       return lookUp(raw, now);
-    lastUsed.set(cached.keyId, now);
+    noteUse(cached, now);
     return cached;
   };
   const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
@@ -93,10 +113,11 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
       cache.delete(raw);
       return undefined;
     }
-    const liveKey = { ...found, staleAt: now + CACHE_MS };
+    const staleAt = Math.min(now + CACHE_MS, found.formerUntil ?? Infinity);
+    const liveKey = { ...found, staleAt };
     if (cache.size >= CACHE_MAX) cache.clear();
     cache.set(raw, liveKey);
-    lastUsed.set(liveKey.keyId, now);
+    noteUse(liveKey, now);
     return liveKey;
   };
   const create: Keys["create"] = async (tx, act, settings) => {
@@ -125,20 +146,63 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
     await recordKeyCreated(tx, { ...act, actor }, key, lastId === "");
     return { key, raw };
   };
-  const flushLastUsed = async (): Promise<void> => {
-    const used = [...lastUsed];
-    lastUsed.clear();
+  const rotate: Keys["rotate"] = async (tx, act, { id, overlapMs }) => {
+    const raw = newRawKey(prefix);
+    const newSecret = { id, raw, formerUntil: act.now + overlapMs, ...hashes.of(raw) };
+    const key = await replaceSecret(tx, act, newSecret);
+    // The cache would accept the secrets that this rotation replaces.
     cache.clear();
-    if (used.length === 0) return;
-    try {
-      await db.write((tx) => tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], used));
-    } catch (error) {
-      // Kept for the next flush, unless the key was used again since.
-      for (const [id, at] of used) if (!lastUsed.has(id)) lastUsed.set(id, at);
-      throw error;
-    }
+    formerLastUsed.delete(id);
+    return { key, raw };
   };
-  return { create, find, flushLastUsed };
+  const flushLastUsed = async (): Promise<void> => {
+    cache.clear();
+    await flushTimes(db, lastUsed, "last_used_at:bigint");
+    await flushTimes(db, formerLastUsed, "former_last_used_at:bigint");
+  };
+  return { create, rotate, find, flushLastUsed };
+}
+
+async function flushTimes(db: Db, times: Map<string, number>, column: Column): Promise<void> {
+  const used = [...times];
+  times.clear();
+  if (used.length === 0) return;
+  try {
+    await db.write((tx) => tx.updateMany("api_key", ["id:text", column], used));
+  } catch (error) {
+    // Kept for the next flush, unless the key was used again since.
+    for (const [id, at] of used) if (!times.has(id)) times.set(id, at);
+    throw error;
+  }
+}
+
+/** The first and the last characters, by which people identify a key. */
+function shownParts(raw: string): readonly [prefix: string, last4: string] {
+  return [raw.slice(0, PREFIX_SHOWN_CHARACTERS), raw.slice(-4)];
+}
+
+interface NewSecret extends KeyHash {
+  readonly id: string;
+  readonly raw: string;
+  readonly formerUntil: number;
+}
+
+async function replaceSecret(
+  tx: Tx,
+  act: Act,
+  { id, raw, formerUntil, hash, secretId }: NewSecret,
+): Promise<Key> {
+  const { accountId, now } = act;
+  const before = await lockKey(tx, accountId, id, now);
+  assertNotRevoked(before);
+  await tx.run(
+    `update api_key set former_hash = hash, former_last4 = last4, former_until = ?, former_last_used_at = null,
+     hash = ?, secret_id = ?, prefix = ?, last4 = ? where id = ?`,
+    [formerUntil, hash, secretId, ...shownParts(raw), id],
+  );
+  const after = await getKey(tx, accountId, id, now);
+  await recordKeyRotated(tx, act, { before, after });
+  return after;
 }
 
 interface NewKeyRow extends KeyHash {
@@ -162,8 +226,7 @@ async function insertKey(
       hash,
       secretId,
       settings.name ?? null,
-      raw.slice(0, PREFIX_SHOWN_CHARACTERS),
-      raw.slice(-4),
+      ...shownParts(raw),
       now,
       settings.expiresAt ?? null,
       settings.limit ?? null,
@@ -263,12 +326,8 @@ export async function listKeysBy(
 /** Changes only the given settings; null removes one. */
 export async function changeKey(tx: Tx, act: Act, id: string, change: KeySettings): Promise<Key> {
   const { accountId, now } = act;
-  const [row] = await tx.lockMany("api_key", "id", [id]);
-  const before = await getKey(tx, accountId, id, now);
-  if (row === undefined || before.revokedAt !== null)
-    throw new Fault("conflict", "key is revoked", {
-      message: "A revoked key cannot be changed. Create a new one with POST /v1/keys.",
-    });
+  const before = await lockKey(tx, accountId, id, now);
+  assertNotRevoked(before);
   const merged = {
     name: change.name === undefined ? before.name : change.name,
     expiresAt: change.expiresAt === undefined ? before.expiresAt : change.expiresAt,
@@ -303,9 +362,22 @@ export async function changeKey(tx: Tx, act: Act, id: string, change: KeySetting
      where id = ?`,
     values,
   );
+  if (change.formerSecret === null)
+    await tx.run("update api_key set former_until = ? where id = ? and former_until > ?", [
+      now,
+      id,
+      now,
+    ]);
   const after = await getKey(tx, accountId, id, now);
   await recordKeyChanged(tx, act, { before, after });
   return after;
+}
+
+function assertNotRevoked({ revokedAt }: Key): void {
+  if (revokedAt !== null)
+    throw new Fault("conflict", "key is revoked", {
+      message: "A revoked key cannot be changed. Create a new one with POST /v1/keys.",
+    });
 }
 
 /** Reads the key and locks it until the transaction ends. */
@@ -370,6 +442,17 @@ function toKey(row: Row, now: number): Key {
     policy: parsePolicy(row["policy"]) ?? {},
     alertPercents: textOrNull(row, "alert_percents")?.split(" ").map(Number) ?? null,
     createdBy: textOrNull(row, "created_by"),
+    formerSecret: toFormerSecret(row, now),
+  };
+}
+
+function toFormerSecret(row: Row, now: number): FormerSecret | null {
+  const until = integerOrNull(row, "former_until");
+  if (until === null || until <= now) return null;
+  return {
+    last4: text(row, "former_last4"),
+    until,
+    lastUsedAt: integerOrNull(row, "former_last_used_at"),
   };
 }
 

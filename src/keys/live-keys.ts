@@ -16,13 +16,15 @@ import {
 
 export interface LiveKey extends AuthenticatedKey {
   readonly expiresAt: number | null;
+  /** Until when the secret that was sent is accepted, if a rotation replaced it. */
+  readonly formerUntil?: number;
 }
 
 /** An expression, because SQLite compiles a join again whenever a plain parameter of its conditions is bound. */
 const PARAMETER = "? || ''";
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
-const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy,
+const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until,
   response_storage.mode, response_storage.retention_days, account.claimed_at,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
@@ -38,6 +40,22 @@ export async function readLiveKeyByHash(
     await reader.get(`${SELECT_LIVE_KEY} and api_key.hash = ${PARAMETER}`, [hash]),
     now,
   );
+}
+
+/** Finds a key by the secret before its rotation, while that is accepted too. */
+export async function readLiveKeyByFormerHash(
+  reader: Reader,
+  hash: string,
+  now: number,
+): Promise<LiveKey | undefined> {
+  const row = await reader.get(
+    `${SELECT_LIVE_KEY} and api_key.former_hash = ${PARAMETER} and api_key.former_until > ?`,
+    [hash, now],
+  );
+  const key = toLiveKey(row, now);
+  return row === undefined || key === undefined
+    ? undefined
+    : { ...key, formerUntil: integer(row, "former_until") };
 }
 
 /** Asked inside the transaction of what a key does, because a body may come long after its key. */

@@ -129,6 +129,17 @@ export async function revokeKeyForMember(tx: Tx, act: Act, id: string): Promise<
   await revokeKey(tx, act, id);
 }
 
+export async function rotateKeyForMember(
+  tx: Tx,
+  act: Act,
+  keys: Keys,
+  rotation: { readonly id: string; readonly overlapMs: number },
+): Promise<CreatedKey> {
+  await authorize(tx, act, "keys.change");
+  await assertMayChangeKey(tx, act, await lockKey(tx, act.accountId, rotation.id, act.now));
+  return await keys.rotate(tx, act, rotation);
+}
+
 /** Throws if the member may not change this key, or not like this; without a change, if the member may not revoke it. */
 async function assertMayChangeKey(
   reader: Reader,
@@ -140,7 +151,8 @@ async function assertMayChangeKey(
   if (hasPermission(role, "keys.raise")) return;
   if (key.createdBy !== personId)
     throw new Fault("forbidden", "a key of another member", {
-      message: "Developers can only change and revoke keys that they created. Ask the owner.",
+      message:
+        "Developers can only change, rotate and revoke keys that they created. Ask the owner.",
     });
   if (raises(key, change))
     throw new Fault("forbidden", "a developer cannot raise a setting", {

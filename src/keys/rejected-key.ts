@@ -2,12 +2,12 @@
 
 import { fingerprints, type MasterSecret } from "../base/crypto/encryption.ts";
 import type { KeyRejection } from "../http/steps/authenticate.ts";
-import { integerOrNull, type Reader } from "../store/db.ts";
+import { integerOrNull, type Reader, type Row } from "../store/db.ts";
 import { keyPepper } from "./key-hashes.ts";
 import { isRawKey } from "./raw-key.ts";
 
-const SELECT_KEY = `select revoked_at, expires_at, claimed_at from api_key
-  left join account on account.id = api_key.account_id where hash = ?`;
+const SELECT_KEY = `select revoked_at, expires_at, claimed_at, former_until from api_key
+  left join account on account.id = api_key.account_id`;
 
 interface RejectedKeyDeps {
   readonly db: Reader;
@@ -25,18 +25,30 @@ export async function explainRejectedKey(
     return never(`This is not an API key of this gateway: its keys begin with \`${prefix}-rt-\`.`);
   if (!isRawKey(prefix, raw)) return never("The API key is incomplete or contains a typo.");
   for (const hash of fingerprints(keyPepper(master), raw)) {
-    const row = await db.get(SELECT_KEY, [hash]);
-    if (row === undefined) continue;
-    const revokedAt = integerOrNull(row, "revoked_at");
-    if (revokedAt !== null) {
-      const by = row["claimed_at"] === null ? "" : " by the owner or a key of its account";
-      return { reason: `The API key was revoked at ${timestamp(revokedAt)}${by}.`, wasLive: true };
-    }
-    const expiresAt = integerOrNull(row, "expires_at");
-    if (expiresAt === null || expiresAt > now) return undefined;
-    return { reason: `The API key expired at ${timestamp(expiresAt)}.`, wasLive: true };
+    const current = await db.get(`${SELECT_KEY} where hash = ?`, [hash]);
+    if (current !== undefined) return explainEnd(current, now);
+    const former = await db.get(`${SELECT_KEY} where former_hash = ?`, [hash]);
+    if (former !== undefined) return explainEnd(former, now) ?? explainRotation(former, now);
   }
   return never("This gateway has no such API key.");
+}
+
+function explainEnd(row: Row, now: number): KeyRejection | undefined {
+  const revokedAt = integerOrNull(row, "revoked_at");
+  if (revokedAt !== null) {
+    const by = row["claimed_at"] === null ? "" : " by the owner or a key of its account";
+    return { reason: `The API key was revoked at ${timestamp(revokedAt)}${by}.`, wasLive: true };
+  }
+  const expiresAt = integerOrNull(row, "expires_at");
+  if (expiresAt === null || expiresAt > now) return undefined;
+  return { reason: `The API key expired at ${timestamp(expiresAt)}.`, wasLive: true };
+}
+
+function explainRotation(row: Row, now: number): KeyRejection | undefined {
+  const until = integerOrNull(row, "former_until") ?? 0;
+  if (until > now) return undefined;
+  const reason = `The API key was rotated: this secret was accepted until ${timestamp(until)}.`;
+  return { reason, wasLive: true };
 }
 
 function never(reason: string): KeyRejection {

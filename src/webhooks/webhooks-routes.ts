@@ -6,8 +6,9 @@ import { ALL_EVENTS } from "../activity/events.ts";
 import { getWebhook, listWebhooks } from "../activity/webhook-rows.ts";
 import { URL_LENGTH_MAX } from "../base/network/public-endpoint.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
+import { SECOND_MS } from "../base/time.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
+import { cursorSchema, listSchema, OverlapSeconds, PageQuery } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { deliveryRoutes } from "./delivery-routes.ts";
 import {
@@ -223,8 +224,17 @@ function rotateRoute(webhooks: Webhooks): Route {
     scope: "webhooks:write",
     summary: "Rotate a webhook's signing secret",
     description:
-      "For 24 hours events are signed with both secrets, so you can switch over without rejecting an event. A second rotation within that time revokes the oldest secret at once.",
+      "During the overlap, events are signed with both secrets, so you can switch over without rejecting an event. A second rotation within that time revokes the oldest secret at once.",
     params: WebhookPath,
+    body: z
+      .strictObject({
+        overlap_seconds: OverlapSeconds.meta({
+          description:
+            "How long the former secret signs too; a day by default, a week at most, 0 for not at all.",
+        }),
+      })
+      .meta({ id: "WebhookSecretRotation" }),
+    requestExample: { overlap_seconds: 86_400 },
     responses: {
       200: {
         description: "The webhook and, only here, its new secret.",
@@ -233,9 +243,10 @@ function rotateRoute(webhooks: Webhooks): Route {
       },
     },
     faults: ["not_found", "conflict"],
-    run: async (tx, { caller, params, clientIp, now }) => {
+    run: async (tx, { caller, params: { id }, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });
-      const { webhook, secret } = await webhooks.rotate(tx, act, params.id);
+      const overlapMs = body.overlap_seconds * SECOND_MS;
+      const { webhook, secret } = await webhooks.rotate(tx, act, { id, overlapMs });
       return { status: 200, body: { ...toWebhookRecord(webhook), secret: secret.reveal() } };
     },
   });

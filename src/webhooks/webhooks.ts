@@ -23,12 +23,9 @@ import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { parseEndpoint } from "../base/network/public-endpoint.ts";
-import { DAY_MS } from "../base/time.ts";
 import { integer, type Row, text, textOrNull, type Tx } from "../store/db.ts";
 
 const WEBHOOKS_PER_ACCOUNT_MAX = 10;
-/** How long the former secret still signs after a rotation. */
-const ROTATION_MS = DAY_MS;
 
 interface WebhookSettings {
   readonly url?: string | undefined;
@@ -50,8 +47,12 @@ export interface Webhooks {
   ) => Promise<WebhookWithSecret>;
   /** Changes only the fields that are given. */
   readonly change: (tx: Tx, act: Act, id: string, change: WebhookSettings) => Promise<Webhook>;
-  /** Replaces the signing secret; the former one still signs for a day. */
-  readonly rotate: (tx: Tx, act: Act, id: string) => Promise<WebhookWithSecret>;
+  /** Replaces the signing secret; the former one signs too during the overlap. */
+  readonly rotate: (
+    tx: Tx,
+    act: Act,
+    rotation: { readonly id: string; readonly overlapMs: number },
+  ) => Promise<WebhookWithSecret>;
   /** The secrets that sign now, newest first. */
   readonly secretsOf: (row: Row, now: number) => readonly Secret[];
 }
@@ -102,13 +103,13 @@ export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhook
       });
       return await recordChange(tx, act, "webhook.changed", id);
     },
-    rotate: async (tx, act, id) => {
+    rotate: async (tx, act, { id, overlapMs }) => {
       const { accountId, now } = act;
       await authorize(tx, act, "webhooks.change");
       await lockWebhook(tx, accountId, id);
       const newSecret = newSigningSecret();
       const sealed = encrypt(key, secretBinding(accountId, id), newSecret.reveal());
-      await replaceWebhookSecret(tx, id, { sealed, formerUntil: now + ROTATION_MS });
+      await replaceWebhookSecret(tx, id, { sealed, formerUntil: now + overlapMs });
       const webhook = await recordChange(tx, act, "webhook.secret_rotated", id);
       return { webhook, secret: newSecret };
     },

@@ -111,6 +111,10 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     const { id } = await create(world, "/v1/webhooks", WEBHOOK);
     return () => send(world, "DELETE", `/v1/webhooks/${id}`);
   },
+  rotateKey: async (world) => {
+    const { id } = await create(world, "/v1/keys", {});
+    return () => send(world, "POST", `/v1/keys/${id}/rotate`);
+  },
   rotateWebhookSecret: async (world) => {
     const { id } = await create(world, "/v1/webhooks", WEBHOOK);
     return () => send(world, "POST", `/v1/webhooks/${id}/rotate`);

@@ -71,6 +71,33 @@ describeEachStore((store) => {
       expect((await readAccount(secret)).status).toBe(401);
     });
 
+    test("rotates a key once per form, shows both secrets and ends the overlap", async () => {
+      const former = secretOf(await open({ do: "mint", name: "rotated" }));
+      const { id } = await readKey(former);
+      const once = formTokenOf(await openKey(id));
+      const form = { do: "rotate", overlap: "hour", once };
+      const rotated = await openKey(id, form);
+      const secret = secretOf(rotated);
+      expect(secret).not.toBe(former);
+      expect(textOf(rotated)).toMatch(
+        new RegExp(`which ends in ${former.slice(-4)} ?, is accepted too until`),
+      );
+      expect(secretOf(await openKey(id, form))).toBe(secret);
+      const page = await openKey(id);
+      expect(page.text).not.toContain(secret);
+      expect(textOf(page)).toContain(`…${former.slice(-4)} Former`);
+      expect([(await readAccount(former)).status, (await readAccount(secret)).status]).toEqual([
+        200, 200,
+      ]);
+      expect((await openKey(id, { do: "end_overlap" })).location).toEndWith("?done=end_overlap");
+      expect([(await readAccount(former)).status, (await readAccount(secret)).status]).toEqual([
+        401, 200,
+      ]);
+      const immediately = await openKey(id, { do: "rotate", overlap: "none" });
+      expect(textOf(immediately)).toContain("The former secret is no longer accepted.");
+      expect((await readAccount(secret)).status).toBe(401);
+    });
+
     test("raises a limit and an expiry that the key itself must not raise", async () => {
       const created = await open({
         do: "mint",

@@ -60,6 +60,7 @@ describe.each(STORE_KINDS)("the activity of keys on %s", (store) => {
     await change({ scopes: ["models:write"] });
     await change({ limit_usd: 2, allowed_models: ["sim/*"] });
     await change({ limit_usd: 1 });
+    await call(gateway, `POST /v1/keys/${id}/rotate`, { key: account.key });
     await call(gateway, `DELETE /v1/keys/${id}`, { key: account.key });
     await call(gateway, `DELETE /v1/keys/${id}`, { key: account.key });
     const entries = await entriesOf(id);
@@ -79,10 +80,16 @@ describe.each(STORE_KINDS)("the activity of keys on %s", (store) => {
         },
       },
       { action: "key.changed", detail: { limit_usd: "1", limit_usd_before: "2" } },
+      {
+        action: "key.rotated",
+        detail: { last4_before: expect.any(String), former_secret_until: expect.any(String) },
+      },
       { action: "key.revoked", hasNetwork: true },
     ]);
     expect(JSON.stringify(entries[3])).not.toContain("scopes_before");
-    expect(await eventsOf(id)).toEqual(["key.created", "key.revoked"]);
+    expect(new Set(await eventsOf(id))).toEqual(
+      new Set(["key.created", "key.rotated", "key.revoked"]),
+    );
   });
 
   test("through MCP and the console is recorded like through the API", async () => {

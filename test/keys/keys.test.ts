@@ -134,6 +134,24 @@ describeEachStore((kind, open) => {
       await close();
     });
 
+    test("collects the last use of a rotated secret, and never returns it from the cache after the overlap", async () => {
+      const { db, close } = await open();
+      const keys = make(db);
+      const { raw, key } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
+      await keys.find(raw, NOW, "cache");
+      const rotation = { id: key.id, overlapMs: 3_000 };
+      const rotated = await db.write((tx) => keys.rotate(tx, actIn("acct_a", NOW), rotation));
+      expect(await keys.find(raw, NOW + 1, "cache")).toMatchObject({ keyId: key.id });
+      expect(await keys.find(rotated.raw, NOW + 2, "cache")).toMatchObject({ keyId: key.id });
+      await keys.flushLastUsed();
+      const { lastUsedAt, formerSecret } = await getKey(db, "acct_a", key.id, NOW + 2);
+      expect([lastUsedAt, formerSecret?.lastUsedAt]).toEqual([NOW + 2, NOW + 1]);
+      await keys.find(raw, NOW + 2_999, "cache");
+      expect(await keys.find(raw, NOW + 3_000, "cache")).toBeUndefined();
+      expect(await keys.find(rotated.raw, NOW + 3_000, "cache")).toBeDefined();
+      await close();
+    });
+
     test("keeps last uses that could not be written for the next flush", async () => {
       const { db, close } = await open();
       const keys = make(db);

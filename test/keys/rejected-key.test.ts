@@ -26,6 +26,12 @@ describeEachStore((kind, open) => {
     expect(await explain(revoked)).toBe("The API key was revoked at 2026-11-18T00:00:01.000Z.");
     expect(await explain(expiring, NOW)).toBeUndefined();
     expect(await explain(expiring)).toBe("The API key expired at 2026-11-18T00:00:02.000Z.");
+    const { raw: former, key } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
+    await db.write((tx) => keys.rotate(tx, actIn("acct_a", NOW), { id: key.id, overlapMs: 2_000 }));
+    expect(await explain(former, NOW)).toBeUndefined();
+    expect(await explain(former)).toBe(
+      "The API key was rotated: this secret was accepted until 2026-11-18T00:00:02.000Z.",
+    );
     expect(await explain(newRawKey("pst"))).toBe("This gateway has no such API key.");
     expect(await explain(expiring.slice(0, -1))).toBe(
       "The API key is incomplete or contains a typo.",

@@ -230,7 +230,7 @@ describe("the scopes of the routes", () => {
     ).toBe(
       "addProviderKey cancelResponse changeKey changeProviderKey compactResponse countInputTokens countTokens " +
         "createChatCompletion createEmbeddings createMessage createQuote createResponse deleteProviderKey deleteResponse " +
-        "mintKey pollClaim revokeKey stopAgentSession",
+        "mintKey pollClaim revokeKey rotateKey stopAgentSession",
     );
     expect(
       LIMITED_KEY_SCOPES.filter((scope) => /^(webhooks|audit)|claim:write/.test(scope)),

@@ -48,6 +48,7 @@ describe.each(STORE_KINDS)("authentication on %s", (store) => {
       "POST /v1/keys",
       "GET /v1/keys",
       "PATCH /v1/keys/{id}",
+      "POST /v1/keys/{id}/rotate",
       "DELETE /v1/keys/{id}",
       "GET /v1/usage",
       "POST /v1/provider-keys",

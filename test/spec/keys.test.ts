@@ -47,6 +47,7 @@ const FIELDS = [
   "session_limit_usd",
   "alert_percents",
   "created_by",
+  "former_secret",
 ];
 
 describe.each(STORE_KINDS)("API keys on %s", (store) => {
@@ -389,6 +390,126 @@ describe.each(STORE_KINDS)("API keys on %s", (store) => {
       expectStatus("changeKey", 404, response);
       const read = await call(gateway, `GET /v1/keys/${id}`, { key: otherAccount.key });
       expect(read.body["name"]).toBe("theirs");
+    });
+  });
+
+  describe("POST /v1/keys/{id}/rotate", () => {
+    const rotate = (id: string, body: Json = {}, key = account.key): Promise<ApiResponse> =>
+      call(gateway, `POST /v1/keys/${id}/rotate`, { key, body });
+
+    test("replaces the secret and keeps the id, the settings and the spend", async () => {
+      const settings = { name: "ci", limit_usd: 2, scopes: ["models:write", "usage:read"] };
+      const minted = await mint({ ...settings, allowed_models: ["sim/*", "*/*"] });
+      expect((await chat(gateway, minted.key, EXPENSIVE_CALL)).status).toBe(200);
+      const before = await call(gateway, `GET /v1/keys/${minted.id}`, { key: account.key });
+      expect(valueAt(before.body, "spent_usd")).toBeGreaterThan(0);
+      const response = await rotate(minted.id, { overlap_seconds: 3600 });
+      expectStatus("rotateKey", 200, response);
+      const raw = textAt(response.body, "api_key");
+      expect(raw).not.toBe(minted.key);
+      const { last_used_at: _used, ...kept } = before.body;
+      expect(response.body).toMatchObject({
+        ...kept,
+        prefix: raw.slice(0, 12),
+        last4: raw.slice(-4),
+        former_secret: {
+          last4: minted.key.slice(-4),
+          expires_at: new Date(clock.now() + HOUR_MS).toISOString(),
+          last_used_at: null,
+        },
+      });
+      expect((await chat(gateway, raw)).status).toBe(200);
+    });
+
+    test("accepts both secrets during the overlap, then rejects the former one with the reason", async () => {
+      const { id, key } = await mint();
+      const raw = textAt((await rotate(id, { overlap_seconds: 60 })).body, "api_key");
+      clock.advance(MINUTE_MS - 1);
+      expect([await works(key), await works(raw)]).toEqual([200, 200]);
+      expect([(await chat(gateway, key)).status, (await chat(gateway, raw)).status]).toEqual([
+        200, 200,
+      ]);
+      clock.advance(1);
+      const rejected = await chat(gateway, key);
+      expectError(rejected, { status: 401, code: "invalid_api_key" });
+      expect(rejected.text).toContain("The API key was rotated");
+      expect([await works(key), await works(raw)]).toEqual([401, 200]);
+      clock.advance(-MINUTE_MS);
+    });
+
+    test("shares one limit between both secrets", async () => {
+      const owner = await registerAccount(gateway);
+      const { id, key } = await mint({ limit_usd: 0.0005 }, owner.key);
+      const rotated = await rotate(id, {}, owner.key);
+      const secrets = [key, textAt(rotated.body, "api_key")] as const;
+      for (let calls = 0; calls < 60; calls++) {
+        const reply = await chat(gateway, secrets[calls % 2] ?? "", EXPENSIVE_CALL);
+        if (reply.status === 403) break;
+      }
+      for (const each of secrets)
+        expectError(await chat(gateway, each, EXPENSIVE_CALL), {
+          status: 403,
+          code: "key_limit_reached",
+        });
+      const { body } = await call(gateway, `GET /v1/keys/${id}`, { key: owner.key });
+      expect(Number(body["spent_usd"])).toBeLessThanOrEqual(0.0005);
+    });
+
+    test("rejects the former secret on request", async () => {
+      const { id, key } = await mint();
+      const raw = textAt((await rotate(id)).body, "api_key");
+      expect(await works(key)).toBe(200);
+      const ended = await change(id, { former_secret: null });
+      expect(ended.body["former_secret"]).toBeNull();
+      expect([await works(key), await works(raw)]).toEqual([401, 200]);
+    });
+
+    test("rejects the former secret at once without an overlap, and the oldest after two rotations", async () => {
+      const first = await mint();
+      expect((await chat(gateway, first.key)).status).toBe(200);
+      const second = textAt((await rotate(first.id, { overlap_seconds: 0 })).body, "api_key");
+      expect((await chat(gateway, first.key)).status).toBe(401);
+      expect((await chat(gateway, second)).status).toBe(200);
+      const third = textAt((await rotate(first.id)).body, "api_key");
+      const fourth = textAt((await rotate(first.id)).body, "api_key");
+      expect([await works(second), await works(third), await works(fourth)]).toEqual([
+        401, 200, 200,
+      ]);
+    });
+
+    test("lets a limited key rotate itself with an overlap, and a repetition shows the same secret", async () => {
+      const { id, key } = await mint({ limit_usd: 1 });
+      const short = await rotate(id, { overlap_seconds: 0 }, key);
+      expectError(short, { status: 400, code: "invalid_request", param: "overlap_seconds" });
+      const request = {
+        key,
+        body: { overlap_seconds: 600 },
+        headers: { "idempotency-key": crypto.randomUUID() },
+      };
+      const rotated = await call(gateway, "POST /v1/keys/self/rotate", request);
+      expect(rotated.body["id"]).toBe(id);
+      const repeated = await call(gateway, "POST /v1/keys/self/rotate", request);
+      expect(repeated.body).toEqual(rotated.body);
+      expect(await works(textAt(rotated.body, "api_key"))).toBe(200);
+    });
+
+    test("does not let a limited key rotate a key that it did not create", async () => {
+      const [limited, other] = [await mint({ limit_usd: 1 }), await mint()];
+      const refused = await rotate(other.id, {}, limited.key);
+      expectError(refused, { status: 403, code: "forbidden" });
+      expectStatus("rotateKey", 403, refused);
+      const foreign = await rotate(other.id, {}, otherAccount.key);
+      expectError(foreign, { status: 404, code: "not_found" });
+      expectStatus("rotateKey", 404, foreign);
+      expect(await works(other.key)).toBe(200);
+    });
+
+    test("refuses to rotate a revoked key", async () => {
+      const { id } = await mint();
+      await revoke(id);
+      const refused = await rotate(id);
+      expectError(refused, { status: 409, code: "conflict" });
+      expectStatus("rotateKey", 409, refused);
     });
   });
 

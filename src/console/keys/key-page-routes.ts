@@ -1,6 +1,7 @@
 // The routes of the keys pages. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
+import type { Act } from "../../activity/audit.ts";
 import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
@@ -11,9 +12,11 @@ import {
   createKeyForMember,
   revokeKeyForMember,
   changeKeyForMember,
+  rotateKeyForMember,
 } from "../../keys/member-keys.ts";
-import type { Db } from "../../store/db.ts";
+import type { Db, Tx } from "../../store/db.ts";
 import { donePath, DoneQuery } from "../done-notice.tsx";
+import { Overlap, overlapMs } from "../overlap-field.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
 import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { keyFormError, keyFormValues, parseKeyForm, KEY_FIELDS } from "./key-form.ts";
@@ -128,29 +131,69 @@ async function readKeyPage({ db }: KeyPageDeps, accountId: string, keyId: string
 const KeyForm = z.discriminatedUnion("do", [
   z.object({ do: z.literal("change"), ...KEY_FIELDS }),
   z.object({ do: z.literal("revoke") }),
+  z.object({ do: z.literal("end_overlap") }),
+  z.object({
+    do: z.literal("rotate"),
+    overlap: Overlap,
+    /** Absent if the form was not rendered by this page. */
+    once: z.string().regex(FORM_TOKEN).optional(),
+  }),
 ]);
 
 function changeRoute(deps: KeyPageDeps): Route {
   return workspaceForm(deps, {
     path: "/console/{account}/keys/{key}",
     id: "changeWorkspaceKey",
-    summary: "Change or revoke a key",
+    summary: "Change, rotate or revoke a key",
     params: KeyPath,
     body: KeyForm,
     requestExample: { do: "change", name: "ci", limit_usd: "5" },
     permission: (body) => (body.do === "revoke" ? "keys.revoke" : "keys.change"),
-    write: (tx, { act, params: { key }, body }) =>
-      body.do === "revoke"
-        ? revokeKeyForMember(tx, act, key)
-        : changeKeyForMember(tx, act, key, (before) => parseKeyForm(body, keyFormValues(before))),
-    done: ({ account, params: { key }, body }) =>
-      body.do === "revoke"
+    write: (tx, { act, params: { key }, body }) => applyKeyForm(tx, deps, act, { id: key, body }),
+    done: async ({ view, account, params, body, now }, newSecret) => {
+      if (newSecret !== undefined)
+        return keyPage({
+          ...view,
+          ...(await readKeyPage(deps, account, params.key, now)),
+          newSecret,
+        });
+      return body.do === "revoke"
         ? donePath(keysPath(account, {}), "revoke")
-        : donePath(keyPath(account, key), "change"),
+        : donePath(keyPath(account, params.key), body.do);
+    },
     rejected: async ({ view, account, params, body, now }, sent) => {
       const key = await readKeyPage(deps, account, params.key, now);
       const values = body.do === "change" ? body : keyFormValues(key.apiKey);
       return keyPage({ ...view, ...key, form: { values, error: keyFormError(sent) } });
     },
   });
+}
+
+/** Applies the form. Returns the new raw key if it rotated the key. */
+async function applyKeyForm(
+  tx: Tx,
+  { keys, idempotency }: KeyPageDeps,
+  act: Act,
+  { id, body }: { readonly id: string; readonly body: z.infer<typeof KeyForm> },
+): Promise<string | undefined> {
+  switch (body.do) {
+    case "revoke":
+      await revokeKeyForMember(tx, act, id);
+      return undefined;
+    case "change":
+      await changeKeyForMember(tx, act, id, (before) => parseKeyForm(body, keyFormValues(before)));
+      return undefined;
+    case "end_overlap":
+      await changeKeyForMember(tx, act, id, () => ({ formerSecret: null }));
+      return undefined;
+    case "rotate": {
+      const rotation = { id, overlapMs: overlapMs(body.overlap) };
+      const rotate = async () => (await rotateKeyForMember(tx, act, keys, rotation)).raw;
+      const { once: token } = body;
+      if (token === undefined) return await rotate();
+      const scope = `${act.accountId} ${act.actor.id} console.rotate ${id}`;
+      const submission = { scope, token, payload: body, now: act.now };
+      return await submitOnce(tx, idempotency, submission, rotate);
+    }
+  }
 }

@@ -5,17 +5,27 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatSpend, formatUsd } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
-import { Card, CopyText, Details, UsageBar } from "../../http/pages/components/content.tsx";
+import {
+  Card,
+  CodeBlock,
+  CopyText,
+  Details,
+  Tag,
+  UsageBar,
+} from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { describeScopes, grantedScopes } from "../../http/scopes.ts";
+import { newFormToken } from "../../idempotency/form-submission.ts";
 import { isBoundedKey } from "../../keys/delegation.ts";
 import type { Key } from "../../keys/key.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
+import { OverlapField } from "../overlap-field.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
 import { KeyFields } from "./key-fields.tsx";
@@ -31,16 +41,19 @@ export interface KeyPageProps {
   readonly now: number;
   readonly done?: string | undefined;
   readonly isRevoking?: boolean;
+  /** The raw key after a rotation, which is shown once. */
+  readonly newSecret?: string;
   /** A rejected form. */
   readonly form?: { readonly values: KeyFormValues; readonly error: KeyFormError };
 }
 
 const KEY_DONE_TEXTS = {
   change: "The key is saved. New calls use its new settings.",
+  end_overlap: "The former secret is no longer accepted.",
 } as const;
 
 export function keyPage(props: KeyPageProps): PageLayout {
-  const { user, workspace, apiKey: key, done } = props;
+  const { user, workspace, apiKey: key, done, newSecret } = props;
   const { accountId } = workspace;
   const list = workspacePath(accountId, "/keys");
   const isChangeable = key.revokedAt === null && mayChange(workspace, user, key);
@@ -59,10 +72,13 @@ export function keyPage(props: KeyPageProps): PageLayout {
     main: (
       <>
         <DoneNotice texts={KEY_DONE_TEXTS} done={done} />
+        {newSecret === undefined ? null : <RotatedNotice raw={newSecret} apiKey={key} />}
         <Card id="state" title="Key">
           <KeyFacts {...props} />
         </Card>
+        {isChangeable && key.formerSecret !== null ? <FormerSecretCard {...props} /> : null}
         {isChangeable ? <ChangeForm {...props} /> : null}
+        {isChangeable ? <RotateCard {...props} /> : null}
         {isChangeable ? <RevokeCard {...props} /> : null}
       </>
     ),
@@ -130,6 +146,90 @@ function ChangeForm({ user, workspace, apiKey: key, form }: KeyPageProps): Child
         </select>
         <div class="actions">
           <button type="submit">Save key</button>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+function RotatedNotice({ raw, apiKey }: { readonly raw: string; readonly apiKey: Key }): Child {
+  const { formerSecret } = apiKey;
+  return (
+    <section class="card notice" role="status">
+      <h2>The new secret</h2>
+      <p>
+        Copy it now. It is not shown again: Postern stores only a hash of it. Limits, spend and
+        scopes of the key stay.
+      </p>
+      <CodeBlock code={raw} />
+      {formerSecret === null ? (
+        <p>The former secret is no longer accepted.</p>
+      ) : (
+        <p>
+          The former secret, which ends in <code>{formerSecret.last4}</code>, is accepted too until{" "}
+          <DateTime at={formerSecret.until} />.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function FormerSecretCard({ user, workspace, apiKey: key }: KeyPageProps): Child {
+  const { formerSecret, prefix, last4 } = key;
+  if (formerSecret === null) return null;
+  const { lastUsedAt, until } = formerSecret;
+  return (
+    <Card id="secrets" title="Two secrets">
+      <Table
+        label="Secrets of this key"
+        isStacked
+        columns={[
+          { name: "Secret" },
+          { name: "Accepted until", isDate: true },
+          { name: "Last used", isDate: true },
+        ]}
+        rows={[
+          [
+            <code>{`${prefix}…${last4}`}</code>,
+            key.expiresAt === null ? "no end" : <DateTime at={key.expiresAt} />,
+            key.lastUsedAt === null ? "never" : <DateTime at={key.lastUsedAt} />,
+          ],
+          [
+            <>
+              <code>{`…${formerSecret.last4}`}</code> <Tag tone="warn">Former</Tag>
+            </>,
+            <DateTime at={until} />,
+            lastUsedAt === null ? "not since the rotation" : <DateTime at={lastUsedAt} />,
+          ],
+        ]}
+      />
+      <form method="post" action={keyPath(workspace.accountId, key.id)}>
+        <HiddenFields user={user} fields={{ do: "end_overlap" }} />
+        <div class="actions">
+          <button type="submit" class="secondary">
+            Reject the former secret now
+          </button>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+function RotateCard({ user, workspace, apiKey: key }: KeyPageProps): Child {
+  return (
+    <Card id="rotate" title="Rotate">
+      <p>
+        Rotating creates a new secret for this key. Its limits, spend, scopes and logs stay. Both
+        secrets work during the overlap.
+        {key.formerSecret === null
+          ? ""
+          : ` If you rotate again, the secret that ends in ${key.formerSecret.last4} is rejected at once.`}
+      </p>
+      <form method="post" action={keyPath(workspace.accountId, key.id)}>
+        <HiddenFields user={user} fields={{ do: "rotate", once: newFormToken() }} />
+        <OverlapField id="overlap" secretName="current secret" />
+        <div class="actions">
+          <button type="submit">Rotate key</button>
         </div>
       </form>
     </Card>

@@ -154,19 +154,14 @@ export function manageKeysSection(context: DocContext): Section | undefined {
   const file = keyFilePath(context.settings);
   const newFile = file.replace(/json$/, "new.json");
   const params = { id: "KEY_ID" };
-  const [createFields, updateFields] = [
-    context.bodyFields("POST /v1/keys"),
-    context.bodyFields("PATCH /v1/keys/{id}"),
-  ];
   return {
     title: "Manage keys",
     text: joinParagraphs([
       "Create a key for each program that needs one, with a limit if possible. The key is shown once, so write it to a file as well (field `api_key`):",
       context.curl("POST /v1/keys", { before: ["umask 077"], extraArgs: [`-o ${newFile}`] }),
-      createFields,
+      context.bodyFields("POST /v1/keys"),
       commandWithText(context, "GET /v1/keys", "List keys (without their secrets):"),
       commandWithText(context, "PATCH /v1/keys/{id}", "Rename a key:", params),
-      updateFields === createFields ? "" : updateFields,
       "A key cannot give scopes that it does not have; a missing scope is a `403` with `required_scope`. A limited key must give each key that it creates a limit, which is deducted from its own. It has no access to webhooks, the audit log, purchases or other keys. Once a human owns the account, keys can only lower limits, bring expiries forward and remove scopes. To raise them, ask the owner, who can do so in the console.",
       commandWithText(
         context,
@@ -175,7 +170,7 @@ export function manageKeysSection(context: DocContext): Section | undefined {
         params,
       ),
       context.isMounted("DELETE /v1/keys/{id}")
-        ? `**To rotate a key:** create a new key, check it with \`GET /v1/account\`, move \`${newFile}\` to \`${file}\`, then revoke the old key by its \`id\`. If a key may have leaked, revoke it as soon as you have the new one.`
+        ? `**To rotate a key:** \`POST /v1/keys/self/rotate\` with a random \`idempotency-key\`, and write the new \`api_key\` to \`${file}\`. The old one works for another day, or for \`overlap_seconds\`. If a key may have leaked, revoke it as soon as you have another.`
         : "",
     ]),
   };

@@ -79,7 +79,11 @@ create table api_key (
   policy text,
   alert_percents text,
   secret_id text,
-  expiry_event_for bigint
+  expiry_event_for bigint,
+  former_hash text unique,
+  former_last4 text,
+  former_until bigint,
+  former_last_used_at bigint
 );
 
 create index api_key_by_account on api_key (account_id, id);

@@ -92,7 +92,11 @@ create table api_key (
   policy text, -- JSON: allowed models, providers, price and rates
   alert_percents text, -- shares of the limit that emit an event
   secret_id text, -- master secret of the fingerprint
-  expiry_event_for bigint -- expiry for which `key.expiring` was emitted
+  expiry_event_for bigint, -- expiry for which `key.expiring` was emitted
+  former_hash text unique, -- fingerprint of the raw key before the rotation
+  former_last4 text, -- its last characters
+  former_until bigint, -- until when it is accepted too
+  former_last_used_at bigint
 ) without rowid;
 
 create index api_key_by_account on api_key (account_id, id);
