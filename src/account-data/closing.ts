@@ -3,7 +3,7 @@
 
 import { authorize, lockWorkspace } from "../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
-import { Fault } from "../base/fault.ts";
+import { Fault, reopenStep } from "../base/fault.ts";
 import { usdText } from "../base/money/money.ts";
 import { DAY_MS } from "../base/time.ts";
 import { timestamp } from "../http/schemas.ts";
@@ -64,12 +64,6 @@ async function authorizeClosing(tx: Tx, act: Act): Promise<void> {
   if (!isClaimed || act.actor.type !== "key") return;
   throw new Fault("forbidden", "a key cannot close a claimed account", {
     message: "A person owns this workspace: only its owner can close or reopen it, in the console.",
-    next: [
-      {
-        method: "GET",
-        url: `/console/${act.accountId}/settings`,
-        why: "Console page where the owner closes or reopens the workspace.",
-      },
-    ],
+    next: [reopenStep(act.accountId, true)],
   });
 }

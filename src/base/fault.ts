@@ -145,6 +145,21 @@ export const READ_OWN_KEY_STEP: NextStep = {
   why: "Read the limit, the spend, the scopes and the policy of this key.",
 };
 
+/** For accounts that are closing. A key reopens only an account that no person owns. */
+export function reopenStep(accountId: string, isClaimed: boolean): NextStep {
+  return isClaimed
+    ? {
+        method: "GET",
+        url: `/console/${accountId}/settings`,
+        why: "Console page where the owner closes or reopens the workspace.",
+      }
+    : {
+        method: "POST",
+        url: "/v1/account/reopen",
+        why: "Reopen the account before it is erased.",
+      };
+}
+
 /** For keys that worked once: their holder belongs to an account, and needs no new one. */
 export const KEYS_PAGE_STEP: NextStep = {
   method: "GET",

@@ -3,6 +3,7 @@
 import { type Role, ROLES } from "../accounts/members.ts";
 import { toNano } from "../base/money/money.ts";
 import { maxId } from "../base/pagination.ts";
+import { foldEmail } from "../base/text/email.ts";
 import {
   type Reader,
   type Row,
@@ -15,9 +16,11 @@ import {
 import { type ClaimAttempt, claimStateOf } from "./claim-attempt.ts";
 
 // `isClaimedByOther` depends on the account and its first owner, so both are joined.
-const SELECT = `select claim_attempt.*, account.claimed_at as account_claimed_at, first.email_folded as owner_email
+const SELECT = `select claim_attempt.*, account.claimed_at as account_claimed_at, account.name as account_name, first.email_folded as owner_email
   from claim_attempt join account on account.id = claim_attempt.account_id
   left join claim_attempt first on first.account_id = claim_attempt.account_id and first.claimed_role = 'owner' and first.invitation = 0`;
+
+const WAITING_CLAIMS_MAX = 10;
 
 export interface NewClaimAttempt {
   readonly id: string;
@@ -117,6 +120,17 @@ export async function readNewestAttempt(
   );
 }
 
+/** The newest claims that wait for the person with this verified email. An older one is found by its code. */
+export async function listWaitingClaims(
+  reader: Reader,
+  email: string,
+  now: number,
+): Promise<readonly ClaimAttempt[]> {
+  const filter = { emailFolded: foldEmail(email), now, limit: WAITING_CLAIMS_MAX };
+  const open = await readOpenAttemptsByEmail(reader, filter);
+  return open.filter((attempt) => claimStateOf(attempt, now) === "initiated");
+}
+
 /** One page of the open attempts that name an email, newest first. */
 export async function readOpenAttemptsByEmail(
   reader: Reader,
@@ -194,6 +208,7 @@ function toAttempt(row: Row | undefined): ClaimAttempt | undefined {
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
+    accountName: textOrNull(row, "account_name"),
     keyId: text(row, "key_id"),
     email: text(row, "email"),
     emailFolded,

@@ -23,6 +23,8 @@ export type ClaimState = (typeof CLAIM_STATES)[number];
 export interface ClaimAttempt {
   readonly id: string;
   readonly accountId: string;
+  /** Anyone with a key of the account can choose it; null if it has none. */
+  readonly accountName: string | null;
   /** The API key that started the attempt. */
   readonly keyId: string;
   readonly email: string;

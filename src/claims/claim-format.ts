@@ -1,4 +1,11 @@
-// Text of the claim pages.
+// Text and URLs of the claim pages.
+
+import { CLAIM_PATH } from "./claim-link.ts";
+
+/** Opens a claim for the person whom its agent named. */
+export function waitingClaimPath({ id }: { readonly id: string }): string {
+  return `${CLAIM_PATH}?attempt=${id}`;
+}
 
 /** A coarse network for display. */
 export function describeNetwork(network: string): string {

@@ -11,6 +11,7 @@ import {
 import { createCookieBuilder, readCookie } from "../base/network/cookie.ts";
 
 export const CLAIM_PATH = "/claim";
+export const CLAIM_CODE_PATH = `${CLAIM_PATH}/code`;
 
 const COOKIE = "postern_claim";
 const COOKIE_SECONDS = 900;

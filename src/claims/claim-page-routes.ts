@@ -8,10 +8,12 @@ import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
 import { formRoute, openPageRoute } from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Route, SessionUser } from "../http/route.ts";
+import { listKeysFrom } from "../keys/keys.ts";
 import type { Db } from "../store/db.ts";
-import { readAttempt } from "./claim-attempt-rows.ts";
+import { listWaitingClaims, readAttempt } from "./claim-attempt-rows.ts";
 import { type ClaimAttempt, claimStateOf } from "./claim-attempt.ts";
 import {
+  CLAIM_CODE_PATH,
   CLAIM_PATH,
   createLinkCookie,
   isClaimToken,
@@ -21,6 +23,7 @@ import {
 import {
   claimedByAnotherPage,
   type ClaimPage,
+  type CodeError,
   codePage,
   endedPage,
   claimedPage,
@@ -53,7 +56,12 @@ interface ClaimPageContext extends Omit<ClaimPageDeps, "master" | "baseUrl"> {
 export function claimPageRoutes(deps: ClaimPageDeps): readonly Route[] {
   const { master, baseUrl, ...others } = deps;
   const context = { ...others, link: createLinkCookie(master, baseUrl) };
-  return [openClaimRoute(context), decideRoute(context), codeRoute(context)];
+  return [
+    openClaimRoute(context),
+    enterCodeRoute(context),
+    decideRoute(context),
+    codeRoute(context),
+  ];
 }
 
 function openClaimRoute(context: ClaimPageContext): Route {
@@ -62,7 +70,11 @@ function openClaimRoute(context: ClaimPageContext): Route {
     path: CLAIM_PATH,
     id: "openClaim",
     summary: "Show the claim page",
-    query: z.object({ token: z.string().optional(), user_code: z.string().optional() }),
+    query: z.object({
+      token: z.string().optional(),
+      user_code: z.string().optional(),
+      attempt: z.string().optional(),
+    }),
     run: async ({ query, caller, headers, now }) => {
       const { token, user_code: userCode } = query;
       if (token !== undefined || userCode !== undefined) {
@@ -72,9 +84,15 @@ function openClaimRoute(context: ClaimPageContext): Route {
         const code = isUserCode(userCode) ? userCode : undefined;
         return redirectToClaim([context.link.set({ attemptId: attempt?.id, userCode: code })]);
       }
+      if (query.attempt !== undefined && caller !== undefined) {
+        const attempt = await findAttempt(context, query.attempt);
+        // Its id alone opens a claim only for the person whom the agent named.
+        if (attempt === undefined || !isNamedEmail(attempt, caller.email))
+          return pageResponse(invalidPage());
+        return redirectToClaim([context.link.set({ attemptId: attempt.id, userCode: undefined })]);
+      }
       const linkState = context.link.read(headers.get("cookie"));
-      if (linkState === undefined)
-        return pageResponse(caller === undefined ? landingPage(false) : codePage(caller));
+      if (linkState === undefined) return await codeEntryResponse(context, caller, now);
       const attempt = await findAttempt(context, linkState.attemptId);
       if (attempt === undefined) return pageResponse(invalidPage());
       if (caller === undefined) return pageResponse(anonymousPage(attempt, now));
@@ -85,6 +103,34 @@ function openClaimRoute(context: ClaimPageContext): Route {
       });
     },
   });
+}
+
+/** Also shows the code field while the cookie holds another claim. */
+function enterCodeRoute(context: ClaimPageContext): Route {
+  return openPageRoute({
+    tag: "People",
+    path: CLAIM_CODE_PATH,
+    id: "showClaimCode",
+    summary: "Show the code field and the claims that wait for you",
+    run: async ({ caller, now }) => await codeEntryResponse(context, caller, now),
+  });
+}
+
+async function codeEntryResponse(
+  context: ClaimPageContext,
+  caller: SessionUser | undefined,
+  now: number,
+): Promise<Response> {
+  if (caller === undefined) return pageResponse(landingPage(false));
+  return pageResponse(await codeEntryPage(context, { user: caller, now }));
+}
+
+async function codeEntryPage(
+  { db }: ClaimPageContext,
+  { user, now }: Pick<ClaimViewer, "user" | "now">,
+  error?: CodeError,
+): Promise<ClaimPage> {
+  return codePage({ user, waiting: await listWaitingClaims(db, user.email, now), error, now });
 }
 
 const SIX_DIGITS = "The code must have six digits.";
@@ -159,18 +205,21 @@ async function confirm(
   return await reviewResponse({ codeError });
 }
 
-function codeRoute({ db, claims, link }: ClaimPageContext): Route {
+function codeRoute(context: ClaimPageContext): Route {
+  const { db, claims, link } = context;
   return formRoute({
     tag: "People",
-    path: `${CLAIM_PATH}/code`,
+    path: CLAIM_CODE_PATH,
     id: "enterClaimCode",
     summary: "Find a claim by its code",
     body: z.object({ user_code: z.string() }),
     requestExample: { user_code: "402817" },
     run: async ({ body, caller, now }) => {
+      const rejected = async (error: CodeError): Promise<ClaimPage> =>
+        await codeEntryPage(context, { user: caller, now }, error);
       const userCode = body.user_code.replaceAll(/\s/g, "");
       if (!isUserCode(userCode))
-        return pageResponse(codePage(caller, { status: 400, message: SIX_DIGITS }));
+        return pageResponse(await rejected({ status: 400, message: SIX_DIGITS }));
       try {
         const found = await db.write((tx) => claims.findByCode(tx, caller, userCode, now));
         if (found !== undefined)
@@ -178,10 +227,10 @@ function codeRoute({ db, claims, link }: ClaimPageContext): Route {
       } catch (error) {
         if (!(error instanceof Fault) || error.code !== "rate_limited") throw error;
         const { status, publicMessage, options } = error;
-        return pageResponse(codePage(caller, { status, message: publicMessage }), options);
+        return pageResponse(await rejected({ status, message: publicMessage }), options);
       }
       const message = `No open claim for ${caller.email} has this code. Check the code and the account that you are signed in with, or open the full link from your agent.`;
-      return pageResponse(codePage(caller, { status: 404, message }));
+      return pageResponse(await rejected({ status: 404, message }));
     },
   });
 }
@@ -224,7 +273,16 @@ async function pageOf(
   const role = await roleOf(context.db, attempt.accountId, user.personId);
   if (role === undefined) return formerMemberPage(user);
   const review = await loadReview(context, attempt, viewer);
-  return claimedPage({ attempt, role, review, user, consolePath: context.consolePath });
+  const { accountId, claimedAt } = attempt;
+  const revoked = await listKeysFrom(context.db, accountId, { revoked: true, now });
+  return claimedPage({
+    attempt,
+    role,
+    review,
+    revoked: revoked.filter(({ revokedAt }) => revokedAt === claimedAt),
+    user,
+    consolePath: context.consolePath,
+  });
 }
 
 async function reviewPageFor(

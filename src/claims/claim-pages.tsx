@@ -3,12 +3,16 @@
 
 import type { Child } from "hono/jsx";
 import type { Role } from "../accounts/members.ts";
-import { formatUsd, pluralize } from "../base/text/format.ts";
+import { formatAge, formatUsd, pluralize } from "../base/text/format.ts";
 import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
+import { describeScopes, grantedScopes } from "../http/scopes.ts";
+import { isBoundedKey } from "../keys/delegation.ts";
+import type { Key } from "../keys/key.ts";
 import type { ClaimAttempt, ClaimState } from "./claim-attempt.ts";
-import { describeSetup } from "./claim-format.ts";
+import { describeNetwork, describeSetup, waitingClaimPath } from "./claim-format.ts";
+import { CLAIM_CODE_PATH } from "./claim-link.ts";
 import type { ClaimReview } from "./claim-review.ts";
 import { CodeField } from "./code-field.tsx";
 import { maskEmail } from "./email-address.ts";
@@ -19,11 +23,12 @@ export interface ClaimPage {
 }
 
 const SIGN_IN_URL = "/signin?return_to=%2Fclaim";
+const SIGN_IN_FOR_CODE_URL = "/signin?return_to=%2Fclaim%2Fcode";
 const SWITCH_ACCOUNT_URL = "/signin?switch=1&return_to=%2Fclaim";
 
 export function invalidPage(): ClaimPage {
   return textPage(404, "This link is not valid", [
-    "It is incomplete, or it does not belong to a claim on this gateway.",
+    "It is incomplete, or it does not belong to a claim that waits for you.",
     "Ask your agent for the full link, or for a new one.",
   ]);
 }
@@ -142,7 +147,7 @@ export function landingPage(isLinked: boolean): ClaimPage {
         anything changes, and you can decline.
       </p>
       <p>
-        <a class="button" href={SIGN_IN_URL}>
+        <a class="button" href={isLinked ? SIGN_IN_URL : SIGN_IN_FOR_CODE_URL}>
           Sign in
         </a>
       </p>
@@ -150,10 +155,20 @@ export function landingPage(isLinked: boolean): ClaimPage {
   ));
 }
 
-export function codePage(
-  user: SessionUser,
-  error?: { status: number; message: string },
-): ClaimPage {
+export interface CodeError {
+  readonly status: number;
+  readonly message: string;
+}
+
+interface CodePageProps {
+  readonly user: SessionUser;
+  /** The claims that name the verified email of the person. */
+  readonly waiting: readonly ClaimAttempt[];
+  readonly error: CodeError | undefined;
+  readonly now: number;
+}
+
+export function codePage({ user, waiting, error, now }: CodePageProps): ClaimPage {
   return page(
     error?.status ?? 200,
     "Enter the code",
@@ -168,9 +183,36 @@ export function codePage(
             <button type="submit">Continue</button>
           </p>
         </form>
+        <WaitingClaims waiting={waiting} email={user.email} now={now} />
       </>
     ),
     user,
+  );
+}
+
+/** Each claim still asks for its code: an agent that the person does not know can name any email. */
+function WaitingClaims({
+  waiting,
+  email,
+  now,
+}: Omit<CodePageProps, "user" | "error"> & { readonly email: string }): Child {
+  if (waiting.length === 0)
+    return <p class="note">No claim waits for {email}. Links and codes expire after 15 minutes.</p>;
+  return (
+    <>
+      <h2>Claims that wait for you</h2>
+      <ul>
+        {waiting.map((attempt) => (
+          <li>
+            <a href={waitingClaimPath(attempt)}>
+              {attempt.invitation ? "Join the workspace" : "Take over the account"}{" "}
+              <WorkspaceName id={attempt.accountId} name={attempt.accountName} />
+            </a>
+            , requested {formatAge(attempt.createdAt, now)} from {describeNetwork(attempt.network)}
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
 
@@ -201,6 +243,8 @@ export interface ClaimedPageProps {
   /** The current role: ownership may have been transferred since the claim. */
   readonly role: Role;
   readonly review: ClaimReview;
+  /** The keys that the claim revoked. */
+  readonly revoked: readonly Key[];
   readonly user: SessionUser;
   /** Absent without a console. */
   readonly consolePath: string;
@@ -238,7 +282,9 @@ const NO_BONUS_REASONS = {
   daily_budget_spent: DAILY_BUDGET_SPENT,
 } as const;
 
-function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
+const REVOKED_LISTED_MAX = 12;
+
+function OwnerClaimed({ attempt, review, revoked }: ClaimedPageProps): Child {
   const keys = review.listed.length + review.unlisted.length;
   const setUp = describeSetup(review);
   return (
@@ -269,6 +315,22 @@ function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
             : `${pluralize(keys, "key")} ${keys === 1 ? "is" : "are"} active: anyone who has ${keys === 1 ? "it" : "one"} can spend the balance.`}
           <KeyList review={review} />
         </li>
+        {revoked.length === 0 ? null : (
+          <li>
+            {pluralize(revoked.length, "key")} {revoked.length === 1 ? "was" : "were"} revoked with
+            the claim.
+            <ul>
+              {revoked.slice(0, REVOKED_LISTED_MAX).map((key) => (
+                <li>
+                  <KeyLabel apiKey={key} />
+                </li>
+              ))}
+              {revoked.length <= REVOKED_LISTED_MAX ? null : (
+                <li>and {pluralize(revoked.length - REVOKED_LISTED_MAX, "other")}</li>
+              )}
+            </ul>
+          </li>
+        )}
         {setUp.map((line) => (
           <li>{line}.</li>
         ))}
@@ -285,16 +347,25 @@ function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
   );
 }
 
+function KeyLabel({ apiKey: { name, prefix, last4 } }: { readonly apiKey: Key }): Child {
+  return (
+    <>
+      <bdi>{name ?? "Key"}</bdi> <code>{`${prefix}…${last4}`}</code>
+    </>
+  );
+}
+
 function KeyList({ review }: { readonly review: ClaimReview }): Child {
   if (review.listed.length === 0) return null;
   return (
     <ul>
       {review.listed.map((key) => (
         <li>
-          <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
+          <KeyLabel apiKey={key} />
           {key.limit === null
             ? ", no limit"
             : `, limited to ${formatUsd(key.limit)} ${key.limitWindow === null ? "in total" : `per ${key.limitWindow}`}`}
+          . It may {describeScopes(grantedScopes(key.scopes, isBoundedKey(key)))}.
         </li>
       ))}
       {review.unlisted.length === 0 ? null : (
@@ -324,6 +395,9 @@ function textPage(status: number, title: string, paragraphs: readonly string[]):
       {paragraphs.map((paragraph, index) => (
         <p class={index === 0 ? "intro" : undefined}>{paragraph}</p>
       ))}
+      <p>
+        <a href={CLAIM_CODE_PATH}>Enter the code of another claim</a>
+      </p>
     </>
   ));
 }

@@ -3,6 +3,7 @@
 // seconds: who asks, what comes with it, the risk, and two buttons of the same size.
 
 import type { Child } from "hono/jsx";
+import type { Nano } from "../base/money/money.ts";
 import { formatAge, formatDuration, formatUsd, pluralize } from "../base/text/format.ts";
 import { Tag, WorkspaceName } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
@@ -294,15 +295,25 @@ function KeyFields(props: KeyFieldsProps): Child {
       </p>
       <div class="option">
         {radio("keep")}
-        <label for={`${names.choice}.keep`}>Keep unchanged</label>
+        <label for={`${names.choice}.keep`}>Keep</label>
       </div>
-      <div class="option amount">
-        {radio("limit")}
-        <LimitFields keyId={key.id} formValues={formValues} errorId={error && errorId} />
+      <div class="option amount nested">
+        <LimitFields
+          keyId={key.id}
+          current={key.limit}
+          formValues={formValues}
+          errorId={error && errorId}
+        />
       </div>
-      <div class="option">
-        {radio("models")}
-        <label for={`${names.choice}.models`}>Only let it call models and read usage</label>
+      <div class="option nested">
+        <input
+          type="checkbox"
+          id={names.models}
+          name={names.models}
+          value="only"
+          checked={formValues[names.models] === "only"}
+        />
+        <label for={names.models}>Only let it call models and read usage</label>
       </div>
       <div class="option">
         {radio("revoke")}
@@ -315,24 +326,29 @@ function KeyFields(props: KeyFieldsProps): Child {
   );
 }
 
+/** An empty limit keeps the current one. */
 function LimitFields({
   keyId,
+  current,
   formValues,
   errorId,
 }: Pick<KeyFieldsProps, "formValues"> & {
   readonly keyId: string;
+  readonly current: Nano | null;
   /** The element with the error, if the limit was rejected. */
   readonly errorId: string | undefined;
 }): Child {
   const names = keyFieldNames(keyId);
   return (
     <>
-      <label for={`${names.choice}.limit`}>Limit to</label>
+      <label for={names.usd}>{current === null ? "Limit to" : "Change the limit to"}</label>
       <input
+        id={names.usd}
         type="text"
         inputmode="decimal"
         name={names.usd}
-        value={formValues[names.usd] ?? "5"}
+        value={formValues[names.usd]}
+        placeholder={current === null ? "no limit" : "unchanged"}
         aria-label="Limit in US dollars"
         aria-invalid={errorId === undefined ? undefined : "true"}
         aria-describedby={errorId}

@@ -1,6 +1,6 @@
 // Parses the key choices of the review form. If a choice is invalid, nothing is changed and the page is shown again.
 
-import { MAX_NANO, nanoFromUsd } from "../base/money/money.ts";
+import { MAX_NANO, type Nano, nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS, type LimitWindow } from "../base/money/spend-window.ts";
 import type { KeyChoice } from "./key-choices.ts";
 
@@ -20,8 +20,14 @@ export function keyFieldNames(keyId: string): {
   readonly choice: string;
   readonly usd: string;
   readonly window: string;
+  readonly models: string;
 } {
-  return { choice: `${CHOICE_PREFIX}${keyId}`, usd: `usd.${keyId}`, window: `window.${keyId}` };
+  return {
+    choice: `${CHOICE_PREFIX}${keyId}`,
+    usd: `usd.${keyId}`,
+    window: `window.${keyId}`,
+    models: `models.${keyId}`,
+  };
 }
 
 export const OTHERS_FIELD = "others";
@@ -38,26 +44,32 @@ export function parseKeyChoices(fields: FormFields): {
     const keyId = name.slice(CHOICE_PREFIX.length);
     listed.push(keyId);
     if (choice === "revoke") choices.push({ kind: "revoke", keyId });
-    if (choice === "models") choices.push({ kind: "models", keyId });
-    if (choice !== "limit") continue;
+    if (choice !== "keep") continue;
     const limit = parseLimit(fields, keyId);
-    if (limit === undefined)
+    const isModelsOnly = fields[keyFieldNames(keyId).models] === "only";
+    if (limit === "invalid")
       invalid ??= { keyId, message: "Enter the limit in US dollars, for example 5 or 2.50." };
-    else choices.push(limit);
+    else if (limit !== undefined || isModelsOnly)
+      choices.push({ kind: "narrow", keyId, limit, isModelsOnly });
   }
   if (fields[OTHERS_FIELD] === "revoke") choices.push({ kind: "revoke_others", except: listed });
   return { choices, invalid };
 }
 
-function parseLimit(fields: FormFields, keyId: string): KeyChoice | undefined {
+/** Undefined if the limit stays as it is. */
+function parseLimit(
+  fields: FormFields,
+  keyId: string,
+): { readonly usd: Nano; readonly window: LimitWindow | null } | "invalid" | undefined {
   const names = keyFieldNames(keyId);
   const amount = (fields[names.usd] ?? "")
     .trim()
     .replace(/^\$\s*/, "")
     .replace(DECIMAL_COMMA, "$1.$2");
-  const limit = nanoFromUsd(amount);
-  if (limit === undefined || limit < 0n || limit > MAX_NANO) return undefined;
+  if (amount === "") return undefined;
+  const usd = nanoFromUsd(amount);
+  if (usd === undefined || usd < 0n || usd > MAX_NANO) return "invalid";
   const window: LimitWindow | null =
     LIMIT_WINDOWS.find((one) => one === fields[names.window]) ?? null;
-  return { kind: "limit", keyId, limit, window };
+  return { usd, window };
 }

@@ -10,16 +10,18 @@ import type { Reader, Tx } from "../store/db.ts";
 
 export type KeyChoice =
   | { readonly kind: "revoke"; readonly keyId: string }
-  /** Takes all scopes but those of model calls and usage. */
-  | { readonly kind: "models"; readonly keyId: string }
   | {
-      readonly kind: "limit";
+      readonly kind: "narrow";
       readonly keyId: string;
-      readonly limit: Nano;
-      readonly window: LimitWindow | null;
+      /** Undefined to keep the limit. */
+      readonly limit: { readonly usd: Nano; readonly window: LimitWindow | null } | undefined;
+      /** Takes all scopes but those of model calls and usage. */
+      readonly isModelsOnly: boolean;
     }
   /** Every live key except those in `except`. */
   | { readonly kind: "revoke_others"; readonly except: readonly string[] };
+
+type NarrowChoice = Extract<KeyChoice, { kind: "narrow" }>;
 
 export async function listLiveKeys(
   reader: Reader,
@@ -43,25 +45,26 @@ export async function applyKeyChoices(
   const revoke = async (keyId: string): Promise<void> => {
     if (live.delete(keyId)) await revokeKey(tx, act, keyId);
   };
-  const narrow = async (keyId: string): Promise<void> => {
+  const narrow = async ({ keyId, limit, isModelsOnly }: NarrowChoice): Promise<void> => {
     if (!live.has(keyId)) return;
+    const limits = limit === undefined ? {} : { limit: limit.usd, limitWindow: limit.window };
+    if (!isModelsOnly) {
+      await changeKey(tx, act, keyId, limits);
+      return;
+    }
     const granted = grantedScopes((await getKey(tx, accountId, keyId, now)).scopes, false);
     const scopes = MODEL_CALL_SCOPES.filter((scope) => granted.has(scope));
     if (scopes.length === 0) return await revoke(keyId);
-    await changeKey(tx, act, keyId, { scopes });
-  };
-  const limit = async ({ keyId, limit, window }: KeyChoice & { kind: "limit" }): Promise<void> => {
-    if (live.has(keyId)) await changeKey(tx, act, keyId, { limit, limitWindow: window });
+    await changeKey(tx, act, keyId, { ...limits, scopes });
   };
   for (const choice of choices) {
-    if (choice.kind === "limit") await limit(choice);
-    else if (choice.kind === "models") await narrow(choice.keyId);
+    if (choice.kind === "narrow") await narrow(choice);
     else for (const keyId of revokedBy(choice, live)) await revoke(keyId);
   }
 }
 
 function revokedBy(
-  choice: Exclude<KeyChoice, { kind: "limit" | "models" }>,
+  choice: Exclude<KeyChoice, NarrowChoice>,
   live: ReadonlySet<string>,
 ): readonly string[] {
   if (choice.kind === "revoke") return [choice.keyId];

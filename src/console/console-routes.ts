@@ -122,8 +122,9 @@ function overviewRoute(deps: ConsoleRouteDeps): Route {
     run: async ({ view, account, query: sent, now }) => {
       const query = inTimeZoneOf(sent, view.user);
       const period = periodOf(query, now);
+      const { email } = view.user;
       const { createdAt } = view.workspace;
-      const overview = await readOverview(deps, account, { query, period, createdAt, now });
+      const overview = await readOverview(deps, account, { query, period, createdAt, email, now });
       return overviewPage({ ...view, overview, query, period, snippets: deps.snippets, now });
     },
   });

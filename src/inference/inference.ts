@@ -135,7 +135,7 @@ export function createInference(deps: InferenceDeps): Inference {
   return {
     infer,
     // Counts say nothing about how a provider serves calls, so they stay out of its statistics.
-    countTokens: { route, send, freezeOf },
+    countTokens: { route, send, freezeOf, isClaimed: deps.isClaimed },
     accountAt,
     isAvailable,
     health: (model, at) => providerHealth(routing, model, at),

@@ -3,13 +3,14 @@
 
 import type { Act, Actor } from "../activity/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
-import { Fault } from "../base/fault.ts";
+import { Fault, reopenStep } from "../base/fault.ts";
 import { newIdAfter } from "../base/id.ts";
 import { toNano } from "../base/money/money.ts";
 import { rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { parsePolicy, policyText } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
+import { findFreeze } from "../ledger/freezes.ts";
 import { insertKeySpend } from "../ledger/ledger-rows.ts";
 import {
   type Column,
@@ -123,7 +124,8 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
   const create: Keys["create"] = async (tx, act, settings) => {
     const { accountId, now } = act;
     // Serializes concurrent creations, so that the count is exact.
-    await tx.lockMany("account", "id", [accountId]);
+    const [account] = await tx.lockMany("account", "id", [accountId]);
+    await assertNotClosing(tx, accountId, account?.["claimed_at"] != null);
     const existing = await tx.get(
       `select count(case when revoked_at is null then 1 end) as live, coalesce(max(id), '') as last_id
        from api_key where account_id = ?`,
@@ -203,6 +205,15 @@ async function replaceSecret(
   const after = await getKey(tx, accountId, id, now);
   await recordKeyRotated(tx, act, { before, after });
   return after;
+}
+
+async function assertNotClosing(tx: Tx, accountId: string, isClaimed: boolean): Promise<void> {
+  if ((await findFreeze(tx, accountId))?.by !== "closing") return;
+  throw new Fault("workspace_frozen", "a key for a closing account", {
+    message:
+      "This workspace is closing, so no key can be created. Reopen it first; if a person owns it, only its owner can.",
+    next: [reopenStep(accountId, isClaimed)],
+  });
 }
 
 interface NewKeyRow extends KeyHash {

@@ -190,12 +190,13 @@ function workspaceCreation({
 
 function quoteDeps(
   db: Db,
-  { infer: { route, offers }, countTokens: { freezeOf } }: Inference,
+  { infer: { route, offers }, countTokens: { freezeOf, isClaimed } }: Inference,
 ): RouteDeps["inference"]["quote"] {
   return {
     route,
     offers,
     freezeOf,
+    isClaimed,
     affordableOf: (caller, now) => readAffordable(db, caller, now),
   };
 }

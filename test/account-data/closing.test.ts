@@ -82,6 +82,15 @@ describe.each([...STORE_KINDS])("closing an account on %s", (store) => {
       403,
       expect.stringContaining("takes no payments"),
     ]);
+    const minted = await call(account, "POST /v1/keys", {});
+    expect([minted.status, minted.body["error"]]).toMatchObject([
+      403,
+      {
+        code: "workspace_frozen",
+        message: expect.stringContaining("closing, so no key can be created"),
+        next: [{ method: "POST", url: "/v1/account/reopen" }],
+      },
+    ]);
     const read = await call(account, "GET /v1/account");
     expect(read.body["closing"]).toMatchObject({ since: closed.body["closing_since"] });
     expect(await eraseClosedAccounts(gateway.server.db, Date.now())).toEqual([]);

@@ -120,7 +120,7 @@ async function openLinkAndSignIn(page: Page, link: string, email: string): Promi
   await page.goto(link);
   await page.getByRole("link", { name: "Sign in" }).click();
   await signIn(page, email);
-  await page.waitForURL(`${base}/claim`);
+  await page.waitForURL(/\/claim(?:\/code)?$/);
 }
 
 /** The previous page may still be open after a click. */
@@ -177,7 +177,8 @@ describe("in a browser without JavaScript", () => {
     const [left, right] = [await confirm.boundingBox(), await decline.boundingBox()];
     expect(Math.round(left?.width ?? 0)).toBe(Math.round(right?.width ?? 1));
     expect(Math.round(left?.height ?? 0)).toBe(Math.round(right?.height ?? 1));
-    await page.getByRole("radio", { name: "Limit to" }).first().check();
+    await page.getByLabel("Limit in US dollars").first().fill("5");
+    await page.getByLabel("Only let it call models and read usage").first().check();
     await confirm.click();
     await waitForHeading(page, "The account is yours");
     expect(page.url()).toBe(`${base}/claim`);

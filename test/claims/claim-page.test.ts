@@ -21,6 +21,7 @@ import {
   signedIn,
   type StartResponse,
   startedClaim,
+  textOf,
   titleOf,
   type Harness,
 } from "./harness.ts";
@@ -356,7 +357,7 @@ describe("deciding", () => {
     const id = keys.data[0]?.id ?? "";
     const done = await browser.post(
       "/claim",
-      fields({ [`key.${id}`]: "limit", [`usd.${id}`]: "3" }),
+      fields({ [`key.${id}`]: "keep", [`usd.${id}`]: "3" }),
     );
     expect(titleOf(done)).toBe("The account is yours");
     expect(done.text).toContain(`<bdi>${name}</bdi>`);
@@ -388,7 +389,7 @@ describe("deciding", () => {
     const id = keys.data[0]?.id ?? "";
     const tried = await browser.post(
       "/claim",
-      fields({ [`key.${id}`]: "limit", [`usd.${id}`]: `"><b>lots`, [`window.${id}`]: "week" }),
+      fields({ [`key.${id}`]: "keep", [`usd.${id}`]: `"><b>lots`, [`window.${id}`]: "week" }),
     );
     expect(tried.status).toBe(400);
     expect(tried.text).toContain("Enter the limit in US dollars");
@@ -396,7 +397,7 @@ describe("deciding", () => {
     expect(tried.text).toContain(`aria-describedby="usd.${id}.wrong" autofocus`);
     expect(tried.text).toContain(`id="usd.${id}.wrong"`);
     for (const typed of ["1,000", "1,000.50", "1.000,50", "1,2,3", ",5"]) {
-      const limit = { [`key.${id}`]: "limit", [`usd.${id}`]: typed };
+      const limit = { [`key.${id}`]: "keep", [`usd.${id}`]: typed };
       expect([typed, (await browser.post("/claim", fields(limit))).status]).toEqual([typed, 400]);
     }
     expect(await statusOfPoll()).toBe(400);
@@ -607,6 +608,69 @@ describe("the code without the link", () => {
       csrf: csrfOf(empty),
       user_code: start.claim_attempt.user_code,
     });
+    expect(titleOf(found)).toBe("An agent wants to hand you its account");
+  });
+
+  test("lists the claims that wait for the verified address, which still ask for their code", async () => {
+    const browser = await signedIn(harness, { email: email.toUpperCase() });
+    await harness.db.write((tx) =>
+      renameAccount(tx, actIn(agent.accountId, harness.clock.now), "Research agent"),
+    );
+    const other = await register(harness);
+    await startedClaim(other.start(`other-${email}`));
+    const listed = await browser.visit("/claim");
+    expect(titleOf(listed)).toBe("Enter the code");
+    expect(textOf(listed)).toContain(
+      `Take over the account Research agent ( ${agent.accountId} ), requested less than a minute ago from the network 203.0.113.0/24`,
+    );
+    expect(listed.text).not.toContain(other.accountId);
+    expect(listed.text).not.toContain(start.claim_attempt.user_code);
+    const review = await browser.visit(`/claim?attempt=${start.claim_attempt_id}`);
+    expect(titleOf(review)).toBe("An agent wants to hand you its account");
+    const without = { ...confirmFields(review, start), user_code: "" };
+    expect((await browser.post("/claim", without)).status).toBe(400);
+    const wrong = {
+      ...without,
+      user_code: String(1_000_000 - Number(start.claim_attempt.user_code))
+        .padStart(6, "0")
+        .slice(-6),
+    };
+    for (let time = 0; time < 5; time++) await browser.post("/claim", wrong);
+    expect(titleOf(await browser.visit("/claim"))).toBe("Too many wrong codes");
+    expect((await browser.visit("/claim/code")).text).toContain("No claim waits for");
+  });
+
+  test("confirms a claim that was opened from the list", async () => {
+    const browser = await signedIn(harness, { email });
+    const review = await browser.visit(`/claim?attempt=${start.claim_attempt_id}`);
+    expect(titleOf(await browser.post("/claim", confirmFields(review, start)))).toBe(
+      "The account is yours",
+    );
+  });
+
+  test("does not open the claim of another address by its id", async () => {
+    const eve = await signedIn(harness, { email: `eve-${email}` });
+    for (const id of [start.claim_attempt_id, "claim_none", ""]) {
+      const page = await eve.visit(`/claim?attempt=${id}`);
+      expect([id, page.status, titleOf(page)]).toEqual([id, 404, "This link is not valid"]);
+      expect(page.text).not.toContain(email.slice(0, 12));
+    }
+    const anonymous = await createBrowser(harness).visit(
+      `/claim?attempt=${start.claim_attempt_id}`,
+    );
+    expect(titleOf(anonymous)).toBe("Take over an agent&#39;s account");
+  });
+
+  test("takes another code while the link of an ended claim is open", async () => {
+    const browser = await signedIn(harness, { email });
+    await browser.visit(linkOf(start));
+    const newer = await startedClaim(agent.start(email));
+    const ended = await browser.visit("/claim");
+    expect(titleOf(ended)).toBe("There is a newer link");
+    expect(ended.text).toContain('href="/claim/code"');
+    const entry = await browser.visit("/claim/code");
+    const { user_code } = newer.claim_attempt;
+    const found = await browser.post("/claim/code", { csrf: csrfOf(entry), user_code });
     expect(titleOf(found)).toBe("An agent wants to hand you its account");
   });
 

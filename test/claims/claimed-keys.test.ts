@@ -15,6 +15,7 @@ import {
   signedIn,
   type StartResponse,
   startedClaim,
+  textOf,
   titleOf,
 } from "./harness.ts";
 
@@ -61,13 +62,17 @@ describeEachStore((kind, open) => {
         "/claim",
         fields({
           [`key.${first}`]: "revoke",
-          [`key.${limited}`]: "limit",
+          [`key.${limited}`]: "keep",
           [`usd.${limited}`]: "2,50",
           [`window.${limited}`]: "day",
           [`key.${kept}`]: "keep",
         }),
       );
       expect(titleOf(done)).toBe("The account is yours");
+      expect(done.text).toContain("2 keys are active");
+      expect(textOf(done)).toMatch(/limited pst-rt-\S+, limited to \$2\.50 per day\. It may call/);
+      expect(textOf(done)).toMatch(/kept pst-rt-\S+, no limit\. It may do everything\./);
+      expect(textOf(done)).toMatch(/1 key was revoked with the claim\. Key pst-rt-/);
       const rows = await store.db.all(
         "select id, revoked_at, limit_nano, limit_window from api_key where account_id = ?",
         [agent.accountId],
@@ -104,11 +109,42 @@ describeEachStore((kind, open) => {
       );
     });
 
+    test("limits a key and narrows it to model calls, and a limit stays if the field is empty", async () => {
+      const created = await harness.db.write((tx) =>
+        harness.keys.create(tx, actIn(agent.accountId, harness.clock.now), {
+          name: "limited before",
+          limit: 4_000_000_000n,
+        }),
+      );
+      page = await browser.visit("/claim");
+      const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+      const id = keys.data.find((key) => key.id !== created.key.id)?.id ?? "";
+      const done = await browser.post(
+        "/claim",
+        fields({
+          [`key.${id}`]: "keep",
+          [`usd.${id}`]: "3",
+          [`window.${id}`]: "month",
+          [`models.${id}`]: "only",
+          [`key.${created.key.id}`]: "keep",
+          [`usd.${created.key.id}`]: " ",
+          [`window.${created.key.id}`]: "day",
+        }),
+      );
+      expect(textOf(done)).toMatch(
+        /Key pst-rt-\S+, limited to \$3\.00 per month\. It may call models, read and delete stored responses; read the account, its balance and its usage; poll a claim\./,
+      );
+      expect(textOf(done)).toMatch(/limited before pst-rt-\S+, limited to \$4\.00 in total\./);
+    });
+
     test("narrows a key to model calls, and the agent still learns that the account is claimed", async () => {
       const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
       const id = keys.data[0]?.id ?? "";
       expect((await browser.visit("/claim")).text).toContain("It may do everything.");
-      const done = await browser.post("/claim", fields({ [`key.${id}`]: "models" }));
+      const done = await browser.post(
+        "/claim",
+        fields({ [`key.${id}`]: "keep", [`models.${id}`]: "only" }),
+      );
       expect(titleOf(done)).toBe("The account is yours");
       expect((await agent.get("/v1/keys")).status).toBe(403);
       expect((await agent.get("/v1/account")).status).toBe(200);

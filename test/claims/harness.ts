@@ -217,6 +217,14 @@ export function titleOf({ text }: Page): string {
   return /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "";
 }
 
+/** The text of a page without its elements. */
+export function textOf({ text }: Page): string {
+  return text
+    .replaceAll(/<[^>]*>/g, " ")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(/ (?=[,.])/g, "");
+}
+
 /** The fields with which the review page says what it has shown. */
 function shownFields({ text }: Page): Record<string, string> {
   return Object.fromEntries(

@@ -17,7 +17,7 @@ describe("an unknown path or method", () => {
     ["/console/acct_none/keys/", 404],
     ["/console/acct_none/nope", 404],
     ["/operator/nope", 404],
-    ["/claim/code", 405],
+    ["/console/acct_none/time-zone", 405],
     ["/pay/a/b/c/d", 404],
     ["/nope", 404],
     ["/docs-nope", 404],

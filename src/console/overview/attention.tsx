@@ -3,9 +3,17 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatDateTime, formatPercent, formatUsd, pluralize } from "../../base/text/format.ts";
+import {
+  formatDateTime,
+  formatDuration,
+  formatPercent,
+  formatUsd,
+  pluralize,
+} from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
-import { Notice } from "../../http/pages/components/content.tsx";
+import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
+import { waitingClaimPath } from "../../claims/claim-format.ts";
+import { Notice, WorkspaceName } from "../../http/pages/components/content.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { EXPIRY_NOTICE_DAYS, isExpiringSoon } from "../../keys/expiring-keys.ts";
 import type { Key } from "../../keys/key.ts";
@@ -30,6 +38,7 @@ export function Attention({ workspace, overview, now }: AttentionProps): Child {
   const { freeze, topUp } = overview;
   return (
     <>
+      <WaitingClaimNotices claims={overview.waitingClaims} now={now} />
       {freeze === undefined ? null : <FreezeNotice freeze={freeze} />}
       <TopUpNotice workspace={workspace} topUp={topUp} linksToBilling />
       <BalanceNotice workspace={workspace} overview={overview} />
@@ -185,6 +194,27 @@ function ClaimNotices({ workspace, overview: { pendingClaims } }: NoticeProps): 
             <bdi>{email}</bdi>
           </b>
           . The invitation expires on <DateTime at={expiresAt} />.
+        </Notice>
+      ))}
+    </>
+  );
+}
+
+/** On the pages on which a person lands after sign-in. */
+export function WaitingClaimNotices({
+  claims,
+  now,
+}: {
+  readonly claims: readonly ClaimAttempt[];
+  readonly now: number;
+}): Child {
+  return (
+    <>
+      {claims.map((claim) => (
+        <Notice tone="warn" link={{ href: waitingClaimPath(claim), label: "Review claim" }}>
+          An agent asks you to {claim.invitation ? "join the workspace" : "take over its account"}{" "}
+          <WorkspaceName id={claim.accountId} name={claim.accountName} />. The claim expires in{" "}
+          {formatDuration(claim.expiresAt - now)}.
         </Notice>
       ))}
     </>

@@ -5,7 +5,7 @@ import { listLiveWebhooks, type Webhook } from "../../activity/webhook-rows.ts";
 import type { Nano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import { readAutoTopUpSummary, type AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
-import { listPendingAttempts } from "../../claims/claim-attempt-rows.ts";
+import { listPendingAttempts, listWaitingClaims } from "../../claims/claim-attempt-rows.ts";
 import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
 import type { Key } from "../../keys/key.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
@@ -48,6 +48,8 @@ export interface Overview {
   readonly members: number;
   /** Started by agents, not yet accepted. */
   readonly pendingClaims: readonly ClaimAttempt[];
+  /** Of any account, for the signed-in person to decide on. */
+  readonly waitingClaims: readonly ClaimAttempt[];
   readonly usage: OverviewUsage;
 }
 
@@ -65,6 +67,8 @@ interface OverviewQuery {
   readonly query: UsageQuery;
   readonly period: Period;
   readonly createdAt: number;
+  /** The verified email of the signed-in person. */
+  readonly email: string;
   readonly now: number;
 }
 
@@ -84,14 +88,15 @@ export async function readOverview(
     listKeysFrom(db, accountId, { revoked: false, limit: KEYS_SHOWN_MAX, now }),
     listLiveWebhooks(db, accountId),
   ]);
-  const [liveKeys, members, pendingClaims, usage] = await Promise.all([
+  const [liveKeys, members, pendingClaims, waitingClaims, usage] = await Promise.all([
     countLiveKeys(db, accountId, now),
     countMembers(db, accountId),
     listPendingAttempts(db, accountId, now),
+    listWaitingClaims(db, view.email, now),
     readUsage(db, (reader) => readOverviewUsage(reader, accountId, view)),
   ]);
   const state = { balance, lowThreshold, freeze, topUp, budgets, keys, webhooks };
-  return { ...state, liveKeys, members, pendingClaims, usage };
+  return { ...state, liveKeys, members, pendingClaims, waitingClaims, usage };
 }
 
 async function readOverviewUsage(

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { listInvitationsForEmail } from "../../accounts/invitations.ts";
 import { listMemberships } from "../../accounts/members.ts";
 import type { Nano } from "../../base/money/money.ts";
+import { listWaitingClaims } from "../../claims/claim-attempt-rows.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { redirect } from "../../http/pages/page-response.ts";
 import { formRoute, pageRoute, submitForm } from "../../http/pages/page-routes.ts";
@@ -98,11 +99,12 @@ function createRoute(deps: StartPageDeps): Route {
 }
 
 async function readLists({ db }: StartPageDeps, { personId, email }: SessionUser, now: number) {
-  const [workspaces, invitations] = await Promise.all([
+  const [workspaces, invitations, waitingClaims] = await Promise.all([
     listMemberships(db, personId),
     listInvitationsForEmail(db, email, now),
+    listWaitingClaims(db, email, now),
   ]);
-  return { workspaces, invitations };
+  return { workspaces, invitations, waitingClaims, now };
 }
 
 function parseFirstKey(json: string): FirstKey {

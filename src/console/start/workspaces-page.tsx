@@ -5,18 +5,23 @@ import type { Child } from "hono/jsx";
 import type { Invitation } from "../../accounts/invitations.ts";
 import type { Membership } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
+import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
+import { CLAIM_CODE_PATH } from "../../claims/claim-link.ts";
 import { Field } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { HiddenFields, workspacePath, SignedInFooter } from "../console-layout.tsx";
 import { ROLE_LABELS } from "../members/member-texts.ts";
+import { WaitingClaimNotices } from "../overview/attention.tsx";
 
 export interface WorkspacesPageProps {
   readonly user: SessionUser;
   readonly workspaces: readonly Membership[];
   readonly invitations: readonly Invitation[];
+  readonly waitingClaims: readonly ClaimAttempt[];
   readonly form: WorkspaceForm;
+  readonly now: number;
 }
 
 /** The form that creates a workspace. */
@@ -34,6 +39,7 @@ export function workspacesPage(props: WorkspacesPageProps): PageLayout {
     main: (
       <>
         <h1>Your workspaces</h1>
+        <WaitingClaimNotices claims={props.waitingClaims} now={props.now} />
         {props.invitations.map((invitation) => (
           <InvitationCard invitation={invitation} user={props.user} />
         ))}
@@ -77,8 +83,9 @@ function CreateForm({
       </form>
       {isFirst ? (
         <p class="note">
-          If an agent created an account for you, open the claim link that it sent you instead. To
-          let an agent open one, give it the address of <a href="/auth.md">auth.md</a>.
+          If an agent created an account for you, open the claim link that it sent you, or{" "}
+          <a href={CLAIM_CODE_PATH}>enter its code</a>. To let an agent open one, give it the
+          address of <a href="/auth.md">auth.md</a>.
         </p>
       ) : null}
     </section>

@@ -275,13 +275,14 @@ export function operatorFreezeFault(freeze: Freeze & { readonly by: "operator" }
   });
 }
 
-export function closingFault({ since }: Freeze & { readonly by: "closing" }): Fault {
+export function closingFault(
+  { since }: Freeze & { readonly by: "closing" },
+  reopen: NextStep,
+): Fault {
   return new Fault("workspace_frozen", "the account is closing", {
     message: `This workspace has been closing since ${new Date(since).toISOString()}, so model calls are blocked. Its owner can reopen it in the console, or with POST /v1/account/reopen if no person owns it.`,
     fields: { frozen_by: "closing", frozen_since: new Date(since).toISOString() },
-    next: [
-      { method: "POST", url: "/v1/account/reopen", why: "Reopen the account before it is erased." },
-    ],
+    next: [reopen],
   });
 }
 

@@ -1,7 +1,7 @@
 // Holds credits for a call. One hold covers every candidate that may have to be paid for. A candidate on the caller's
 // provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
 
-import { Fault } from "../../../base/fault.ts";
+import { Fault, reopenStep } from "../../../base/fault.ts";
 import { nanoFromUsd } from "../../../base/money/money.ts";
 import type { PaymentOptions } from "../../../base/purchase-steps.ts";
 import { MINUTE_MS } from "../../../base/time.ts";
@@ -29,7 +29,6 @@ export interface HoldDeps extends FreezeDeps {
   readonly lifetimeMs: number;
   readonly rateLimit: KeyRateLimit | undefined;
   readonly openCallsMax: number | undefined;
-  readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly findLimitRaiser: FindLimitRaiser;
   readonly isSignInDisabled: boolean;
   readonly paymentOptions: PaymentOptions;
@@ -43,6 +42,7 @@ export type FindLimitRaiser = (
 export interface FreezeDeps {
   /** Undefined for an account that may make calls. */
   readonly freezeOf?: ((accountId: string) => Promise<Freeze | undefined>) | undefined;
+  readonly isClaimed: (accountId: string) => Promise<boolean>;
 }
 
 interface HoldStep {
@@ -226,9 +226,13 @@ function lowerLimit(left: number | undefined, right: number | undefined): number
 }
 
 /** Throws if the account is closing or the operator froze it. A freeze by debt blocks only calls that cost credits. */
-export async function rejectIfFrozen({ freezeOf }: FreezeDeps, accountId: string): Promise<void> {
+export async function rejectIfFrozen(
+  { freezeOf, isClaimed }: FreezeDeps,
+  accountId: string,
+): Promise<void> {
   const freeze = await freezeOf?.(accountId);
-  if (freeze?.by === "closing") throw closingFault(freeze);
+  if (freeze?.by === "closing")
+    throw closingFault(freeze, reopenStep(accountId, await isClaimed(accountId)));
   if (freeze?.by === "operator") throw operatorFreezeFault(freeze);
 }
 
