@@ -86,6 +86,8 @@ export { isForeignContainer } from "./src/canonical/tools/canonical-code-executi
 
 // ---- Requests in the caller's own API.
 
+/** The request that counts the tokens of a call, and its reply: `writeCountRequest("gemini", { body, path, isVertex: false })`. */
+export { readCount, writeCountRequest } from "./src/count-requests.ts";
 /** What a model supports at a provider, and who says so: `findAbilities({ provider: "openai", name: "gpt-5", … })`. */
 export { abilitySources, findAbilities } from "./src/provider-abilities.ts";
 /** Settings in the form that a model takes: `adaptSettings("messages", json, abilities)`. */

@@ -250,7 +250,7 @@ function countTokensRoute(deps: InferenceRouteDeps): Route {
     scope: "models:write",
     summary: "Count a message's input tokens",
     description:
-      "Free of charge. The header `x-postern-count` says where the count is from: the `provider` (Anthropic), the `tokenizer` of the model, or an `estimate` for models whose tokenizer is not published.",
+      "Free of charge. The header `x-postern-count` says where the count is from: the `provider`, if it has an endpoint for it (OpenAI, Anthropic, Google, Bedrock), else the `tokenizer` of the model, or an `estimate` for models whose tokenizer is not published.",
     dialect: "messages",
     body: CountTokensRequest,
     requestExample: EXAMPLES.countTokens.request,
@@ -286,7 +286,7 @@ function countInputRoute(deps: InferenceRouteDeps): Route {
     scope: "models:write",
     summary: "Count a response's input tokens",
     description:
-      "Free of charge, for every model. The body is that of POST /v1/responses. The header `x-postern-count` says whether the model's `tokenizer` counted, or it is an `estimate`, because the tokenizer is not published.",
+      "Free of charge, for every model. The body is that of POST /v1/responses. The header `x-postern-count` says who counted, as for POST /v1/messages/count_tokens.",
     dialect: "openai",
     body: ResponsesRequest,
     requestExample: EXAMPLES.countInput.request,

@@ -16,6 +16,7 @@ import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
+import { countByProvider } from "./count-by-provider.ts";
 import { allowedCandidates } from "./enforce-key-policy.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
@@ -28,7 +29,6 @@ export interface CountTokensDeps extends FreezeDeps {
 /** Says where a count is from: `provider`, `tokenizer` or `estimate`. */
 export const COUNT_HEADER = "x-postern-count";
 
-/** The count of a Responses request, which no provider counts here. */
 export async function countResponseTokens(
   deps: CountTokensDeps,
   input: CallInput,
@@ -40,9 +40,7 @@ export async function countResponseTokens(
       "`previous_response_id` is not supported here. Send the whole input.",
     );
   await rejectIfFrozen(deps, input.caller.accountId);
-  const found = await findCandidates(request, input.api, input.caller, deps.route);
-  const [{ model }] = allowedCandidates(found, input.caller);
-  const { tokens, method } = await countOf(request, model);
+  const { tokens, method } = await countAs(deps, input, request);
   const body = { object: "response.input_tokens", input_tokens: tokens };
   return Response.json(body, { headers: { [COUNT_HEADER]: method } });
 }
@@ -56,8 +54,10 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   const [candidate] = allowedCandidates(found, input.caller);
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
-  if (WIRE_TRAITS[candidate.wires[0]].operation === undefined)
-    return countedResponse(request, candidate);
+  if (WIRE_TRAITS[candidate.wires[0]].operation === undefined) {
+    const { tokens, method } = await countAs(deps, input, request);
+    return Response.json({ input_tokens: tokens }, { headers: { [COUNT_HEADER]: method } });
+  }
   const destination = destinationOf(candidate.credential, "count_tokens");
   rejectStoredReferences(request.json, destination, "request");
   const attempt = {
@@ -93,13 +93,27 @@ function countBody(request: ParsedRequest, { upstreamName, credential }: Candida
   });
 }
 
-async function countedResponse(request: ParsedRequest, { model }: Candidate): Promise<Response> {
-  const { tokens, method } = await countOf(request, model);
-  return Response.json({ input_tokens: tokens }, { headers: { [COUNT_HEADER]: method } });
+type Count = Pick<InputCount, "tokens"> & { readonly method: InputCount["method"] | "provider" };
+
+/** By the provider of a call with this request, or else here. */
+async function countAs(
+  deps: CountTokensDeps,
+  input: CallInput,
+  request: ParsedRequest,
+): Promise<Count> {
+  const found = await findCandidates(request, request.api, input.caller, deps.route);
+  const [candidate] = allowedCandidates(found, input.caller);
+  const isRefused = !candidate.credential.byok && sharedCredentialsFault(request) !== undefined;
+  const tokens = isRefused
+    ? undefined
+    : await countByProvider(deps.send, input, request, candidate);
+  return tokens === undefined
+    ? countLocally(request, candidate.model)
+    : { tokens, method: "provider" };
 }
 
 /** OpenAI's own rules of counting, where all of the input is text and functions in the form of its APIs. */
-async function countOf({ api, json }: ParsedRequest, { id }: Model): Promise<InputCount> {
+async function countLocally({ api, json }: ParsedRequest, { id }: Model): Promise<InputCount> {
   const encoding = encodingOf(id);
   return encoding !== undefined && isOpenAiWire(api) && isInputCountable(json)
     ? { tokens: await countInput(json, encoding), method: "tokenizer" }

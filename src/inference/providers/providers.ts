@@ -43,6 +43,8 @@ export interface Provider {
   readonly supportsStore: boolean;
   /** True if it compacts conversations itself, at the path of the responses wire and `/compact`. */
   readonly compactsResponses?: true;
+  /** True if it counts the input of a request without a charge, at a path beside that of the call. */
+  readonly countsInput?: true;
   /** Fields of earlier assistant messages for which it rejects a request on the chat wire. */
   readonly rejectedHistoryFields?: readonly string[];
   /** True if streams end by closing the connection, without a terminal event. */
@@ -118,6 +120,7 @@ export const PROVIDERS: readonly Provider[] = [
     outputLimitField: "max_completion_tokens",
     supportsStore: true,
     compactsResponses: true,
+    countsInput: true,
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
   defineProvider({
@@ -126,6 +129,7 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "ANTHROPIC",
     baseUrl: "https://api.anthropic.com",
     paths: MESSAGES_PATHS,
+    countsInput: true,
     auth: "x-api-key",
     stopsBillingOnAbort: true,
     endUserField: "metadata.user_id",
@@ -238,6 +242,7 @@ export const PROVIDERS: readonly Provider[] = [
       chat: "/openai/chat/completions",
       embeddings: "/openai/embeddings",
     },
+    countsInput: true,
     endsStreamByClosing: true,
   }),
   defineProvider({
@@ -250,6 +255,7 @@ export const PROVIDERS: readonly Provider[] = [
       messages: "/publishers/anthropic/models",
       count_tokens: "/publishers/anthropic/models/count-tokens:rawPredict",
     },
+    countsInput: true,
     cloudAuth: "google",
     settings: [
       {
@@ -287,6 +293,7 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "BEDROCK",
     baseUrl: "https://bedrock-runtime.{REGION}.amazonaws.com",
     paths: { converse: "" },
+    countsInput: true,
     cloudAuth: "aws",
     settings: [
       {
@@ -372,6 +379,7 @@ export const PROVIDERS: readonly Provider[] = [
       converse: "",
       ...MESSAGES_PATHS,
     },
+    countsInput: true,
     stopsBillingOnAbort: true,
     supportsStore: true,
     endUserField: "user",

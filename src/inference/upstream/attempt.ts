@@ -15,7 +15,6 @@ import { memoize } from "../../base/memoize.ts";
 import { SECOND_MS } from "../../base/time.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
 import type { Credential } from "../providers/credentials.ts";
-import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
   type CircuitBreaker,
@@ -59,6 +58,8 @@ export interface AttemptRequest extends UpstreamRequest {
   readonly hasFallback?: boolean;
   /** Whether the body is in another wire format than the caller's. */
   readonly isTranslated: boolean;
+  /** Counts the tokens of a call, on a wire that also serves calls. */
+  readonly isCount?: true;
   /** Nothing is sent once the caller has left. */
   readonly callerSignal: Pick<AbortSignalLike, "aborted">;
   /** Ends a request that was sent: the caller left and the bill stops, or the process is shutting down. */
@@ -80,6 +81,7 @@ export const ATTEMPTS_PER_CANDIDATE = 2;
 /** The part of a timeout while a fallback is left. */
 export const FALLBACK_TIMEOUT_SHARE = 0.5;
 const BACKOFF_MS = 250;
+const COUNT_OPERATION = "count_tokens";
 /** If a provider asks for a longer wait, the caller gets its `retry-after` instead. */
 const RETRY_AFTER_MAX_MS = 2_000;
 
@@ -96,7 +98,7 @@ export async function attemptCandidate(
   // Failures on callers' own keys say nothing about the gateway's accounts.
   const isShared = request.isPaying && !credential.byok;
   const caller: CircuitCaller = { accountId, isShared };
-  const circuit = circuitFor(candidate, request.wire);
+  const circuit = circuitFor(candidate, request);
   const abort = createAbort();
   const unsubscribe = runWhen(isCanceled, abort.abort);
   if (isCanceled()) abort.abort();
@@ -152,8 +154,11 @@ function recordFailedAttempt(
 }
 
 // A provider limits token counts apart from calls, and counting is free, so it has a circuit of its own.
-function circuitFor({ credential, upstreamName }: Candidate, wire: UpstreamWire): string {
-  const { operation } = WIRE_TRAITS[wire];
+function circuitFor(
+  { credential, upstreamName }: Candidate,
+  { wire, isCount }: AttemptRequest,
+): string {
+  const operation = isCount === true ? COUNT_OPERATION : WIRE_TRAITS[wire].operation;
   const model = operation === undefined ? upstreamName : `${upstreamName} ${operation}`;
   return circuitName(credential.provider.id, credential.label, model);
 }

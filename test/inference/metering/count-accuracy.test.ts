@@ -72,7 +72,9 @@ describe("endpoints that count", () => {
   let gateway: Gateway;
   let account: TestAccount;
   beforeAll(async () => {
-    gateway = await startGateway({ providers: ["sim", "openai", "anthropic", "google"] });
+    gateway = await startGateway({
+      providers: ["sim", "openai", "anthropic", "google", "groq", "mistral"],
+    });
     account = await registerAccount(gateway);
   });
   afterAll(() => gateway.stop());
@@ -86,9 +88,11 @@ describe("endpoints that count", () => {
     .concat(" that is all");
 
   test.each([
-    ["openai/gpt-5-mini", "tokenizer"],
-    ["google/gemini-2.5-flash", "estimate"],
+    ["openai/gpt-5-mini", "provider"],
+    ["google/gemini-2.5-flash", "provider"],
     ["anthropic/claude-haiku-4-5", "provider"],
+    ["groq/openai/gpt-oss-120b", "tokenizer"],
+    ["mistral/mistral-large-latest", "estimate"],
   ])("say how they counted for %s: %s", async (model, method) => {
     const messages = [{ role: "user", content: text }];
     const body = { model, messages };
@@ -102,14 +106,14 @@ describe("endpoints that count", () => {
 
   test("count the input of a response for every model, free of charge", async () => {
     const { key } = account;
-    const body = { model: "openai/gpt-5-mini", input: text, instructions: "Be short." };
+    const body = { model: "groq/openai/gpt-oss-120b", input: text, instructions: "Be short." };
     const counted = await call(gateway, "POST /v1/responses/input_tokens", { key, body });
     expectStatus("countInputTokens", 200, counted);
     expect(counted.body).toMatchObject({ object: "response.input_tokens" });
     const tokens = Number(valueAt(counted.body, "input_tokens"));
     expect(tokens).toBeGreaterThan(880);
     expect(tokens).toBeLessThan(1_000);
-    const other = { ...body, model: "anthropic/claude-haiku-4-5" };
+    const other = { ...body, model: "mistral/mistral-large-latest" };
     const estimated = await call(gateway, "POST /v1/responses/input_tokens", { key, body: other });
     expect(estimated.headers.get("x-postern-count")).toBe("estimate");
     const usage = await call(gateway, "GET /v1/usage", { key });
