@@ -1,7 +1,7 @@
 // The provider's own count of a request that its API counts in another form than the caller's: the request is written as for a
 // call, and then as a count. Without an answer the gateway counts itself.
 
-import { readCount, writeCountRequest } from "@postern/wires";
+import { API_TRAITS, readCount, writeCountRequest } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { parseObject } from "../../base/json.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -53,7 +53,11 @@ function planOf(
   request: ParsedRequest,
   candidate: Candidate,
 ): TransportPlan | undefined {
-  const json = { max_tokens: candidate.model.maxOutputTokens ?? OUTPUT_TOKENS, ...request.json };
+  const { requiresOutputLimit, outputLimitFields } = API_TRAITS[request.api];
+  const limits = requiresOutputLimit
+    ? outputLimitFields.map((name) => [name, candidate.model.maxOutputTokens ?? OUTPUT_TOKENS])
+    : [];
+  const json = { ...Object.fromEntries(limits), ...request.json };
   const adjustments = {
     pseudonym: () => "",
     sendsAnthropicUserId: false,
@@ -61,11 +65,7 @@ function planOf(
   };
   try {
     return planFor({
-      request: {
-        ...request,
-        json: request.api === "messages" ? json : request.json,
-        stream: false,
-      },
+      request: { ...request, json, stream: false },
       candidate,
       requestId,
       now,
@@ -79,5 +79,5 @@ function planOf(
   }
 }
 
-/** Messages requests need a limit; it is not counted. */
+/** For an API that requires a limit; it is not counted. */
 const OUTPUT_TOKENS = 32_000;
