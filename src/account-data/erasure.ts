@@ -115,6 +115,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
     "accounting; the address of a wallet is on the public chain, and a payment token works once",
   claim_count: "counts per hour, deleted after a day",
   authorization_code: "deleted an hour after it expires, with the id of a person",
+  mcp_session: "deleted a day after its account was created, with the id of a key",
   device_login: "deleted an hour after it expires, with the id of a person and a network",
   human_grant:
     "one bonus per person: the subject of the identity provider and a keyed hash of the mailbox",

@@ -11,6 +11,8 @@ export interface Peer {
   readonly disableIdleTimeout: () => void;
   /** Upgrades the connection to a WebSocket after the response; absent if the request has no connection of its own. */
   readonly acceptWebSocket?: (handlers: WebSocketHandlers) => void;
+  /** The key of a request that this process makes itself for a session of the MCP server. A key that the request sends counts first. */
+  readonly sessionKey?: AuthenticatedKey | undefined;
 }
 
 export interface RequestContext {

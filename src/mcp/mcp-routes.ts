@@ -3,23 +3,30 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
+import { parseObject, stringIn } from "../base/json.ts";
 import { lazy } from "../base/lazy.ts";
 import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import type { Peer } from "../http/request-context.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
-import { publicRoute, type Route } from "../http/route.ts";
+import { type AuthenticatedKey, publicRoute, type Route } from "../http/route.ts";
 import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
 import { type KeyRejection, rejectedKeyFault } from "../http/steps/authenticate.ts";
+import type { Db } from "../store/db.ts";
 import { rejectedMessage } from "./check-params.ts";
 import { withNestedMeta } from "./machine-payments.ts";
 import type { McpConnection } from "./mcp-server.ts";
+import type { McpSessions } from "./mcp-sessions.ts";
 
 export interface McpRouteDeps {
   /** The gateway's request handler. */
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
-  readonly isKeyLive: (rawKey: string, now: number) => Promise<boolean>;
   /** Why a key that is not live is rejected. */
   readonly explainRejectedKey: (rawKey: string, now: number) => Promise<KeyRejection | undefined>;
+  readonly db: Db;
+  readonly sessions: McpSessions;
+  /** Undefined if the key no longer works. */
+  readonly findKeyById: (id: string, now: number) => Promise<AuthenticatedKey | undefined>;
+  readonly findKey: (rawKey: string, now: number) => Promise<AuthenticatedKey | undefined>;
   /** True without an identity provider: no person could sign in. */
   readonly isSignInDisabled: boolean;
   readonly baseUrl: string;
@@ -28,6 +35,7 @@ export interface McpRouteDeps {
   readonly paymentMethods: readonly string[];
 }
 
+const ACCOUNTS_PATH = "/v1/accounts";
 /** Larger conversations go to the HTTP API. */
 const MESSAGE_MAX_BYTES = 4 * 1_048_576;
 
@@ -71,7 +79,7 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
       tag: "Agents",
       summary: "Call the MCP server",
       description:
-        "The Model Context Protocol over Streamable HTTP, without sessions: revisions 2026-07-28 and 2025-11-25, and `initialize` of older clients. Send the API key as `authorization: Bearer <API_KEY>`, or sign in (`/.well-known/oauth-authorization-server/mcp`); `create_account`, `list_models` and the resources need none. Requests from web pages of other origins are refused.",
+        "The Model Context Protocol over Streamable HTTP: revisions 2026-07-28 and 2025-11-25, and `initialize` of older clients, whose session uses the account that it creates. Send the API key as `authorization: Bearer <API_KEY>`, or sign in (`/.well-known/oauth-authorization-server/mcp`); `create_account`, `list_models` and the resources need none. Requests from web pages of other origins are refused.",
       dialect: "jsonrpc",
       query: SignInQuery,
       body: Message,
@@ -102,7 +110,10 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
           throw keyFault ?? signInFault(baseUrl);
         const rejected = rejectedMessage(body);
         if (rejected !== undefined) return rejected;
-        const peer: Peer = { address: () => clientIp, disableIdleTimeout: () => {} };
+        const sessionId = headers.get(SESSION_HEADER) ?? undefined;
+        const sessionKey =
+          apiKey === undefined ? await findSessionKey(deps, sessionId, now) : undefined;
+        const peer = { address: () => clientIp, disableIdleTimeout: () => {}, sessionKey };
         const nested = withNestedMeta(body);
         const message = new Request(`${baseUrl}${MCP_PATH}`, {
           method: "POST",
@@ -113,12 +124,21 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
         const connection = {
           requestId,
           apiKey,
+          hasSessionKey: sessionKey !== undefined,
           keyFault,
           signIn: deps.isSignInDisabled ? undefined : challengeOf(baseUrl),
-          send: (inner: Request) => deps.handle(inner, peer),
+          send: async (inner: Request) => {
+            const response = await deps.handle(inner, peer);
+            if (sessionId !== undefined && apiKey === undefined && isNewAccount(inner, response))
+              await keepNewAccount(deps, sessionId, response.clone(), now);
+            return response;
+          },
         };
         const serve = await load();
-        return serve(connection, message);
+        const response = await serve(connection, message);
+        if (body.method === "initialize" && apiKey === undefined && response.ok)
+          response.headers.set(SESSION_HEADER, deps.sessions.newId());
+        return response;
       },
     }),
   ];
@@ -134,6 +154,33 @@ function requireOwnOrigin(headers: Headers, baseUrl: string): void {
   });
 }
 
+const SESSION_HEADER = "mcp-session-id";
+
+async function findSessionKey(
+  { db, sessions, findKeyById }: McpRouteDeps,
+  sessionId: string | undefined,
+  now: number,
+): Promise<AuthenticatedKey | undefined> {
+  const keyId = sessionId === undefined ? undefined : await sessions.findKeyId(db, sessionId, now);
+  return keyId === undefined ? undefined : await findKeyById(keyId, now);
+}
+
+function isNewAccount({ method, url }: Request, { status }: Response): boolean {
+  return status === 201 && method === "POST" && new URL(url).pathname === ACCOUNTS_PATH;
+}
+
+/** The session uses the account that it created from its next request on. */
+async function keepNewAccount(
+  { db, sessions, findKey }: McpRouteDeps,
+  sessionId: string,
+  response: Response,
+  now: number,
+): Promise<void> {
+  const rawKey = stringIn(parseObject(await response.text())?.["api_key"]);
+  const key = rawKey === undefined ? undefined : await findKey(rawKey, now);
+  if (key !== undefined) await db.write((tx) => sessions.keep(tx, sessionId, key.keyId, now));
+}
+
 interface CheckedKey {
   readonly apiKey?: string | undefined;
   /** Why the key that was sent does not work. */
@@ -142,7 +189,7 @@ interface CheckedKey {
 
 async function checkKey(deps: McpRouteDeps, headers: Headers, now: number): Promise<CheckedKey> {
   const apiKey = readApiKey(headers, "openai");
-  if (apiKey === undefined || (await deps.isKeyLive(apiKey, now))) return { apiKey };
+  if (apiKey === undefined || (await deps.findKey(apiKey, now)) !== undefined) return { apiKey };
   const challenge = challengeOf(deps.baseUrl, 'error="invalid_token"');
   const sent = deps.isSignInDisabled ? {} : { "www-authenticate": challenge };
   return { keyFault: await rejectedKeyFault(deps.explainRejectedKey, apiKey, now, sent) };

@@ -35,6 +35,8 @@ export interface McpDeps {
 export interface McpConnection {
   readonly requestId: string;
   readonly apiKey: string | undefined;
+  /** Whether the session has the key of an account that it created. */
+  readonly hasSessionKey?: boolean;
   /** Why the key that was sent does not work. */
   readonly keyFault?: Fault | undefined;
   /** The challenge with which a client can sign in; undefined if no person can. */

@@ -17,6 +17,8 @@ export interface ToolCall {
   readonly requestId: string;
   /** The raw key of the connection, if it sends one. */
   readonly apiKey: string | undefined;
+  /** Whether the session has the key of an account that it created. */
+  readonly hasSessionKey?: boolean;
   /** Why the key of the connection does not work. */
   readonly keyFault?: Fault | undefined;
   /** The challenge with which a client can sign in; undefined if no person can. */

@@ -292,8 +292,12 @@ function withoutNulls({ method }: Route, args: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null));
 }
 
-function requireKey(route: Route, { args, apiKey, keyFault, signIn }: ToolCall): void {
-  if (!requiresKey(route) || apiKey !== undefined || args[API_KEY_ARGUMENT] !== undefined) return;
+function requireKey(
+  route: Route,
+  { args, apiKey, hasSessionKey = false, keyFault, signIn }: ToolCall,
+): void {
+  if (!requiresKey(route) || hasSessionKey) return;
+  if (apiKey !== undefined || args[API_KEY_ARGUMENT] !== undefined) return;
   if (keyFault !== undefined) throw keyFault;
   const signInAdvice =
     signIn === undefined ? "" : "Sign in at this server with your MCP client, or ";

@@ -21,6 +21,7 @@ import type { Lease } from "../ledger/lease.ts";
 import { stoppedSince } from "../ledger/session-rows.ts";
 import { createSweeper } from "../ledger/sweep.ts";
 import { sweepAuthorizationCodes } from "../mcp-sign-in/authorization-codes.ts";
+import { sweepMcpSessions } from "../mcp/mcp-sessions.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
 import { createCircuitWriter } from "../operator/system/open-circuits.ts";
@@ -197,6 +198,7 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await db.write((tx) => sweepRateCounters(tx, now));
   await db.write((tx) => sweepDeviceLogins(tx, now));
   await db.write((tx) => sweepAuthorizationCodes(tx, now));
+  await db.write((tx) => sweepMcpSessions(tx, now));
   await db.write((tx) => sweepOperatorSessions(tx, now));
   await db.write((tx) => sweepProviderHours(tx, now));
 }

@@ -12,11 +12,12 @@ import { createDeviceLogins } from "../device-login/device-login.ts";
 import { findApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
 import { readAffordable } from "../keys/affordable.ts";
-import { isLiveKey } from "../keys/live-keys.ts";
+import { findLiveKey, isLiveKey } from "../keys/live-keys.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
 import { createAuthorizationCodes } from "../mcp-sign-in/authorization-codes.ts";
 import { createMcpClients } from "../mcp-sign-in/mcp-clients.ts";
 import type { McpRouteDeps } from "../mcp/mcp-routes.ts";
+import { createMcpSessions } from "../mcp/mcp-sessions.ts";
 import { cheapestModels, type CheapModel } from "../models/cheapest-models.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
@@ -135,13 +136,16 @@ function operationsRouteDeps(
 
 function mcpDeps(
   config: Config,
-  { core: { keys, explainRejectedKey }, isSignInDisabled }: Services,
+  { core: { db, master, keys, explainRejectedKey }, isSignInDisabled }: Services,
   { handle, version }: Pick<McpRouteDeps, "handle" | "version">,
 ): McpRouteDeps {
   return {
     baseUrl: config.baseUrl,
     paymentMethods: paymentMethods(config).map(({ method }) => method),
-    isKeyLive: async (raw, at) => (await keys.find(raw, at, "cache")) !== undefined,
+    db,
+    sessions: createMcpSessions(master),
+    findKey: async (raw, at) => await keys.find(raw, at, "cache"),
+    findKeyById: (id, at) => findLiveKey(db, id, at),
     explainRejectedKey,
     isSignInDisabled,
     handle,

@@ -23,6 +23,7 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
   payment_method: "looked up by payment processors, which know only the method",
   agent_payment: "unique per signed payment over all accounts",
   authorization_code: "looked up by the hash of its code, before the account is known",
+  mcp_session: "looked up by the hash of a session's id, before the account is known",
   device_login: "looked up by the hashes of its codes, before the account is known",
   email: "a queue of the worker for all accounts, in the order of due times",
 };

@@ -29,8 +29,12 @@ export interface KeyDeps {
 
 export function authenticateKey({ find, explainRejected }: KeyDeps, source: KeySource): Step {
   return (context, route) => {
-    const { request, now } = context;
+    const { request, peer, now } = context;
     const raw = readApiKey(request.headers, route.dialect);
+    if (raw === undefined && peer.sessionKey !== undefined) {
+      context.key = peer.sessionKey;
+      return undefined;
+    }
     if (raw === undefined) throw missingKeyFault(request.headers);
     const found = find(raw, now, source);
     // The keys of most calls are cached, and need no promise.

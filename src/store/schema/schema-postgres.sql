@@ -192,6 +192,13 @@ create table authorization_code (
   key_id text
 );
 
+create table mcp_session (
+  id_hash text primary key,
+  key_id text not null,
+  created_at bigint not null,
+  expires_at bigint not null
+);
+
 create table human_grant (
   id text primary key,
   issuer text not null,

@@ -215,6 +215,15 @@ create table authorization_code (
   key_id text -- key that the client got
 ) without rowid;
 
+-- Sessions at the MCP server that created an account.
+-- Deleted: when they expire
+create table mcp_session (
+  id_hash text primary key, -- fingerprint of the session's id
+  key_id text not null, -- key of the account that the session created
+  created_at bigint not null,
+  expires_at bigint not null
+) without rowid;
+
 -- Which person has had the claim bonus.
 -- Deleted: when the bonus is taken back
 create table human_grant (

@@ -101,7 +101,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "verification",
   ],
   discovery: ["wires", "base", "http", "models"],
-  mcp: ["wires", "base", "http", "discovery"],
+  mcp: ["wires", "base", "store", "http", "discovery"],
   "verified-agents": ["base", "accounts"],
   config: ["base", "accounts", "store", "billing", "inference"],
   server: [

@@ -35,6 +35,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   "device-login": ["device_login"],
   "mcp-sign-in": ["authorization_code"],
   email: ["email", "email_opt_out"],
+  mcp: ["mcp_session"],
   billing: [
     "invoice",
     "checkout",
