@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
@@ -17,7 +17,8 @@ import { rejectionMessage } from "../support/rejection.ts";
 
 // Each client starts a process.
 
-const gateway = await startGateway();
+let clock = Date.now();
+const gateway = await startGateway({ now: () => clock });
 afterAll(() => gateway.stop());
 
 let home: string;
@@ -76,27 +77,84 @@ const CLIENTS = [
 ] as const;
 
 describe.each(CLIENTS)("%s over standard input and output", (_name, connect) => {
+  const host = new URL(gateway.url).host.replace(":", "-");
+  const keyIn = (name: string): string =>
+    textAt(JSON.parse(readFileSync(path.join(home, ".postern", name), "utf8")), "api_key");
+
   test("creates an account, keeps its key in a private file, and uses it", async () => {
-    let credits: unknown;
-    let key = "";
+    const file = path.join(home, ".postern", `${host}.json`);
+    let created: unknown;
     await connect({}, async (call) => {
-      key = textAt(await call("create_account"), "structuredContent.api_key");
+      created = await call("create_account");
       const balance = await call("get_balance");
-      credits = valueAt(balance, "structuredContent.balance.credits");
+      expect(valueAt(balance, "structuredContent.balance.credits")).toBe(50_000);
+      expect(textAt(balance, "structuredContent.key.id")).toBe(
+        textAt(created, "structuredContent.key_id"),
+      );
       const reply = await call("send_message", { model: "sim/echo", prompt: "hi", max_tokens: 9 });
       expect(textAt(reply, "structuredContent.text")).toBe("You said: hi");
     });
-    expect(credits).toBe(50_000);
-    const file = path.join(home, `.postern/${new URL(gateway.url).host.replace(":", "-")}.json`);
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(textAt(JSON.parse(readFileSync(file, "utf8")), "api_key")).toBe(key);
+    expect(textAt(created, "structuredContent.key_file")).toBe(file);
+    expect(JSON.stringify(created)).not.toContain("-rt-");
+    expect(JSON.parse(textAt(created, "content.0.text"))).toEqual(
+      valueAt(created, "structuredContent"),
+    );
+    expect(keyIn(`${host}.json`)).toContain("-rt-");
+  });
+
+  test("keeps a second account beside the first, which `account` chooses", async () => {
     await connect({}, async (call) => {
-      await call("create_account");
-      expect(valueAt(await call("get_balance"), "structuredContent.key.prefix")).toBe(
-        key.slice(0, 12),
+      const ids: string[] = [];
+      for (let n = 0; n < 2; n++)
+        ids.push(textAt(await call("create_account"), "structuredContent.account.id"));
+      const [first = "", second = ""] = ids;
+      const used = async (args: Record<string, unknown>): Promise<unknown> =>
+        valueAt(await call("get_balance", args), "structuredContent.account.id");
+      expect(await used({})).toBe(first);
+      expect(await used({ account: second })).toBe(second);
+      expect(await used({ account: first })).toBe(first);
+      expect(keyIn(`${host}-${second}.json`)).not.toBe(keyIn(`${host}.json`));
+      for (const account of ["acct_unknown", "../x", "", 5]) {
+        const refused = await call("get_balance", { account });
+        expect(valueAt(refused, "isError")).toBe(true);
+        expect(textAt(refused, "content.0.text")).toContain("`account`");
+      }
+    });
+  });
+
+  test("creates a new account when its key was revoked, and keeps the file of the first", async () => {
+    let first: unknown;
+    await connect({}, async (call) => {
+      first = await call("create_account");
+    });
+    const key = keyIn(`${host}.json`);
+    const revoked = await fetch(
+      `${gateway.url}/v1/keys/${textAt(first, "structuredContent.key_id")}`,
+      {
+        method: "DELETE",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({ confirm: true }),
+      },
+    );
+    expect(revoked.status).toBe(200);
+    clock += 6_000;
+    await connect({}, async (call) => {
+      expect(await rejectionMessage(call("get_balance"))).toContain("was revoked");
+      const second = await call("create_account");
+      expect(valueAt(await call("get_balance"), "structuredContent.account.id")).toBe(
+        textAt(second, "structuredContent.account.id"),
       );
     });
-    expect(textAt(JSON.parse(readFileSync(file, "utf8")), "api_key")).toBe(key);
+    expect(keyIn(`${host}-${textAt(first, "structuredContent.account.id")}.json`)).toBe(key);
+    expect(keyIn(`${host}.json`)).not.toBe(key);
+  });
+
+  test("returns the key if it cannot be saved, because it would be lost", async () => {
+    await connect({}, async (call) => {
+      writeFileSync(path.join(home, ".postern"), "a file, where the folder would be");
+      expect(textAt(await call("create_account"), "structuredContent.api_key")).toContain("-rt-");
+    });
   });
 
   test("uses POSTERN_API_KEY where there is no file", async () => {
@@ -104,6 +162,23 @@ describe.each(CLIENTS)("%s over standard input and output", (_name, connect) => 
     await connect({ POSTERN_API_KEY: account.key }, async (call) => {
       expect(valueAt(await call("get_balance"), "structuredContent.account.id")).toBe(account.id);
     });
+  });
+});
+
+describe("the listed tools", () => {
+  test("have no key as an argument, and say where it is", async () => {
+    const client = new ClientV1({ name: "test", version: "1" });
+    await client.connect(new TransportV1(serverParameters(gateway.url)));
+    expect(client.getInstructions()).toContain("private file");
+    const { tools } = await client.listTools();
+    const inputs = JSON.stringify(tools.map(({ inputSchema }) => inputSchema));
+    expect(inputs).not.toContain('"api_key":{');
+    const create = tools.find(({ name }) => name === "create_account");
+    expect(create?.description).toContain("private file");
+    expect(create?.outputSchema?.required).not.toContain("api_key");
+    const balance = tools.find(({ name }) => name === "get_balance");
+    expect(balance?.inputSchema.properties).toHaveProperty("account");
+    await client.close();
   });
 });
 

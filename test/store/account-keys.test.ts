@@ -23,7 +23,6 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
   payment_method: "looked up by payment processors, which know only the method",
   agent_payment: "unique per signed payment over all accounts",
   authorization_code: "looked up by the hash of its code, before the account is known",
-  mcp_session: "looked up by the hash of a session's id, before the account is known",
   device_login: "looked up by the hashes of its codes, before the account is known",
   email: "a queue of the worker for all accounts, in the order of due times",
 };
@@ -37,6 +36,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   checkout: "belongs to an invoice",
   email_opt_out: "of a person",
   idempotent_answer: "its key is a hash over account, key and request",
+  mcp_session: "of the key of the account that the session created",
   migration: "which migrations are applied",
   open_circuits: "of the processes of the gateway",
   operator_session: "of operators",

@@ -20,19 +20,22 @@ export function keyFolder(home: string): string {
   return path.join(home, ".postern");
 }
 
-export function keyFilePath(home: string, url: string): string {
-  return path.join(keyFolder(home), `${new URL(url).host.replaceAll(":", "-")}.json`);
+/** With an id, the file of a further account at that gateway. */
+export function keyFilePath(home: string, url: string, accountId?: string): string {
+  const host = new URL(url).host.replaceAll(":", "-");
+  const name = accountId === undefined ? host : `${host}-${accountId}`;
+  return path.join(keyFolder(home), `${name}.json`);
 }
 
-export function readKey(home: string, url: string): string | undefined {
-  const text = readText(keyFilePath(home, url));
+export function readKey(home: string, url: string, accountId?: string): string | undefined {
+  const text = readText(keyFilePath(home, url, accountId));
   const file = text === undefined ? undefined : parseObject(text);
   return isObject(file) ? stringIn(file["api_key"]) : undefined;
 }
 
 /** `created` is the response of `POST /v1/accounts`. */
-export function saveKey(home: string, url: string, created: unknown): string {
-  const file = keyFilePath(home, url);
+export function saveKey(home: string, url: string, created: unknown, accountId?: string): string {
+  const file = keyFilePath(home, url, accountId);
   writePrivate(file, `${JSON.stringify(created, null, 2)}\n`);
   return file;
 }
