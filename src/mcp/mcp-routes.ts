@@ -3,39 +3,23 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
-import { parseObject, stringIn } from "../base/json.ts";
 import { lazy } from "../base/lazy.ts";
-import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
+import { MCP_PATH } from "../discovery/agents/mcp-card.ts";
 import type { Peer } from "../http/request-context.ts";
-import { readApiKey } from "../http/request/api-key-header.ts";
-import { type AuthenticatedKey, publicRoute, type Route } from "../http/route.ts";
-import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
-import { type KeyRejection, rejectedKeyFault } from "../http/steps/authenticate.ts";
-import type { Db } from "../store/db.ts";
+import { publicRoute, type Route } from "../http/route.ts";
 import { rejectedMessage } from "./check-params.ts";
 import { withNestedMeta } from "./machine-payments.ts";
+import { keepNewAccount, type McpAccessDeps, readAccess, SESSION_HEADER } from "./mcp-access.ts";
 import type { McpConnection } from "./mcp-server.ts";
-import type { McpSessions } from "./mcp-sessions.ts";
 
-export interface McpRouteDeps {
+export interface McpRouteDeps extends McpAccessDeps {
   /** The gateway's request handler. */
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
-  /** Why a key that is not live is rejected. */
-  readonly explainRejectedKey: (rawKey: string, now: number) => Promise<KeyRejection | undefined>;
-  readonly db: Db;
-  readonly sessions: McpSessions;
-  /** Undefined if the key no longer works. */
-  readonly findKeyById: (id: string, now: number) => Promise<AuthenticatedKey | undefined>;
-  readonly findKey: (rawKey: string, now: number) => Promise<AuthenticatedKey | undefined>;
-  /** True without an identity provider: no person could sign in. */
-  readonly isSignInDisabled: boolean;
-  readonly baseUrl: string;
   readonly version: string;
   /** The payment methods of a 402. */
   readonly paymentMethods: readonly string[];
 }
 
-const ACCOUNTS_PATH = "/v1/accounts";
 /** Larger conversations go to the HTTP API. */
 const MESSAGE_MAX_BYTES = 4 * 1_048_576;
 
@@ -103,17 +87,10 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
       faults: ["forbidden", "invalid_api_key", "not_found", "invalid_request"],
       run: async ({ request, headers, query, body, bodyText, clientIp, now, requestId }) => {
         requireOwnOrigin(headers, baseUrl);
-        const { apiKey, keyFault } = await checkKey(deps, headers, now);
-        // Without a sign-in, a 401 would send clients on a search for an authorization server. The tools say what is wrong.
-        const isRefused = keyFault !== undefined || query.sign_in === "required";
-        if (isRefused && apiKey === undefined && !deps.isSignInDisabled)
-          throw keyFault ?? signInFault(baseUrl);
+        const isSignInRequired = query.sign_in === "required";
+        const access = await readAccess(deps, { headers, isSignInRequired, now });
         const rejected = rejectedMessage(body);
         if (rejected !== undefined) return rejected;
-        const sessionId = headers.get(SESSION_HEADER) ?? undefined;
-        const sessionKey =
-          apiKey === undefined ? await findSessionKey(deps, sessionId, now) : undefined;
-        const peer = { address: () => clientIp, disableIdleTimeout: () => {}, sessionKey };
         const nested = withNestedMeta(body);
         const message = new Request(`${baseUrl}${MCP_PATH}`, {
           method: "POST",
@@ -121,16 +98,17 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
           body: nested === undefined ? bodyText : JSON.stringify(nested),
           signal: request.signal,
         });
+        const { apiKey, keyFault, signIn, sessionKey } = access;
+        const peer = { address: () => clientIp, disableIdleTimeout: () => {}, sessionKey };
         const connection = {
           requestId,
           apiKey,
           hasSessionKey: sessionKey !== undefined,
           keyFault,
-          signIn: deps.isSignInDisabled ? undefined : challengeOf(baseUrl),
+          signIn,
           send: async (inner: Request) => {
             const response = await deps.handle(inner, peer);
-            if (sessionId !== undefined && apiKey === undefined && isNewAccount(inner, response))
-              await keepNewAccount(deps, sessionId, response.clone(), now);
+            await keepNewAccount(deps, access, { inner, response, now });
             return response;
           },
         };
@@ -152,59 +130,4 @@ function requireOwnOrigin(headers: Headers, baseUrl: string): void {
     message: "Web pages of other origins cannot use the MCP server. Send no `origin` header.",
     next: [{ method: "GET", url: "/auth.md", why: "Use the HTTP API, which allows every origin." }],
   });
-}
-
-const SESSION_HEADER = "mcp-session-id";
-
-async function findSessionKey(
-  { db, sessions, findKeyById }: McpRouteDeps,
-  sessionId: string | undefined,
-  now: number,
-): Promise<AuthenticatedKey | undefined> {
-  const keyId = sessionId === undefined ? undefined : await sessions.findKeyId(db, sessionId, now);
-  return keyId === undefined ? undefined : await findKeyById(keyId, now);
-}
-
-function isNewAccount({ method, url }: Request, { status }: Response): boolean {
-  return status === 201 && method === "POST" && new URL(url).pathname === ACCOUNTS_PATH;
-}
-
-/** The session uses the account that it created from its next request on. */
-async function keepNewAccount(
-  { db, sessions, findKey }: McpRouteDeps,
-  sessionId: string,
-  response: Response,
-  now: number,
-): Promise<void> {
-  const rawKey = stringIn(parseObject(await response.text())?.["api_key"]);
-  const key = rawKey === undefined ? undefined : await findKey(rawKey, now);
-  if (key !== undefined) await db.write((tx) => sessions.keep(tx, sessionId, key.keyId, now));
-}
-
-interface CheckedKey {
-  readonly apiKey?: string | undefined;
-  /** Why the key that was sent does not work. */
-  readonly keyFault?: Fault;
-}
-
-async function checkKey(deps: McpRouteDeps, headers: Headers, now: number): Promise<CheckedKey> {
-  const apiKey = readApiKey(headers, "openai");
-  if (apiKey === undefined || (await deps.findKey(apiKey, now)) !== undefined) return { apiKey };
-  const challenge = challengeOf(deps.baseUrl, 'error="invalid_token"');
-  const sent = deps.isSignInDisabled ? {} : { "www-authenticate": challenge };
-  return { keyFault: await rejectedKeyFault(deps.explainRejectedKey, apiKey, now, sent) };
-}
-
-function signInFault(baseUrl: string): Fault {
-  return new Fault("invalid_api_key", "sign-in required by the URL", {
-    message: `This URL asks MCP clients to sign in. Sign in with your client, or leave out \`?sign_in=required\` and call create_account.`,
-    headers: { "www-authenticate": challengeOf(baseUrl) },
-  });
-}
-
-/** RFC 6750, section 3, with RFC 9728, section 5.1. The scopes are those that clients then ask for. */
-function challengeOf(baseUrl: string, error?: string): string {
-  const metadata = `resource_metadata="${baseUrl}${MCP_RESOURCE_METADATA_PATH}"`;
-  const scope = `scope="${MCP_SIGN_IN_SCOPES.join(" ")}"`;
-  return `Bearer ${[error, metadata, scope].filter((part) => part !== undefined).join(", ")}`;
 }
