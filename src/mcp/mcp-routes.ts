@@ -6,10 +6,16 @@ import { Fault } from "../base/fault.ts";
 import { lazy } from "../base/lazy.ts";
 import { MCP_PATH } from "../discovery/agents/mcp-card.ts";
 import type { Peer } from "../http/request-context.ts";
-import { publicRoute, type Route } from "../http/route.ts";
+import { publicRoute, type Route, type RouteInput } from "../http/route.ts";
 import { rejectedMessage } from "./check-params.ts";
 import { withNestedMeta } from "./machine-payments.ts";
-import { keepNewAccount, type McpAccessDeps, readAccess, SESSION_HEADER } from "./mcp-access.ts";
+import {
+  keepNewAccount,
+  type McpAccess,
+  type McpAccessDeps,
+  readAccess,
+  SESSION_HEADER,
+} from "./mcp-access.ts";
 import type { McpConnection } from "./mcp-server.ts";
 
 export interface McpRouteDeps extends McpAccessDeps {
@@ -85,41 +91,53 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
         202: { description: "A notification was received." },
       },
       faults: ["forbidden", "invalid_api_key", "not_found", "invalid_request"],
-      run: async ({ request, headers, query, body, bodyText, clientIp, now, requestId }) => {
-        requireOwnOrigin(headers, baseUrl);
-        const isSignInRequired = query.sign_in === "required";
-        const access = await readAccess(deps, { headers, isSignInRequired, now });
-        const rejected = rejectedMessage(body);
+      run: async (input) => {
+        requireOwnOrigin(input.headers, baseUrl);
+        const isSignInRequired = input.query.sign_in === "required";
+        const access = await readAccess(deps, { ...input, isSignInRequired });
+        const rejected = rejectedMessage(input.body);
         if (rejected !== undefined) return rejected;
-        const nested = withNestedMeta(body);
-        const message = new Request(`${baseUrl}${MCP_PATH}`, {
-          method: "POST",
-          headers,
-          body: nested === undefined ? bodyText : JSON.stringify(nested),
-          signal: request.signal,
-        });
-        const { apiKey, keyFault, signIn, sessionKey } = access;
-        const peer = { address: () => clientIp, disableIdleTimeout: () => {}, sessionKey };
-        const connection = {
-          requestId,
-          apiKey,
-          hasSessionKey: sessionKey !== undefined,
-          keyFault,
-          signIn,
-          send: async (inner: Request) => {
-            const response = await deps.handle(inner, peer);
-            await keepNewAccount(deps, access, { inner, response, now });
-            return response;
-          },
-        };
         const serve = await load();
-        const response = await serve(connection, message);
-        if (body.method === "initialize" && apiKey === undefined && response.ok)
+        const response = await serve(connectionOf(deps, access, input), messageOf(input, baseUrl));
+        if (input.body.method === "initialize" && access.apiKey === undefined && response.ok)
           response.headers.set(SESSION_HEADER, deps.sessions.newId());
         return response;
       },
     }),
   ];
+}
+
+type Input = RouteInput<undefined, unknown, z.infer<typeof Message>, undefined>;
+
+function messageOf({ headers, body, bodyText, request }: Input, baseUrl: string): Request {
+  const nested = withNestedMeta(body);
+  return new Request(`${baseUrl}${MCP_PATH}`, {
+    method: "POST",
+    headers,
+    body: nested === undefined ? bodyText : JSON.stringify(nested),
+    signal: request.signal,
+  });
+}
+
+function connectionOf(
+  deps: McpRouteDeps,
+  access: McpAccess,
+  { requestId, clientIp, now }: Input,
+): McpConnection {
+  const { apiKey, keyFault, signIn, sessionKey } = access;
+  const peer = { address: () => clientIp, disableIdleTimeout: () => {}, sessionKey };
+  return {
+    requestId,
+    apiKey,
+    hasSessionKey: sessionKey !== undefined,
+    keyFault,
+    signIn,
+    send: async (inner) => {
+      const response = await deps.handle(inner, peer);
+      await keepNewAccount(deps, access, { inner, response, now });
+      return response;
+    },
+  };
 }
 
 /** A page of another site, or one that DNS rebinding moved here, must not use a gateway on the visitor's own network. */

@@ -477,7 +477,8 @@ describe.each(["sqlite", "postgres"] as const)("a sign-in at /mcp on %s", (store
   test("rejects a request that was changed, is another person's, or is too old", async () => {
     const page = await open(pkce().challenge);
     const { request = "" } = hiddenFields(page, "approve");
-    const changed = await decide(page, { request: `A${request.slice(1)}` });
+    const other = request.startsWith("A") ? "B" : "A";
+    const changed = await decide(page, { request: `${other}${request.slice(1)}` });
     const stranger = await newUser();
     await makeMember(gateway, account.id, stranger, "admin");
     const others = await decide(page, {}, stranger);
