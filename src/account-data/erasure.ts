@@ -66,6 +66,7 @@ export const ERASURES: readonly Erasure[] = [
   },
   { table: "session_usage", key: "session_id", rows: OF_ACCOUNT },
   { table: "agent_session", key: "id", rows: OF_ACCOUNT },
+  { table: "refused_call", key: "id", rows: OF_ACCOUNT },
   { table: "usage_rollup", key: "label", rows: `${OF_ACCOUNT} and label <> ''` },
   { table: "claim_attempt", key: "id", rows: OF_ACCOUNT },
   { table: "invitation", key: "id", rows: OF_ACCOUNT },

@@ -13,6 +13,18 @@ import { CORS_HEADERS, faultResponse, hasCommonHeaders, toFault } from "./respon
 import { docsPathOf, type ErrorDialect, requiresKey, type Route } from "./route.ts";
 import { SWITCHING_PROTOCOLS } from "./web-socket.ts";
 
+interface RefusedCall {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly createdAt: number;
+  readonly path: string;
+  readonly model: string | null;
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+}
+
 export interface ResponseDeps {
   /** Renders a fault as HTML; without it, faults of pages are plain text. */
   readonly faultPage?: (fault: Fault, requestId: string) => Response;
@@ -21,13 +33,15 @@ export interface ResponseDeps {
   readonly isLeaving?: (() => boolean) | undefined;
   /** Set in development: responses to pages of other hosts have no CORS headers. */
   readonly blocksForeignOrigins?: boolean;
+  /** Called for each model call of a known key that is refused. */
+  readonly onRefusedCall?: (call: RefusedCall) => void;
   /** Called once per request, for the metrics. */
   readonly onResponse?: (route: Route | undefined, status: number, ms: number) => void;
 }
 
 /** Logs what was thrown, and returns the response of its fault. */
 export function createFaultResponder(
-  { faultPage }: ResponseDeps,
+  { faultPage, onRefusedCall }: ResponseDeps,
   { log, baseUrl }: { readonly log: Log; readonly baseUrl: string },
 ): (context: RequestContext, error: unknown) => Response {
   const logFailure = createFailureLog(log);
@@ -44,6 +58,8 @@ export function createFaultResponder(
     if (fault.status >= 500 && fault.options.isCallerError !== true)
       logFailure({ ...fields, cause: fault.options.cause }, performance.now());
     else log.debug("request rejected", fields);
+    const refused = onRefusedCall && refusedCall(context, fault);
+    if (refused !== undefined) onRefusedCall?.(refused);
     const dialect = errorDialectOf(context);
     if (dialect === "page" && faultPage !== undefined) return faultPage(fault, requestId);
     const route = match?.route;
@@ -54,6 +70,33 @@ export function createFaultResponder(
       findApiKey(request.headers, route.dialect) !== undefined;
     const docsPath = route && docsPathOf(route);
     return faultResponse(fault, { dialect, requestId, baseUrl, isKeySent, docsPath });
+  };
+}
+
+/** The start of a body has the model, unless a long system text or messages precede it. */
+const MODEL_SOUGHT_CHARACTERS = 2_000;
+const MODEL_FIELD = /"model"\s*:\s*"([^"\\]{1,200})"/;
+
+/** A provider's own error is not a refusal: its call has a usage record. */
+function refusedCall(context: RequestContext, fault: Fault): RefusedCall | undefined {
+  const { match, requestId, now, bodyText } = context;
+  const key = context.key ?? context.endedKey;
+  if (match?.route.kind !== "model" || key === undefined) return undefined;
+  const isProviders =
+    fault.code === "upstream_error" || fault.options.fields?.["provider"] !== undefined;
+  if (fault.status < 400 || fault.status > 499 || isProviders) return undefined;
+  const { accountId, keyId } = key;
+  const model = MODEL_FIELD.exec(bodyText.slice(0, MODEL_SOUGHT_CHARACTERS))?.[1] ?? null;
+  return {
+    id: requestId,
+    accountId,
+    keyId,
+    createdAt: now,
+    path: match.route.path,
+    model,
+    status: fault.status,
+    code: fault.code,
+    message: fault.publicMessage,
   };
 }
 

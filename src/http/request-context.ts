@@ -4,6 +4,11 @@ import type { AnyRouteInput, AuthenticatedKey, Operator, Route, SessionUser } fr
 import type { RouteResponse } from "./route.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
 
+export interface EndedKey {
+  readonly accountId: string;
+  readonly keyId: string;
+}
+
 /** The client's connection. */
 export interface Peer {
   readonly address: () => string;
@@ -29,6 +34,8 @@ export interface RequestContext {
   /** Set by the steps that authenticate. */
   key: AuthenticatedKey | undefined;
   user: SessionUser | Operator | undefined;
+  /** The key that was sent, if it worked once and does not any more. */
+  endedKey: EndedKey | undefined;
   /** Set by `readBody`. */
   bodyText: string;
   /** Set by `parseInput`. */

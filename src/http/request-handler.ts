@@ -77,6 +77,7 @@ function createContext(request: Request, peer: Peer, now: number): RequestContex
     match: undefined,
     key: undefined,
     user: undefined,
+    endedKey: undefined,
     bodyText: "",
     input: undefined,
   };

@@ -60,9 +60,7 @@ export const KeyRecord = z
     id: z.string().meta({ description: "Begins with `key_`." }),
     object: z.literal("api_key"),
     name: z.string().nullable(),
-    prefix: z
-      .string()
-      .meta({ description: "The first 12 characters of the raw key, to identify it." }),
+    prefix: z.string().meta({ description: "The first 12 characters of the raw key." }),
     last4: z.string(),
     created_at: z.string(),
     last_used_at: z.string().nullable().meta({ description: "Accurate to a minute." }),
@@ -84,10 +82,7 @@ export const KeyRecord = z
         "What the key may do. null: all scopes or, for a key with a limit, all that such a key can have. See `/docs/keys`.",
     }),
     ...POLICY_SCHEMA,
-    created_by: z
-      .string()
-      .nullable()
-      .meta({ description: "The id of the key or person that created it." }),
+    created_by: z.string().nullable().meta({ description: "The key or person that created it." }),
     former_secret: z
       .object({
         last4: z.string(),
@@ -95,7 +90,7 @@ export const KeyRecord = z
         last_used_at: z.string().nullable(),
       })
       .nullable()
-      .meta({ description: "After a rotation: the former secret, while it is accepted too." }),
+      .meta({ description: "The secret before a rotation, while it works too." }),
   })
   .meta({ id: "ApiKey" });
 

@@ -98,7 +98,7 @@ function createRoute(keys: Keys): Route {
     tag: "Keys",
     summary: "Create a key",
     description:
-      "The raw key is only returned in this response. Give each program its own key with a limit and the scopes that it needs; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. Keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. In a claimed account, keys created by an expiring key must not expire later. A new key inherits the allowed models, providers and price of the calling key; a key with its own rate limits cannot create keys. An owner can create keys without these restrictions in the console.",
+      "The raw key is only returned in this response. Give each program its own key with a limit and scopes; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. Keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. In a claimed account, keys created by an expiring key must not expire later. A new key inherits the allowed models, providers and price of the calling key; a key with its own rate limits cannot create keys. In the console, owners create keys without these restrictions.",
     dialect: "openai",
     body: KeySettingsBody,
     requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },

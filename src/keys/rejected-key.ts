@@ -2,11 +2,11 @@
 
 import { fingerprints, type MasterSecret } from "../base/crypto/encryption.ts";
 import type { KeyRejection } from "../http/steps/authenticate.ts";
-import { integerOrNull, type Reader, type Row } from "../store/db.ts";
+import { integerOrNull, type Reader, type Row, text } from "../store/db.ts";
 import { keyPepper } from "./key-hashes.ts";
 import { isRawKey } from "./raw-key.ts";
 
-const SELECT_KEY = `select revoked_at, expires_at, claimed_at, former_until from api_key
+const SELECT_KEY = `select api_key.id, account_id, revoked_at, expires_at, claimed_at, former_until from api_key
   left join account on account.id = api_key.account_id`;
 
 interface RejectedKeyDeps {
@@ -37,18 +37,30 @@ function explainEnd(row: Row, now: number): KeyRejection | undefined {
   const revokedAt = integerOrNull(row, "revoked_at");
   if (revokedAt !== null) {
     const by = row["claimed_at"] === null ? "" : " by the owner or a key of its account";
-    return { reason: `The API key was revoked at ${timestamp(revokedAt)}${by}.`, wasLive: true };
+    return {
+      reason: `The API key was revoked at ${timestamp(revokedAt)}${by}.`,
+      wasLive: true,
+      key: keyOf(row),
+    };
   }
   const expiresAt = integerOrNull(row, "expires_at");
   if (expiresAt === null || expiresAt > now) return undefined;
-  return { reason: `The API key expired at ${timestamp(expiresAt)}.`, wasLive: true };
+  return {
+    reason: `The API key expired at ${timestamp(expiresAt)}.`,
+    wasLive: true,
+    key: keyOf(row),
+  };
 }
 
 function explainRotation(row: Row, now: number): KeyRejection | undefined {
   const until = integerOrNull(row, "former_until") ?? 0;
   if (until > now) return undefined;
   const reason = `The API key was rotated: this secret was accepted until ${timestamp(until)}.`;
-  return { reason, wasLive: true };
+  return { reason, wasLive: true, key: keyOf(row) };
+}
+
+function keyOf(row: Row): NonNullable<KeyRejection["key"]> {
+  return { accountId: text(row, "account_id"), keyId: text(row, "id") };
 }
 
 function never(reason: string): KeyRejection {

@@ -42,6 +42,7 @@ import type { Db } from "../store/db.ts";
 import { findDurabilityRisks } from "../store/durability.ts";
 import { clearMovedMark, isNewStore } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
+import { createRefusedCalls, type RefusedCalls } from "../usage/refused-calls.ts";
 import { createAddSegment } from "../usage/usage-segments.ts";
 import { writeCallRecords } from "./call-records.ts";
 import { type ConnectionGuard, createConnectionGuard } from "./connections/connection-guard.ts";
@@ -62,6 +63,7 @@ export interface Core {
   readonly keys: Keys;
   /** Why a raw key is rejected; undefined if it is live. */
   readonly explainRejectedKey: (raw: string, now: number) => Promise<KeyRejection | undefined>;
+  readonly refusedCalls: RefusedCalls;
   readonly catalog: LiveCatalog;
   readonly bodyQuota: BodyQuota;
   /** Undefined where connections are not limited. */
@@ -142,6 +144,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     reconcileHolds,
     signingKeys: await openSigningKeys(db, master, now),
     keys,
+    refusedCalls: createRefusedCalls(db),
     explainRejectedKey: (raw, at) => explainRejectedKey({ db, master, prefix }, raw, at),
     catalog,
     bodyQuota: createBodyQuota(),

@@ -29,6 +29,7 @@ import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
 import { findSchemaProblem } from "../store/migrate.ts";
 import { archiveUsage } from "../usage/archive/archive-usage.ts";
+import { sweepRefusedCalls } from "../usage/refused-calls.ts";
 import { sweepProviderHours } from "../usage/rollup/provider-hours.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
 import { completeSegments } from "../usage/usage-segments.ts";
@@ -48,8 +49,8 @@ export function createJobs(
 ): readonly Job[] {
   const { core, modelCalls, deliveryWorker, emailWorker, billing, operatorAlerts } = services;
   const { ledgerVerification } = services;
-  const { db, lease, keys, catalog, reconcileHolds } = core;
-  const { providerKeys, responses, telemetry } = modelCalls;
+  const { db, lease, catalog, reconcileHolds } = core;
+  const { responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
   const archiveJob =
     ({ days, folder }: UsageRetention) =>
@@ -73,8 +74,7 @@ export function createJobs(
       createSweeper({ db, process: processName, now, otherWork: runningKeys }),
     ],
     ["reconcile holds", 30 * SECOND_MS, () => reconcile({ reconcileHolds, log })],
-    ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
-    ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
+    ...bufferJobs(services),
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
     ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
     ["complete usage segments", MINUTE_MS, () => completeSegments(db)],
@@ -184,6 +184,18 @@ function createCatalogReload({ catalog, log, now }: CatalogReloadDeps): () => Pr
   };
 }
 
+/** Writes what is collected in memory. */
+function bufferJobs({
+  core: { keys, refusedCalls },
+  modelCalls: { providerKeys },
+}: Services): readonly Schedule[] {
+  return [
+    ["write refused calls", 5 * SECOND_MS, refusedCalls.flush],
+    ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
+    ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
+  ];
+}
+
 async function eraseClosed(db: Db, log: Log, now: number): Promise<void> {
   for (const account of await eraseClosedAccounts(db, now))
     log.info("erased the personal data of a closed account", { account });
@@ -201,4 +213,5 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await db.write((tx) => sweepMcpSessions(tx, now));
   await db.write((tx) => sweepOperatorSessions(tx, now));
   await db.write((tx) => sweepProviderHours(tx, now));
+  await db.write((tx) => sweepRefusedCalls(tx, now));
 }

@@ -160,6 +160,7 @@ function createHandler(
       descriptors: openFiles && descriptorGuard(openFiles, log),
       isLeaving,
       blocksForeignOrigins: development,
+      onRefusedCall: core.refusedCalls.add,
       onResponse: (route, status, ms) => metrics.recordRequest(route?.id ?? "none", status, ms),
     },
   });

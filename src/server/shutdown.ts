@@ -18,7 +18,7 @@ export async function shutdown(services: Services, stopJobs: () => Promise<void>
 }
 
 async function drain(
-  { core: { ledger, keys, endEpoch }, modelCalls, deliveryWorker }: Services,
+  { core: { ledger, keys, refusedCalls, endEpoch }, modelCalls, deliveryWorker }: Services,
   stopJobs: () => Promise<void>,
 ): Promise<void> {
   const { inference, responses, providerKeys, httpClient, telemetry } = modelCalls;
@@ -33,6 +33,11 @@ async function drain(
   await endEpoch().catch((error: unknown) => {
     if (!isUnavailable(error)) throw error;
   });
-  await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed(), telemetry?.shutdown()]);
+  await Promise.all([
+    keys.flushLastUsed(),
+    providerKeys.flushLastUsed(),
+    refusedCalls.flush(),
+    telemetry?.shutdown(),
+  ]);
   httpClient.close();
 }

@@ -53,13 +53,31 @@ const SUM_COLUMNS: readonly CsvColumn<UsageSum>[] = [
   ["first_token_p95_ms", (sum) => sum.firstTokenMs?.p95 ?? ""],
 ];
 
-export function toCsv(records: readonly UsageRecord[]): Promise<string> {
-  return writeCsv(COLUMNS, records);
+/** `keyNames` adds a column with the names of the keys. */
+export function toCsv(
+  records: readonly UsageRecord[],
+  keyNames?: ReadonlyMap<string, string>,
+): Promise<string> {
+  if (keyNames === undefined) return writeCsv(COLUMNS, records);
+  const columns = COLUMNS.flatMap((column): readonly CsvColumn<UsageRecord>[] =>
+    column[0] === "key_id"
+      ? [column, ["key_name", ({ keyId }) => keyNames.get(keyId) ?? ""]]
+      : [column],
+  );
+  return writeCsv(columns, records);
 }
 
-export function sumsToCsv(sums: readonly UsageSum[], grouping: Grouping): Promise<string> {
+export function sumsToCsv(
+  sums: readonly UsageSum[],
+  grouping: Grouping,
+  keyNames: ReadonlyMap<string, string> = new Map(),
+): Promise<string> {
   const name = grouping === "key" ? "key_id" : grouping;
-  return writeCsv([[name, (sum) => sum.group], ...SUM_COLUMNS], sums);
+  const names: readonly CsvColumn<UsageSum>[] =
+    grouping === "key" && keyNames.size > 0
+      ? [["key_name", ({ group }) => keyNames.get(group) ?? ""]]
+      : [];
+  return writeCsv([[name, (sum) => sum.group], ...names, ...SUM_COLUMNS], sums);
 }
 
 /** Other requests run between two slices. */

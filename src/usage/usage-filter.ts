@@ -1,6 +1,7 @@
 // Filters of usage records and of their roll-ups.
 
 import { minIdAt } from "../base/id.ts";
+import type { Nano } from "../base/money/money.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { Value } from "../store/db.ts";
 import { SESSION_LABELS, type SessionLabel, sessionLabelOf } from "./session-labels.ts";
@@ -60,6 +61,9 @@ export interface UsageListFilter extends UsageFilter {
   readonly outcome?: Outcome | "failed" | undefined;
   readonly status?: number | undefined;
   readonly id?: string | undefined;
+  /** A part of the id. */
+  readonly idText?: string | undefined;
+  readonly minCost?: Nano | undefined;
 }
 
 export interface Condition {
@@ -111,6 +115,11 @@ export function recordConditions(filter: UsageListFilter): readonly Condition[] 
       ),
       ["status = ?", filter.status],
       ["id = ?", filter.id],
+      [
+        "id like ? escape '\\'",
+        filter.idText === undefined ? undefined : `%${escapeLike(filter.idText.toLowerCase())}%`,
+      ],
+      ["cost_nano >= ?", filter.minCost],
       ["outcome = ?", outcome === "failed" ? undefined : outcome],
     ]),
     ...(outcome === "failed"

@@ -25,6 +25,8 @@ import { type Outcome, toUsageRecord, type UsageRecord } from "./usage.ts";
 const RECORDS_PER_STATEMENT = 1_000;
 /** A page ends after so many records, even if it is not full. */
 const SCANNED_MAX = 20_000;
+/** The newest records of a period that are compared to find the highest. */
+const RANKED_MAX = 100_000;
 
 /** A page can have fewer records than `limit` and still be followed by others. */
 export async function listUsage(
@@ -69,6 +71,92 @@ async function listById(
   return { object: "list", data: rows.map(toUsageRecord), has_more: false, next_cursor: null };
 }
 
+export const USAGE_SORTS = ["cost", "latency", "tokens"] as const;
+export type UsageSort = (typeof USAGE_SORTS)[number];
+
+const SORT_COLUMNS: Readonly<Record<UsageSort, string>> = {
+  cost: "cost_nano",
+  latency: "latency_ms",
+  tokens: "input_tokens + output_tokens",
+};
+
+export interface Ranking {
+  readonly sort: UsageSort;
+  readonly limit: number;
+  /** How many of the newest records are compared. */
+  readonly among?: number;
+}
+
+export interface RankedUsage {
+  /** The highest first. */
+  readonly records: readonly UsageRecord[];
+  /** False if the period has more records than are compared: then they are those of the newest. */
+  readonly isComplete: boolean;
+}
+
+/** The records with the highest cost, latency or number of tokens. */
+export async function rankUsage(
+  reader: Reader,
+  accountId: string,
+  filter: UsageListFilter,
+  ranking: Ranking,
+): Promise<RankedUsage> {
+  const hours = await createHourFinder(reader, accountId, filter);
+  let records: readonly UsageRecord[] = [];
+  let before: string | undefined = maxId("req");
+  for (let scanned = 0; scanned < (ranking.among ?? RANKED_MAX); scanned += RECORDS_PER_STATEMENT) {
+    before = await hours.skip(before);
+    if (before === undefined) return { records, isComplete: true };
+    const slice = await readRankedSlice(reader, accountId, filter, { ...ranking, before });
+    records = highest([...records, ...slice.records], ranking);
+    if (slice.last === undefined) return { records, isComplete: true };
+    before = slice.last;
+    if (reader.kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
+  }
+  return { records, isComplete: false };
+}
+
+const SORT_VALUES: Readonly<Record<UsageSort, (record: UsageRecord) => bigint>> = {
+  cost: ({ cost }) => cost,
+  latency: ({ latencyMs }) => BigInt(latencyMs),
+  tokens: ({ inputTokens, outputTokens }) => BigInt(inputTokens + outputTokens),
+};
+
+function highest(
+  records: readonly UsageRecord[],
+  { sort, limit }: Ranking,
+): readonly UsageRecord[] {
+  const value = SORT_VALUES[sort];
+  return records
+    .toSorted((one, other) => {
+      const [a, b] = [value(one), value(other)];
+      return a === b ? (one.id < other.id ? 1 : -1) : a < b ? 1 : -1;
+    })
+    .slice(0, limit);
+}
+
+async function readRankedSlice(
+  reader: Reader,
+  accountId: string,
+  filter: UsageListFilter,
+  { sort, limit, before }: Ranking & { readonly before: string },
+): Promise<Slice> {
+  const { slice, matching } = sliceBefore(reader, accountId, filter, {
+    before,
+    limit: RECORDS_PER_STATEMENT,
+  });
+  const all = slice("*");
+  const rows = await reader.all(
+    `select * from (${all.sql}) as slice where ${matching.where || "true"}
+     order by ${SORT_COLUMNS[sort]} desc, id desc limit ?`,
+    [...all.values, ...matching.params, limit],
+  );
+  return {
+    records: rows.map(toUsageRecord),
+    last: await endOfSlice(reader, slice("id"), RECORDS_PER_STATEMENT),
+  };
+}
+
 interface Slice {
   readonly records: readonly UsageRecord[];
   /** The oldest record that was read; undefined if there are no more. */
@@ -81,19 +169,10 @@ async function readSlice(
   filter: UsageListFilter,
   { before, limit }: { readonly before: string; readonly limit: number },
 ): Promise<Slice> {
-  const { from, to } = filter;
-  const ids = idRange(filter);
-  const range = {
-    accountId,
-    ids: ids.before !== undefined && ids.before < before ? ids : { ...ids, before },
-    others: recordConditions({ from, to }),
-  };
-  const matching = joinConditions(recordConditions({ ...filter, from: undefined, to: undefined }));
+  const isWhole = reader.kind === "sqlite" && recordConditions(withoutTime(filter)).length === 0;
   // SQLite sorts the whole slice. Without a filter, other than of time, all of its records match.
-  const isWhole = reader.kind === "sqlite" && matching.where === "";
   const length = isWhole ? Math.min(limit, RECORDS_PER_STATEMENT) : RECORDS_PER_STATEMENT;
-  const slice = (columns: string): Condition =>
-    selectUsageInOrder(reader.kind, columns, range, { order: "desc", limit: length });
+  const { slice, matching } = sliceBefore(reader, accountId, filter, { before, limit: length });
   const all = slice("*");
   const rows = await reader.all(
     `select * from (${all.sql}) as slice where ${matching.where || "true"} order by id desc limit ?`,
@@ -101,13 +180,44 @@ async function readSlice(
   );
   const records = rows.map(toUsageRecord);
   if (records.length >= limit) return { records, last: records.at(-1)?.id };
-  const slicedIds = slice("id");
+  return { records, last: await endOfSlice(reader, slice("id"), length) };
+}
+
+/** The newest records before an id, and the conditions that are tested on them. */
+function sliceBefore(
+  reader: Reader,
+  accountId: string,
+  filter: UsageListFilter,
+  { before, limit }: { readonly before: string; readonly limit: number },
+) {
+  const { from, to } = filter;
+  const ids = idRange(filter);
+  const range = {
+    accountId,
+    ids: ids.before !== undefined && ids.before < before ? ids : { ...ids, before },
+    others: recordConditions({ from, to }),
+  };
+  const slice = (columns: string): Condition =>
+    selectUsageInOrder(reader.kind, columns, range, { order: "desc", limit });
+  return { slice, matching: joinConditions(recordConditions(withoutTime(filter))) };
+}
+
+function withoutTime(filter: UsageListFilter): UsageListFilter {
+  return { ...filter, from: undefined, to: undefined };
+}
+
+/** The last id of a slice; undefined if no records follow it. */
+async function endOfSlice(
+  reader: Reader,
+  ids: Condition,
+  length: number,
+): Promise<string | undefined> {
   const end = await reader.get(
-    `select min(id) as last, count(*) as count from (${slicedIds.sql}) as slice`,
-    slicedIds.values,
+    `select min(id) as last, count(*) as count from (${ids.sql}) as slice`,
+    ids.values,
   );
   const isFull = end !== undefined && integer(end, "count") === length;
-  return { records, last: isFull ? (textOrNull(end, "last") ?? undefined) : undefined };
+  return isFull ? (textOrNull(end, "last") ?? undefined) : undefined;
 }
 
 interface HourFinder {

@@ -2,15 +2,16 @@
 
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
+import { type Nano, nanoFromUsd } from "../base/money/money.ts";
 import { type Page, PAGE_LIMIT_DEFAULT } from "../base/pagination.ts";
 import { keyRoute, type Route } from "../http/route.ts";
-import { cursorSchema, listSchema, PageLimit, Timestamp } from "../http/schemas.ts";
-import type { Db } from "../store/db.ts";
+import { cursorSchema, listSchema, PageLimit, Timestamp, UsdAmount } from "../http/schemas.ts";
+import type { Db, Reader } from "../store/db.ts";
 import { sumsToCsv, toCsv } from "./csv.ts";
 import { SESSION_ID_LENGTH_MAX } from "./session-labels.ts";
 import { isTimeZone } from "./time-buckets.ts";
-import type { UsageFilter } from "./usage-filter.ts";
-import { listUsage } from "./usage-list.ts";
+import type { UsageFilter, UsageListFilter } from "./usage-filter.ts";
+import { listUsage, type Ranking, rankUsage, USAGE_SORTS } from "./usage-list.ts";
 import {
   SUMMARY_EXAMPLE,
   toSumRecord,
@@ -28,7 +29,7 @@ import {
   readUsage,
   totalUsage,
 } from "./usage-stats.ts";
-import { getUsage, OUTCOMES, USAGE_APIS } from "./usage.ts";
+import { getUsage, OUTCOMES, USAGE_APIS, type UsageRecord } from "./usage.ts";
 
 const CSV_ROWS_MAX = 10_000;
 /** Fits a grouping and a model name. */
@@ -86,6 +87,13 @@ function listRoute(db: Db): Route {
         .max(64)
         .optional()
         .meta({ description: "Only the call with this `x-request-id`." }),
+      min_cost_usd: UsdAmount.optional().meta({
+        description: "Only calls that cost at least this many US dollars.",
+      }),
+      sort: z.enum(USAGE_SORTS).optional().meta({
+        description:
+          "The `limit` calls with the highest cost, latency or number of tokens, the highest first, among the newest 100,000 of the period. Has no further pages.",
+      }),
       limit: PageLimit.optional().meta({
         description: `Records per page. Default: ${PAGE_LIMIT_DEFAULT}, or ${CSV_ROWS_MAX} for CSV.`,
       }),
@@ -104,20 +112,40 @@ function listRoute(db: Db): Route {
     run: async ({ caller, query, headers }) => {
       const isCsv = acceptsCsv(headers);
       const { limit = isCsv ? CSV_ROWS_MAX : PAGE_LIMIT_DEFAULT, cursor } = query;
-      const { outcome, status, request_id: id } = query;
+      const { sort, outcome, status, request_id: id } = query;
+      const minCost = parseMinCost(query.min_cost_usd);
+      const filter = { ...parseFilter(query), outcome, status, id, minCost };
       const page = await readUsage(db, (reader) =>
-        listUsage(
-          reader,
-          caller.accountId,
-          { ...parseFilter(query), outcome, status, id },
-          { limit, cursor },
-        ),
+        sort === undefined
+          ? listUsage(reader, caller.accountId, filter, { limit, cursor })
+          : rankPage(reader, caller.accountId, filter, { sort, limit }),
       );
       return isCsv
         ? csvResponse(await toCsv(page.data), page)
         : { status: 200, body: { ...page, data: page.data.map(toUsageRecord) } };
     },
   });
+}
+
+async function rankPage(
+  reader: Reader,
+  accountId: string,
+  filter: UsageListFilter,
+  ranking: Ranking,
+): Promise<Page<UsageRecord>> {
+  const { records } = await rankUsage(reader, accountId, filter, ranking);
+  return { object: "list", data: records, has_more: false, next_cursor: null };
+}
+
+function parseMinCost(usd: string | number | undefined): Nano | undefined {
+  if (usd === undefined) return undefined;
+  const cost = nanoFromUsd(usd);
+  if (cost === undefined)
+    throw invalid(
+      "min_cost_usd",
+      "`min_cost_usd` must be an amount of US dollars with at most nine decimals.",
+    );
+  return cost;
 }
 
 function summaryRoute(db: Db): Route {

@@ -49,6 +49,49 @@ describeEachStore((store) => {
       expect(textOf(none)).toContain("No calls match these filters");
     });
 
+    test("sorts by cost, latency and tokens, and finds calls by cost and by a part of their id", async () => {
+      const costs = async (query: string): Promise<readonly number[]> => {
+        const csv = await visit(`/logs.csv?range=90d${query}`);
+        const [head = "", ...lines] = csv.text.trim().split("\r\n");
+        const column = head.split(",").indexOf("cost_usd");
+        return lines.map((line) => Number(line.split(",")[column]));
+      };
+      const all = await costs("");
+      expect(await costs("&sort=cost")).toEqual(all.toSorted((a, b) => b - a));
+      const least = all.toSorted((a, b) => b - a)[4] ?? 0;
+      const dear = await costs(`&min_cost=${encodeURIComponent(`$${least}`)}`);
+      expect(dear).toEqual(all.filter((cost) => cost >= least));
+      for (const [sort, column] of [
+        ["latency", "latency_ms"],
+        ["tokens", "input_tokens"],
+      ] as const) {
+        const { text } = await visit(`/logs.csv?range=90d&sort=${sort}`);
+        const [head = "", first = ""] = text.split("\r\n");
+        const unsorted = (await visit("/logs.csv?range=90d")).text.trim().split("\r\n").slice(1);
+        const at = head.split(",").indexOf(column);
+        const values = unsorted.map((line) => Number(line.split(",")[at]));
+        if (sort === "latency") expect(Number(first.split(",")[at])).toBe(Math.max(...values));
+        else expect(Number(first.split(",")[at])).toBeGreaterThan(0);
+      }
+      const page = await visit("/logs?range=90d&sort=cost");
+      expect(page.text).toContain('aria-sort="descending"');
+      expect(textOf(page)).toContain("Highest cost first, at most 50 calls of this period.");
+      const part = history.callId.slice(-9).toUpperCase();
+      expect(rowsOf((await visit(`/logs?request=${part}`)).text)).toBe(1);
+    });
+
+    test("names the keys in the CSV, and shows the most expensive calls of a period", async () => {
+      const csv = await visit("/logs.csv?range=90d");
+      const [head = "", first = ""] = csv.text.split("\r\n");
+      expect(head.split(",").slice(2, 4)).toEqual(["key_id", "key_name"]);
+      expect(first.split(",")[3]).not.toBe("");
+      expect((await visit("/usage.csv?by=key")).text).toStartWith("key_id,key_name,");
+      const usage = await visit("/usage?range=90d");
+      expect(textOf(usage)).toContain("Most expensive calls");
+      const [, table = ""] = usage.text.split('aria-label="Most expensive calls"');
+      expect(rowsOf(table.slice(0, table.indexOf("</table>")))).toBe(5);
+    });
+
     test("links to the failed calls, and says on the page of one why it failed", async () => {
       const logs = await visit("/logs?range=90d");
       const failed = /href="([^"]*outcome=failed[^"]*)"/.exec(logs.text)?.[1] ?? "";

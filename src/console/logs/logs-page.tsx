@@ -11,6 +11,8 @@ import { type Column, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { FilterValues } from "../../usage/filter-values.ts";
+import type { RefusedCall } from "../../usage/refused-calls.ts";
+import { USAGE_SORTS, type UsageSort } from "../../usage/usage-list.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
@@ -18,6 +20,7 @@ import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
 import { FilterForm, hasFilter, pageWith, PeriodActions } from "../usage/filter-form.tsx";
 import type { KeyNames } from "../usage/read-usage.ts";
 import type { LogQuery, Period } from "../usage/usage-query.ts";
+import { RefusedNote, RefusedTable } from "./refused-call-pages.tsx";
 
 export interface LogsPageProps {
   readonly user: SessionUser;
@@ -25,14 +28,19 @@ export interface LogsPageProps {
   readonly query: LogQuery;
   readonly period: Period;
   readonly calls: Page<UsageRecord>;
+  /** False if a sorted list compares only the newest calls of the period. */
+  readonly isComplete: boolean;
+  /** Set if the page shows the refused calls instead. */
+  readonly refused?: Page<RefusedCall>;
   readonly options: FilterValues;
   readonly keyNames: KeyNames;
   readonly snippets: SnippetSettings;
 }
 
-const OUTCOME_NAMES: Readonly<Record<Outcome | "failed", string>> = {
+const OUTCOME_NAMES: Readonly<Record<Outcome | "failed" | "refused", string>> = {
   completed: "Completed",
   failed: "Failed",
+  refused: "Refused",
   client_aborted: "Aborted by the client",
   upstream_error: "Provider error",
   upstream_timeout: "Provider timeout",
@@ -41,12 +49,23 @@ const OUTCOME_NAMES: Readonly<Record<Outcome | "failed", string>> = {
   empty_reply: "Empty reply",
 };
 
+const SORT_NAMES: Readonly<Record<UsageSort, string>> = {
+  cost: "Highest cost",
+  latency: "Highest latency",
+  tokens: "Most tokens",
+};
+
+function sortText(sort: UsageSort, isComplete: boolean): string {
+  const scope = isComplete ? "this period" : "the newest 100,000 of this period";
+  return `${SORT_NAMES[sort]} first, at most 50 calls of ${scope}.`;
+}
+
 export function outcomeName(outcome: Outcome): string {
   return OUTCOME_NAMES[outcome];
 }
 
 export function logsPage(props: LogsPageProps): PageLayout {
-  const { user, workspace, query, period, calls } = props;
+  const { user, workspace, query, period, calls, refused } = props;
   const path = workspacePath(workspace.accountId, "/logs");
   return consolePage({
     title: "Logs",
@@ -57,7 +76,12 @@ export function logsPage(props: LogsPageProps): PageLayout {
     main: (
       <>
         <LogFilters {...props} path={path} />
-        {calls.data.length === 0 ? (
+        {refused !== undefined ? (
+          <Card id="calls" title="Refused calls" aside={<OutcomeLinks path={path} query={query} />}>
+            <RefusedTable calls={refused.data} keyNames={props.keyNames} workspace={workspace} />
+            <Pager path={path} query={query} next={refused.next_cursor} />
+          </Card>
+        ) : calls.data.length === 0 ? (
           <NoCalls {...props} path={path} />
         ) : (
           <Card id="calls" title="Calls" aside={<OutcomeLinks path={path} query={query} />}>
@@ -67,16 +91,28 @@ export function logsPage(props: LogsPageProps): PageLayout {
               workspace={workspace}
               label="Calls"
               isLong
+              sort={{
+                current: query.sort,
+                href: (sort) => pageWith(path, query, { sort, cursor: undefined }),
+              }}
             />
             <Pager path={path} query={query} next={calls.next_cursor} />
           </Card>
         )}
-        <p class="note">
-          Newest first. Prompts and replies are neither logged nor shown: a record has what was
-          measured and what it cost. A request that was rejected before a provider was called, such
-          as for a missing balance, has no record: its <a href="/docs/errors">error</a> names the
-          cause.
-        </p>
+        {refused === undefined ? (
+          <p class="note">
+            {query.sort === undefined ? "Newest first." : sortText(query.sort, props.isComplete)}{" "}
+            Prompts and replies are neither logged nor shown: a record has what was measured and
+            what it cost. A request that was rejected before a provider was called, such as for a
+            missing balance, is among the{" "}
+            <a href={pageWith(path, query, { outcome: "refused", cursor: undefined })}>
+              refused calls
+            </a>
+            .
+          </p>
+        ) : (
+          <RefusedNote />
+        )}
       </>
     ),
   });
@@ -86,7 +122,7 @@ function OutcomeLinks({ path, query }: Pick<WithPath, "path" | "query">): Child 
   return (
     <Segments
       label="Outcome"
-      links={[undefined, "failed" as const].map((outcome) => ({
+      links={([undefined, "failed", "refused"] as const).map((outcome) => ({
         href: pageWith(path, query, { outcome, cursor: undefined }),
         label: outcome === undefined ? "All" : OUTCOME_NAMES[outcome],
         isCurrent: query.outcome === outcome,
@@ -118,8 +154,18 @@ function LogFilters({ path, query, options, keyNames }: WithPath): Child {
             />
           </div>
           <div>
-            <label for="request">Request id</label>
+            <label for="request">Request id contains</label>
             <input id="request" name="request" placeholder="req_…" value={query.request} />
+          </div>
+          <div>
+            <label for="min_cost">Cost at least (USD)</label>
+            <input
+              id="min_cost"
+              name="min_cost"
+              inputmode="decimal"
+              placeholder="0.50"
+              value={query.min_cost}
+            />
           </div>
         </>
       }
@@ -130,6 +176,13 @@ function LogFilters({ path, query, options, keyNames }: WithPath): Child {
         allLabel="All outcomes"
         options={Object.entries(OUTCOME_NAMES).map(([value, label]) => ({ value, label }))}
         selected={query.outcome}
+      />
+      <FilterSelect
+        name="sort"
+        label="Order"
+        allLabel="Newest first"
+        options={USAGE_SORTS.map((value) => ({ value, label: SORT_NAMES[value] }))}
+        selected={query.sort}
       />
     </FilterForm>
   );
@@ -198,6 +251,30 @@ interface CallTableProps {
   readonly label: string;
   readonly isLong?: boolean;
   readonly isShort?: boolean;
+  /** The column headings sort the table. */
+  readonly sort?: {
+    readonly current: UsageSort | undefined;
+    readonly href: (sort: UsageSort | undefined) => string;
+  };
+}
+
+const SORTED_COLUMNS: Readonly<Record<string, UsageSort>> = {
+  Cost: "cost",
+  Latency: "latency",
+  Input: "tokens",
+};
+
+function sortable(column: Column, { sort }: Pick<CallTableProps, "sort">): Column {
+  const by = SORTED_COLUMNS[column.name];
+  if (sort === undefined || by === undefined) return column;
+  const isSorted = sort.current === by;
+  return {
+    ...column,
+    isSorted,
+    sortHref: sort.href(isSorted ? undefined : by),
+    isExtra: column.isExtra === true && !isSorted,
+    ...(by === "tokens" && { title: "Sorts by input and output tokens" }),
+  };
 }
 
 export function CallTable(props: CallTableProps): Child {
@@ -206,7 +283,7 @@ export function CallTable(props: CallTableProps): Child {
   return (
     <Table
       label={label}
-      columns={COLUMNS.filter(isShown)}
+      columns={COLUMNS.filter(isShown).map((column) => sortable(column, props))}
       rows={calls.map((call) =>
         callCells(call, { keyNames, workspace, isShort }).filter((_, index) => {
           const column = COLUMNS[index];

@@ -204,8 +204,9 @@ const MORE_NAMES = [
   "parent_agent",
   "status",
   "request",
+  "min_cost",
 ];
-const KEPT_NAMES = new Set(["range", "tz", "by", "unit", "cursor"]);
+const KEPT_NAMES = new Set(["range", "tz", "by", "unit", "cursor", "sort"]);
 
 export function hasFilter(query: Query): boolean {
   return Object.entries(query).some(

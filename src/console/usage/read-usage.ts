@@ -5,6 +5,7 @@ import type { Key } from "../../keys/key.ts";
 import { getKeyLabels } from "../../keys/keys.ts";
 import type { Reader } from "../../store/db.ts";
 import { type FilterValues, readFilterValues } from "../../usage/filter-values.ts";
+import { type RankedUsage, rankUsage } from "../../usage/usage-list.ts";
 import {
   previousPeriod,
   readUsage,
@@ -19,6 +20,9 @@ import { dimensionOf, filterOf, type Period, type UsageQuery } from "./usage-que
 
 /** Names of keys are read for at most this many rows of a table. */
 const NAMES_MAX = 200;
+const EXPENSIVE_CALLS = 5;
+/** The page is opened often: the log compares more. */
+export const EXPENSIVE_AMONG = 20_000;
 
 /** The name of a key, or what its owner recognizes it by. */
 export type KeyNames = ReadonlyMap<string, string>;
@@ -29,6 +33,8 @@ export interface UsageView {
   readonly points: readonly CostPoint[];
   /** By cost, the highest first. */
   readonly groups: readonly UsageSum[];
+  /** The calls with the highest cost. */
+  readonly expensive: RankedUsage;
   readonly options: FilterValues;
   readonly keyNames: KeyNames;
 }
@@ -48,12 +54,15 @@ export async function readUsageView(
     const points = await readCostSeries(reader, accountId, filter, series);
     const { total: totals, ...sums } = await sumGroups(reader, accountId, filter, dimension);
     const groups = sums.groups.toSorted(byCost);
+    const ranking = { sort: "cost", limit: EXPENSIVE_CALLS, among: EXPENSIVE_AMONG } as const;
+    const expensive = await rankUsage(reader, accountId, filter, ranking);
     const options = await readFilterOptions(reader, accountId, { query, period });
     const keyNames = await readKeyNames(reader, accountId, [
       ...options.keys,
+      ...expensive.records.map(({ keyId }) => keyId),
       ...(dimension === "key" ? groups.slice(0, NAMES_MAX).map(({ group }) => group) : []),
     ]);
-    return { totals, previous, points, groups, options, keyNames };
+    return { totals, previous, points, groups, expensive, options, keyNames };
   });
 }
 

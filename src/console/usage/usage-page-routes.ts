@@ -6,7 +6,7 @@ import { readUsage, sumUsage } from "../../usage/usage-stats.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
 import { AccountPath, workspacePage } from "../workspace-routes.ts";
 import type { SnippetSettings } from "./call-snippets.tsx";
-import { readUsageView } from "./read-usage.ts";
+import { readKeyNames, readUsageView } from "./read-usage.ts";
 import { usagePage } from "./usage-page.tsx";
 import { dimensionOf, filterOf, inTimeZoneOf, periodOf, UsageQuery } from "./usage-query.ts";
 
@@ -51,9 +51,11 @@ function exportRoute(deps: UsagePageDeps): Route {
       const sums = await readUsage(deps.db, (reader) =>
         sumUsage(reader, account, filterOf(query, period), dimension),
       );
+      const groups = dimension === "key" ? sums.map(({ group }) => group) : [];
+      const keyNames = await readKeyNames(deps.db, account, groups);
       const day = (at: number): string => new Date(at).toISOString().slice(0, 10);
       return csvDownload(
-        await sumsToCsv(sums, dimension),
+        await sumsToCsv(sums, dimension, keyNames),
         `usage-by-${dimension}-${day(period.from)}-${day((period.to ?? now) - 1)}.csv`,
       );
     },

@@ -22,6 +22,7 @@ import type { SessionUser } from "../../http/route.ts";
 import { type Dimension, DIMENSIONS, isLabelDimension } from "../../usage/usage-filter.ts";
 import { cacheHitShare, type UsageSum } from "../../usage/usage-stats.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
+import { CallTable } from "../logs/logs-page.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import { type SnippetSettings, CallSnippets } from "./call-snippets.tsx";
 import {
@@ -32,7 +33,7 @@ import {
   PeriodActions,
   TimeZoneLink,
 } from "./filter-form.tsx";
-import type { KeyNames, UsageView } from "./read-usage.ts";
+import { EXPENSIVE_AMONG, type KeyNames, type UsageView } from "./read-usage.ts";
 import { SpendChart } from "./spend-chart.tsx";
 import { dimensionOf, type Period, periodText, type UsageQuery } from "./usage-query.ts";
 
@@ -93,6 +94,10 @@ export function usagePage(props: UsagePageProps): PageLayout {
               name={name}
               callsHref={(group) => pageWith(logs, query, { ...NO_GROUPS, [dimension]: group })}
             />
+            <ExpensiveCalls
+              {...props}
+              href={pageWith(logs, query, { ...NO_GROUPS, sort: "cost" })}
+            />
           </>
         )}
         <div class="row">
@@ -102,6 +107,33 @@ export function usagePage(props: UsagePageProps): PageLayout {
       </>
     ),
   });
+}
+
+function ExpensiveCalls({
+  view,
+  workspace,
+  href,
+}: UsagePageProps & { readonly href: string }): Child {
+  const { records, isComplete } = view.expensive;
+  return (
+    <Card
+      id="expensive"
+      title={
+        isComplete
+          ? "Most expensive calls"
+          : `Most expensive of the newest ${formatInteger(EXPENSIVE_AMONG)} calls`
+      }
+      aside={<a href={href}>All calls by cost</a>}
+    >
+      <CallTable
+        calls={records}
+        keyNames={view.keyNames}
+        workspace={workspace}
+        label="Most expensive calls"
+        isShort
+      />
+    </Card>
+  );
 }
 
 const NO_LABELS = {

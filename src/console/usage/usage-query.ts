@@ -12,6 +12,7 @@ import {
   labelsOfFilter,
   type UsageFilter,
 } from "../../usage/usage-filter.ts";
+import { USAGE_SORTS } from "../../usage/usage-list.ts";
 import { OUTCOMES, USAGE_APIS } from "../../usage/usage.ts";
 
 const RANGES = { "24h": 1, yesterday: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
@@ -49,9 +50,11 @@ export const UsageQuery = z.object({
 export type UsageQuery = z.infer<typeof UsageQuery>;
 
 export const LogQuery = UsageQuery.extend({
-  outcome: optional(z.enum([...OUTCOMES, "failed"])),
+  outcome: optional(z.enum([...OUTCOMES, "failed", "refused"])),
   status: optional(z.coerce.number().int().min(100).max(599)),
   request: Text,
+  sort: optional(z.enum(USAGE_SORTS)),
+  min_cost: Text,
   cursor: Text,
 });
 export type LogQuery = z.infer<typeof LogQuery>;

@@ -1,7 +1,7 @@
 // Authenticates a request by API key, and checks what the key may do.
 
 import { Fault, KEYS_PAGE_STEP, type NextStep, READ_OWN_KEY_STEP } from "../../base/fault.ts";
-import type { RequestContext, Step } from "../request-context.ts";
+import type { EndedKey, RequestContext, Step } from "../request-context.ts";
 import { missingKeyFault, readApiKey } from "../request/api-key-header.ts";
 import type { AuthenticatedKey, Route } from "../route.ts";
 import { isScopeOfLimitedKeys, SCOPES } from "../scopes.ts";
@@ -11,6 +11,8 @@ export interface KeyRejection {
   readonly reason: string;
   /** False for what never was a key of this gateway. */
   readonly wasLive: boolean;
+  /** The key, if it is known. */
+  readonly key?: EndedKey;
 }
 
 /** Keys from the cache may be some seconds old. */
@@ -39,7 +41,11 @@ export function authenticateKey({ find, explainRejected }: KeyDeps, source: KeyS
     const found = find(raw, now, source);
     // The keys of most calls are cached, and need no promise.
     if (found === undefined || found instanceof Promise)
-      return waitForKey(context, found, () => rejectedKeyFault(explainRejected, raw, now));
+      return waitForKey(context, found, async () => {
+        const rejection = await explainRejected?.(raw, now);
+        context.endedKey = rejection?.key;
+        return rejectionFault(rejection);
+      });
     context.key = found;
     return undefined;
   };
@@ -62,7 +68,13 @@ export async function rejectedKeyFault(
   now: number,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Fault> {
-  const rejection = await explain?.(raw, now);
+  return rejectionFault(await explain?.(raw, now), headers);
+}
+
+function rejectionFault(
+  rejection: KeyRejection | undefined,
+  headers: Readonly<Record<string, string>> = {},
+): Fault {
   if (rejection === undefined)
     return new Fault("invalid_api_key", "unknown, expired or revoked key", { headers });
   const { reason, wasLive } = rejection;

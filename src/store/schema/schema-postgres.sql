@@ -359,6 +359,21 @@ create table usage_record (
   primary key (account_id, id)
 );
 
+create table refused_call (
+  account_id text not null,
+  id text not null,
+  key_id text not null,
+  created_at bigint not null,
+  path text not null,
+  model text,
+  status bigint not null,
+  code text not null,
+  message text not null,
+  primary key (account_id, id)
+);
+
+create index refused_call_by_age on refused_call (created_at);
+
 create table session_usage (
   account_id text not null,
   session_id text not null,

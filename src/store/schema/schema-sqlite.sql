@@ -400,6 +400,23 @@ create table usage_record (
   primary key (id, account_id)
 );
 
+-- Model calls that were refused before a provider was called: free, and bounded per account and day.
+-- Deleted: after 30 days
+create table refused_call (
+  account_id text not null,
+  id text not null, -- id of the request
+  key_id text not null,
+  created_at bigint not null,
+  path text not null, -- path of the endpoint
+  model text, -- model of the request, if it could be read
+  status bigint not null, -- HTTP status
+  code text not null, -- code of the error
+  message text not null, -- public message of the error
+  primary key (account_id, id)
+) without rowid;
+
+create index refused_call_by_age on refused_call (created_at);
+
 -- SQLite only: ranges of usage records that are indexed by account.
 -- Deleted: with the records of the segment
 create table usage_segment (

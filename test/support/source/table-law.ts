@@ -8,6 +8,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   store: ["migration"],
   usage: [
     "usage_record",
+    "refused_call",
     "usage_pending",
     "usage_rollup",
     "provider_hour",

@@ -13,6 +13,9 @@ export interface Column {
   readonly isExtra?: boolean;
   /** A line of its own in a stacked row. */
   readonly isWide?: boolean;
+  /** The page sorted by this column, the highest first. */
+  readonly sortHref?: string | undefined;
+  readonly isSorted?: boolean;
 }
 
 interface TableProps {
@@ -43,8 +46,13 @@ export function Table(props: TableProps): Child {
                 role={role("columnheader")}
                 class={cellClass(column)}
                 title={column.title}
+                aria-sort={column.isSorted === true ? "descending" : undefined}
               >
-                {column.name}
+                {column.sortHref === undefined ? (
+                  column.name
+                ) : (
+                  <a href={column.sortHref}>{column.name}</a>
+                )}
               </th>
             ))}
           </tr>
