@@ -1,6 +1,7 @@
 // `npm run conformance`: runs llmprobe, a public conformance suite for model APIs, against a gateway with one simulated model
 // per wire, and prints what passes on each API and every failure. npm downloads the suite; it is not a dependency.
-// `npm run conformance -- <folder>` runs the Open Responses compliance tests of a checkout instead.
+// `npm run conformance -- <folder>` runs the Open Responses compliance tests of a checkout instead, and
+// `npm run conformance -- llm-comply` that suite, after `pip install llm-comply==0.5.0`.
 
 import { spawn } from "node:child_process";
 import path from "node:path";
@@ -35,6 +36,17 @@ interface Outcome {
   readonly failures: readonly string[];
 }
 
+const COMPLY = "llm-comply";
+/** The APIs that it tests, with the options for each. */
+const COMPLY_FORMATS = [
+  ["openai-chat"],
+  ["open-responses"],
+  [
+    ...["anthropic", "--auth-header", "x-api-key", "--no-bearer"],
+    ...["-H", "anthropic-version:2023-06-01"],
+  ],
+] as const;
+
 const [folder] = process.argv.slice(2);
 const harness = await startHarness();
 const failures = new Map<string, string[]>();
@@ -43,7 +55,9 @@ for (const wire of WIRES) {
   const outcome =
     folder === undefined
       ? await runProbe(modelOn(wire))
-      : await runCompliance(folder, modelOn(wire));
+      : folder === COMPLY
+        ? await runComply(modelOn(wire))
+        : await runCompliance(folder, modelOn(wire));
   console.log(`${wire}: ${outcome.summary}`);
   for (const failure of outcome.failures)
     failures.set(failure, [...(failures.get(failure) ?? []), wire]);
@@ -67,6 +81,23 @@ async function runProbe(model: string): Promise<Outcome> {
       return `${name}: ${text}`;
     }),
   };
+}
+
+/** Skips what needs a model by its name. */
+async function runComply(model: string): Promise<Outcome> {
+  const summaries: string[] = [];
+  const failed: string[] = [];
+  for (const [format, ...options] of COMPLY_FORMATS) {
+    const target = ["-u", `${harness.gateway.url}/v1`, "-k", key, "-m", model, "--json"];
+    const { results } = ComplianceReport.parse(
+      await jsonOutput(COMPLY, ["--format", format, ...options, ...target]),
+    );
+    const run = results.filter(({ status }) => status !== "skipped");
+    const wrong = run.filter(({ status }) => status !== "passed");
+    summaries.push(`${format} ${run.length - wrong.length}/${run.length}`);
+    failed.push(...wrong.map(({ name, errors = [] }) => `${format} ${name}: ${errors.join("; ")}`));
+  }
+  return { summary: summaries.join(", "), failures: failed };
 }
 
 /** The tests of https://github.com/openresponses/openresponses, after `bun install` in its folder. */

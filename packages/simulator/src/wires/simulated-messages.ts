@@ -80,6 +80,7 @@ function messageBody(reply: Reply): JsonObject {
     ...messageHeader(reply),
     content: blocksOf(reply).map((block) => block.content),
     ...stopFields(reply.first),
+    container: null,
     ...(usage === undefined ? {} : { usage }),
   };
 }
@@ -154,8 +155,9 @@ function blocksOf(reply: Reply): ContentBlock[] {
   if (first.reasoning !== "") blocks.push(thinkingBlock(reply));
   if (first.text !== "") {
     blocks.push({
-      content: { type: "text", text: first.text },
-      start: { type: "text", text: "" },
+      // The published schema requires the fields that are empty here.
+      content: { type: "text", text: first.text, citations: [] },
+      start: { type: "text", text: "", citations: [] },
       deltas: () => first.pieces.map((text) => ({ type: "text_delta", text })),
     });
   }
@@ -208,7 +210,8 @@ function messagesUsage(reply: Reply): JsonObject | undefined {
         ephemeral_1h_input_tokens: cacheWrite1h,
       },
       output_tokens: output + reasoning,
-      ...(reasoning === 0 ? {} : { output_tokens_details: { thinking_tokens: reasoning } }),
+      output_tokens_details: reasoning === 0 ? null : { thinking_tokens: reasoning },
+      server_tool_use: null,
       service_tier: reply.serviceTier ?? "standard",
       inference_geo: "not_available",
       ...(reply.request.body["speed"] === undefined ? {} : { speed: reply.request.body["speed"] }),

@@ -32,7 +32,8 @@ const thinking = { type: "enabled" as const, budget_tokens: 1_024 };
 describe("Messages with the Anthropic SDK", () => {
   test("returns a message", async () => {
     const reply = await client.messages.create(helloBody);
-    expect(reply.content).toEqual([{ type: "text", text: "You said: Hello there" }] as never);
+    const text = { type: "text", text: "You said: Hello there", citations: [] };
+    expect(reply.content).toEqual([text] as never);
     expect(reply).toMatchObject({
       stop_reason: "end_turn",
       stop_sequence: null,
