@@ -41,10 +41,7 @@ const COMPLY = "llm-comply";
 const COMPLY_FORMATS = [
   ["openai-chat"],
   ["open-responses"],
-  [
-    ...["anthropic", "--auth-header", "x-api-key", "--no-bearer"],
-    ...["-H", "anthropic-version:2023-06-01"],
-  ],
+  ["anthropic", "--auth-header", "x-api-key", "--no-bearer", "-H", "anthropic-version:2023-06-01"],
 ] as const;
 
 const [folder] = process.argv.slice(2);
