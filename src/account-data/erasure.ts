@@ -121,6 +121,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   human_grant:
     "one bonus per person: the subject of the identity provider and a keyed hash of the mailbox",
   idempotent_answer: "encrypted, deleted after 24 hours",
+  incident_update: "no data of accounts",
   open_circuits: "no data of accounts",
   operator_session: "no data of accounts",
   secret_check: "no data of accounts",

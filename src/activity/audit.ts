@@ -45,6 +45,7 @@ export const AUDIT_ACTIONS = {
   "debt.written_off": "An operator wrote off the account's debt.",
   "device.approved": "A person let a program on their device have a key.",
   "email_settings.changed": "A person chose which emails they get.",
+  "incident.posted": "An operator wrote on the status page.",
   "invitation.declined": "The invited person declined.",
   "invitation.withdrawn": "An owner or admin withdrew an invitation.",
   "invoice.created": "An invoice for credits was created.",

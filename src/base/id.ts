@@ -28,6 +28,8 @@ export const ID_PREFIXES = [
   "tup",
   "pmt",
   "quo",
+  "inc",
+  "iup",
 ] as const;
 export type IdPrefix = (typeof ID_PREFIXES)[number];
 

@@ -10,6 +10,12 @@ import { PRICE_COLUMNS, pricePerMillion, tokensShort } from "./model-pages/model
 export interface HomeModelDeps {
   readonly catalog: { current(): Catalog };
   readonly isAvailable: (providerId: string) => boolean;
+  readonly providerName: (providerId: string) => string;
+}
+
+export interface HomeModel {
+  readonly model: ModelRecordJson;
+  readonly providerName: string;
 }
 
 const MODELS_MAX = 6;
@@ -17,9 +23,9 @@ const MODELS_PER_PROVIDER = 2;
 
 /** Models that write text, newest first, from several providers. */
 export function newestModels(
-  { catalog, isAvailable }: HomeModelDeps,
+  { catalog, isAvailable, providerName }: HomeModelDeps,
   now: number,
-): readonly ModelRecordJson[] {
+): readonly HomeModel[] {
   const shown = new Map<string, number>();
   return catalog
     .current()
@@ -32,7 +38,8 @@ export function newestModels(
       shown.set(provider, count);
       return count <= MODELS_PER_PROVIDER;
     })
-    .slice(0, MODELS_MAX);
+    .slice(0, MODELS_MAX)
+    .map((model) => ({ model, providerName: providerName(model.owned_by) }));
 }
 
 /** Simulated models come last. */
@@ -40,7 +47,7 @@ function rankOf({ created, simulated }: ModelRecordJson): number {
   return simulated === true ? -1 : created;
 }
 
-export function HomeModels({ models }: { readonly models: readonly ModelRecordJson[] }): Child {
+export function HomeModels({ models }: { readonly models: readonly HomeModel[] }): Child {
   if (models.length === 0) return null;
   return (
     <section aria-labelledby="models">
@@ -52,9 +59,9 @@ export function HomeModels({ models }: { readonly models: readonly ModelRecordJs
         <Table
           label="Prices of the newest models"
           columns={PRICE_COLUMNS}
-          rows={models.map((model) => [
+          rows={models.map(({ model, providerName }) => [
             <a href={`/models/${model.id}`}>{model.name}</a>,
-            model.owned_by,
+            providerName,
             tokensShort(model.context_length),
             pricePerMillion(model.pricing["prompt"]),
             pricePerMillion(model.pricing["input_cache_read"]),

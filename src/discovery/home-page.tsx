@@ -5,10 +5,9 @@ import type { Child } from "hono/jsx";
 import { APP_SCRIPT } from "../http/pages/assets.ts";
 import { CodeTabs } from "../http/pages/components/content.tsx";
 import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
-import type { ModelRecordJson } from "../models/model-record.ts";
 import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import type { DocContext } from "./doc-context.ts";
-import { HomeModels } from "./home-models.tsx";
+import { type HomeModel, HomeModels } from "./home-models.tsx";
 import { REGISTER_ROUTE } from "./route-keys.ts";
 
 const SITE_LINKS: readonly NavLink[] = [
@@ -31,7 +30,7 @@ export const PRODUCT_SUMMARY = `${TAGLINE}. One request creates an account with 
 
 export function homePage(
   context: DocContext,
-  models: readonly ModelRecordJson[],
+  models: readonly HomeModel[],
   isSignedIn: boolean,
 ): PageLayout {
   const { settings } = context;

@@ -17,6 +17,8 @@ interface EndpointHealth {
 }
 
 export interface EndpointRouteDeps {
+  /** `OpenAI` for `openai`; the id of a provider of the models file. */
+  readonly providerName: (id: string) => string;
   readonly catalog: { current(): Catalog };
   /** True if the gateway has an account at the provider. */
   readonly isAvailable: (providerId: string) => boolean;

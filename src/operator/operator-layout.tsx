@@ -14,6 +14,7 @@ const NAV_GROUPS: readonly NavGroup[] = [
       { href: `${OPERATOR_PATH}/report`, label: "Report" },
       { href: `${OPERATOR_PATH}/payments`, label: "Payments" },
       { href: `${OPERATOR_PATH}/providers`, label: "Providers" },
+      { href: `${OPERATOR_PATH}/incidents`, label: "Incidents" },
       { href: `${OPERATOR_PATH}/grants`, label: "Grants and abuse" },
       { href: `${OPERATOR_PATH}/system`, label: "System" },
       { href: `${OPERATOR_PATH}/audit`, label: "Audit log" },

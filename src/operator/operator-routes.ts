@@ -17,6 +17,7 @@ import { readAccountNames } from "./accounts/account-names.ts";
 import { accountDetailsRoutes } from "./accounts/account-page-routes.ts";
 import { accountsPage } from "./accounts/accounts-page.tsx";
 import { auditPage } from "./audit/operator-audit-page.tsx";
+import { incidentRoutes } from "./incidents/incident-routes.ts";
 import { type OperatorContext, emptyAsUndefined } from "./page-context.ts";
 import { paymentRoutes } from "./payments/payment-page-routes.ts";
 import { reportPage } from "./report/report-page.tsx";
@@ -45,6 +46,7 @@ export function operatorRoutes({ operatorContext }: OperatorRouteDeps): readonly
     reportRoute(operatorContext),
     ...paymentRoutes(operatorContext),
     ...systemRoutes(operatorContext),
+    ...incidentRoutes(operatorContext),
     auditRoute(operatorContext),
   ];
 }

@@ -11,6 +11,7 @@ import type { Config } from "../config/config.ts";
 import { createDeviceLogins } from "../device-login/device-login.ts";
 import { findApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
+import { PROVIDERS } from "../inference/providers/providers.ts";
 import { readAffordable } from "../keys/affordable.ts";
 import { findLiveKey, isLiveKey } from "../keys/live-keys.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
@@ -21,6 +22,7 @@ import { createMcpSessions } from "../mcp/mcp-sessions.ts";
 import { cheapestModels, type CheapModel } from "../models/cheapest-models.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
+import { createStatus } from "../status/availability.ts";
 import type { Db } from "../store/db.ts";
 import { createVerifyAgent } from "../verified-agents/verified-agents.ts";
 import {
@@ -99,6 +101,7 @@ export function createRouteDeps(
     operator: { operatorContext },
     operations: operationsRouteDeps(config, options, services, isLeaving),
     mcp: mcpDeps(config, services, { handle, version }),
+    readStatus: createStatus({ db: services.core.db, providerName }),
     discovery: discoverySettings(config, version, isSignInDisabled, {
       cheapModels: cheapestNow(services, now()),
       startedAt: now(),
@@ -235,9 +238,16 @@ function inferenceRouteDeps(
   };
 }
 
+const PROVIDER_NAMES = new Map(PROVIDERS.map(({ id, name }) => [id, name]));
+
+function providerName(id: string): string {
+  return PROVIDER_NAMES.get(id) ?? id;
+}
+
 function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDeps["models"] {
   return {
     catalog: core.catalog,
+    providerName,
     isAvailable: inference.isAvailable,
     health: inference.health,
     measured: createMeasuredModels(core.db),

@@ -24,6 +24,7 @@ import { type DevicePageDeps, devicePageRoutes } from "../device-login/device-pa
 import { discoveryRoutes } from "../discovery/discovery-routes.tsx";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 import { modelPageRoutes } from "../discovery/model-pages/model-pages-routes.ts";
+import { statusPageRoutes } from "../discovery/status-page/status-routes.ts";
 import { type EmailRouteDeps, emailRoutes } from "../email/email-routes.ts";
 import type { Route } from "../http/route.ts";
 import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/inference-routes.ts";
@@ -42,6 +43,7 @@ import { type ReceiptRouteDeps, receiptRoutes } from "../receipts/receipts-route
 import { type ResponsesRouteDeps, responsesRoutes } from "../responses/responses-routes.ts";
 import type { SigningKeys } from "../signing/signing-keys.ts";
 import { signingRoutes } from "../signing/signing-routes.ts";
+import type { StatusSnapshot } from "../status/availability.ts";
 import type { Db } from "../store/db.ts";
 import { usageRoutes } from "../usage/usage-routes.ts";
 import { type WebhookRouteDeps, webhookRoutes } from "../webhooks/webhooks-routes.ts";
@@ -73,6 +75,7 @@ export interface RouteDeps {
   readonly operations: OperationsDeps;
   readonly mcp: McpRouteDeps;
   readonly discovery: DiscoverySettings;
+  readonly readStatus: (now: number) => Promise<StatusSnapshot>;
 }
 
 /** In the order in which the documents list them. */
@@ -109,6 +112,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...operatorRoutes(deps.operator),
     ...operationsRoutes(deps.operations),
     ...modelPageRoutes(deps.models, deps.discovery.baseUrl),
+    ...statusPageRoutes({ readStatus: deps.readStatus, baseUrl: deps.discovery.baseUrl }),
     ...mcpRoutes(deps.mcp, () => all),
   ];
   const all: readonly Route[] = [

@@ -1,6 +1,7 @@
 // Every route that changes something leaves an audit entry.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { newFormToken } from "../../src/idempotency/form-submission.ts";
 import {
   createUser,
   makeOwner,
@@ -261,6 +262,12 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     const path = `/operator/accounts/${world.account.id}`;
     const page = await fetchPage(harnessOf(world.gateway), path, world.operator);
     return () => submit(world, path, { ...hiddenFields(page, "grant"), usd: "1", reason: "gift" });
+  },
+  postIncidentUpdate: (world) => {
+    const path = "/operator/incidents";
+    const fields = { title: "Slow", impact: "degraded", state: "investigating", message: "Slow." };
+    const { csrf } = world.operator;
+    return () => submit(world, path, { ...fields, csrf, form: newFormToken(), incident: "" });
   },
   changePayment: async (world) => {
     const { id } = await insertUnclearPayment(

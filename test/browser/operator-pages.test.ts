@@ -132,6 +132,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["frozen", () => `/operator/accounts/${frozen.id}`],
   ["report", () => "/operator/report"],
   ["providers", () => "/operator/providers"],
+  ["incidents", () => "/operator/incidents"],
   ["grants", () => "/operator/grants"],
   ["system", () => "/operator/system"],
   ["payments", () => "/operator/payments"],

@@ -26,6 +26,7 @@ const PAGES = [
   "/docs/errors",
   "/models",
   "/models/sim/echo",
+  "/status",
 ];
 
 let gateway: Gateway;

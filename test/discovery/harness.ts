@@ -18,7 +18,7 @@ export function createSite(
   settings: DiscoverySettings = sampleSettings,
 ): DiscoverySite {
   const catalog = { current: () => catalogOf(builtInModels()) };
-  const models = { catalog, isAvailable: () => true };
+  const models = { catalog, isAvailable: () => true, providerName: (id: string) => id };
   const own = discoveryRoutes({
     routes,
     settings,

@@ -68,7 +68,8 @@ describe("the home page", () => {
     const callable = new Set(["openai", "anthropic"]);
     const now = Date.UTC(2026, 10, 23);
     const isAvailable = (provider: string): boolean => callable.has(provider);
-    const shown = newestModels({ catalog, isAvailable }, now);
+    const deps = { catalog, isAvailable, providerName: (id: string) => id };
+    const shown = newestModels(deps, now).map(({ model }) => model);
     expect(shown.map(({ owned_by }) => owned_by).toSorted()).toEqual([
       "anthropic",
       "anthropic",

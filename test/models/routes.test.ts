@@ -24,6 +24,7 @@ const ACCESS: Readonly<Record<string, CallerAccess>> = {
 };
 const routes = modelRoutes({
   catalog: createLiveCatalog({ now: NOW }),
+  providerName: (id) => id,
   isAvailable: (provider) => provider === "sim",
   health,
   measured: () => Promise.resolve(NOTHING_MEASURED),
@@ -224,6 +225,7 @@ describe("GET /v1/models", () => {
     let catalog = catalogOf(builtInModels());
     const custom = modelRoutes({
       catalog: { current: () => catalog },
+      providerName: (id) => id,
       isAvailable: () => true,
       health,
       measured: () => Promise.resolve(NOTHING_MEASURED),

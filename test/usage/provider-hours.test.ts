@@ -106,7 +106,7 @@ describeEachStore((kind, open) => {
       if (other !== store.db) await other.close();
     });
 
-    test("leave out what is older than the period, and are deleted after a month", async () => {
+    test("leave out what is older than the period, and are deleted after 92 days", async () => {
       const old = { createdAt: NOW - DAY_MS };
       await insert([record("sim/old", old), record("sim/old", { createdAt: NOW - 3 * HOUR_MS })]);
       expect(await readDay("sim/old")).toMatchObject({ calls: 1 });
@@ -115,7 +115,7 @@ describeEachStore((kind, open) => {
         (await readProviderPerformance(store.db, all)).find(({ model }) => model === "sim/old")
           ?.calls;
       expect(await callsOfAll()).toBe(2);
-      await store.db.write((tx) => sweepProviderHours(tx, NOW + 30 * DAY_MS + 20 * HOUR_MS));
+      await store.db.write((tx) => sweepProviderHours(tx, NOW + 91 * DAY_MS + 20 * HOUR_MS));
       expect(await callsOfAll()).toBe(1);
     });
 

@@ -66,10 +66,14 @@ export function createModelsPages(deps: EndpointRouteDeps): ModelsPages {
       if (cached !== undefined) return cached;
       // The page that everybody opens is never refused.
       if (name !== "{}") limitNewPages(limiter.take(networksOf(clientIp)[0], now));
-      const rendered = cachedDocument(modelsPage(records, query), "text/html; charset=utf-8", {
-        ...siteHeaders(),
-        "cache-control": "no-cache",
-      });
+      const rendered = cachedDocument(
+        modelsPage(records, query, deps.providerName),
+        "text/html; charset=utf-8",
+        {
+          ...siteHeaders(),
+          "cache-control": "no-cache",
+        },
+      );
       if (pages.size >= PAGES_MAX) pages.clear();
       pages.set(name, rendered);
       return rendered;

@@ -42,6 +42,7 @@ export interface ModelPageContent {
   readonly endpoints: readonly EndpointJson[];
   /** Markdown. */
   readonly history: string;
+  readonly providerName: (id: string) => string;
 }
 
 export function modelPage(content: ModelPageContent, baseUrl: string): string {
@@ -147,7 +148,7 @@ export function modelMarkdown(content: ModelPageContent): string {
   ]);
 }
 
-function detailsMarkdown({ model, endpoints, history }: ModelPageContent): string {
+function detailsMarkdown({ model, endpoints, history, providerName }: ModelPageContent): string {
   return joinParagraphs([
     ...parametersMarkdown(model),
     "## Prices",
@@ -158,7 +159,7 @@ function detailsMarkdown({ model, endpoints, history }: ModelPageContent): strin
     markdownTable(
       ["Provider", "Status", "First token", "Latency", "Throughput", "Uptime", "Input", "Output"],
       endpoints.map((endpoint) => [
-        `[${endpoint.provider}](/models/${endpoint.model})`,
+        `[${providerName(endpoint.provider)}](/models/${endpoint.model})`,
         endpoint.available ? endpoint.status : "with your key",
         durationText(endpoint.measured_24h?.first_token_ms),
         durationText(endpoint.measured_24h?.latency_ms),

@@ -66,7 +66,13 @@ export function modelPageRoutes(deps: EndpointRouteDeps, baseUrl: string): reado
         if (model === undefined) throw modelNotFound(catalog, id);
         const record = toModelRecord(model, deps.isAvailable(model.provider), now);
         const endpoints = await listEndpoints(model.id, deps, now);
-        const content = { model: record, endpoints, history: priceHistory(model, now) };
+        const { providerName } = deps;
+        const content = {
+          model: record,
+          endpoints,
+          history: priceHistory(model, now),
+          providerName,
+        };
         if (isFile || prefersMarkdown(headers.get("accept")))
           return markdown(`${modelMarkdown(content)}\n`);
         return page(modelPage(content, baseUrl));

@@ -45,7 +45,13 @@ const SORT_LABELS = {
   uptime: "Uptime",
 } as const;
 
-export function modelsPage(models: readonly ModelRecordJson[], query: ModelListQuery): string {
+type ProviderName = (id: string) => string;
+
+export function modelsPage(
+  models: readonly ModelRecordJson[],
+  query: ModelListQuery,
+  providerName: ProviderName,
+): string {
   const selected = selectModels(models, query);
   const page = query.page ?? 1;
   const shown = selected.slice((page - 1) * MODELS_PER_PAGE, page * MODELS_PER_PAGE);
@@ -66,7 +72,7 @@ export function modelsPage(models: readonly ModelRecordJson[], query: ModelListQ
             <a href="/models?all=true">Show all models</a>
           )}
         </p>
-        <Filters models={models} query={query} />
+        <Filters models={models} query={query} providerName={providerName} />
         <p role="status">{selected.length === 1 ? "1 model" : `${selected.length} models`}</p>
         {shown.length === 0 ? (
           <p>
@@ -74,7 +80,7 @@ export function modelsPage(models: readonly ModelRecordJson[], query: ModelListQ
             need <a href="/docs/byok">your own provider key</a>.
           </p>
         ) : (
-          <ModelTable models={shown} showsAll={query.all === "true"} />
+          <ModelTable models={shown} showsAll={query.all === "true"} providerName={providerName} />
         )}
         <Pages query={query} page={page} count={Math.ceil(selected.length / MODELS_PER_PAGE)} />
       </main>
@@ -85,9 +91,10 @@ export function modelsPage(models: readonly ModelRecordJson[], query: ModelListQ
 interface FiltersProps {
   readonly models: readonly ModelRecordJson[];
   readonly query: ModelListQuery;
+  readonly providerName: ProviderName;
 }
 
-function Filters({ models, query }: FiltersProps): Child {
+function Filters({ models, query, providerName }: FiltersProps): Child {
   const providers = [
     ...new Set(
       models
@@ -101,7 +108,13 @@ function Filters({ models, query }: FiltersProps): Child {
         Search
         <input type="search" name="q" value={query.q ?? ""} autocomplete="off" />
       </label>
-      <Choice name="provider" label="Provider" value={query.provider} options={providers} />
+      <Choice
+        name="provider"
+        label="Provider"
+        value={query.provider}
+        options={providers}
+        nameOf={providerName}
+      />
       <Choice name="ability" label="Ability" value={query.ability} options={ABILITIES} />
       <label>
         Sort by
@@ -124,9 +137,10 @@ interface ChoiceProps {
   readonly label: string;
   readonly value: string | undefined;
   readonly options: readonly string[];
+  readonly nameOf?: (option: string) => string;
 }
 
-function Choice({ name, label, value, options }: ChoiceProps): Child {
+function Choice({ name, label, value, options, nameOf }: ChoiceProps): Child {
   return (
     <label>
       {label}
@@ -134,7 +148,7 @@ function Choice({ name, label, value, options }: ChoiceProps): Child {
         <option value="">Any</option>
         {options.map((option) => (
           <option value={option} selected={option === value}>
-            {option}
+            {nameOf?.(option) ?? option}
           </option>
         ))}
       </select>
@@ -145,6 +159,7 @@ function Choice({ name, label, value, options }: ChoiceProps): Child {
 interface ModelTableProps {
   readonly models: readonly ModelRecordJson[];
   readonly showsAll: boolean;
+  readonly providerName: ProviderName;
 }
 
 const COLUMNS: readonly Column[] = [
@@ -165,27 +180,27 @@ const COLUMNS: readonly Column[] = [
   { name: "Abilities", isExtra: true },
 ];
 
-function ModelTable({ models, showsAll }: ModelTableProps): Child {
+function ModelTable({ models, showsAll, providerName }: ModelTableProps): Child {
   return (
     <Table
       label="Models"
       columns={[...COLUMNS, ...(showsAll ? [{ name: "Callable" }] : [])]}
       rows={models.map((model) => [
-        ...modelCells(model),
+        ...modelCells(model, providerName),
         ...(showsAll ? [model.available ? "yes" : "with your key"] : []),
       ])}
     />
   );
 }
 
-function modelCells(model: ModelRecordJson): readonly Child[] {
+function modelCells(model: ModelRecordJson, providerName: ProviderName): readonly Child[] {
   const { pricing, measured_24h: measured } = model;
   return [
     <>
       <a href={`/models/${model.id}`}>{model.name}</a>
       <code>{model.id}</code>
     </>,
-    model.owned_by,
+    providerName(model.owned_by),
     <span title={`${tokensText(model.context_length)} tokens`}>
       {tokensShort(model.context_length)}
     </span>,

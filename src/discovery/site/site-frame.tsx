@@ -15,6 +15,7 @@ export interface SiteFrame {
   readonly description: string;
   /** The address of the same page as Markdown. */
   readonly markdownUrl?: string;
+  readonly feedUrl?: string;
   /** Whether the page has the sidebar of the documentation. */
   readonly hasSidebar?: boolean;
   readonly path: string;
@@ -42,6 +43,9 @@ export function renderSite(frame: SiteFrame): string {
         {frame.markdownUrl === undefined ? null : (
           <link rel="alternate" type="text/markdown" href={frame.markdownUrl} />
         )}
+        {frame.feedUrl === undefined ? null : (
+          <link rel="alternate" type="application/atom+xml" href={frame.feedUrl} />
+        )}
       </head>
       <body class="docs">
         <a class="skip" href="#main">
@@ -60,6 +64,7 @@ const LINKS = [
   ["/docs", "Docs"],
   ["/models", "Models"],
   ["/docs/api", "API"],
+  ["/status", "Status"],
   ["/console", "Console"],
 ] as const;
 

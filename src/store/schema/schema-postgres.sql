@@ -858,6 +858,20 @@ create table email_opt_out (
   primary key (person_id, category)
 );
 
+-- status
+
+create table incident_update (
+  id text primary key,
+  incident_id text not null,
+  at bigint not null,
+  title text not null,
+  impact text not null,
+  state text not null,
+  message text not null
+);
+create index incident_update_incident on incident_update (incident_id, id);
+create index incident_update_at on incident_update (at);
+
 -- operator
 
 create table operator_session (

@@ -519,7 +519,7 @@ create table usage_rollup (
 ) without rowid;
 
 -- Sums over all accounts by hour, provider and model, for the health of providers.
--- Deleted: after 31 days
+-- Deleted: after 92 days
 create table provider_hour (
   at bigint not null, -- start of the hour
   provider text not null,
@@ -954,6 +954,22 @@ create table email_opt_out (
   category text not null,
   primary key (person_id, category)
 ) without rowid;
+
+-- status
+
+-- What the operator wrote about incidents. The updates with one incident_id are an incident; the newest has its title and state.
+-- Deleted: never
+create table incident_update (
+  id text primary key,
+  incident_id text not null, -- the incident
+  at bigint not null,
+  title text not null, -- what happened
+  impact text not null, -- degraded, outage or maintenance
+  state text not null, -- investigating, identified, monitoring or resolved
+  message text not null -- what the operator wrote
+) without rowid;
+create index incident_update_incident on incident_update (incident_id, id);
+create index incident_update_at on incident_update (at);
 
 -- operator
 

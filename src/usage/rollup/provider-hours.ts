@@ -8,7 +8,8 @@ import type { FailureCount } from "../provider-failures.ts";
 import { addSums, countOf, emptySums, type RollupDelta, type RollupSums } from "./rollup-delta.ts";
 import { FIRST_TOKEN_COLUMNS, LATENCY_COLUMNS } from "./rollup-rows.ts";
 
-const KEPT_DAYS = 31;
+/** The 90 days of the status page, and those of two time zones. */
+const KEPT_DAYS = 92;
 const KEY_COLUMNS = ["at", "provider", "model"] as const;
 const COUNT_COLUMNS = ["calls", "completed", "failures"] as const;
 const SUM_COLUMNS = [...COUNT_COLUMNS, "cost_nano", ...LATENCY_COLUMNS, ...FIRST_TOKEN_COLUMNS];
