@@ -301,6 +301,7 @@ describe("GET /v1/models", () => {
     const all = modelRoutes({
       catalog: createLiveCatalog({ now: NOW }),
       health,
+      providerName: (id: string) => id,
       isAvailable: () => true,
       measured: () => Promise.resolve(NOTHING_MEASURED),
       callerAccess: () => Promise.resolve(undefined),
