@@ -103,6 +103,7 @@ const NEXT_STEPS: Readonly<Partial<Record<FaultCode, readonly NextStep[]>>> = {
   not_found: [{ method: "GET", url: "/llms.txt", why: "List all endpoints." }],
   model_not_found: [{ method: "GET", url: "/v1/models", why: "List all models." }],
   method_not_allowed: [{ method: "GET", url: "/llms.txt", why: "List all endpoints." }],
+  conflict: [{ method: "GET", url: "/llms.txt", why: "Find the page of this endpoint." }],
 };
 
 /** The errors whose next step is the page of the endpoint: it is a hundredth of /openapi.yaml. */
@@ -110,6 +111,7 @@ const DOCUMENTED_BY_PAGE: ReadonlySet<FaultCode> = new Set([
   "invalid_request",
   "unsupported_media_type",
   "payload_too_large",
+  "conflict",
 ]);
 
 /** `docsPath` is the page of the endpoint that was called, if it has one. */

@@ -5,7 +5,13 @@ import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/acc
 import { getAccount } from "../accounts/accounts.ts";
 import { CLAIM_STEP, Fault, type NextStep, READ_OWN_KEY_STEP } from "../base/fault.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { type RouteResponse, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import {
+  type AuthenticatedKey,
+  type RouteResponse,
+  keyRoute,
+  keyWriteRoute,
+  type Route,
+} from "../http/route.ts";
 import { timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { CLAIM_PATH } from "./claim-link.ts";
@@ -161,7 +167,7 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
         });
       const attemptId = isOmitted(body.claim_attempt_id) ? undefined : body.claim_attempt_id;
       const polled = await db.write((tx) => claims.poll(tx, { ...caller, attemptId, now }));
-      if (polled.status !== "claimed") return pollErrorResponse(polled);
+      if (polled.status !== "claimed") return pollErrorResponse(polled, restartStep(caller));
       const account = await getAccount(db, caller.accountId);
       return { status: 200, body: { status: "claimed", account: toAccountRecord(account) } };
     },
@@ -172,7 +178,15 @@ function claimGrantType(vendor: string): string {
   return `urn:${vendor}:agent-auth:grant-type:claim`;
 }
 
-function pollErrorResponse(polled: Exclude<PollResult, { status: "claimed" }>): RouteResponse {
+/** A key that may only poll cannot start another claim. */
+function restartStep({ granted }: AuthenticatedKey): NextStep {
+  return granted.has("claim:write") ? CLAIM_STEP : READ_OWN_KEY_STEP;
+}
+
+function pollErrorResponse(
+  polled: Exclude<PollResult, { status: "claimed" }>,
+  restart: NextStep,
+): RouteResponse {
   switch (polled.status) {
     case "pending":
       return oauthError(
@@ -190,7 +204,7 @@ function pollErrorResponse(polled: Exclude<PollResult, { status: "claimed" }>): 
       return oauthError(
         "expired_token",
         "The claim attempt expired, was replaced or was locked after wrong codes. Start a new claim.",
-        { code: "claim_expired", next: [CLAIM_STEP] },
+        { code: "claim_expired", next: [restart] },
       );
     case "denied":
       return oauthError(
@@ -202,7 +216,7 @@ function pollErrorResponse(polled: Exclude<PollResult, { status: "claimed" }>): 
       return oauthError(
         "invalid_request",
         "There is no such claim attempt. Start one with POST /agent/identity/claim.",
-        { code: "claim_not_found", next: [CLAIM_STEP] },
+        { code: "claim_not_found", next: [restart] },
       );
   }
 }

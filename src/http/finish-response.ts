@@ -1,6 +1,6 @@
 // The last step of every request: a thrown fault becomes a response, and each response gets the headers that all have.
 
-import type { Fault } from "../base/fault.ts";
+import type { Fault, NextStep } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import { compressResponse } from "./compress.ts";
 import { dialectOf } from "./dialect.ts";
@@ -10,7 +10,14 @@ import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
 import type { RequestContext } from "./request-context.ts";
 import { findApiKey } from "./request/api-key-header.ts";
 import { CORS_HEADERS, faultResponse, hasCommonHeaders, toFault } from "./response.ts";
-import { docsPathOf, type ErrorDialect, requiresKey, type Route } from "./route.ts";
+import {
+  type AuthenticatedKey,
+  docsPathOf,
+  type ErrorDialect,
+  requiresKey,
+  type Route,
+} from "./route.ts";
+import { createRouter } from "./router.ts";
 import { SWITCHING_PROTOCOLS } from "./web-socket.ts";
 
 interface RefusedCall {
@@ -39,15 +46,29 @@ export interface ResponseDeps {
   readonly onResponse?: (route: Route | undefined, status: number, ms: number) => void;
 }
 
+interface FaultResponderDeps {
+  readonly log: Log;
+  readonly baseUrl: string;
+  /** A next step is left out if the caller's key does not have the scope of its route. */
+  readonly routes: readonly Route[];
+}
+
 /** Logs what was thrown, and returns the response of its fault. */
 export function createFaultResponder(
   { faultPage, onRefusedCall }: ResponseDeps,
-  { log, baseUrl }: { readonly log: Log; readonly baseUrl: string },
+  { log, baseUrl, routes }: FaultResponderDeps,
 ): (context: RequestContext, error: unknown) => Response {
   const logFailure = createFailureLog(log);
+  const match = createRouter(routes);
+  const allowsStep = ({ granted }: AuthenticatedKey, { method, url }: NextStep): boolean => {
+    const found = match(method, new URL(url, baseUrl).pathname);
+    return (
+      found.kind !== "route" || found.route.scope === undefined || granted.has(found.route.scope)
+    );
+  };
   return (context, error) => {
     const fault = toFault(error);
-    const { requestId, request, match } = context;
+    const { requestId, request, match: matched, key } = context;
     const fields = {
       request_id: requestId,
       method: request.method,
@@ -62,14 +83,21 @@ export function createFaultResponder(
     if (refused !== undefined) onRefusedCall?.(refused);
     const dialect = errorDialectOf(context);
     if (dialect === "page" && faultPage !== undefined) return faultPage(fault, requestId);
-    const route = match?.route;
+    const route = matched?.route;
     const isKeySent =
       fault.status === 401 &&
       route !== undefined &&
       requiresKey(route) &&
       findApiKey(request.headers, route.dialect) !== undefined;
     const docsPath = route && docsPathOf(route);
-    return faultResponse(fault, { dialect, requestId, baseUrl, isKeySent, docsPath });
+    return faultResponse(fault, {
+      dialect,
+      requestId,
+      baseUrl,
+      isKeySent,
+      docsPath,
+      allowsStep: key && ((step) => allowsStep(key, step)),
+    });
   };
 }
 

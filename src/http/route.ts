@@ -223,7 +223,7 @@ interface KeyAccess {
 
 /** A route that requires an API key. */
 export function keyRoute<P = None, Q = None, B = None>(
-  spec: RouteSpec<P, Q, B, Caller> & KeyAccess,
+  spec: RouteSpec<P, Q, B, AuthenticatedKey> & KeyAccess,
 ): Route {
   return toRoute(spec, "key");
 }

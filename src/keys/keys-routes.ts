@@ -109,7 +109,7 @@ function createRoute(keys: Keys): Route {
         example: NEW_KEY_EXAMPLE,
       },
     },
-    faults: ["forbidden", "workspace_frozen", "conflict"],
+    faults: ["forbidden", "conflict"],
     run: async (tx, { caller, body, clientIp, now }) => {
       const creation = { settings: parseSettings(body), callerId: caller.keyId };
       const act = keyAct(caller, { clientIp, now });

@@ -124,7 +124,7 @@ for (const store of STORE_KINDS) {
         const answer = await call(gateway, otherAccount, route, body && { body });
         expect([route, answer.status]).toEqual([route, 404]);
         expect(errorOf(answer.json)["next"]).toEqual([
-          { method: "POST", url: "/v1/responses", why: expect.any(String) },
+          { method: "GET", url: "/docs/api/create-response.md", why: expect.any(String) },
         ]);
         expectEnvelope("responses", answer.json);
         expect(answer.text).not.toContain("private text");

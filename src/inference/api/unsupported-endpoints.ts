@@ -16,25 +16,25 @@ const MODELS_STEP: NextStep = {
   why: "List the models with their input and output modalities.",
 };
 const RESPONSES_STEP: NextStep = {
-  method: "POST",
-  url: "/v1/responses",
-  why: "Create a response, optionally from an earlier one by its id.",
+  method: "GET",
+  url: "/docs/api/create-response.md",
+  why: "Read how to create a response, optionally from an earlier one by its id.",
 };
 const CHAT_STEP: NextStep = {
-  method: "POST",
-  url: "/v1/chat/completions",
-  why: "Create a chat completion.",
+  method: "GET",
+  url: "/docs/api/create-chat-completion.md",
+  why: "Read how to create a chat completion.",
 };
 const MESSAGES_STEP: NextStep = {
-  method: "POST",
-  url: "/v1/messages",
-  why: "Create a message.",
+  method: "GET",
+  url: "/docs/api/create-message.md",
+  why: "Read how to create a message.",
 };
 
 const EMBEDDINGS_STEP: NextStep = {
-  method: "POST",
-  url: "/v1/embeddings",
-  why: "Create embeddings.",
+  method: "GET",
+  url: "/docs/api/create-embeddings.md",
+  why: "Read how to create embeddings.",
 };
 
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [

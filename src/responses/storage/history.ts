@@ -111,9 +111,9 @@ export const RETENTION_TEXT =
 
 export const NOT_STORED_NEXT_STEPS: readonly NextStep[] = [
   {
-    method: "POST",
-    url: "/v1/responses",
-    why: "Create the response again without `store: false`, or send the earlier turns in `input`.",
+    method: "GET",
+    url: "/docs/api/create-response.md",
+    why: "Read how to create the response again without `store: false`, or send the earlier turns in `input`.",
   },
 ];
 

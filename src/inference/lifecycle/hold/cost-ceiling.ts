@@ -61,7 +61,11 @@ function ceilingFault(
       affordable_max_tokens: fitting,
     },
     next: [
-      { method: "POST", url: "/v1/quote", why: "Read what the call can cost at other models." },
+      {
+        method: "GET",
+        url: "/docs/api/create-quote.md",
+        why: "Read how to learn what the call can cost at other models.",
+      },
     ],
   });
 }

@@ -143,7 +143,8 @@ function sessionLimitFault(
       affordable_max_tokens: tokens,
       held_credits: ceilCredits(held),
     },
-    next: [sessionStep(sessionId)],
+    // A session without a call is not stored yet.
+    next: [spent === 0n && held === 0n ? SESSIONS_STEP : sessionStep(sessionId)],
   });
 }
 
@@ -155,6 +156,12 @@ export function stoppedSessionFault(sessionId: string, stoppedAt?: number): Faul
     next: [sessionStep(sessionId)],
   });
 }
+
+const SESSIONS_STEP: NextStep = {
+  method: "GET",
+  url: "/v1/sessions",
+  why: "List the sessions of the account, with what each spent.",
+};
 
 function sessionStep(sessionId: string): NextStep {
   return {
