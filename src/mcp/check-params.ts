@@ -31,6 +31,12 @@ const PARAMS: Readonly<Record<string, z.ZodType>> = {
   }),
   ping: z.looseObject({ _meta: Meta.optional() }),
   "tools/list": List,
+  "prompts/list": List,
+  "prompts/get": z.looseObject({
+    name: z.string(),
+    arguments: z.record(z.string(), z.string()).optional(),
+    _meta: Meta.optional(),
+  }),
   "resources/list": List,
   "resources/templates/list": List,
   "tools/call": z.looseObject({
@@ -51,7 +57,10 @@ interface Message {
 export function rejectedMessage({ id, method, params = {} }: Message): Response | undefined {
   // Notifications have no response.
   if (id === undefined) return undefined;
-  if (method === SUBSCRIBE && objectIn(objectIn(params)?.["_meta"])?.[REVISION_META] !== undefined)
+  const isModern = objectIn(objectIn(params)?.["_meta"])?.[REVISION_META] !== undefined;
+  // The SDK knows that the revision has no such method.
+  if (method === "initialize" && isModern) return undefined;
+  if (method === SUBSCRIBE && isModern)
     return errorResponse(id, 404, { code: METHOD_NOT_FOUND, message: "Method not found" });
   const schema = lookUp(PARAMS, method);
   if (schema === undefined) return undefined;

@@ -22,6 +22,8 @@ export interface McpRouteDeps extends McpAccessDeps {
   /** The gateway's request handler. */
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
   readonly version: string;
+  /** Authenticates what clients carry between two requests of a tool call. */
+  readonly stateKey: Uint8Array;
   /** The payment methods of a 402. */
   readonly paymentMethods: readonly string[];
 }

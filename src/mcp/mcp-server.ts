@@ -2,7 +2,13 @@
 // against the body. It is imported on the first request: importing it takes as long as a tenth of the start of the gateway.
 
 import type * as sdkModule from "@modelcontextprotocol/server";
-import type { CallToolResult, Server, ServerContext } from "@modelcontextprotocol/server";
+import type {
+  CallToolResult,
+  GetPromptResult,
+  InputRequiredResult,
+  Server,
+  ServerContext,
+} from "@modelcontextprotocol/server";
 import type { Fault } from "../base/fault.ts";
 import { isObject } from "../base/json.ts";
 import { HOUR_MS } from "../base/time.ts";
@@ -15,9 +21,16 @@ import {
   paymentErrorOf,
   withChallengeId,
 } from "./machine-payments.ts";
+import { missingArgument, type Prompt, PROMPTS } from "./prompts.ts";
 import { listResources, listResourceTemplates, type Resource, resourcePath } from "./resources.ts";
 import { encodePayment, PAYMENT_META } from "./tool-result.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool, ToolResult } from "./tool.ts";
+import {
+  askToOpen,
+  createRequestStates,
+  type RequestStates,
+  resumedResult,
+} from "./url-elicitation.ts";
 
 type Sdk = typeof sdkModule;
 
@@ -28,6 +41,7 @@ export interface McpDeps {
   readonly baseUrl: string;
   readonly version: string;
   readonly instructions: string;
+  readonly states: RequestStates;
   /** The payment methods of a 402. */
   readonly paymentMethods: readonly string[];
 }
@@ -47,16 +61,29 @@ export interface McpConnection {
 export async function loadMcpDeps(
   routes: readonly Route[],
   tools: readonly Tool[],
-  { baseUrl, version, paymentMethods }: Pick<McpDeps, "baseUrl" | "version" | "paymentMethods">,
+  {
+    baseUrl,
+    version,
+    paymentMethods,
+    stateKey,
+  }: Pick<McpDeps, "baseUrl" | "version" | "paymentMethods"> & { readonly stateKey: Uint8Array },
 ): Promise<McpDeps> {
   const sdk = await import("@modelcontextprotocol/server");
   const resources = listResources(routes, baseUrl);
-  const text = instructions(baseUrl);
-  return { sdk, tools, resources, baseUrl, version, paymentMethods, instructions: text };
+  return {
+    sdk,
+    tools,
+    resources,
+    baseUrl,
+    version,
+    paymentMethods,
+    instructions: instructions(baseUrl),
+    states: createRequestStates(sdk, stateKey),
+  };
 }
 
 function instructions(baseUrl: string): string {
-  return `Postern is an AI gateway. Without an API key, call create_account: it returns a funded account's key. Send it as \`authorization: Bearer <API_KEY>\`, or pass it as \`api_key\` to each tool. Then call send_message with a model from list_models. Every error has a code and \`next\` steps; ${baseUrl}/auth.md explains payment and how a human claims the account.`;
+  return `Postern is an AI gateway. If a tool says that the key is missing, let your human sign in with this client, or call create_account: it returns a funded account's key, which the other tools of the session use. Then call send_message with a model from list_models. Every error has a code and \`next\` steps; ${baseUrl}/auth.md explains payment and how a human claims the account.`;
 }
 
 /** Tools and resources change only with a new version of the gateway. */
@@ -82,12 +109,15 @@ function createServer(deps: McpDeps, connection: McpConnection): Server {
       capabilities: {
         tools: {},
         resources: {},
+        prompts: {},
         ...paymentCapability(deps.paymentMethods.filter((method) => method !== X402)),
       },
       instructions: deps.instructions,
+      requestState: { verify: (state, context) => deps.states.verify(state, context) },
       cacheHints: {
         "server/discover": LISTS_CACHE,
         "tools/list": LISTS_CACHE,
+        "prompts/list": LISTS_CACHE,
         "resources/list": LISTS_CACHE,
         "resources/templates/list": LISTS_CACHE,
       },
@@ -97,6 +127,11 @@ function createServer(deps: McpDeps, connection: McpConnection): Server {
     rejectCursor(sdk, params?.cursor);
     return { tools: tools.map(({ listing }) => listing) };
   });
+  server.setRequestHandler("prompts/list", ({ params }) => {
+    rejectCursor(sdk, params?.cursor);
+    return { prompts: PROMPTS.map(listedPrompt) };
+  });
+  server.setRequestHandler("prompts/get", ({ params }) => getPrompt(sdk, params));
   server.setRequestHandler("resources/list", ({ params }) => {
     rejectCursor(sdk, params?.cursor);
     return { resources: [...resources] };
@@ -123,6 +158,33 @@ function rejectCursor({ ProtocolError, ProtocolErrorCode }: Sdk, cursor: string 
     );
 }
 
+function listedPrompt({ text: _text, arguments: known, ...prompt }: Prompt) {
+  return { ...prompt, arguments: known.map((argument) => ({ ...argument })) };
+}
+
+function getPrompt(
+  { ProtocolError, ProtocolErrorCode }: Sdk,
+  {
+    name,
+    arguments: args = {},
+  }: { readonly name: string; readonly arguments?: Record<string, string> | undefined },
+): GetPromptResult {
+  const prompt = PROMPTS.find((each) => each.name === name);
+  if (prompt === undefined)
+    throw new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      `There is no prompt \`${name}\`. Use one from prompts/list.`,
+      { prompts: PROMPTS.map((each) => each.name) },
+    );
+  const missing = missingArgument(prompt, args);
+  if (missing !== undefined)
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `\`${missing}\` is required.`, {
+      param: missing,
+    });
+  const content = { type: "text" as const, text: prompt.text(args) };
+  return { description: prompt.description, messages: [{ role: "user", content }] };
+}
+
 const X402 = "x402";
 
 interface CallParams {
@@ -132,11 +194,12 @@ interface CallParams {
 }
 
 async function callTool(
-  { sdk, tools, paymentMethods }: McpDeps,
+  { sdk, tools, paymentMethods, states }: McpDeps,
   connection: McpConnection,
   { name, arguments: args = {}, _meta: meta = {} }: CallParams,
-  { mcpReq }: ServerContext,
-): Promise<CallToolResult> {
+  context: ServerContext,
+): Promise<CallToolResult | InputRequiredResult> {
+  const { mcpReq } = context;
   const tool = tools.find(({ listing }) => listing.name === name);
   if (tool === undefined)
     throw new sdk.ProtocolError(
@@ -144,6 +207,8 @@ async function callTool(
       `There is no tool \`${name}\`. Use one from tools/list.`,
       { tools: tools.map(({ listing }) => listing.name) },
     );
+  const resumed = resumedResult(name, context);
+  if (resumed !== undefined) return toCallResult(resumed);
   const { progressToken } = meta;
   const onProgress =
     typeof progressToken === "string" || typeof progressToken === "number"
@@ -171,10 +236,11 @@ async function callTool(
       (paymentMethods.includes(X402) && meta[CREDENTIAL_META] === undefined));
   if (error !== undefined && !isResult)
     throw new sdk.ProtocolError(error.code, error.message, error.data);
-  const { content, structuredContent, isError, _meta } = withChallengeId(
-    result,
-    meta[CREDENTIAL_META],
-  );
+  const asked = await askToOpen({ sdk, states }, name, result, context);
+  return asked ?? toCallResult(withChallengeId(result, meta[CREDENTIAL_META]));
+}
+
+function toCallResult({ content, structuredContent, isError, _meta }: ToolResult): CallToolResult {
   return {
     content,
     ...(structuredContent === undefined ? {} : { structuredContent: { ...structuredContent } }),

@@ -53,6 +53,47 @@ export const MessageResult = z.object({
   cost_usd: z.number().optional().meta({ description: "What the call cost, in US dollars." }),
 });
 
+export const ResponseArguments = z.looseObject({
+  model: z.string(),
+  input: z.string().meta({ description: "The message." }),
+  previous_response_id: z.string().optional(),
+  background: z.boolean().optional(),
+  max_output_tokens: z.int().optional(),
+});
+
+export const ResponseResult = z.object({
+  id: z.string(),
+  status: z.string(),
+  model: z.string(),
+  text: z.string(),
+  output: z.array(z.looseObject({})).optional().meta({ description: "Without messages." }),
+  usage: z.looseObject({}).optional(),
+  cost_usd: z.number().optional(),
+});
+
+export function responseResult(
+  response: Response,
+  _call: ToolCall,
+  context: ToolContext,
+): Promise<ToolResult> {
+  return resultOf(response, context, presentResponse);
+}
+
+function presentResponse(body: JsonObject): JsonObject {
+  const items = arrayIn(body["output"]).filter(isObject);
+  const parts = items
+    .filter(({ type }) => type === "message")
+    .flatMap(({ content }) => arrayIn(content).filter(isObject));
+  const others = items.filter(({ type }) => type !== "message");
+  const { request_id: _record, ...fields } = commonFields(body, "");
+  return {
+    ...fields,
+    status: body["status"],
+    text: parts.map(({ text }) => stringIn(text) ?? "").join(""),
+    ...(others.length === 0 ? {} : { output: others }),
+  };
+}
+
 /** The body of a chat completion. Arguments without a meaning of their own are fields of Chat Completions. */
 export function chatFields(args: JsonObject): JsonObject {
   const { prompt, system, messages, ...fields } = args;

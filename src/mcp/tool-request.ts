@@ -10,18 +10,14 @@ import {
   type ToolCall,
 } from "./tool.ts";
 
-/** Throws a Fault for an argument that cannot be put into a request; all other checks are the route's own. */
+/** `fixed` are fields that are no arguments. Throws a Fault for an argument that cannot be put into a request; all other checks are the route's own. */
 export function requestOf(
   route: Route,
   baseUrl: string,
   { args, apiKey, payment, credential, signal }: ToolCall,
   fixed: JsonObject = {},
 ): Request {
-  const {
-    [API_KEY_ARGUMENT]: keyArgument,
-    [IDEMPOTENCY_ARGUMENT]: idempotencyKey,
-    ...rest
-  } = { ...args, ...fixed };
+  const { [API_KEY_ARGUMENT]: keyArgument, [IDEMPOTENCY_ARGUMENT]: idempotencyKey, ...rest } = args;
   const headers = new Headers();
   const key = readHeaderArgument(API_KEY_ARGUMENT, keyArgument) ?? apiKey;
   if (key !== undefined) headers.set("x-api-key", key);
@@ -30,7 +26,7 @@ export function requestOf(
     headers.set("idempotency-key", repetition);
   if (payment !== undefined) headers.set("payment-signature", payment);
   if (credential !== undefined) headers.set("authorization", credential);
-  const fields = { ...rest };
+  const fields: Record<string, unknown> = { ...rest, ...fixed };
   const path = route.path.replaceAll(/\{(\w+)\+?\}/g, (_braced, name: string) => {
     const value = fields[name];
     delete fields[name];

@@ -44,12 +44,12 @@ export function inputSchema(
   );
   if (acceptsIdempotencyKey(route)) properties[IDEMPOTENCY_ARGUMENT] = IDEMPOTENCY_SCHEMA;
   if (requiresKey(route)) properties[API_KEY_ARGUMENT] = API_KEY_SCHEMA;
-  const isOpen = parts.some((part) => isObject(part["additionalProperties"]));
+  const isOpen = parts.some(({ additionalProperties: rest }) => rest === true || isObject(rest));
   return {
     type: "object",
     properties,
     ...(required.length === 0 ? {} : { required: required.filter((name) => !(name in fixed)) }),
-    ...(isOpen ? {} : { additionalProperties: false }),
+    additionalProperties: isOpen,
     ...(Object.keys(definitions).length === 0 ? {} : { $defs: definitions }),
   };
 }
@@ -104,10 +104,9 @@ function portable<T>(value: T): T;
 function portable(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item: unknown) => portable(item));
   if (!isObject(value)) return value;
-  const entries = Object.entries(value).map(([name, member]) => {
-    if (name === "examples") return [name, member] as const;
-    const isAny = name === "additionalProperties" && isObject(member) && isEmpty(member);
-    return [name, isAny ? true : portable(member)] as const;
+  const entries = Object.entries(value).flatMap(([name, member]) => {
+    const kept = portableMember(name, member);
+    return kept === undefined ? [] : [[name, kept] as const];
   });
   const { type, description, examples, ...rest }: JsonObject = Object.fromEntries(entries);
   if (!Array.isArray(type)) return Object.fromEntries(entries);
@@ -117,6 +116,17 @@ function portable(value: unknown): unknown {
     ...(examples === undefined ? {} : { examples }),
     anyOf: [{ type: first, ...rest }, ...others.map((other) => ({ type: other }))],
   };
+}
+
+/** The server checks them and names them in its error: a model does not need them in its context. */
+const BOUNDS: ReadonlySet<string> = new Set(["minLength", "maxLength", "pattern", "maxItems"]);
+
+/** Undefined for a member that is left out. */
+function portableMember(name: string, member: unknown): unknown {
+  if (name === "examples") return member;
+  if (BOUNDS.has(name) && !isObject(member)) return undefined;
+  const isAny = name === "additionalProperties" && isObject(member) && isEmpty(member);
+  return isAny ? true : portable(member);
 }
 
 function isEmpty(value: JsonObject): boolean {

@@ -15,6 +15,9 @@ import {
   MessageArguments,
   messageResult,
   MessageResult,
+  ResponseArguments,
+  responseResult,
+  ResponseResult,
   streamedFields,
 } from "./message-tools.ts";
 import { requestOf } from "./tool-request.ts";
@@ -36,6 +39,8 @@ interface ToolSpec {
   readonly input?: z.ZodType;
   readonly output?: z.ZodType;
   readonly fieldsOf?: (call: ToolCall) => JsonObject;
+  /** Fields whose arguments have other names. */
+  readonly renamed?: Readonly<Record<string, string>>;
   readonly resultOf?: (
     response: Response,
     call: ToolCall,
@@ -106,13 +111,21 @@ const Invoice = z.looseObject({
   pay_url: z.string().nullable().optional(),
 });
 
+const ResponseId = z.strictObject({ id: z.string() });
+const NewProviderKey = z.strictObject({
+  provider: z.string().meta({ description: "Such as `openai`." }),
+  provider_api_key: z.string(),
+  name: z.string().optional(),
+});
+const ProviderKeyResult = z.looseObject({ id: z.string(), status: z.string() });
+
 const TOOLS: readonly ToolSpec[] = [
   {
     name: "create_account",
     title: "Create an account",
     routeId: "createAccount",
     description:
-      "Creates a funded account and returns its first API key, without a human. The key is shown once: store it in a file with mode 0600, and send it as `authorization: Bearer <API_KEY>` on this connection or as `api_key` in other tools.",
+      "Creates a funded account and returns its first API key, without a human. The key is shown once: store it in a file with mode 0600. The other tools of this session use the account; without a session, pass the key as `api_key`.",
     annotations: CREATES,
   },
   {
@@ -152,6 +165,27 @@ const TOOLS: readonly ToolSpec[] = [
     resultOf: messageResult,
   },
   {
+    name: "create_response",
+    title: "Create a response",
+    routeId: "createResponse",
+    description:
+      "Calls a model with OpenAI's Responses API, to continue a stored response or to run in the background. Costs credits. Further arguments are fields of that API.",
+    annotations: { ...CREATES, openWorldHint: true },
+    input: ResponseArguments,
+    output: ResponseResult,
+    resultOf: responseResult,
+  },
+  {
+    name: "get_response",
+    title: "Get a response",
+    routeId: "getResponse",
+    description: "Returns a stored response. Poll a background one until its `status` is final.",
+    annotations: READS,
+    input: ResponseId,
+    output: ResponseResult,
+    resultOf: responseResult,
+  },
+  {
     name: "get_balance",
     title: "Get the balance",
     routeId: "readAccount",
@@ -189,6 +223,17 @@ const TOOLS: readonly ToolSpec[] = [
       "Revokes a key for good. With the last key, the balance of an unclaimed account is out of reach.",
     annotations: CHANGES,
     output: RevokedKey,
+  },
+  {
+    name: "add_provider_key",
+    title: "Add a provider key",
+    routeId: "addProviderKey",
+    description:
+      "Adds your human's own key of a provider, to which its calls are then billed. Ask them first; on the console page Provider keys they can add it without showing it to you.",
+    annotations: CREATES,
+    input: NewProviderKey,
+    output: ProviderKeyResult,
+    renamed: { provider_api_key: "api_key" },
   },
   {
     name: "set_budget",
@@ -273,8 +318,9 @@ function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
       try {
         requireKey(route, call);
         const args = spec.fieldsOf?.(call) ?? call.args;
+        const [own, renamed] = renameArguments(args, spec.renamed ?? {});
         const response = await call.send(
-          requestOf(route, context.baseUrl, { ...call, args }, fixed),
+          requestOf(route, context.baseUrl, { ...call, args: own }, { ...fixed, ...renamed }),
         );
         return await (spec.resultOf?.(response, call, context) ?? resultOf(response, context));
       } catch (error) {
@@ -284,6 +330,20 @@ function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
       }
     },
   };
+}
+
+/** The other arguments, and the renamed ones as fields. */
+function renameArguments(
+  args: JsonObject,
+  names: Readonly<Record<string, string>>,
+): readonly [JsonObject, JsonObject] {
+  const entries = Object.entries(args);
+  return [
+    Object.fromEntries(entries.filter(([name]) => names[name] === undefined)),
+    Object.fromEntries(
+      entries.flatMap(([name, value]) => (names[name] === undefined ? [] : [[names[name], value]])),
+    ),
+  ];
 }
 
 /** Models send null for what they leave out. In a change, null removes a setting. */

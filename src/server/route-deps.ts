@@ -147,6 +147,7 @@ function mcpDeps(
     paymentMethods: paymentMethods(config).map(({ method }) => method),
     db,
     sessions: createMcpSessions(master),
+    stateKey: deriveKey(master, "mcp/request-state/v1")[0],
     findKey: async (raw, at) => await keys.find(raw, at, "cache"),
     findKeyById: (id, at) => findLiveKey(db, id, at),
     explainRejectedKey,

@@ -2,6 +2,7 @@
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { call, expectNoInternals, listAt, textAt, valueAt } from "../spec/api-client.ts";
+import { eventually } from "../support/eventually.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { MODERN, postLegacy, postModern } from "./raw-mcp.ts";
@@ -46,11 +47,14 @@ describe("revision 2026-07-28", () => {
       "list_models",
       "quote",
       "send_message",
+      "create_response",
+      "get_response",
       "get_balance",
       "get_usage",
       "list_keys",
       "create_key",
       "revoke_key",
+      "add_provider_key",
       "set_budget",
       "create_invoice",
       "get_invoice",
@@ -78,6 +82,54 @@ describe("revision 2026-07-28", () => {
     expect(valueAt(models, "result.isError")).not.toBe(true);
   });
 
+  test("says that tools for models take further fields, and passes them on", async () => {
+    const { body } = await postModern(gateway, { method: "tools/list" });
+    const open = listAt(body, "result.tools")
+      .filter((tool) => valueAt(tool, "inputSchema.additionalProperties") === true)
+      .map(({ name }) => name);
+    expect(open).toEqual(["quote", "send_message", "create_response", "poll_claim"]);
+    const wrong = { model: "sim/echo", prompt: "hi", max_tokens: 9, temperature: "hot" };
+    const refused = await callTool("send_message", wrong);
+    expect(textAt(refused, "result.content.0.text")).toContain("temperature");
+  });
+
+  test("creates, continues and reads responses", async () => {
+    const args = { model: "sim/echo", input: "hello", max_output_tokens: 30 };
+    const created = await callTool("create_response", args);
+    expect(valueAt(created, "result.structuredContent")).toMatchObject({
+      status: "completed",
+      text: expect.stringContaining("hello"),
+      cost_usd: expect.any(Number),
+    });
+    const id = textAt(created, "result.structuredContent.id");
+    const read = await callTool("get_response", { id });
+    expect(textAt(read, "result.structuredContent.text")).toContain("hello");
+    const next = await callTool("create_response", { ...args, previous_response_id: id });
+    expect(textAt(next, "result.structuredContent.status")).toBe("completed");
+    const background = await callTool("create_response", { ...args, background: true });
+    const queued = textAt(background, "result.structuredContent.id");
+    await eventually(async () => {
+      const polled = await callTool("get_response", { id: queued });
+      return valueAt(polled, "result.structuredContent.status") === "completed";
+    });
+    const unknown = await callTool("get_response", { id: "resp_unknown" });
+    expect(valueAt(unknown, "result.isError")).toBe(true);
+  });
+
+  test("adds a provider key, which no result shows", async () => {
+    const secretKey = `sk-${"x".repeat(40)}`;
+    const args = { provider: "sim", provider_api_key: secretKey, name: "mine" };
+    const added = await callTool("add_provider_key", args);
+    expect(JSON.stringify(added)).not.toContain(secretKey);
+    const { provider } = Object(valueAt(added, "result.structuredContent")) as Record<
+      string,
+      unknown
+    >;
+    expect(provider).toBe("sim");
+    const wrong = await callTool("add_provider_key", { ...args, provider: "no-such" });
+    expect(textAt(wrong, "result.content.0.text")).toContain("provider");
+  });
+
   test("reads an invoice and the keys", async () => {
     const invoice = await callTool("create_invoice", { amount_usd: 10 });
     const id = textAt(invoice, "result.structuredContent.id");
@@ -102,11 +154,14 @@ describe("revision 2026-07-28", () => {
       list_models: reads,
       quote: reads,
       send_message: [],
+      create_response: [],
+      get_response: reads,
       get_balance: reads,
       get_usage: reads,
       list_keys: reads,
       create_key: [],
       revoke_key: changes,
+      add_provider_key: [],
       set_budget: changes,
       create_invoice: [],
       get_invoice: reads,
@@ -135,6 +190,12 @@ describe("revision 2026-07-28", () => {
 
   test("answers an unknown method with 404 and JSON-RPC's code", async () => {
     const response = await postModern(gateway, { method: "tools/destroy" });
+    expectStatus("callMcp", 404, response);
+    expect(valueAt(response.body, "error.code")).toBe(-32_601);
+  });
+
+  test("has no initialize, which earlier revisions begin with", async () => {
+    const response = await postModern(gateway, { method: "initialize" });
     expectStatus("callMcp", 404, response);
     expect(valueAt(response.body, "error.code")).toBe(-32_601);
   });
