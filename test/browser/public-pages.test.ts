@@ -166,6 +166,40 @@ describe("the documentation", () => {
     await close();
   });
 
+  test.each(["desktop", "phone"] as const)(
+    "keeps the copy button beside the code, and words of the sidebar whole, on a %s",
+    async (screen) => {
+      const mode = { screen, scheme: "light" } as const;
+      const { page, close } = await openPage("/docs/errors/insufficient_credits", mode);
+      if (screen === "phone") await page.getByRole("button", { name: "Menu" }).click();
+      const { covered, broken } = await page.evaluate(() => {
+        const overlaps = (one: DOMRect, other: DOMRect): boolean =>
+          one.left < other.right &&
+          other.left < one.right &&
+          one.top < other.bottom &&
+          other.top < one.bottom;
+        const frames = [...document.querySelectorAll(".code-frame")];
+        const links = [...document.querySelectorAll<HTMLElement>(".docs-sidebar li a")];
+        const hasBrokenWord = (link: HTMLElement): boolean => {
+          const range = document.createRange();
+          range.selectNodeContents(link);
+          const isOneWord = !/[\s-]/.test(link.textContent.trim());
+          return isOneWord && range.getClientRects().length > 1;
+        };
+        return {
+          covered: frames.filter((frame) => {
+            const [button, code] = [frame.querySelector(".copy"), frame.querySelector("pre")];
+            if (button === null || code === null) return true;
+            return overlaps(button.getBoundingClientRect(), code.getBoundingClientRect());
+          }).length,
+          broken: links.filter(hasBrokenWord).map(({ textContent }) => textContent),
+        };
+      });
+      expect({ covered, broken }).toEqual({ covered: 0, broken: [] });
+      await close();
+    },
+  );
+
   test("finds pages while typing, and by keyboard", async () => {
     const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
     await page.keyboard.press("/");

@@ -56,6 +56,7 @@ const REPLACEMENTS = (): readonly (readonly [string, string])[] => [
   ["https://alerts.example.com/postern", receiver.url.href],
   ["OPENAI_API_KEY=…", "OPENAI_API_KEY=sk-test"],
   ["<account>", account],
+  ["acct_01kah5t3mq7d2c9w4e6r8t0yax", account],
   ["<key>", key],
   ["<usd>", "5"],
   ["<text>", "'a test'"],
@@ -173,7 +174,7 @@ const AROUND: Readonly<
   },
 };
 
-for (const page of ["deploy", "operations", "upgrading"]) {
+for (const page of ["deploy", "operations", "upgrading", "operator"]) {
   const file = `docs/site/${page}.md`;
   describe(file, () => {
     for (const [index, block] of blocksOf(file).entries()) {
