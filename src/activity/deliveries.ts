@@ -21,8 +21,8 @@ import {
 
 /** Longer than any attempt takes. */
 const LEASE_MS = MINUTE_MS;
-/** One round has eight attempts; replays add more. */
-const ATTEMPTS_STORED_MAX = 10;
+/** One round has eight attempts; each replay adds a round. */
+export const ATTEMPTS_STORED_MAX = 50;
 
 /** The longest retry delay is 24 hours plus a fifth. */
 export const DELIVERY_DUE_TABLE: DueTable = {
@@ -52,6 +52,7 @@ export interface Delivery {
   readonly status: DeliveryStatus;
   readonly tries: number;
   readonly dueAt: number;
+  /** The newest `ATTEMPTS_STORED_MAX`, oldest first, also those before a replay. */
   readonly attempts: readonly DeliveryAttempt[];
   readonly createdAt: number;
   readonly endedAt: number | null;

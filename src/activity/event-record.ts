@@ -24,6 +24,14 @@ export const EVENT_EXAMPLE = {
   data: { credits: 998_400, usd: 0.9984, below_usd: 1 },
 };
 
+/**
+ * The body of a delivery, identical at every attempt. `timestamp` is Standard Webhooks' name, `created_at` is this API's.
+ */
+export function deliveryBody({ id, type, createdAt, accountId, data }: StoredEvent): string {
+  const at = timestamp(createdAt);
+  return JSON.stringify({ id, type, timestamp: at, created_at: at, account_id: accountId, data });
+}
+
 export function toEventRecord(event: StoredEvent): z.infer<typeof EventRecord> {
   return {
     id: event.id,

@@ -186,6 +186,18 @@ export async function listEvents(
   return toPage(rows.map(toStoredEvent), page.limit);
 }
 
+export async function findEvent(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<StoredEvent | undefined> {
+  const row = await reader.get("select * from event where account_id = ? and id = ?", [
+    accountId,
+    id,
+  ]);
+  return row && toStoredEvent(row);
+}
+
 export async function hasEventsToEmail(reader: Reader): Promise<boolean> {
   const row = await reader.get("select id from event where emailed_at is null limit 1");
   return row !== undefined;

@@ -1,5 +1,6 @@
 // Parses the key choices of the review form. If a choice is invalid, nothing is changed and the page is shown again.
 
+import { plainAmount } from "../base/money/amount-text.ts";
 import { MAX_NANO, type Nano, nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS, type LimitWindow } from "../base/money/spend-window.ts";
 import type { KeyChoice } from "./key-choices.ts";
@@ -12,8 +13,6 @@ export interface InvalidChoice {
 }
 
 const CHOICE_PREFIX = "key.";
-/** A comma before three digits may separate thousands: `1,000` must not become a limit of $1. */
-const DECIMAL_COMMA = /^(\d+),(\d{1,2})$/;
 
 /** The names of the form fields of a key. */
 export function keyFieldNames(keyId: string): {
@@ -62,10 +61,7 @@ function parseLimit(
   keyId: string,
 ): { readonly usd: Nano; readonly window: LimitWindow | null } | "invalid" | undefined {
   const names = keyFieldNames(keyId);
-  const amount = (fields[names.usd] ?? "")
-    .trim()
-    .replace(/^\$\s*/, "")
-    .replace(DECIMAL_COMMA, "$1.$2");
+  const amount = plainAmount(fields[names.usd] ?? "");
   if (amount === "") return undefined;
   const usd = nanoFromUsd(amount);
   if (usd === undefined || usd < 0n || usd > MAX_NANO) return "invalid";

@@ -6,6 +6,7 @@ import { personAct } from "../activity/audit.ts";
 import { decrypt, type DerivedKey, encrypt } from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { isObject, parseJson } from "../base/json.ts";
+import { plainAmount } from "../base/money/amount-text.ts";
 import { nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { MINUTE_MS } from "../base/time.ts";
@@ -144,7 +145,7 @@ function grantOf(
   request: AuthorizationRequest,
   { limit_usd: amount = "", limit_window: window }: ConsentValues,
 ): Grant {
-  const limit = nanoFromUsd(amount.trim());
+  const limit = nanoFromUsd(plainAmount(amount));
   if (limit === undefined || limit <= 0n)
     throw invalid("limit_usd", "The limit must be an amount in US dollars, such as 5 or 2.50.");
   return { ...request, limit, limitWindow: LIMIT_WINDOWS.find((each) => each === window) ?? null };

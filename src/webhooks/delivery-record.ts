@@ -32,7 +32,7 @@ export const DeliveryRecord = z
           response: z.string().meta({ description: "The first 1,024 bytes of the response body." }),
         }),
       )
-      .meta({ description: "The last ten attempts, oldest first." }),
+      .meta({ description: "The last 50 attempts, oldest first, also those before a replay." }),
     created_at: z.string(),
     ended_at: z.string().nullable(),
   })

@@ -12,6 +12,7 @@ import {
   recordAttempt,
   releaseLease,
 } from "../activity/deliveries.ts";
+import { deliveryBody } from "../activity/event-record.ts";
 import { emitEvent, sweepEvents, toStoredEvent } from "../activity/events.ts";
 import { disableWebhook, recordFailure, recordSuccess } from "../activity/webhook-rows.ts";
 import { signatureHeaders } from "../activity/webhook-signature.ts";
@@ -157,7 +158,7 @@ async function attemptDelivery(
   if (tries > ATTEMPTS_MAX) return failed("the gateway stopped during the last attempt");
   const endpoint = parseEndpoint(text(webhook, "url"), deps.allowLoopback);
   if (typeof endpoint === "string") return failed(`the URL ${endpoint}`);
-  const body = bodyOf(toStoredEvent(event));
+  const body = deliveryBody(toStoredEvent(event));
   const at = deps.now();
   const signed = { id: text(event, "id"), at, body };
   return await send({
@@ -168,13 +169,6 @@ async function attemptDelivery(
     resolve: deps.resolve ?? resolveHost,
     signal,
   });
-}
-
-/** Identical at every attempt. `timestamp` is Standard Webhooks' name, `created_at` is this API's. */
-function bodyOf(event: ReturnType<typeof toStoredEvent>): string {
-  const { id, type, createdAt, accountId, data } = event;
-  const at = new Date(createdAt).toISOString();
-  return JSON.stringify({ id, type, timestamp: at, created_at: at, account_id: accountId, data });
 }
 
 interface AttemptTiming {

@@ -242,11 +242,11 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
   changeStoredResponses: (world) => () =>
     post(world, "/responses", { store: "on_request", retention_days: "3" }),
   changeWorkspaceWebhooks: (world) => () => post(world, "/webhooks", { do: "add", ...WEBHOOK }),
-  replayWebhookDeliveryFromConsole: async (world) => {
+  changeWorkspaceWebhook: async (world) => {
     const account = world.workspace;
     const { id } = await create({ ...world, account }, "/v1/webhooks", WEBHOOK);
     const delivery = await create({ ...world, account }, `/v1/webhooks/${id}/test`);
-    return () => post(world, `/webhooks/${id}`, { delivery: delivery.id });
+    return () => post(world, `/webhooks/${id}`, { do: "replay", delivery: delivery.id });
   },
   renameWorkspace: (world) => () => post(world, "/settings", { name: "Acme" }),
   closeWorkspace: async (world) => {

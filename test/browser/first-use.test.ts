@@ -138,8 +138,10 @@ describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (scree
     await eventually(() => received === 1);
     await press(page, link(page, /^http:/));
     await press(page, button(page, /^Replay/));
-    await page.waitForURL(/replayed=dlv_/);
+    await page.waitForURL(/delivery=dlv_/);
     await eventually(() => received === 2);
+    // The page shows the new attempt without being loaded again.
+    await page.getByText("2. ", { exact: false }).first().waitFor();
     await endpoint.stop(true);
   });
 

@@ -396,7 +396,7 @@ describe("deciding", () => {
     expect(tried.text).toContain("&quot;&gt;&lt;b&gt;lots");
     expect(tried.text).toContain(`aria-describedby="usd.${id}.wrong" autofocus`);
     expect(tried.text).toContain(`id="usd.${id}.wrong"`);
-    for (const typed of ["1,000", "1,000.50", "1.000,50", "1,2,3", ",5"]) {
+    for (const typed of ["1.000,50", "1,2,3", ",5"]) {
       const limit = { [`key.${id}`]: "keep", [`usd.${id}`]: typed };
       expect([typed, (await browser.post("/claim", fields(limit))).status]).toEqual([typed, 400]);
     }

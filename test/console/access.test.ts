@@ -57,7 +57,7 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
     ["keys.change", { do: "change", limit_usd: "1" }],
     ["keys.revoke", { do: "revoke" }],
   ],
-  replayWebhookDeliveryFromConsole: [["webhooks.change", { delivery: "dlv_none" }]],
+  changeWorkspaceWebhook: [["webhooks.change", { do: "replay", delivery: "dlv_none" }]],
   changeWorkspaceMembers: [
     ["members.invite", { do: "invite", email: "not an address" }],
     ["members.invite", { do: "withdraw", invitation: "inst_none" }],

@@ -189,3 +189,29 @@ function valueOf(html: string, name: string): string | undefined {
   const options = after.slice(0, after.indexOf("</select>"));
   return /<option value="([^"]*)" selected/.exec(options)?.[1];
 }
+
+test("amounts of money may have a dollar sign, and commas between thousands", async () => {
+  const { gateway, owner } = harness;
+  const send = async (page: string, form: Readonly<Record<string, string>>): Promise<void> => {
+    const sent = await visitPage(gateway, `${workspace.path}${page}`, owner, form);
+    expect([page, form, sent.status]).toEqual([page, form, 303]);
+  };
+  await send("/budgets", { daily_usd: "$20", monthly_usd: "1,000" });
+  await send("/billing", { do: "alert", low_usd: "$1,000.50" });
+  await send(`/keys/${keyId}`, { do: "change", limit_usd: "$2,500" });
+  await send("/members", {
+    do: "change",
+    person: developer.personId,
+    role: "developer",
+    allowance_usd: "US$10",
+    allowance_window: "month",
+  });
+  const { db } = gateway.server;
+  const [wallet] = await db.all(
+    "select day_budget, month_budget, low_at from wallet where account_id = ?",
+    [workspace.account.id],
+  );
+  expect(Object.values(wallet ?? {}).map(Number)).toEqual([20e9, 1_000e9, 1_000.5e9]);
+  const [key] = await db.all("select limit_nano from api_key where id = ?", [keyId]);
+  expect(Number(key?.["limit_nano"])).toBe(2_500e9);
+});

@@ -63,17 +63,48 @@ describeEachStore((store) => {
         visitPage(gateway, path, owner, form);
       expect(textOf(await openLog())).toContain("No deliveries yet");
       await open({ do: "test", webhook });
-      await eventually(async () => textOf(await openLog()).includes("the endpoint answered 500"));
+      await eventually(async () => textOf(await openLog()).includes(" 500 "));
       status = 200;
       const delivery = /name="delivery" value="([^"]+)"/.exec((await openLog()).text)?.[1] ?? "";
-      const replayed = await openLog({ delivery });
-      expect(replayed.location).toBe(`${path}?replayed=${delivery}`);
+      const replayed = await openLog({ do: "replay", delivery });
+      expect(replayed.location).toBe(`${path}?delivery=${delivery}&done=replay`);
       await eventually(async () => textOf(await openLog()).includes(" delivered "));
+      const shown = await visitPage(gateway, `${path}?delivery=${delivery}`, owner);
+      expect(textOf(shown)).toContain("the endpoint answered 500");
+      expect(textOf(shown)).toContain("try later");
+      expect(textOf(shown)).toContain("&quot;type&quot;: &quot;webhook.test&quot;");
+      expect(shown.text.match(/<summary>(?=[1-9])/g)?.length).toBeGreaterThanOrEqual(2);
       expect(new Set(received).size).toBe(1);
-      expect((await openLog({ delivery: "dlv_none" })).status).toBe(404);
+      expect((await openLog({ do: "replay", delivery: "dlv_none" })).status).toBe(404);
       const foreign = `/console/${otherAccount.id}/webhooks/${webhook}`;
       expect((await visitPage(gateway, foreign, otherOwner)).status).toBe(404);
       await endpoint.stop(true);
+    });
+
+    test("chooses the events of a webhook, and rotates its secret once per form", async () => {
+      const added = await open({
+        do: "add",
+        url: "http://127.0.0.1:9/chosen",
+        "key.created": "on",
+        "invoice.paid": "on",
+      });
+      const id = /id="(whk_\w+)"[^>]*>http:\/\/127\.0\.0\.1:9\/chosen/.exec(added.text)?.[1] ?? "";
+      expect(textOf(added)).toContain("key.created, invoice.paid");
+      const { gateway, account, owner } = fixture;
+      const openWebhook = (form?: Readonly<Record<string, string>>) =>
+        visitPage(gateway, `/console/${account.id}/webhooks/${id}`, owner, form);
+      const first = await openWebhook();
+      expect(first.text).toMatch(/id="webhook-key\.created"[^>]*checked/);
+      expect(first.text).not.toMatch(/id="webhook-all"[^>]*checked/);
+      await openWebhook({ do: "events", all_events: "on" });
+      expect((await openWebhook()).text).toMatch(/id="webhook-all"[^>]*checked/);
+      const once = /name="once" value="(\w{22})"/.exec(first.text)?.[1] ?? "";
+      const form = { do: "rotate", overlap: "hour", once };
+      const rotated = await openWebhook(form);
+      expect(secretOf(rotated)).toBeString();
+      expect(secretOf(rotated)).not.toBe(secretOf(added));
+      expect(secretOf(await openWebhook(form))).toBe(secretOf(rotated));
+      expect(textOf(rotated)).toContain("The former secret signs until");
     });
 
     test("adds one webhook if a form is sent twice", async () => {

@@ -5,6 +5,7 @@ import { changeBalanceAlert } from "../../accounts/balance-alert-routes.ts";
 import { authorize, type Permission } from "../../accounts/members.ts";
 import { type Act, personAct } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
+import { plainAmount } from "../../base/money/amount-text.ts";
 import { beginPayment, cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
 import { creditsOfCents } from "../../billing/invoices/cents.ts";
 import { createInvoice, parseAmount, voidInvoice } from "../../billing/invoices/invoices.ts";
@@ -26,7 +27,7 @@ import type { BillingDone } from "./billing-page.tsx";
 const AMOUNT_TEXT_MAX = 20;
 const IDEMPOTENCY_KEY_MAX = 60;
 
-const Amount = z.string().trim().max(AMOUNT_TEXT_MAX);
+const Amount = z.string().max(AMOUNT_TEXT_MAX).transform(plainAmount);
 
 export const BillingForm = z.discriminatedUnion("do", [
   z.object({
@@ -44,7 +45,7 @@ export const BillingForm = z.discriminatedUnion("do", [
     monthly_ceiling_usd: Amount,
   }),
   z.object({ do: z.literal("turn_off") }),
-  z.object({ do: z.literal("alert"), low_usd: z.string().trim().max(AMOUNT_TEXT_MAX) }),
+  z.object({ do: z.literal("alert"), low_usd: Amount }),
 ]);
 export type BillingForm = z.infer<typeof BillingForm>;
 

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { authorize } from "../../accounts/members.ts";
 import { newId } from "../../base/id.ts";
+import { plainAmount } from "../../base/money/amount-text.ts";
 import {
   requireLoopback,
   type BillingDeps,
@@ -113,7 +114,7 @@ function buyRoute(deps: BillingPageDeps): Route {
       const page = { ...view, amountText };
       if (amountText === undefined || step !== undefined) return buyPageOf(deps, page);
       try {
-        const amountCents = parseAmount(amountText.trim(), deps.billing.limits);
+        const amountCents = parseAmount(plainAmount(amountText), deps.billing.limits);
         const purchase = { amountCents, idempotencyKey: newId("req", now) };
         return buyPageOf(deps, { ...page, purchase });
       } catch (error) {

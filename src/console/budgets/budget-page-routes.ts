@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { BUDGET_FIELDS, parseBudget, changeBudgets } from "../../accounts/budgets.ts";
+import { plainAmount } from "../../base/money/amount-text.ts";
 import type { Nano } from "../../base/money/money.ts";
 import type { Route } from "../../http/route.ts";
 import { getBudgets } from "../../ledger/wallet-budgets.ts";
@@ -67,6 +68,6 @@ function changeRoute(deps: BudgetPageDeps): Route {
 
 /** An empty field means no budget. */
 function parseBudgetInput(field: Parameters<typeof parseBudget>[0], input: string): Nano | null {
-  const text = input.trim();
+  const text = plainAmount(input);
   return text === "" ? null : (parseBudget(field, text) ?? null);
 }

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
+import { plainAmount } from "../../base/money/amount-text.ts";
 import { usdText } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import type { FormError } from "../../http/pages/page-response.ts";
@@ -106,7 +107,8 @@ function parsePolicy(
 ): NonNullable<KeySettings["policy"]> {
   const list = (field: PolicyParam) => policyField(form, field, listOf);
   const number = (field: PolicyParam) => policyField(form, field, numberOf);
-  const price = (field: PolicyParam) => number(field)?.toString() ?? null;
+  const price = (field: PolicyParam) =>
+    policyField(form, field, (text) => numberOf(plainAmount(text)))?.toString() ?? null;
   return {
     ...(isChanged("allowed_models") && { models: list("allowed_models") }),
     ...(isChanged("allowed_providers") && { providers: list("allowed_providers") }),

@@ -1,6 +1,7 @@
 // Reads the fields of a spending limit in a form.
 
 import { invalid } from "../../base/fault.ts";
+import { plainAmount } from "../../base/money/amount-text.ts";
 import { type Nano, nanoFromUsd } from "../../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../../base/money/spend-window.ts";
 import type { KeySettings } from "../../keys/key-settings.ts";
@@ -9,7 +10,7 @@ export function parseLimit(form: {
   readonly limit_usd?: string | undefined;
   readonly limit_window?: string | undefined;
 }): Pick<KeySettings, "limit" | "limitWindow"> {
-  const limitText = form.limit_usd?.trim() ?? "";
+  const limitText = plainAmount(form.limit_usd ?? "");
   if (limitText === "") return { limit: null, limitWindow: null };
   const limit: Nano | undefined = nanoFromUsd(limitText);
   if (limit === undefined)

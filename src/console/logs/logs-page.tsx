@@ -322,7 +322,7 @@ function callCells(
         </span>
       )}
     </>,
-    <bdi class="line" title={call.keyId}>
+    <bdi class="line short" title={call.keyId}>
       {keyNames.get(call.keyId) ?? call.keyId}
     </bdi>,
     <OutcomeTag call={call} />,

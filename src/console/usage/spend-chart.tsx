@@ -51,6 +51,7 @@ export function SpendChart(props: SpendChartProps): Child {
       <details class="chart-table">
         <summary>Show as table</summary>
         <Table
+          isStacked
           label={`${title} as a table`}
           columns={[
             { name: isDaily ? "Day" : "Hour", isDate: true },

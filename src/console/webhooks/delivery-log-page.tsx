@@ -3,26 +3,46 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import type { Delivery } from "../../activity/deliveries.ts";
+import { ATTEMPTS_STORED_MAX, type Delivery } from "../../activity/deliveries.ts";
 import type { Webhook } from "../../activity/webhook-rows.ts";
 import type { Page } from "../../base/pagination.ts";
 import { formatMilliseconds } from "../../base/text/format.ts";
-import { Card, EmptyState, Notice, Tag, type Tone } from "../../http/pages/components/content.tsx";
+import { MINUTE_MS } from "../../base/time.ts";
+import {
+  Card,
+  CodeBlock,
+  CopyText,
+  Details,
+  EmptyState,
+  Notice,
+  Tag,
+  type Tone,
+} from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { DateTime, RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
+import { newFormToken } from "../../idempotency/form-submission.ts";
+import { withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
+import { OverlapField } from "../overlap-field.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
+import { EventFields } from "./event-fields.tsx";
+import { SecretNotice } from "./secret-notice.tsx";
 
 export interface DeliveryLogPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly webhook: Webhook;
   readonly deliveries: Page<Delivery>;
-  /** The delivery that was just replayed. */
-  readonly replayed?: string | undefined;
+  readonly now: number;
+  /** One delivery, with the body of its request. */
+  readonly shown?: { readonly delivery: Delivery; readonly request: string } | undefined;
+  readonly done?: string | undefined;
+  /** A new signing secret, which is shown once. */
+  readonly secret?: string;
   readonly errorMessage?: string;
 }
 
@@ -31,7 +51,12 @@ export function deliveryLogPath(accountId: string, webhookId: string): string {
 }
 
 export function deliveryLogPage(props: DeliveryLogPageProps): PageLayout {
-  const { user, workspace, webhook, deliveries, replayed, errorMessage } = props;
+  const { user, workspace, webhook, deliveries, shown, errorMessage, secret } = props;
+  const canChange =
+    hasPermission(workspace.role, "webhooks.change") && webhook.status !== "deleted";
+  const isPending = [shown?.delivery, ...deliveries.data].some(
+    (delivery) => delivery !== undefined && isDueSoon(delivery, props.now),
+  );
   const { host } = new URL(webhook.url);
   const path = deliveryLogPath(workspace.accountId, webhook.id);
   return consolePage({
@@ -42,11 +67,8 @@ export function deliveryLogPage(props: DeliveryLogPageProps): PageLayout {
     crumbs: [{ href: workspacePath(workspace.accountId, "/webhooks"), label: "Webhooks" }],
     main: (
       <>
-        {replayed === undefined ? null : (
-          <Notice link={{ href: path, label: "Reload" }}>
-            The delivery is sent again. Reload the page to see its result.
-          </Notice>
-        )}
+        {secret === undefined ? null : <SecretNotice secret={secret} />}
+        <DoneNotice texts={LOG_DONE_TEXTS} done={props.done} />
         <ErrorMessage message={errorMessage} />
         {webhook.status === "active" ? null : (
           <Notice tone="danger">
@@ -55,18 +77,33 @@ export function deliveryLogPage(props: DeliveryLogPageProps): PageLayout {
           </Notice>
         )}
         <p class="muted">{webhook.url}. Deliveries are kept for 30 days.</p>
-        <Card id="deliveries" title="Deliveries">
-          {deliveries.data.length === 0 ? (
-            <NoDeliveries {...props} />
-          ) : (
-            <DeliveryTable {...props} />
-          )}
-          <OlderLink path={path} query={{}} cursor={deliveries.next_cursor} />
-        </Card>
-        <Attempts deliveries={deliveries.data} />
+        <div id="followed" data-follow={isPending ? "" : undefined}>
+          {shown === undefined ? null : <DeliveryCard {...shown} />}
+          <Card id="deliveries" title="Deliveries">
+            {deliveries.data.length === 0 ? (
+              <NoDeliveries {...props} />
+            ) : (
+              <DeliveryTable {...props} />
+            )}
+            <OlderLink path={path} query={{}} cursor={deliveries.next_cursor} />
+          </Card>
+        </div>
+        {canChange ? <SettingsCard {...props} /> : null}
       </>
     ),
   });
+}
+
+const LOG_DONE_TEXTS = {
+  replay: "The delivery is sent again, as a new attempt below.",
+  events: "The events are saved. They apply to new events.",
+} as const;
+
+const FOLLOWED_MS = MINUTE_MS;
+
+/** The page follows a delivery until its next attempt is far off. */
+function isDueSoon({ status, dueAt }: Delivery, now: number): boolean {
+  return status === "pending" && dueAt <= now + FOLLOWED_MS;
 }
 
 export const DELIVERY_TONES: Readonly<Record<Delivery["status"], Tone | undefined>> = {
@@ -94,6 +131,7 @@ function NoDeliveries({ user, workspace, webhook }: DeliveryLogPageProps): Child
 }
 
 function DeliveryTable({ user, workspace, webhook, deliveries }: DeliveryLogPageProps): Child {
+  const path = deliveryLogPath(workspace.accountId, webhook.id);
   const canReplay = hasPermission(workspace.role, "webhooks.change") && webhook.status === "active";
   return (
     <Table
@@ -109,13 +147,15 @@ function DeliveryTable({ user, workspace, webhook, deliveries }: DeliveryLogPage
       ]}
       rows={deliveries.data.map((delivery) => [
         <RelativeTime at={delivery.createdAt} />,
-        <span title={delivery.eventId}>{delivery.eventType}</span>,
+        <a href={withQuery(path, { delivery: delivery.id })} title={delivery.eventId}>
+          {delivery.eventType}
+        </a>,
         <Tag tone={DELIVERY_TONES[delivery.status]}>{delivery.status}</Tag>,
         responseText(delivery),
-        String(delivery.tries),
+        String(delivery.attempts.length),
         canReplay ? (
-          <form method="post" action={deliveryLogPath(workspace.accountId, webhook.id)}>
-            <HiddenFields user={user} fields={{ delivery: delivery.id }} />
+          <form method="post" action={path}>
+            <HiddenFields user={user} fields={{ do: "replay", delivery: delivery.id }} />
             <button type="submit" class="secondary small">
               Replay <span class="visually-hidden">{delivery.eventType}</span>
             </button>
@@ -132,30 +172,85 @@ function responseText({ attempts }: Delivery): string {
   return last.status === null ? (last.error ?? "no response") : String(last.status);
 }
 
-function Attempts({ deliveries }: { readonly deliveries: readonly Delivery[] }): Child {
-  const failed = deliveries.filter(({ attempts }) => attempts.some(({ error }) => error !== null));
-  if (failed.length === 0) return null;
+function DeliveryCard({
+  delivery,
+  request,
+}: {
+  readonly delivery: Delivery;
+  readonly request: string;
+}): Child {
+  const { attempts, status, dueAt } = delivery;
   return (
-    <Card id="attempts" title="Failed attempts">
-      {failed.map(({ eventType, attempts }) => (
-        <details>
+    <Card
+      id="delivery"
+      title={`Delivery of ${delivery.eventType}`}
+      aside={<Tag tone={DELIVERY_TONES[status]}>{status}</Tag>}
+    >
+      <Details
+        items={[
+          ["Delivery", <CopyText text={delivery.id} />],
+          ["Event", <CopyText text={delivery.eventId} />],
+          ...(status === "pending" ? [["Next attempt", <DateTime at={dueAt} />] as const] : []),
+        ]}
+      />
+      <h3>Request body</h3>
+      <CodeBlock code={request} />
+      <h3>Attempts</h3>
+      {attempts.length === 0 ? <p class="muted">None yet.</p> : null}
+      {attempts.toReversed().map(({ at, status: code, error, response, durationMs }, index) => (
+        <details open={index === 0}>
           <summary>
-            {eventType}, <DateTime at={attempts[0]?.at ?? 0} />
+            {attempts.length - index}. <DateTime at={at} />{" "}
+            <Tag tone={error === null ? "good" : "danger"}>{code ?? "no response"}</Tag>{" "}
+            {formatMilliseconds(durationMs)}
           </summary>
-          <Table
-            label={`Attempts of ${eventType}`}
-            columns={[{ name: "Time" }, { name: "Result" }, { name: "Took", isNumber: true }]}
-            rows={attempts.map(({ at, status, error, response, durationMs }) => [
-              <DateTime at={at} />,
-              <>
-                {status ?? ""} {error ?? ""}
-                {response === "" ? null : <pre tabindex={0}>{response}</pre>}
-              </>,
-              formatMilliseconds(durationMs),
-            ])}
-          />
+          {error === null ? null : <p>{error}</p>}
+          {response === "" ? (
+            <p class="muted">The response had no body.</p>
+          ) : (
+            <pre tabindex={0}>{response}</pre>
+          )}
         </details>
       ))}
+      {attempts.length < ATTEMPTS_STORED_MAX ? null : (
+        <p class="note">The last {ATTEMPTS_STORED_MAX} attempts are kept.</p>
+      )}
     </Card>
+  );
+}
+
+function SettingsCard({ user, workspace, webhook }: DeliveryLogPageProps): Child {
+  const { formerUntil } = webhook;
+  const action = deliveryLogPath(workspace.accountId, webhook.id);
+  return (
+    <>
+      <Card id="settings" title="Settings">
+        <form method="post" action={action}>
+          <HiddenFields user={user} fields={{ do: "events" }} />
+          <EventFields id="webhook" events={webhook.events} />
+          <div class="actions">
+            <button type="submit">Save events</button>
+          </div>
+        </form>
+      </Card>
+      <Card id="secret" title="Signing secret">
+        <p>
+          Rotating creates a new secret. During the overlap each event is signed with both.
+          {formerUntil === 0 ? null : (
+            <>
+              {" "}
+              The former secret signs until <DateTime at={formerUntil} />.
+            </>
+          )}
+        </p>
+        <form method="post" action={action}>
+          <HiddenFields user={user} fields={{ do: "rotate", once: newFormToken() }} />
+          <OverlapField id="overlap" secretName="current secret" />
+          <div class="actions">
+            <button type="submit">Rotate secret</button>
+          </div>
+        </form>
+      </Card>
+    </>
   );
 }

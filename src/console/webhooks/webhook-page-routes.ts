@@ -15,6 +15,7 @@ import { donePath, DoneQuery } from "../done-notice.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
 import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { deliveryLogRoutes } from "./delivery-log-page-routes.ts";
+import { chosenEvents, EVENT_FIELDS } from "./event-fields.tsx";
 import { type WebhookWithDelivery, webhooksPage } from "./webhooks-page.tsx";
 
 export interface WebhookPageDeps extends ConsoleReadDeps {
@@ -56,6 +57,7 @@ const WebhookForm = z.discriminatedUnion("do", [
   z.object({
     do: z.literal("add"),
     url: z.string(),
+    ...EVENT_FIELDS,
     /** Absent if the form was not rendered by this page. */
     once: z.string().regex(FORM_TOKEN).optional(),
   }),
@@ -83,7 +85,7 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
       const webhooks = await readWebhooks(deps.db, account);
       const error =
         body.do === "add"
-          ? { rejected: { url: body.url, error: message } }
+          ? { rejected: { url: body.url, events: chosenEvents(body), error: message } }
           : { errorMessage: message };
       return webhooksPage({ ...view, webhooks, ...error });
     },
@@ -101,7 +103,9 @@ async function changeWebhooks(
   switch (body.do) {
     case "add": {
       const add = async (): Promise<string> => {
-        return (await webhooks.add(tx, act, { url: body.url })).secret.reveal();
+        return (
+          await webhooks.add(tx, act, { url: body.url, events: chosenEvents(body) })
+        ).secret.reveal();
       };
       if (body.once === undefined) return await add();
       const scope = `${accountId} ${actor.id} console.webhook`;

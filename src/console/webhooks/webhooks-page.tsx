@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import type { Delivery } from "../../activity/deliveries.ts";
 import { ALL_EVENTS } from "../../activity/events.ts";
 import type { Webhook } from "../../activity/webhook-rows.ts";
-import { Card, CodeBlock, EmptyState, Tag } from "../../http/pages/components/content.tsx";
+import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
@@ -17,6 +17,8 @@ import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx"
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import { DELIVERY_TONES, deliveryLogPath } from "./delivery-log-page.tsx";
+import { EventFields } from "./event-fields.tsx";
+import { SecretNotice } from "./secret-notice.tsx";
 
 export interface WebhookWithDelivery {
   readonly webhook: Webhook;
@@ -35,7 +37,11 @@ export interface WebhooksPageProps {
   readonly secret?: string;
   readonly errorMessage?: string;
   /** A rejected form that adds a webhook. */
-  readonly rejected?: { readonly url: string; readonly error: string };
+  readonly rejected?: {
+    readonly url: string;
+    readonly events: readonly string[] | undefined;
+    readonly error: string;
+  };
 }
 
 const WEBHOOK_DONE_TEXTS = {
@@ -74,16 +80,6 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
       </>
     ),
   });
-}
-
-function SecretNotice({ secret }: { readonly secret: string }): Child {
-  return (
-    <section class="card notice" role="status">
-      <h2>Signing secret</h2>
-      <p>Copy it now. It is not shown again.</p>
-      <CodeBlock code={secret} />
-    </section>
-  );
 }
 
 function DeleteConfirmation({
@@ -205,9 +201,10 @@ function AddForm({ user, workspace, rejected }: WebhooksPageProps): Child {
           label="URL (https)"
           value={rejected?.url}
           error={rejected?.error}
-          hint="It gets all events. The next page shows the secret that signs them."
+          hint="The next page shows the secret that signs the events."
           isRequired
         />
+        <EventFields id="webhook" events={rejected?.events} />
         <div class="actions">
           <button type="submit">Add webhook</button>
         </div>

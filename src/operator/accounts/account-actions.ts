@@ -3,6 +3,7 @@
 
 import { type Actor, type AuditAction, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
+import { plainAmount } from "../../base/money/amount-text.ts";
 import { type Nano, nanoFromUsd, usdText } from "../../base/money/money.ts";
 import { scheduleTopUps } from "../../billing/top-up/auto-top-up.ts";
 import { findFreeze, setFreeze } from "../../ledger/freezes.ts";
@@ -119,7 +120,7 @@ export async function writeOffAccountDebt(
 
 /** An amount as the operator enters it; it may be negative. */
 export function parseUsd(input: string): Nano {
-  const amount = nanoFromUsd(input.trim().replace(/^\+/, "").replace(/^−/, "-"));
+  const amount = nanoFromUsd(plainAmount(input.trim().replace(/^\+/, "").replace(/^−/, "-")));
   if (amount === undefined || amount === 0n)
     throw invalid(
       "usd",

@@ -84,6 +84,7 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
           <details class="chart-table">
             <summary>Show as table</summary>
             <Table
+              isStacked
               label={`${title} as a table`}
               columns={[
                 { name: "Day", isDate: true },

@@ -10,14 +10,15 @@ export const APP_SCRIPT_SOURCE = browserScript([
   showRelativeTimes,
   addChartTips,
   showLocalTimeZone,
+  followPage,
   showSearchResults,
   openSearch,
   startSearch,
   startApp,
 ]);
 
-function addCopyButtons(): void {
-  for (const block of document.querySelectorAll<HTMLElement>("[data-copy]")) {
+function addCopyButtons(within: ParentNode): void {
+  for (const block of within.querySelectorAll<HTMLElement>("[data-copy]")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy secondary";
@@ -106,12 +107,33 @@ function showLocalTimeZone(): void {
   }
 }
 
+/** Reads the page again while a part of it says that it will change, and shows that part anew. */
+async function followPage(): Promise<void> {
+  const part = document.querySelector<HTMLElement>("[data-follow]");
+  if (part === null) return;
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  const response = document.hidden ? undefined : await fetch(location.href).catch(() => undefined);
+  if (response?.ok === true) {
+    const read = new DOMParser().parseFromString(await response.text(), "text/html");
+    const fresh = read.getElementById(part.id);
+    if (fresh === null) return;
+    // The focus would be lost.
+    if (!part.contains(document.activeElement)) {
+      part.replaceWith(fresh);
+      addCopyButtons(fresh);
+      showRelativeTimes();
+    }
+  }
+  void followPage();
+}
+
 function startApp(): void {
-  addCopyButtons();
+  addCopyButtons(document);
   addPrintButtons();
   showRelativeTimes();
   setInterval(showRelativeTimes, 60_000);
   addChartTips();
   showLocalTimeZone();
   startSearch();
+  void followPage();
 }

@@ -1,0 +1,58 @@
+/** @jsxImportSource hono/jsx */
+// The form fields that choose the event types of a webhook.
+
+import type { Child } from "hono/jsx";
+import { z } from "zod";
+import { ALL_EVENTS, EVENT_TYPES } from "../../activity/events.ts";
+
+const Checkbox = z.literal("on").optional();
+
+export const EVENT_FIELDS = {
+  all_events: Checkbox,
+  ...Object.fromEntries(EVENT_TYPES.map((type) => [type, Checkbox])),
+};
+
+/** Undefined, which is all events, if none or all are chosen. */
+export function chosenEvents(
+  form: Readonly<Record<string, string | undefined>>,
+): readonly string[] | undefined {
+  if (form["all_events"] === "on") return undefined;
+  const chosen = EVENT_TYPES.filter((type) => form[type] === "on");
+  return chosen.length === 0 ? undefined : chosen;
+}
+
+export function EventFields({
+  id,
+  events = [ALL_EVENTS],
+}: {
+  readonly id: string;
+  readonly events?: readonly string[] | undefined;
+}): Child {
+  const isAll = events.includes(ALL_EVENTS);
+  return (
+    <fieldset>
+      <legend>Events</legend>
+      <div class="option">
+        <input type="checkbox" id={`${id}-all`} name="all_events" value="on" checked={isAll} />
+        <label for={`${id}-all`}>All events, also those that are added later</label>
+      </div>
+      <p class="hint">Or clear it and choose:</p>
+      <div class="event-options">
+        {EVENT_TYPES.map((type) => (
+          <div class="option">
+            <input
+              type="checkbox"
+              id={`${id}-${type}`}
+              name={type}
+              value="on"
+              checked={!isAll && events.includes(type)}
+            />
+            <label for={`${id}-${type}`}>
+              <code>{type}</code>
+            </label>
+          </div>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
