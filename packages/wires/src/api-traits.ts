@@ -4,7 +4,7 @@
 import { codexWebSearchHint } from "./canonical/canonical-losses.ts";
 import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat/request/chat-fields.ts";
 import { responsesErrorFields } from "./error-object.ts";
-import { type JsonObject, objectIn } from "./json-fields.ts";
+import { isObject, type JsonObject, objectIn } from "./json-fields.ts";
 import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";
 import { namesOf } from "./scalar-fields.ts";
@@ -41,6 +41,8 @@ export interface ApiTraits {
   readonly effortPath?: readonly string[];
   /** The field that turns on a web search. */
   readonly searchField?: "web_search_options";
+  /** The members that ask for a web search, as OpenRouter's suffix `:online` of a model does. */
+  readonly withSearch?: (json: JsonObject) => JsonObject;
   /** It has custom tools, but not every provider of it takes them. */
   readonly hasOptionalCustomTools: boolean;
   /** The path of the output schema. */
@@ -100,6 +102,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     terminalEvent: encoder.encode("data: [DONE]\n\n"),
     effortPath: ["reasoning_effort"],
     searchField: "web_search_options",
+    withSearch: ({ web_search_options }) => ({ web_search_options: web_search_options ?? {} }),
     hasOptionalCustomTools: true,
     schemaPath: ["response_format"],
     hasProviderFields: true,
@@ -120,6 +123,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     schemaPath: ["text", "format"],
     foreignParts: "items",
     toolHint: codexWebSearchHint,
+    withSearch: ({ tools }) => withTool(tools, { type: "web_search" }),
     errorFrame: (body, sequenceNumber) => {
       const fields = responsesErrorFields(objectIn(body["error"]) ?? {});
       const data = { type: "error", sequence_number: sequenceNumber, ...fields };
@@ -136,6 +140,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     schemaPath: ["output_config", "format"],
     foreignParts: "contents",
     adapts: "claude",
+    withSearch: ({ tools }) => withTool(tools, { type: "web_search_20250305", name: "web_search" }),
     requestIdHeader: "request-id",
     forwardsHeaders: true,
     terminalEvent: encoder.encode('event: message_stop\ndata: {"type":"message_stop"}\n\n'),
@@ -143,3 +148,13 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     errorFrame: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
   },
 };
+
+/** The tools with one more, unless one of its kind is there. */
+function withTool(tools: unknown, tool: JsonObject): JsonObject {
+  const listed: readonly unknown[] = Array.isArray(tools) ? tools : [];
+  const hasSearch = listed.some(
+    (one) =>
+      isObject(one) && typeof one["type"] === "string" && one["type"].startsWith("web_search"),
+  );
+  return { tools: hasSearch ? listed : [...listed, tool] };
+}

@@ -39,6 +39,10 @@ const ProviderPreferences = z
     zdr: z.boolean().optional().meta({
       description: "`true` (zero data retention) is refused, as `data_collection: deny` is.",
     }),
+    quantizations: z.array(z.string()).optional().meta({
+      description:
+        "Only a list with `unknown` is accepted: providers do not say how they quantize.",
+    }),
     max_price: z
       .strictObject({
         prompt: z.union([z.number(), z.string()]).optional(),

@@ -1,7 +1,7 @@
 // The upper bound of a call's cost, over every price card that may apply: the request's input, what the provider's own
 // tools may read and charge, and the output limit.
 
-import { FEE_METERS, type FeeMeter, API_TRAITS, WIRE_TRAITS } from "@postern/wires";
+import { API_TRAITS, FEE_METERS, type FeeMeter, WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
 import type { Nano } from "../../base/money/money.ts";
@@ -39,6 +39,7 @@ import {
   toolTerms,
   withBilledSearches,
 } from "./tool-terms.ts";
+import { unpricedToolFault } from "./unpriced-tool.ts";
 
 /** With an open output limit, a call is held for at least this much output; less is not worth its input. */
 const MIN_OUTPUT_TOKENS = 256;
@@ -454,9 +455,9 @@ function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): 
           ? undefined
           : (SEARCH_OPTION_FIELDS.find((option) => isObject(request.json[option])) ?? "tools");
   if (field === undefined) return;
-  const hint = field === "tools" ? toolHint(request) : "";
+  if (field === "tools") throw unpricedToolFault(card, request, model);
   throw new Fault("invalid_request", `no price for this ${field}`, {
-    message: `The price of this \`${field}\` is not known for ${model.id}, so the call cannot be billed. Remove \`${field}\` or use another model.${hint}`,
+    message: `The price of this \`${field}\` is not known for ${model.id}, so the call cannot be billed. Remove \`${field}\` or use another model.`,
     param: field,
   });
 }
@@ -467,11 +468,6 @@ const HINT_TIERS: ReadonlySet<string> = new Set(["flex", "priority"]);
 /** A model without a price for the tier gets the request without it, at the standard price. */
 export function isHintTier(tier: string): boolean {
   return HINT_TIERS.has(tier);
-}
-
-function toolHint({ api, json }: ParsedRequest): string {
-  const hints = toolsOf(json).map(({ type }) => API_TRAITS[api].toolHint?.(type) ?? "");
-  return hints.find((hint) => hint !== "") ?? "";
 }
 
 /** The most tool calls that a hold covers with the whole output. If it covers none, the fewest, with less output. */

@@ -97,9 +97,14 @@ function readBody(
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
   const zeros = zeroLimits(json, traits);
-  if (zeros.length > 0)
+  const searching = onlineMembers(json, traits);
+  if (zeros.length > 0 || searching !== undefined)
     return readRewritten(
-      JSON.stringify({ ...json, ...Object.fromEntries(zeros.map((name) => [name, undefined])) }),
+      JSON.stringify({
+        ...json,
+        ...searching,
+        ...Object.fromEntries(zeros.map((name) => [name, undefined])),
+      }),
     );
   if (traits.acceptsOtherForm !== true || json["messages"] !== undefined) return { text, json };
   try {
@@ -109,6 +114,16 @@ function readBody(
     if (error instanceof InvalidRequest) throw invalid(error.path, error.message);
     throw error;
   }
+}
+
+const ONLINE = ":online";
+
+/** OpenRouter's suffix for a model that searches the web: the same as the search of the API. */
+function onlineMembers(json: JsonObject, { withSearch }: ApiTraits): JsonObject | undefined {
+  const { model } = json;
+  if (withSearch === undefined || typeof model !== "string" || !model.endsWith(ONLINE))
+    return undefined;
+  return { model: model.slice(0, -ONLINE.length), ...withSearch(json) };
 }
 
 /** Some clients send 0 for no limit. */

@@ -33,6 +33,7 @@ const PREFERENCE_FIELDS = [
   "require_parameters",
   "data_collection",
   "zdr",
+  "quantizations",
 ] as const;
 const PRICE_FIELDS = ["prompt", "completion"] as const;
 
@@ -55,6 +56,7 @@ export function readPreferences(
   // Only checked here: the plan of a call reads it.
   readBoolean(fields, "require_parameters");
   rejectDataPolicy(fields);
+  rejectQuantizations(fields["quantizations"]);
   return {
     models: readModels(models),
     order: readProviders(fields, "order", isProvider),
@@ -145,6 +147,21 @@ function rejectDataPolicy(fields: JsonObject): void {
     throw invalid(
       path,
       `\`${path}\` cannot be promised: this gateway has no record of what its providers do with the data. Leave it out, or choose providers that you trust with \`provider.only\`.`,
+    );
+}
+
+const QUANTIZATIONS = ["int4", "int8", "fp4", "fp6", "fp8", "fp16", "bf16", "fp32", "unknown"];
+
+// Providers do not say with which precision they serve a model, so it is `unknown` for all of them.
+function rejectQuantizations(value: unknown): void {
+  if (isAbsent(value)) return;
+  const path = "provider.quantizations";
+  if (!Array.isArray(value) || value.some((one) => !QUANTIZATIONS.some((known) => known === one)))
+    throw invalid(path, `\`${path}\` must be an array of ${QUANTIZATIONS.join(", ")}.`);
+  if (!value.includes("unknown"))
+    throw invalid(
+      path,
+      `\`${path}\` cannot be promised: providers do not say with which precision they serve a model. Leave it out, add "unknown", or choose providers that you trust with \`provider.only\`.`,
     );
 }
 

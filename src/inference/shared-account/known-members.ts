@@ -27,6 +27,7 @@ const FIELDS_BY_API = {
   together: "chat_template_kwargs compliance context_length_exceeded_behavior safety_model",
   fireworks: "prompt_cache_isolation_key reasoning_history speculation",
   cerebras: "chat_template_args",
+  ollama: "format keep_alive options",
   perplexity:
     "country image_domain_filter image_format_filter language_preference last_updated_after_filter " +
     "last_updated_before_filter media_response search_after_date_filter search_before_date_filter search_domain_filter " +
@@ -49,7 +50,7 @@ const CONTENT =
   "annotations logprobs prompt_cache_breakpoint cache_control title context citations source content caller id name input " +
   "thinking summary signature encrypted_content encrypted_stdout tool_use_id server_name tool tool_name tool_references url " +
   "page_age retrieved_at stdout stderr return_code file_type lines old_lines new_lines error_code error_message stop_reason " +
-  "from to trigger image index json mcp_server_name tools tool_changes instructions toolset_name role";
+  "from to trigger image index json mcp_server_name tools tool_changes instructions toolset_name role document_name";
 
 const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
   messages:

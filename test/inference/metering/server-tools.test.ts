@@ -156,8 +156,8 @@ test("refuses to generate images, whose price depends on another model", async (
   expect([response.status, errorOf(await response.json())]).toEqual([
     400,
     expect.objectContaining({
-      param: "tools",
-      message: expect.stringContaining("The price of this `tools` is not known"),
+      param: "tools[0]",
+      message: expect.stringContaining("a tool that the provider of"),
     }),
   ]);
   expect(provider.requests).toHaveLength(0);

@@ -90,7 +90,7 @@ describe("a suffix of OpenRouter on the model id", () => {
   });
 
   test("that the gateway does not have returns a 404 with the model to use", async () => {
-    for (const suffix of ["online", "free", "batch"]) {
+    for (const suffix of ["free", "batch"]) {
       const response = await call({ model: `alpha/echo:${suffix}` });
       const { code, message, next } = errorOf(await response.json());
       expect([response.status, code, message]).toEqual([
@@ -105,6 +105,25 @@ describe("a suffix of OpenRouter on the model id", () => {
   test("does not hide a misspelled name", async () => {
     const response = await call({ model: "alpha/ekho:nitro" });
     expect(errorOf(await response.json())["message"]).toContain('"alpha/ekho"');
+  });
+
+  test.each([
+    [["fp8"], "cannot be promised"],
+    [["fp9"], "must be an array of int4"],
+    ["fp8", "must be an array of int4"],
+  ])(
+    "a list of quantizations %j is refused, as providers do not say theirs",
+    async (list, text) => {
+      const response = await call({ provider: { quantizations: list } });
+      const { param, message } = errorOf(await response.json());
+      expect([response.status, param]).toEqual([400, "provider.quantizations"]);
+      expect(message).toContain(text);
+    },
+  );
+
+  test("a list of quantizations with `unknown` is accepted", async () => {
+    const response = await call({ provider: { quantizations: ["fp8", "unknown"] } });
+    expect(response.status).toBe(200);
   });
 
   test("is ignored where the provider may do anything with the data, which is the default", async () => {

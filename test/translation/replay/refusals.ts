@@ -13,7 +13,7 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
   [/The server tool|server tool .* runs only/, "A server tool of another provider", "tools"],
   [/The tool .* is defined only by/, "A tool that only one API defines", "tools"],
   [
-    /^400 (?:tools|web_search_options): The price of this/,
+    /^400 (?:tools(?:\[\])?|web_search_options): (?:The price of this|\S+ is a tool that the provider)/,
     "A server tool without a price",
     "tools",
   ],
