@@ -12,7 +12,7 @@ import {
   keyWriteRoute,
   type Route,
 } from "../http/route.ts";
-import { timestamp } from "../http/schemas.ts";
+import { NextStepSchema, timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { CLAIM_PATH } from "./claim-link.ts";
 import type { Claims, PollResult, StartedClaim } from "./claims.ts";
@@ -57,6 +57,7 @@ const ClaimAttemptRecord = z
         .string()
         .meta({ description: "The link to give to the human; the page shows the code." }),
     }),
+    next: z.array(NextStepSchema).optional().meta({ description: "How to poll." }),
   })
   .meta({ id: "ClaimAttempt" });
 
@@ -78,7 +79,7 @@ export function claimRoutes(deps: ClaimRouteDeps): readonly Route[] {
   return [startRoute(deps), tokenRoute(deps)];
 }
 
-function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDeps): Route {
+function startRoute({ claims, baseUrl, vendor, isSignInDisabled = false }: ClaimRouteDeps): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/agent/identity/claim",
@@ -95,7 +96,7 @@ function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDep
       200: {
         description: "The claim attempt. Its link and code expire after 15 minutes.",
         schema: ClaimAttemptRecord,
-        example: toClaimAttemptRecord(
+        example: attemptRecord(
           {
             id: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
             token: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
@@ -117,7 +118,10 @@ function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDep
         network: networksOf(clientIp)[1],
         now,
       });
-      return { status: 200, body: toClaimAttemptRecord(started, now, baseUrl) };
+      return {
+        status: 200,
+        body: { ...attemptRecord(started, now, baseUrl), next: [pollStep(vendor)] },
+      };
     },
   });
 }
@@ -242,7 +246,17 @@ function isOmitted(parameter: string | undefined): parameter is undefined | "" {
   return parameter === undefined || parameter === "";
 }
 
-function toClaimAttemptRecord(
+function pollStep(vendor: string): NextStep {
+  return {
+    method: "POST",
+    url: "/oauth2/token",
+    body: { grant_type: claimGrantType(vendor) },
+    content_type: "application/x-www-form-urlencoded",
+    why: "Poll every `interval` seconds, until the human has decided.",
+  };
+}
+
+function attemptRecord(
   started: StartedClaim,
   now: number,
   baseUrl: string,

@@ -161,7 +161,17 @@ function cachedByDay(
   };
 }
 
-/** The home page as JSON: links to all documents. */
+/** What a key can read, by GET. */
+const API_LINKS = {
+  models: "/v1/models",
+  account: "/v1/account",
+  key: "/v1/keys/self",
+  keys: "/v1/keys",
+  usage: "/v1/usage",
+  invoices: "/v1/billing/invoices",
+} as const;
+
+/** The home page as JSON: links to all documents, and to what a key can read. */
 function apiIndex(context: DocContext): unknown {
   const { baseUrl, docsUrl, version } = context.settings;
   return {
@@ -175,6 +185,11 @@ function apiIndex(context: DocContext): unknown {
     openapi: `${baseUrl}/openapi.yaml`,
     protected_resource: `${baseUrl}/.well-known/oauth-protected-resource`,
     docs: docsUrl,
+    links: Object.fromEntries(
+      Object.entries(API_LINKS)
+        .filter(([, path]) => context.isMounted(`GET ${path}`))
+        .map(([name, path]) => [name, `${baseUrl}${path}`]),
+    ),
     ...(context.isMounted(REGISTER_ROUTE)
       ? {
           next: [

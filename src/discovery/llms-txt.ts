@@ -21,7 +21,7 @@ export function llmsTxt(context: DocContext): string {
     `> ${TAGLINE}. One request creates an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human. Every model works with the OpenAI and Anthropic APIs. Usage is prepaid and billed at the providers' list prices.`,
     quickStart(context),
     section("Start here", [
-      `- [auth.md](${settings.baseUrl}/auth.md): everything that an agent needs on one page, from the first key to every error`,
+      `- [auth.md](${settings.baseUrl}/auth.md): everything that an agent needs on one page`,
       `- [OpenAPI description](${settings.baseUrl}/openapi.yaml): every endpoint, field, error and example`,
       `- [API reference](${settings.baseUrl}/docs): the same for human readers`,
     ]),

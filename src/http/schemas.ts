@@ -62,6 +62,10 @@ export const NextStepSchema = z
     method: z.enum(["GET", "POST", "PATCH", "DELETE"]),
     url: z.string(),
     body: z.record(z.string(), z.unknown()).optional().describe("An example request body."),
+    content_type: z
+      .literal("application/x-www-form-urlencoded")
+      .optional()
+      .describe("The type of the body; JSON by default."),
     why: z.string(),
   })
   .meta({

@@ -63,6 +63,7 @@ describeEachStore((kind, open) => {
           verification_uri: `${harness.baseUrl}/claim`,
           verification_uri_complete: expect.any(String),
         },
+        next: [expect.objectContaining({ url: "/oauth2/token", body: { grant_type: GRANT } })],
       });
       const link = new URL(linkOf(start));
       expect(`${link.origin}${link.pathname}`).toBe(start.claim_attempt.verification_uri);

@@ -180,6 +180,7 @@ export interface StartResponse {
     readonly verification_uri: string;
     readonly verification_uri_complete: string;
   };
+  readonly next?: readonly { readonly url: string }[];
 }
 
 export async function startedClaim(pending: Promise<Response>): Promise<StartResponse> {
