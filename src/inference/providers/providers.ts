@@ -137,7 +137,7 @@ export const PROVIDERS: readonly Provider[] = [
   }),
   defineProvider({
     id: "mistral",
-    name: "Mistral",
+    name: "Mistral AI",
     envPrefix: "MISTRAL",
     baseUrl: "https://api.mistral.ai/v1",
     paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
@@ -175,7 +175,7 @@ export const PROVIDERS: readonly Provider[] = [
   }),
   defineProvider({
     id: "together",
-    name: "Together",
+    name: "Together AI",
     envPrefix: "TOGETHER",
     baseUrl: "https://api.together.xyz/v1",
     paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
@@ -183,7 +183,7 @@ export const PROVIDERS: readonly Provider[] = [
   }),
   defineProvider({
     id: "fireworks",
-    name: "Fireworks",
+    name: "Fireworks AI",
     envPrefix: "FIREWORKS",
     acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.fireworks.ai/inference/v1",
@@ -221,7 +221,7 @@ export const PROVIDERS: readonly Provider[] = [
   }),
   defineProvider({
     id: "moonshot",
-    name: "Moonshot",
+    name: "Moonshot AI",
     envPrefix: "MOONSHOT",
     baseUrl: "https://api.moonshot.ai/v1",
   }),
@@ -289,7 +289,7 @@ export const PROVIDERS: readonly Provider[] = [
   }),
   defineProvider({
     id: "bedrock",
-    name: "AWS Bedrock",
+    name: "Amazon Bedrock",
     envPrefix: "BEDROCK",
     baseUrl: "https://bedrock-runtime.{REGION}.amazonaws.com",
     paths: { converse: "" },

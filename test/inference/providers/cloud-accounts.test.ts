@@ -139,7 +139,7 @@ function awsSignature(request: Request, body: string, secretKey: string): string
   return createHmac("sha256", key).update(toSign).digest("hex");
 }
 
-describe("AWS Bedrock", () => {
+describe("Amazon Bedrock", () => {
   const MODEL = "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0";
   const SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 
@@ -562,9 +562,9 @@ describe("Google Vertex AI", () => {
     );
     expect(await of({ VERTEX_LOCATION: "eu" })).toStartWith("fail Google Vertex AI has no URL");
     expect(await of({ BEDROCK_REGION: "eu-west-3" })).toBe(
-      "warn AWS Bedrock has settings but no credentials",
+      "warn Amazon Bedrock has settings but no credentials",
     );
-    expect(await of({ BEDROCK_API_KEY: "k" })).toStartWith("note AWS Bedrock is set up");
+    expect(await of({ BEDROCK_API_KEY: "k" })).toStartWith("note Amazon Bedrock is set up");
   });
 
   test("reads credentials from a file, and rejects invalid ones at the start", () => {

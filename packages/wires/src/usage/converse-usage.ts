@@ -1,4 +1,4 @@
-// Usage on the converse wire (AWS Bedrock). Input excludes cached tokens; a stream reports usage in its last frame.
+// Usage on the converse wire (Amazon Bedrock). Input excludes cached tokens; a stream reports usage in its last frame.
 
 import { arrayIn, objectIn, type JsonObject } from "../json-fields.ts";
 import { readFeeCounts } from "./fee-counts.ts";
