@@ -1,6 +1,6 @@
 // Benchmarks the ledger: holds, settlements and usage records per second on both stores, on disk and with durable commits.
 // Also prints the CPU of PostgreSQL's processes and, on SQLite, the pages written, with those of checkpoints; both on Linux only.
-// Run it with `node bin/bun.js bench/ledger.ts [--accounts 1,1000] [--callers 1,32,1000] [--store sqlite] [--draw zipf]`.
+// Run it with `node bin/bun.js bench/ledger.ts [--accounts 1,1000] [--callers 1,32,1000] [--store sqlite] [--draw zipf] [--commit os_cache]`.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,6 +28,8 @@ const { values: args } = parseArgs({
     accounts: { type: "string", default: "1,1000" },
     callers: { type: "string", default: "1,32,1000" },
     store: { type: "string" },
+    /** As POSTERN_COMMIT. */
+    commit: { type: "string", default: "disk" },
     /** `uniform`: all accounts are equally busy. `zipf`: the one of rank n has 1/n of the calls of the first. */
     draw: { type: "string", default: "uniform" },
     /** Measures this number of calls, after as many that are not measured, instead of a duration: pages written depend on the size of the indexes. */
@@ -35,6 +37,7 @@ const { values: args } = parseArgs({
   },
 });
 const CALLS = args.calls === undefined ? Number.POSITIVE_INFINITY : Number(args.calls);
+const COMMIT = args.commit === "os_cache" ? "os_cache" : "disk";
 const PAGE_BYTES = 4_096;
 const MICROS_PER_CLOCK_TICK = 10_000;
 const CALLERS = args.callers.split(",").map(Number);
@@ -68,7 +71,8 @@ for (const kind of ["sqlite", "postgres"] as const) {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
   const holdBuffer =
     kind === "sqlite" ? bufferHolds(openSqlite({ folder, lock: true })) : undefined;
-  const db = holdBuffer ?? openPostgres(await testPostgres());
+  const db =
+    holdBuffer ?? openPostgres(await testPostgres(), { syncsEveryCommit: COMMIT === "disk" });
   await migrate(db, Date.now());
   const epoch = await startEpoch(db, "bench", Date.now());
   for (const accounts of ACCOUNTS) {
@@ -189,6 +193,7 @@ async function measure({
   const ledger = createLedger<UsageRecord>({
     db,
     holdBuffer,
+    commit: COMMIT,
     process: "bench",
     epoch,
     writeRecords: async (tx, records, charges) => {

@@ -7,6 +7,7 @@ import { isLoopbackHost } from "../base/network/public-address.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
 import { emailError } from "../base/text/email.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
+import type { Durability } from "../store/db.ts";
 import { parsePostgresUrl } from "../store/postgres-url.ts";
 import {
   AGENT_PAYMENT_ENVIRONMENT,
@@ -79,6 +80,7 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   readonly store: {
     readonly databaseUrl?: Secret;
     readonly poolSize: number;
+    readonly commit: Durability;
     readonly dataDir: string;
   };
   readonly secret?: Secret;
@@ -166,6 +168,11 @@ export const SETTINGS: Readonly<
     description:
       "A `postgres://` URL, with one host or several (`host1:5432,host2:5432`). Uses PostgreSQL instead of SQLite. Add `?pgbouncer=true` behind PgBouncer in transaction mode.",
   },
+  POSTERN_COMMIT: {
+    defaultValue: "disk",
+    description:
+      "`disk`: charges are synced before a reply ends. `os_cache`: they are not, so that the last ones can be lost with the machine, at your cost.",
+  },
   ...SECRET_SETTINGS,
   POSTERN_KEY_PREFIX: { defaultValue: "pst", description: "The prefix of API keys." },
   POSTERN_VENDOR: {
@@ -241,6 +248,9 @@ const EnvironmentSchema = z.object({
       }
     })
     .optional(),
+  POSTERN_COMMIT: z
+    .enum(["disk", "os_cache"], { error: "must be disk or os_cache" })
+    .default("disk"),
   ...SECRET_ENVIRONMENT,
   POSTERN_KEY_PREFIX: z
     .string()
@@ -370,6 +380,7 @@ function buildConfig(
     store: {
       dataDir: env.POSTERN_DATA_DIR,
       poolSize: env.POSTERN_DATABASE_POOL_SIZE,
+      commit: env.POSTERN_COMMIT,
       ...(env.DATABASE_URL === undefined ? {} : { databaseUrl: secret(env.DATABASE_URL) }),
     },
     ...(env.POSTERN_SECRET === undefined ? {} : { secret: secret(env.POSTERN_SECRET) }),

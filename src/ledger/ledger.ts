@@ -52,6 +52,8 @@ export interface LedgerDeps<UsageRecord> {
   readonly ownHolds?:
     | Pick<OwnHolds<UsageRecord>, "addOpen" | "removeOpen" | "extend" | "addSettlement">
     | undefined;
+  /** What the commit of a settlement survives; "disk" by default. */
+  readonly commit?: Durability;
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: WriteRecords<UsageRecord>;
@@ -76,6 +78,7 @@ export function createLedger<UsageRecord>({
   db,
   holdBuffer,
   ownHolds,
+  commit: settlementDurability = "disk",
   process,
   epoch,
   writeRecords,
@@ -86,12 +89,18 @@ export function createLedger<UsageRecord>({
   const commit: Commit<UsageRecord> = async (operations, hasShortLockTimeout) => {
     if (holdBuffer !== undefined)
       return (
-        await holdBuffer.writeBatch((tx, buffer) => applyBatch(tx, operations, context, buffer))
+        await holdBuffer.writeBatch(
+          (tx, buffer) => applyBatch(tx, operations, context, buffer),
+          settlementDurability,
+        )
       ).outcomes;
-    const { outcomes } = await db.write(async (tx) => {
-      if (hasShortLockTimeout) await setShortLockTimeout(tx);
-      return applyBatch(tx, operations, context);
-    }, durabilityOf(operations));
+    const { outcomes } = await db.write(
+      async (tx) => {
+        if (hasShortLockTimeout) await setShortLockTimeout(tx);
+        return applyBatch(tx, operations, context);
+      },
+      durabilityOf(operations, settlementDurability),
+    );
     return outcomes;
   };
   const deferred = new Map<string, SettleRequest<UsageRecord>>();
@@ -211,9 +220,12 @@ function isNegative({ amount, minimum = 0n }: HoldRequest): boolean {
 }
 
 // A power failure also ends the calls of lost holds, before a caller got their outcome: the effect is the same as a
-// release at the next start. Settlements must be on disk.
-function durabilityOf(operations: readonly { readonly kind: "hold" | "settle" }[]): Durability {
-  return operations.some(({ kind }) => kind === "settle") ? "disk" : "os_cache";
+// release at the next start.
+function durabilityOf(
+  operations: readonly { readonly kind: "hold" | "settle" }[],
+  ofSettlements: Durability,
+): Durability {
+  return operations.some(({ kind }) => kind === "settle") ? ofSettlements : "os_cache";
 }
 
 export async function openWallet(tx: Tx, accountId: string): Promise<void> {

@@ -116,6 +116,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     db,
     holdBuffer,
     ownHolds,
+    commit: config.store.commit,
     process: config.processName,
     epoch,
     writeRecords: async (tx, records, charges) => {

@@ -1,7 +1,7 @@
 // Opens the store of the settings; errors name the setting to change.
 
 import type { Secret } from "../base/crypto/secret.ts";
-import type { Db } from "./db.ts";
+import type { Db, Durability } from "./db.ts";
 import { DEFAULT_POOL_SIZE, sharesServerConnections } from "./postgres-pool.ts";
 import { parsePostgresUrl } from "./postgres-url.ts";
 import { openPostgres } from "./postgres.ts";
@@ -11,6 +11,8 @@ export interface StoreSettings {
   readonly databaseUrl?: Secret;
   /** Connections to PostgreSQL; 10 by default. */
   readonly poolSize?: number;
+  /** How much the commits of calls survive; "disk" by default. */
+  readonly commit?: Durability;
   readonly dataDir: string;
 }
 
@@ -18,7 +20,7 @@ export interface StoreSettings {
 export async function openStore(settings: StoreSettings, lock: boolean): Promise<Db> {
   return settings.databaseUrl === undefined
     ? openSqliteFolder(settings.dataDir, lock)
-    : await connectPostgres(settings.databaseUrl.reveal(), settings.poolSize);
+    : await connectPostgres(settings.databaseUrl.reveal(), settings);
 }
 
 function openSqliteFolder(folder: string, lock: boolean): Db {
@@ -42,10 +44,14 @@ function describeFolderError(folder: string, code: string): string {
 }
 
 // The client connects on the first query.
-async function connectPostgres(url: string, poolSize = DEFAULT_POOL_SIZE): Promise<Db> {
+async function connectPostgres(
+  url: string,
+  { poolSize = DEFAULT_POOL_SIZE, commit }: Pick<StoreSettings, "poolSize" | "commit">,
+): Promise<Db> {
   const target = parsePostgresUrl(url);
   const db = openPostgres(url, {
     poolSize,
+    syncsEveryCommit: commit !== "os_cache",
     usesPreparedStatements:
       target.usesPreparedStatements && !(await sharesServerConnections(target)),
   });

@@ -44,7 +44,9 @@ const LOCK_TIMEOUT_MS = 2_000;
 // A database, a role or the server may have `synchronous_commit=off`, which acknowledges charges that a crash loses.
 // Transactions find rows by keys. A plan that was cached while a table was empty would read all of it later, and compare
 // each row with each key of a batch.
-const SET_FOR_WRITE = `select set_config('synchronous_commit', 'on', true), set_config('lock_timeout', $1, true),
+const setForWrite = (
+  synchronousCommit: "on" | "off",
+) => `select set_config('synchronous_commit', '${synchronousCommit}', true), set_config('lock_timeout', $1, true),
   set_config('idle_in_transaction_session_timeout', '${IDLE_IN_TRANSACTION_TIMEOUT_MS}', true), set_config('enable_seqscan', 'off', true)`;
 const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialization failure and deadlock: PostgreSQL guarantees that nothing was changed. */
@@ -72,6 +74,8 @@ export interface PostgresOptions {
   readonly usesPreparedStatements?: boolean;
   /** Connections; 10 by default. */
   readonly poolSize?: number;
+  /** False: "os_cache" commits are not synced. True by default, because the server can end alone, and its calls go on. */
+  readonly syncsEveryCommit?: boolean;
   /** For tests. */
   readonly stallCheckMs?: number;
   /** For tests. */
@@ -83,8 +87,10 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
   const target = parsePostgresUrl(url);
   const { usesPreparedStatements = target.usesPreparedStatements, poolSize = DEFAULT_POOL_SIZE } =
     options;
+  const { syncsEveryCommit = true } = options;
   const source = createPoolSource({ ...target, usesPreparedStatements, poolSize }, stallCheckMs);
-  const beginWrite = createBeginWrite(usesPreparedStatements, lockTimeoutMs);
+  const beginSynced = createBeginWrite(usesPreparedStatements, lockTimeoutMs, "on");
+  const beginUnsynced = createBeginWrite(usesPreparedStatements, lockTimeoutMs, "off");
   let inUse = 0;
   const onPool = <T>(work: (pool: Pool) => Promise<T>): Promise<T> =>
     withRetry(async () => {
@@ -104,8 +110,11 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
     ...readerOn({
       unsafe: (sql, params) => onPool(({ client }) => send(client, sql, params)),
     }),
-    write: (work) =>
-      onPool((pool) => inTransaction(pool, beginWrite, (runner) => work(transactionOn(runner)))),
+    write: (work, durability) => {
+      const isSynced = syncsEveryCommit || durability !== "os_cache";
+      const begin = isSynced ? beginSynced : beginUnsynced;
+      return onPool((pool) => inTransaction(pool, begin, (runner) => work(transactionOn(runner))));
+    },
     snapshot: (work) =>
       onPool((pool) =>
         inTransaction(withoutStallCheck(pool), beginSnapshot, (runner) => work(readerOn(runner))),
@@ -175,13 +184,16 @@ type Begin = (connection: Bun.SQL) => Promise<unknown>;
 const beginSnapshot: Begin = (connection) => send(connection, BEGIN_SNAPSHOT);
 
 /** Bun pipelines only prepared statements; without parameters, it prepares only templates. */
-function createBeginWrite(usesPreparedStatements: boolean, lockTimeoutMs: number): Begin {
+function createBeginWrite(
+  usesPreparedStatements: boolean,
+  lockTimeoutMs: number,
+  synchronousCommit: "on" | "off",
+): Begin {
+  const sql = setForWrite(synchronousCommit);
   if (!usesPreparedStatements)
-    return (connection) =>
-      send(connection, `begin; ${SET_FOR_WRITE.replace("$1", `'${lockTimeoutMs}'`)}`);
+    return (connection) => send(connection, `begin; ${sql.replace("$1", `'${lockTimeoutMs}'`)}`);
   const settings = [String(lockTimeoutMs)];
-  return (connection) =>
-    Promise.all([sendBegin(connection), send(connection, SET_FOR_WRITE, settings)]);
+  return (connection) => Promise.all([sendBegin(connection), send(connection, sql, settings)]);
 }
 
 async function sendBegin(connection: Bun.SQL): Promise<void> {

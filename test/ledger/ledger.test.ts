@@ -89,18 +89,19 @@ describeEachStore(
         ...more,
       });
 
-      test("syncs a settlement to disk, but not a hold alone", async () => {
+      test.each([
+        ["disk", ["os_cache", "disk", "disk"]],
+        ["os_cache", ["os_cache", "os_cache", "os_cache"]],
+      ] as const)("a commit policy of %s", async (commit, expected) => {
         const durabilities: (string | undefined)[] = [];
-        const watched = await process(
-          {
-            ...db,
-            write: (work, durability) => {
-              durabilities.push(durability);
-              return db.write(work, durability);
-            },
+        const on: Db = {
+          ...db,
+          write: (work, durability) => {
+            durabilities.push(durability);
+            return db.write(work, durability);
           },
-          "watched",
-        );
+        };
+        const watched = await startLedger(db, `watched-${commit}`, NOW, { db: on, commit });
         const accountId = await account(1_000n);
         const keyId = `${accountId}.k`;
         const request = (id: string): HoldRequest => ({
@@ -117,7 +118,8 @@ describeEachStore(
           watched.hold(request(`${accountId}.2`)),
         ]);
         await watched.settle({ id: `${accountId}.2`, accountId, keyId, cost: 0n, now: NOW });
-        expect(durabilities).toEqual(["os_cache", "disk", "disk"]);
+        // A hold alone, a settlement with a hold, a settlement alone.
+        expect(durabilities).toEqual([...expected]);
       });
 
       test("spends promo before paid credit, and never below zero", async () => {

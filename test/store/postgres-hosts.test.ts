@@ -38,6 +38,18 @@ describe("durability", () => {
       });
     });
 
+  for (const parameters of ["", "?pgbouncer=true"])
+    test(`a store that need not sync every commit syncs those to disk${parameters && `, with ${parameters}`}`, async () => {
+      const db = openPostgres((await testPostgres()) + parameters, { syncsEveryCommit: false });
+      const levelOf = async (...durability: ["disk" | "os_cache"] | []) =>
+        (await db.write((tx) => tx.get("show synchronous_commit"), ...durability))?.[
+          "synchronous_commit"
+        ];
+      expect(await levelOf("os_cache")).toBe("off");
+      expect([await levelOf(), await levelOf("disk")]).toEqual(["on", "on"]);
+      await db.close();
+    });
+
   test("reports server settings that lose commits", async () => {
     await withDb(await testPostgres(), async (db) => {
       const settings = await db.get(

@@ -96,6 +96,7 @@ export interface BufferedDb extends Db {
 
 type WriteBatch = (
   work: (tx: Tx, buffer: HoldBuffer) => Promise<AppliedBatch>,
+  durability?: Durability,
 ) => Promise<AppliedBatch>;
 
 /** Decides a hold from the row cache; undefined if a batch must read rows for it. */
@@ -140,14 +141,14 @@ export function bufferHolds(db: Db, flushAfterMs = FLUSH_AFTER_MS): BufferedDb {
     get: (sql, params) => flushIfConcerned(sql).then(() => db.get(sql, params)),
     snapshot: (work) => flushAll().then(() => db.snapshot(work)),
     write: (work, durability) => writeQueue.run(() => writeWithHolds(db, buffer, work, durability)),
-    writeBatch: (work) =>
+    writeBatch: (work, durability) =>
       writeQueue.run(async () => {
         if (buffer.holds.size >= BUFFER_MAX) await flush(bufferedBefore(buffer, Infinity));
         try {
           const batch = await db.write((tx) => {
             buffer.rowCache.revalidate();
             return work(tx, buffer);
-          });
+          }, durability);
           applyBufferChanges(buffer, batch.bufferChanges);
           flushTimer.start();
           return batch;
