@@ -4,7 +4,12 @@ import { afterAll, describe, expect, test } from "bun:test";
 import type { DocsResult } from "../../src/discovery/site/site-search.ts";
 import { startGateway } from "../support/gateway.ts";
 
-const gateway = await startGateway({ providers: ["sim", "openai", "anthropic"] });
+const now = Date.now();
+/** Its clock stands still, so that the limit of searches does not depend on how long they take. */
+const gateway = await startGateway({
+  providers: ["sim", "openai", "anthropic"],
+  now: () => now,
+});
 afterAll(() => gateway.stop());
 
 async function search(query: string): Promise<readonly DocsResult[]> {
@@ -133,5 +138,13 @@ describe("search", () => {
     expect(none).toContain("No page has “qqqqqqqq”");
     expect(await search("")).toEqual([]);
     expect((await fetch(`${gateway.url}/docs/search?q=${"a".repeat(201)}`)).status).toBe(400);
+  });
+
+  // Last, because it uses up what a network may search.
+  test("is limited for each network", async () => {
+    const statuses = new Set<number>();
+    for (let searches = 0; searches < 250 && !statuses.has(429); searches++)
+      statuses.add((await fetch(`${gateway.url}/docs/search.json?q=key`)).status);
+    expect([...statuses]).toEqual([200, 429]);
   });
 });

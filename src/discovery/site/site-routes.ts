@@ -19,6 +19,9 @@ import operatorReport from "../../../docs/images/operator-report.webp" with { ty
 import { Fault } from "../../base/fault.ts";
 import { lazy } from "../../base/lazy.ts";
 import { lookUp } from "../../base/look-up.ts";
+import { SECOND_MS } from "../../base/time.ts";
+import { createRateLimiter } from "../../http/guards/rate-limiter.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
 import { type ResponseDoc, type Route, publicRoute } from "../../http/route.ts";
 import { prefersMarkdown } from "../accept.ts";
 import { agentLinks } from "../agents/catalogs.ts";
@@ -32,6 +35,9 @@ import type { Site } from "./site-types.ts";
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
 const SEARCH_QUERY_MAX = 200;
+/** Of a network. A search takes milliseconds, and typing a word is several. */
+const SEARCHES_PER_MINUTE = 300;
+const SEARCHES_BURST = 200;
 
 const COMMON = {
   method: "GET",
@@ -106,8 +112,24 @@ function pageRoutes(findDocuments: (slug: string) => Promise<PageDocuments>): re
   ];
 }
 
+interface SearchRequest {
+  readonly query: { readonly q: string };
+  readonly clientIp: string;
+  readonly now: number;
+}
+
 function searchRoutes(getSite: () => Promise<Site>, search: SearchDocs): readonly Route[] {
   const query = z.object({ q: z.string().max(SEARCH_QUERY_MAX).default("") });
+  const limiter = createRateLimiter({ perMinute: SEARCHES_PER_MINUTE, burst: SEARCHES_BURST });
+  const limitedSearch = ({ query: { q }, clientIp, now }: SearchRequest) => {
+    const waitMs = limiter.take(networksOf(clientIp)[0], now);
+    if (waitMs > 0)
+      throw new Fault("rate_limited", "too many searches of the documentation", {
+        message: "Your network has searched the documentation too often. Try again later.",
+        retryAfterSeconds: waitMs / SECOND_MS,
+      });
+    return search(q);
+  };
   return [
     publicRoute<undefined, { q: string }>({
       ...COMMON,
@@ -116,8 +138,8 @@ function searchRoutes(getSite: () => Promise<Site>, search: SearchDocs): readonl
       summary: "Search the documentation, as JSON",
       query,
       responses: { 200: { description: "The pages found.", contentType: "application/json" } },
-      faults: ["invalid_request"],
-      run: async (request) => Response.json({ data: await search(request.query.q) }),
+      faults: ["invalid_request", "rate_limited"],
+      run: async (request) => Response.json({ data: await limitedSearch(request) }),
     }),
     publicRoute<undefined, { q: string }>({
       ...COMMON,
@@ -126,10 +148,10 @@ function searchRoutes(getSite: () => Promise<Site>, search: SearchDocs): readonl
       summary: "Search the documentation",
       query,
       responses: { 200: { description: "The pages found.", contentType: "text/html" } },
-      faults: ["invalid_request"],
+      faults: ["invalid_request", "rate_limited"],
       run: async (request) => {
         const text = request.query.q;
-        const html = renderSearchPage(await getSite(), text, await search(text));
+        const html = renderSearchPage(await getSite(), text, await limitedSearch(request));
         return respondWithDocument(htmlDocument(html), request.headers);
       },
     }),
