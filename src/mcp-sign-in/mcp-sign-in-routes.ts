@@ -36,12 +36,14 @@ const Registration = z
 
 const RegisteredClient = z
   .looseObject({
-    client_id: z.string(),
-    client_name: z.string(),
-    redirect_uris: z.array(z.string()),
-    grant_types: z.array(z.string()),
-    response_types: z.array(z.string()),
-    token_endpoint_auth_method: z.literal("none"),
+    client_id: z.string().meta({ description: "For the sign-in. It never expires." }),
+    client_name: z.string().meta({ description: "The name that the person sees." }),
+    redirect_uris: z.array(z.string()).meta({ description: "Those of the request." }),
+    grant_types: z.array(z.string()).meta({ description: "`authorization_code` alone." }),
+    response_types: z.array(z.string()).meta({ description: "`code` alone." }),
+    token_endpoint_auth_method: z
+      .literal("none")
+      .meta({ description: "Clients are public: there is no secret." }),
   })
   .meta({ id: "McpClient" });
 
@@ -51,7 +53,7 @@ const TokenRequest = z
   .looseObject({
     grant_type: parameter.meta({ description: "Must be `authorization_code`." }),
     code: parameter.meta({ description: "Of the redirect. It works once, for two minutes." }),
-    client_id: parameter,
+    client_id: parameter.meta({ description: "That of the authorization request." }),
     redirect_uri: parameter.meta({ description: "That of the authorization request." }),
     code_verifier: parameter.meta({ description: "The verifier of the `code_challenge` (PKCE)." }),
     resource: parameter.meta({ description: "That of the authorization request, if it is sent." }),

@@ -873,6 +873,71 @@ const ACCOUNTS: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/mcp-sign-in/authorization-codes.ts",
+    ["mcp-sign-in/mcp-sign-in"],
+    [
+      [
+        "a stolen code of an MCP sign-in works without its verifier",
+        'if (!verifyCodeChallenge(codeVerifier, text(row, "code_challenge")))',
+        "if (codeVerifier === text(row, 'code_challenge'))",
+      ],
+      [
+        "another client redeems a code",
+        'if (text(row, "client_id") !== clientId)',
+        'if (text(row, "client_id") === "")',
+      ],
+      [
+        "a code works at another redirect URI",
+        'if (text(row, "redirect_uri") !== redirectUri)',
+        'if (text(row, "redirect_uri") === "")',
+      ],
+      [
+        "a code that is used twice leaves its key alive",
+        "    await revokeKey(tx, act, keyId);\n",
+        "",
+      ],
+      [
+        "a code of an MCP sign-in never expires",
+        'if (integer(row, "expires_at") <= now) return',
+        'if (integer(row, "expires_at") <= now - 86_400_000) return',
+      ],
+      ["an MCP client gets a key without the limit", "    limit: grant.limit,\n", ""],
+    ],
+  ),
+  ...of(
+    "src/mcp-sign-in/redirect-uris.ts",
+    ["mcp-sign-in/mcp-sign-in"],
+    [
+      [
+        "a loopback redirect URI has any path",
+        "withoutPort(other) === withoutPort(uri),",
+        "new URL(other).hostname === new URL(uri).hostname,",
+      ],
+    ],
+  ),
+  ...of(
+    "src/mcp-sign-in/mcp-clients.ts",
+    ["mcp-sign-in/mcp-sign-in"],
+    [
+      [
+        "a client id is accepted without its MAC",
+        "fingerprints(key, registration).some((expected) => timingSafeEqualText(expected, mac));",
+        "mac !== registration;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/mcp/mcp-sessions.ts",
+    ["mcp/sessions"],
+    [
+      [
+        "a session at /mcp never ends",
+        "where id_hash in (?, ?) and expires_at > ?",
+        "where id_hash in (?, ?) and (expires_at > ? or true)",
+      ],
+    ],
+  ),
+  ...of(
     "src/claims/claims.ts",
     ["claims/claim-attempt"],
     [

@@ -9,7 +9,12 @@ import {
   PRODUCT_NAME,
 } from "../discovery-settings.ts";
 import { type DocContext, joinParagraphs } from "../doc-context.ts";
-import { CLAIM_TOKEN_ROUTE, REGISTER_ROUTE, START_CLAIM_ROUTE } from "../route-keys.ts";
+import {
+  CLAIM_TOKEN_ROUTE,
+  MCP_TOKEN_ROUTE,
+  REGISTER_ROUTE,
+  START_CLAIM_ROUTE,
+} from "../route-keys.ts";
 import { MCP_PATH } from "./mcp-card.ts";
 
 const SKILL_NAME = "postern";
@@ -58,9 +63,15 @@ export function skillMd(context: DocContext): string {
     ...step(
       isMounted(`POST ${MCP_PATH}`),
       "Over MCP",
-      `The MCP server at ${baseUrl}${MCP_PATH} has the same steps as tools: \`create_account\`, \`send_message\`, \`get_usage\`, \`create_invoice\`, \`start_claim\`, \`poll_claim\`. Send the key as \`authorization: Bearer <API_KEY>\` or as the argument \`api_key\`.`,
+      `The MCP server at ${baseUrl}${MCP_PATH} has the same steps as tools: \`create_account\`, \`send_message\`, \`get_usage\`, \`create_invoice\`, \`start_claim\`, \`poll_claim\`. Send the key as \`authorization: Bearer <API_KEY>\` or as the argument \`api_key\`; a session uses the account that it created.${signInText(context)}`,
     ),
   ])}\n`;
+}
+
+function signInText({ isMounted, settings }: DocContext): string {
+  return isMounted(MCP_TOKEN_ROUTE)
+    ? ` A human who has an account signs in from the MCP client instead, at ${settings.baseUrl}${MCP_PATH}?sign_in=required.`
+    : "";
 }
 
 function step(

@@ -1,5 +1,6 @@
 // /auth.md: the page from which an agent learns to use the gateway. A section appears only if its routes are mounted.
 
+import { MCP_PATH } from "../agents/mcp-card.ts";
 import {
   claimGrantType,
   creditsText,
@@ -8,7 +9,7 @@ import {
 } from "../discovery-settings.ts";
 import { type DocContext, joinParagraphs, markdownTable } from "../doc-context.ts";
 import { TOKEN_ERRORS } from "../error-docs.ts";
-import { CLAIM_TOKEN_ROUTE, START_CLAIM_ROUTE } from "../route-keys.ts";
+import { CLAIM_TOKEN_ROUTE, MCP_TOKEN_ROUTE, START_CLAIM_ROUTE } from "../route-keys.ts";
 import { errorsSection, limitsSection, linksSection, retrySection } from "./reference-sections.ts";
 import {
   type Section,
@@ -55,6 +56,14 @@ function whoPays({ paymentMethods = [], hasPaymentPage = true }: DiscoverySettin
     : "None of these steps needs a browser or a human. This gateway sells no credits.";
 }
 
+function mcpRow({ isMounted, settings }: DocContext): readonly (readonly string[])[] {
+  const url = `${settings.baseUrl}${MCP_PATH}`;
+  const signIn = isMounted(MCP_TOKEN_ROUTE)
+    ? `. A human who has an account signs in from an MCP client at \`${url}?sign_in=required\``
+    : "";
+  return isMounted(`POST ${MCP_PATH}`) ? [["MCP server", `\`${url}\`${signIn}`]] : [];
+}
+
 function introduction(context: DocContext): string {
   const { settings } = context;
   const claimable = context.isMounted(START_CLAIM_ROUTE)
@@ -72,6 +81,7 @@ function introduction(context: DocContext): string {
         ["Authentication", "`authorization: Bearer <API_KEY>`, or `x-api-key: <API_KEY>`"],
         ["Key format", `\`${settings.keyPrefix}-rt-\` followed by 49 letters and digits`],
         ["Starting credits", creditsText(settings.startingCredits)],
+        ...mcpRow(context),
       ],
     ),
     "Request and response bodies are JSON unless stated otherwise. The commands need a POSIX shell and `curl`.",
