@@ -24,7 +24,7 @@ export function firstSentences(text: string): string {
 /** Documents that a client of their specification finds by their address. Texts for models do not list them. */
 export function isWellKnown(path: string): boolean {
   if (path === "/robots.txt" || path === "/sitemap.xml") return true;
-  return path.startsWith("/.well-known/") && !path.endsWith(".md");
+  return path.startsWith("/.well-known/") && !path.endsWith("/SKILL.md");
 }
 
 const SIGN_IN_ROUTES: ReadonlySet<RouteKey> = new Set([

@@ -50,7 +50,7 @@ export interface ToolListing {
   readonly description: string;
   readonly inputSchema: JsonObject & { readonly type: "object" };
   readonly outputSchema: JsonObject & { readonly type: "object" };
-  readonly annotations: ToolAnnotations;
+  readonly annotations: Partial<ToolAnnotations>;
 }
 
 export interface Tool {

@@ -24,7 +24,14 @@ import { requestOf } from "./tool-request.ts";
 import { errorResult, resultOf, successResult } from "./tool-result.ts";
 import { inputSchema, outputSchema } from "./tool-schemas.ts";
 import { API_KEY_ARGUMENT } from "./tool.ts";
-import type { Tool, ToolAnnotations, ToolCall, ToolContext, ToolResult } from "./tool.ts";
+import type {
+  Tool,
+  ToolAnnotations,
+  ToolCall,
+  ToolContext,
+  ToolListing,
+  ToolResult,
+} from "./tool.ts";
 
 interface ToolSpec {
   readonly name: string;
@@ -309,7 +316,7 @@ function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
       description,
       inputSchema: inputSchema(route, spec.input, fixed),
       outputSchema: outputSchema(route, spec.output),
-      annotations: { ...annotations },
+      annotations: statedHints(annotations),
     },
     method: route.method,
     path: route.path,
@@ -344,6 +351,20 @@ function renameArguments(
       entries.flatMap(([name, value]) => (names[name] === undefined ? [] : [[names[name], value]])),
     ),
   ];
+}
+
+/** Without those that are MCP's defaults, or that mean nothing for a tool that only reads. */
+function statedHints({
+  readOnlyHint,
+  destructiveHint,
+  idempotentHint,
+  openWorldHint,
+}: ToolAnnotations): ToolListing["annotations"] {
+  return {
+    ...(readOnlyHint ? { readOnlyHint } : { destructiveHint }),
+    ...(idempotentHint ? { idempotentHint } : {}),
+    openWorldHint,
+  };
 }
 
 /** Models send null for what they leave out. In a change, null removes a setting. */

@@ -58,9 +58,7 @@ function whoPays({ paymentMethods = [], hasPaymentPage = true }: DiscoverySettin
 
 function mcpRow({ isMounted, settings }: DocContext): readonly (readonly string[])[] {
   const url = `${settings.baseUrl}${MCP_PATH}`;
-  const signIn = isMounted(MCP_TOKEN_ROUTE)
-    ? `. A human who has an account signs in from an MCP client at \`${url}?sign_in=required\``
-    : "";
+  const signIn = isMounted(MCP_TOKEN_ROUTE) ? "; a human signs in with `?sign_in=required`" : "";
   return isMounted(`POST ${MCP_PATH}`) ? [["MCP server", `\`${url}\`${signIn}`]] : [];
 }
 

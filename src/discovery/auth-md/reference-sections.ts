@@ -2,6 +2,7 @@
 
 import { type FaultCode, FAULTS } from "../../base/fault.ts";
 import { BODY_LIMIT_DEFAULT_BYTES } from "../../http/request/body.ts";
+import { MCP_PATH } from "../agents/mcp-card.ts";
 import { creditsText } from "../discovery-settings.ts";
 import {
   type DocContext,
@@ -107,6 +108,8 @@ export function linksSection(context: DocContext): Section {
       route.tag === "Discovery" &&
       route.hidden !== true &&
       !route.path.endsWith("auth.md") &&
+      // The first table has the URL of the server.
+      !route.path.startsWith(`${MCP_PATH}/`) &&
       !isWellKnown(route.path),
   );
   return {
