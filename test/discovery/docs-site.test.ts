@@ -219,6 +219,24 @@ describe("examples", () => {
     },
   );
 
+  test("of errors inside streams see the error, the text before it and no end", async () => {
+    const failing = (code: string): string =>
+      forGateway(code).replace("Hello.", "Hello. [[sim: fail=2]]");
+    const blocks = EXAMPLES.filter(({ page }) => page === "guides/stream-errors.md");
+    const codeIn = (language: string): string =>
+      failing(blocks.find((block) => block.language === language)?.code ?? "");
+    const key = await fundedKey();
+    const shell = await run("bash", ["-c", codeIn("sh")], key);
+    expect(shell).toMatchObject({ exitCode: 0, output: expect.stringContaining('"error"') });
+    const file = path.join(folder, "failing-stream.ts");
+    writeFileSync(file, codeIn("ts"));
+    const script = await run(process.execPath, [file], key);
+    expect(script).toMatchObject({
+      exitCode: 0,
+      output: expect.stringMatching(/^failed after [1-9]\d* characters: upstream_error /),
+    });
+  });
+
   const python = EXAMPLES.filter(({ language }) => language === "python");
   test.each(python.map((example, index) => [`${example.page} ${index}`, example] as const))(
     "in Python run: %s",
