@@ -55,8 +55,10 @@ describe("pages", () => {
     expect(customers).toContain('href="/docs/quick-start"');
     expect(customers).not.toContain('href="/docs/deploy"');
     expect(operators).toContain('href="/docs/deploy"');
-    expect(operators).not.toContain('href="/docs/budgets" ');
     expect(operators).not.toContain('href="/docs/quick-start"');
+    // The next page is of the same menu.
+    expect(await (await get("/docs/changelog")).text()).not.toContain('rel="next"');
+    expect(operators).not.toContain('rel="prev"');
   });
 
   test("have at most 110 KB, and links and anchors that lead somewhere", async () => {

@@ -24,8 +24,11 @@ export function renderSitePage(site: Site, page: SitePage): string {
   const examples = page.examples === undefined ? "" : renderMarkdown(page.examples).html;
   // On narrow screens the examples come before the first section.
   const intro = html.slice(0, Math.max(0, html.indexOf("<h2")));
-  const at = site.pages.indexOf(page);
   const section = site.sections.find(({ pages }) => pages.includes(page));
+  const ofAudience = site.sections
+    .filter(({ audience }) => audience === section?.audience)
+    .flatMap(({ pages }) => pages);
+  const at = ofAudience.indexOf(page);
   return renderSite({
     title: pageTitle(page),
     description: pageSummary(page),
@@ -49,7 +52,7 @@ export function renderSitePage(site: Site, page: SitePage): string {
             {examples === "" ? <p class="docs-section">{section?.title}</p> : null}
             {raw(examples === "" ? html : html.slice(intro.length))}
             {page.tryIt === undefined ? null : <TryItForm tryIt={page.tryIt} />}
-            <PageFooter page={page} previous={site.pages[at - 1]} next={site.pages[at + 1]} />
+            <PageFooter page={page} previous={ofAudience[at - 1]} next={ofAudience[at + 1]} />
           </article>
           {examples === "" ? <Contents headings={headings} /> : null}
         </main>
