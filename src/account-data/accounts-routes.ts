@@ -44,6 +44,7 @@ import { findFreeze } from "../ledger/freezes.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { openRouterRoutes } from "./openrouter-routes.ts";
 
 const EMAIL_MAX = 254;
 
@@ -135,7 +136,7 @@ export interface AccountRouteDeps {
 }
 
 export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {
-  return [createRoute(deps), readRoute(deps), renameRoute()];
+  return [createRoute(deps), readRoute(deps), renameRoute(), ...openRouterRoutes(deps.db)];
 }
 
 function createRoute(deps: AccountRouteDeps): Route {

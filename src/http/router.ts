@@ -16,6 +16,10 @@ interface Pattern {
   readonly route: Route;
 }
 
+/** Clients of OpenRouter, whose API is below `/api/v1`, call the same endpoints there. */
+const OPENROUTER_BASE =
+  /^\/api(?=\/v1\/(?:chat\/completions|responses|messages|embeddings|models)(?:\/|$))/;
+
 const NO_PARAMS: Readonly<Record<string, string>> = {};
 
 export function createRouter(
@@ -46,7 +50,8 @@ export function createRouter(
     return undefined;
   };
   const methods = [...new Set(routes.map((route) => route.method))];
-  return (method, path) => {
+  return (method, asked) => {
+    const path = asked.replace(OPENROUTER_BASE, "");
     const found = find(method === "HEAD" ? "GET" : method, path);
     if (found !== undefined) return found;
     const allow = methods.filter((other) => find(other, path) !== undefined);

@@ -43,13 +43,20 @@ export const AbilityRecord = z
     stop: z.enum(["provider", "gateway"]).meta({
       description: "Who ends the reply at a stop sequence.",
     }),
-    seed: z.boolean(),
+    seed: z.boolean().meta({ description: "Takes a seed." }),
     n: z.boolean().meta({ description: "Returns several choices." }),
-    logprobs: z.boolean(),
+    logprobs: z.boolean().meta({ description: "Returns log probabilities." }),
     prefill: z.boolean().meta({ description: "Takes a last message of the assistant." }),
-    service_tiers: z.array(z.string()).meta({ example: ["flex", "priority"] }),
+    service_tiers: z
+      .array(z.string())
+      .meta({ description: "The tiers that have a price.", example: ["flex", "priority"] }),
     sources: z
-      .array(z.object({ source: z.string(), checked: z.string() }))
+      .array(
+        z.object({
+          source: z.string().meta({ description: "An address, or what was read." }),
+          checked: z.string().meta({ description: "The day.", example: "2026-11-28" }),
+        }),
+      )
       .meta({ description: "Where the restrictions are from, and when they were checked." }),
   })
   .nullable()

@@ -205,6 +205,7 @@ describe("the scopes of the routes", () => {
     const routes = all.filter(({ scope }) => scope !== undefined);
     // What each key may read of itself, and settings that are the same for all.
     expect(all.filter(({ scope }) => scope === undefined).map(({ id }) => id)).toEqual([
+      "getOpenRouterKey",
       "getOwnKey",
       "getManagedSettings",
     ]);

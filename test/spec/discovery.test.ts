@@ -283,7 +283,7 @@ describe("versioning", () => {
   test("model, account, key, usage and provider-key endpoints have the path prefix /v1, but pages do not", () => {
     for (const { path, tag } of gateway.server.routes)
       if (["Accounts", "Keys", "Models", "Usage", "Provider keys"].includes(tag))
-        expect(path).toMatch(/^\/v1\/|^\/models(?:\/|$)/);
+        expect(path).toMatch(/^(?:\/api)?\/v1\/|^\/models(?:\/|$)/);
   });
 
   test("the claim and token endpoints have no version prefix", () => {
