@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser } from "playwright-core";
-import { makeDeveloper } from "../billing/console-user.ts";
+import { makeDeveloper, visitPage } from "../billing/console-user.ts";
 import { type ConsoleFixture, createConsoleFixture } from "../console/console-fixture.ts";
 import {
   type BrowserWindow,
@@ -258,7 +258,7 @@ describe("the playground", () => {
       expect(await page.locator("[data-figure=first]").textContent()).toMatch(/^\d+ ms$/);
       await page.getByText("Raw events").click();
       expect(await page.locator("[data-events]").textContent()).toContain("{");
-      await page.getByText("View code").click();
+      await page.getByText("Show as code").click();
       for (const language of ["curl", "Python", "TypeScript"]) {
         await page.getByLabel("Language").selectOption(language);
         expect(await page.locator("[data-code]").textContent()).toContain("sim/echo");
@@ -268,6 +268,52 @@ describe("the playground", () => {
       await close();
     },
   );
+
+  test("continues a conversation, runs with Ctrl+Enter, and links to the call", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
+    await page.locator("[data-price]").getByText("per million tokens").waitFor();
+    await page.getByLabel("Continue the conversation").check();
+    for (const text of ["The first message.", "The second message."]) {
+      await page.getByLabel("Message").fill(text);
+      await page.keyboard.press("Control+Enter");
+      await page.locator("[data-turns]").getByText(text).first().waitFor();
+    }
+    await page.getByLabel("Message").fill("The third message.");
+    await page.getByText("Show as code").click();
+    const code = await page.locator("[data-code]").textContent();
+    for (const text of ["The first message.", "The second message.", "The third message."])
+      expect(code).toContain(text);
+    expect(await page.locator("[data-status]").textContent()).toContain("It cost $0.0");
+    await page.getByRole("link", { name: "Open this call" }).click();
+    await page.waitForURL(/\/logs\/req_/);
+    await page.getByRole("heading", { name: "Call to sim/echo" }).waitFor();
+    await close();
+  });
+
+  test("shows the cost of a stopped call", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
+    await page.getByLabel("Message").fill("[[sim: chunks=100 pace=50]] Go on.");
+    await page.getByRole("button", { name: "Run" }).click();
+    await page.locator("[data-reply]").getByText(/\w/).waitFor();
+    await page.getByRole("link", { name: "Open this call" }).waitFor();
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.locator("[data-figure=cost]").getByText(/^\$/).waitFor();
+    await close();
+  });
+
+  test("offers credits where the balance does not cover the call", async () => {
+    const { gateway, owner } = fixture;
+    // A person gets starting credits once.
+    for (const name of ["First", "Empty"])
+      await visitPage(gateway, "/console/workspaces", owner, { name });
+    const [created] = await gateway.server.db.all("select id from account where name = 'Empty'");
+    const path = `/console/${String(created?.["id"])}/playground`;
+    const { page, close } = await openPage(path, DESKTOP);
+    await page.getByRole("button", { name: "Run" }).click();
+    await page.getByRole("link", { name: "Buy $10 of credits" }).click();
+    await page.waitForURL(/\/billing\/buy\?amount_usd=10/);
+    await close();
+  });
 
   test("says what is wrong with a request", async () => {
     const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);

@@ -80,7 +80,7 @@ test("a model is tried in the playground by keyboard alone", async () => {
     .getByText(/^\$0\.0/)
     .waitFor();
   expect(await page.locator("[data-reply]").textContent()).toContain("Typed without a mouse.");
-  await tabTo(page, /^summary View code$/);
+  await tabTo(page, /^summary Show as code$/);
   await page.keyboard.press("Enter");
   await tabTo(page, /^select Language/);
   await close();

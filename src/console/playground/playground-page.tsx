@@ -15,6 +15,9 @@ export interface PlaygroundView {
   readonly snippets: { readonly baseUrl: string; readonly model: string };
 }
 
+/** The least purchase that is offered if the balance is too low. */
+const PURCHASE_USD = 10;
+
 const APIS = [
   ["chat", "Chat Completions"],
   ["responses", "Responses"],
@@ -42,6 +45,8 @@ export function playgroundPage({ user, workspace, snippets }: PlaygroundView): P
         <form
           class="playground"
           data-key-url={workspacePath(accountId, "/playground")}
+          data-logs-url={workspacePath(accountId, "/logs")}
+          data-buy-url={`${workspacePath(accountId, "/billing")}/buy`}
           data-csrf={user.csrf}
           data-base-url={snippets.baseUrl}
         >
@@ -72,6 +77,7 @@ function RequestFields({
       <label for="model">Model</label>
       <input id="model" name="model" list="models" value={model} required autocomplete="off" />
       <datalist id="models" />
+      <p class="hint" data-price />
       <label for="api">API</label>
       <select id="api" name="api">
         {APIS.map(([value, label]) => (
@@ -114,12 +120,7 @@ function RequestFields({
         <label for="tools">Tools (JSON array, in the format of the API)</label>
         <textarea id="tools" name="tools" rows={5} spellcheck={false} class="code" />
       </details>
-      <div class="row">
-        <button type="submit">Run</button>
-        <button type="button" class="secondary" name="stop" hidden>
-          Stop
-        </button>
-      </div>
+      <RunFields />
       <p class="note">
         Calls use a key of this workspace named Playground. It can spend at most $1.00 and expires
         after an hour. Its calls are in <a href={logsPath}>Logs</a>.
@@ -128,12 +129,41 @@ function RequestFields({
   );
 }
 
+function RunFields(): Child {
+  return (
+    <>
+      <div class="row">
+        <button type="submit" title="Ctrl+Enter">
+          Run
+        </button>
+        <button type="button" class="secondary" name="stop" hidden>
+          Stop
+        </button>
+      </div>
+      <div class="option">
+        <input type="checkbox" id="conversation" name="conversation" />
+        <label for="conversation">Continue the conversation</label>
+      </div>
+    </>
+  );
+}
+
 function Result(): Child {
   return (
     <div class="playground-result">
       <p class="error" role="alert" data-error hidden />
+      <a class="button" href="#reply-title" data-buy={PURCHASE_USD} hidden>
+        Buy credits
+      </a>
+      <p class="visually-hidden" role="status" data-status />
       <div class="card">
-        <h2 id="reply-title">Reply</h2>
+        <div class="card-head">
+          <h2 id="reply-title">Reply</h2>
+          <a href="#reply-title" data-call hidden>
+            Open this call
+          </a>
+        </div>
+        <div data-turns />
         <div
           class="playground-reply"
           role="region"
@@ -157,7 +187,7 @@ function Result(): Child {
         </pre>
       </details>
       <details class="card">
-        <summary>View code</summary>
+        <summary>Show as code</summary>
         <label for="language">Language</label>
         <select id="language" name="language">
           {CODE_LANGUAGES.map((language) => (

@@ -191,5 +191,5 @@ async function runPlayground(page: Page): Promise<void> {
   await page.getByLabel("Message").fill("Name three uses of a webhook, one line each.");
   await page.getByRole("button", { name: "Run" }).click();
   await page.getByText("You said:").waitFor();
-  await page.getByText("View code").click();
+  await page.getByText("Show as code").click();
 }

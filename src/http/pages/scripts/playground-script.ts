@@ -11,6 +11,12 @@ export const PLAYGROUND_SCRIPT_SOURCE = browserScript([
   codeFor,
   playgroundKey,
   showUsage,
+  showStoppedUsage,
+  showCall,
+  offerCredits,
+  showPrice,
+  addTurn,
+  refusal,
   runPlayground,
   startPlayground,
 ]);
@@ -38,7 +44,16 @@ function readImage(form: HTMLFormElement): Promise<string | undefined> {
   });
 }
 
-async function requestBody(form: HTMLFormElement): Promise<PlaygroundRequest> {
+/** One message of a conversation. */
+interface Turn {
+  readonly role: "user" | "assistant";
+  readonly content: string;
+}
+
+async function requestBody(
+  form: HTMLFormElement,
+  turns: readonly Turn[],
+): Promise<PlaygroundRequest> {
   const value = (id: string): string =>
     form.querySelector<HTMLInputElement | HTMLTextAreaElement>(`#${id}`)?.value.trim() ?? "";
   const api = value("api");
@@ -55,7 +70,7 @@ async function requestBody(form: HTMLFormElement): Promise<PlaygroundRequest> {
     const content =
       image === undefined ? text : [...parts, { type: "input_image", image_url: image }];
     const instructions = system === "" ? {} : { instructions: system };
-    const input = [{ role: "user", content }];
+    const input = [...turns, { role: "user", content }];
     return {
       api,
       body: { ...common, ...instructions, max_output_tokens: limit, input, store: false },
@@ -71,7 +86,7 @@ async function requestBody(form: HTMLFormElement): Promise<PlaygroundRequest> {
             { type: "image", source },
             { type: "text", text },
           ];
-    const messages = [{ role: "user", content }];
+    const messages = [...turns, { role: "user", content }];
     return {
       api,
       body: { ...common, ...(system === "" ? {} : { system }), max_tokens: limit, messages },
@@ -83,6 +98,7 @@ async function requestBody(form: HTMLFormElement): Promise<PlaygroundRequest> {
   ];
   const messages = [
     ...(system === "" ? [] : [{ role: "system", content: system }]),
+    ...turns,
     { role: "user", content: image === undefined ? text : parts },
   ];
   return { api, body: { ...common, max_tokens: limit, messages } };
@@ -161,20 +177,102 @@ async function playgroundKey(form: HTMLFormElement): Promise<string> {
   return created.api_key;
 }
 
-async function showUsage(form: HTMLFormElement, requestId: string, key: string): Promise<void> {
+/** Returns false if the call is not settled yet. */
+async function showUsage(form: HTMLFormElement, requestId: string, key: string): Promise<boolean> {
   const response = await fetch(`/v1/usage/${requestId}`, {
     headers: { authorization: `Bearer ${key}` },
   });
-  if (!response.ok) return;
+  if (!response.ok) return false;
   const { cost_usd: cost, usage } = await response.json();
   const figure = (name: string, text: string): void => {
     form.querySelector(`[data-figure=${name}]`)?.replaceChildren(text);
   };
   figure("cost", `$${Number(cost).toLocaleString("en-US", { maximumSignificantDigits: 3 })}`);
   figure("tokens", `${usage.input_tokens} / ${usage.output_tokens}`);
+  const status = form.querySelector("[data-status]");
+  status?.replaceChildren(`The call ended. It cost $${Number(cost)}.`);
+  return true;
 }
 
-async function runPlayground(form: HTMLFormElement, signal: AbortSignal): Promise<void> {
+/** A stopped call is settled once the provider's usage is known, which can take some seconds. */
+async function showStoppedUsage(form: HTMLFormElement): Promise<void> {
+  const { requestId = "" } = form.dataset;
+  const key = await playgroundKey(form);
+  for (let tries = 0; tries < 60; tries++) {
+    if (requestId === "" || form.dataset["requestId"] !== requestId) return;
+    if (await showUsage(form, requestId, key)) return;
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+}
+
+/** Links to the page of the call. */
+function showCall(form: HTMLFormElement, requestId: string): void {
+  form.dataset["requestId"] = requestId;
+  const link = form.querySelector<HTMLAnchorElement>("[data-call]");
+  if (link === null) return;
+  link.hidden = requestId === "";
+  link.href = `${form.dataset["logsUrl"]}/${requestId}`;
+}
+
+interface ErrorFields {
+  readonly code?: string;
+  readonly message?: string;
+  readonly required_credits?: number;
+  readonly available_credits?: number;
+}
+
+/** Offers to buy what the balance lacks. */
+function offerCredits(form: HTMLFormElement, error: ErrorFields): void {
+  const link = form.querySelector<HTMLAnchorElement>("[data-buy]");
+  if (link === null) return;
+  link.hidden = error.code !== "insufficient_credits";
+  const missing = ((error.required_credits ?? 0) - (error.available_credits ?? 0)) / 1e6;
+  const amount = Math.max(Number(link.dataset["buy"]), Math.ceil(missing));
+  link.textContent = `Buy $${amount} of credits`;
+  link.href = `${form.dataset["buyUrl"]}?amount_usd=${amount}`;
+}
+
+interface PricedModel {
+  readonly id: string;
+  readonly pricing: Readonly<Record<string, unknown>>;
+}
+
+function showPrice(form: HTMLFormElement, models: readonly PricedModel[]): void {
+  const id = form.querySelector<HTMLInputElement>("#model")?.value;
+  const pricing = models.find((model) => model.id === id)?.pricing;
+  const usd = (name: string): string =>
+    `$${(Number(pricing?.[name]) * 1e6).toLocaleString("en-US", { maximumFractionDigits: 4 })}`;
+  const text =
+    pricing?.["prompt"] === undefined
+      ? ""
+      : `${usd("prompt")} input, ${usd("completion")} output per million tokens`;
+  form.querySelector("[data-price]")?.replaceChildren(text);
+}
+
+/** Shows a turn of the conversation above the reply. */
+function addTurn(form: HTMLFormElement, { role, content }: Turn): void {
+  const shown = document.createElement("p");
+  const name = document.createElement("b");
+  name.textContent = role === "user" ? "You" : "Reply";
+  shown.append(name, document.createElement("br"), content);
+  form.querySelector("[data-turns]")?.append(shown);
+}
+
+/** Shows why a request was refused, and what helps. */
+async function refusal(form: HTMLFormElement, response: Response): Promise<Error> {
+  const text = await response.text();
+  form.querySelector("[data-events]")?.append(text);
+  if (response.status === 401) sessionStorage.removeItem(form.dataset["keyUrl"] ?? "");
+  const { error } = JSON.parse(text);
+  offerCredits(form, error ?? {});
+  return new Error(error?.message ?? `Status ${response.status}`);
+}
+
+async function runPlayground(
+  form: HTMLFormElement,
+  turns: readonly Turn[],
+  signal: AbortSignal,
+): Promise<readonly Turn[]> {
   const reply = form.querySelector("[data-reply]");
   const events = form.querySelector("[data-events]");
   const figure = (name: string, text: string): void => {
@@ -183,7 +281,8 @@ async function runPlayground(form: HTMLFormElement, signal: AbortSignal): Promis
   for (const name of ["cost", "tokens", "first", "latency"]) figure(name, "–");
   reply?.replaceChildren("");
   events?.replaceChildren("");
-  const { api, body } = await requestBody(form);
+  showCall(form, "");
+  const { api, body } = await requestBody(form, turns);
   const key = await playgroundKey(form);
   const startedAt = performance.now();
   const response = await fetch(pathOf(api), {
@@ -193,12 +292,9 @@ async function runPlayground(form: HTMLFormElement, signal: AbortSignal): Promis
     credentials: "omit",
     signal,
   });
-  if (!response.ok) {
-    const text = await response.text();
-    events?.append(text);
-    if (response.status === 401) sessionStorage.removeItem(form.dataset["keyUrl"] ?? "");
-    throw new Error(JSON.parse(text).error?.message ?? `Status ${response.status}`);
-  }
+  if (!response.ok) throw await refusal(form, response);
+  const requestId = response.headers.get("x-request-id") ?? "";
+  showCall(form, requestId);
   let failure = "";
   let isFirst = true;
   await readEvents(response, (data, event) => {
@@ -210,32 +306,63 @@ async function runPlayground(form: HTMLFormElement, signal: AbortSignal): Promis
     events?.append(`${data}\n`);
   });
   figure("latency", `${Math.round(performance.now() - startedAt)} ms`);
-  await showUsage(form, response.headers.get("x-request-id") ?? "", key);
+  await showUsage(form, requestId, key);
   if (failure !== "") throw new Error(failure);
+  const message = form.querySelector<HTMLTextAreaElement>("#message");
+  return [
+    { role: "user", content: message?.value.trim() ?? "" },
+    { role: "assistant", content: reply?.textContent ?? "" },
+  ];
 }
 
 function startPlayground(): void {
   const form = document.querySelector<HTMLFormElement>("form.playground");
   const error = form?.querySelector<HTMLElement>("[data-error]");
   const stop = form?.querySelector<HTMLButtonElement>("button[name=stop]");
-  if (!form || !error || !stop) return;
+  const keep = form?.querySelector<HTMLInputElement>("#conversation");
+  if (!form || !error || !stop || !keep) return;
+  let turns: readonly Turn[] = [];
+  let models: readonly PricedModel[] = [];
   const showCode = async (): Promise<void> => {
     const language = form.querySelector<HTMLSelectElement>("#language")?.value ?? "curl";
-    const request = await requestBody(form).catch(() => undefined);
+    const request = await requestBody(form, turns).catch(() => undefined);
     if (request === undefined) return;
     const code = codeFor(language, form.dataset["baseUrl"] ?? "", request);
     form.querySelector("[data-code]")?.replaceChildren(code);
   };
-  form.addEventListener("input", () => void showCode());
+  form.addEventListener("input", () => {
+    showPrice(form, models);
+    void showCode();
+  });
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+  keep.addEventListener("change", () => {
+    turns = [];
+    form.querySelector("[data-turns]")?.replaceChildren();
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const controller = new AbortController();
     error.hidden = true;
     stop.hidden = false;
     stop.onclick = () => controller.abort();
-    runPlayground(form, controller.signal)
+    offerCredits(form, {});
+    runPlayground(form, turns, controller.signal)
+      .then((added) => {
+        if (!keep.checked) return;
+        turns = [...turns, ...added];
+        for (const turn of added) addTurn(form, turn);
+        form.querySelector("[data-reply]")?.replaceChildren();
+        const message = form.querySelector<HTMLTextAreaElement>("#message");
+        if (message) message.value = "";
+        message?.focus();
+      })
       .catch((cause: unknown) => {
-        if (controller.signal.aborted) return;
+        if (controller.signal.aborted) {
+          void showStoppedUsage(form);
+          return;
+        }
         error.textContent = cause instanceof Error ? cause.message : "The request failed.";
         error.hidden = false;
       })
@@ -246,7 +373,9 @@ function startPlayground(): void {
   void showCode();
   void fetch("/v1/models")
     .then((response) => response.json())
-    .then(({ data }: { data: { id: string }[] }) => {
+    .then(({ data }: { data: PricedModel[] }) => {
+      models = data;
+      showPrice(form, models);
       const options = data.map(({ id }) => new Option(id, id));
       form.querySelector("datalist")?.replaceChildren(...options);
     });
