@@ -108,6 +108,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   charge_hour: "sums over all accounts",
   usage_pending: "emptied by the roll-ups within seconds",
   invoice: "accounting; without names or addresses",
+  invoice_series: "no data of accounts",
   checkout: "accounting; ids of the payment processor",
   payment: "accounting",
   payment_fact: "accounting",

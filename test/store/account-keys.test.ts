@@ -36,6 +36,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   checkout: "belongs to an invoice",
   email_opt_out: "of a person",
   idempotent_answer: "its key is a hash over account, key and request",
+  invoice_series: "numbers of all invoices",
   incident_update: "what operators wrote on the status page",
   mcp_session: "of the key of the account that the session created",
   migration: "which migrations are applied",

@@ -34,6 +34,8 @@ export interface Invoice {
   readonly createdAt: number;
   readonly paidAt: number | null;
   readonly voidedAt: number | null;
+  /** In the order of payment, without gaps; null until it is paid. */
+  readonly number: number | null;
 }
 
 export interface AmountLimits {
@@ -168,15 +170,32 @@ export async function setVoid(
   if (changed === 1) await auditInvoice(tx, act, "invoice.voided", invoice);
 }
 
+/** `INV-000042`; the id of an invoice that is not paid. */
+export function invoiceNumber({ id, number }: Pick<Invoice, "id" | "number">): string {
+  return number === null ? id : `INV-${String(number).padStart(6, "0")}`;
+}
+
+/** A number that is taken is used: both are in one transaction, and others wait for the row of the series. */
+async function takeNumber(tx: Tx): Promise<number> {
+  const [row] = await tx.all(
+    `insert into invoice_series (id, last) values ('invoice', 1)
+     on conflict (id) do update set last = invoice_series.last + 1 returning last`,
+  );
+  if (row === undefined) throw new Error("the series of invoices has no row");
+  return integer(row, "last");
+}
+
 /** Also for a void invoice: a payment that arrives late is still credited. */
 export async function setPaid(
   tx: Tx,
   id: string,
   { taxCents, at }: { readonly taxCents: number; readonly at: number },
 ): Promise<void> {
+  const number = (await lockInvoice(tx, id))?.number ?? (await takeNumber(tx));
   await tx.run(
-    "update invoice set status = 'paid', paid_at = ?, tax_cents = ?, voided_at = null where id = ?",
-    [at, taxCents, id],
+    `update invoice set status = 'paid', paid_at = ?, tax_cents = ?, voided_at = null, number = ?
+     where id = ?`,
+    [at, taxCents, number, id],
   );
 }
 
@@ -227,5 +246,6 @@ export function toInvoice(row: Row): Invoice {
     createdAt: integer(row, "created_at"),
     paidAt: integerOrNull(row, "paid_at"),
     voidedAt: integerOrNull(row, "voided_at"),
+    number: integerOrNull(row, "number"),
   };
 }

@@ -18,7 +18,8 @@ import {
 import { listAgentPaymentMethods } from "../payments/agent-payment-rows.ts";
 import { inFlightPaymentOf } from "../payments/checkouts.ts";
 import { paymentsOfInvoice } from "../payments/payment-rows.ts";
-import { findInvoice, type Invoice } from "./invoices.ts";
+import { invoicePdf, type InvoicePdfProps } from "./invoice-pdf.ts";
+import { findInvoice, type Invoice, invoiceNumber } from "./invoices.ts";
 import { payPage, type PayPageProps } from "./pay-page.tsx";
 import { receiptPage } from "./receipt-page.tsx";
 
@@ -30,7 +31,12 @@ const PAGE_DOC = { tag: "Billing", faults: ["not_found"] } as const;
 const TOKEN_PATH = z.object({ token: z.string() });
 
 export function payPageRoutes({ billing }: PayPageDeps): readonly Route[] {
-  return [invoicePageRoute(billing), payRoute(billing), receiptRoute(billing)];
+  return [
+    invoicePageRoute(billing),
+    payRoute(billing),
+    receiptRoute(billing),
+    invoicePdfRoute(billing),
+  ];
 }
 
 function invoicePageRoute(billing: BillingDeps): Route {
@@ -123,23 +129,47 @@ function receiptRoute(billing: BillingDeps): Route {
     id: "showReceipt",
     summary: "Show the receipt of a paid invoice",
     params: TOKEN_PATH,
-    run: async ({ caller, params }) => {
-      const invoice = await requireInvoiceByToken(billing, params.token);
-      const payments = await paymentsOfInvoice(billing.db, invoice.id);
-      const payment = payments.find(({ state }) => state === "credited");
-      if (payment === undefined)
-        throw new Fault("not_found", "invoice is not paid", {
-          message: "This invoice has no receipt yet, because it is not paid.",
-        });
-      return receiptPage({
-        invoice,
-        payment,
-        operator: billing.operator,
-        workspaceName: (await getAccount(billing.db, invoice.accountId)).name,
-        ...(await memberView(billing, invoice, caller)),
+    run: async ({ caller, params: { token } }) => {
+      const purchase = await requirePaid(billing, token);
+      const pdfUrl = `/pay/${token}/invoice.pdf`;
+      const view = await memberView(billing, purchase.invoice, caller);
+      return receiptPage({ ...purchase, pdfUrl, ...view });
+    },
+  });
+}
+
+function invoicePdfRoute(billing: BillingDeps): Route {
+  return openPageRoute({
+    ...PAGE_DOC,
+    path: "/pay/{token}/invoice.pdf",
+    id: "downloadInvoice",
+    summary: "Download a paid invoice as PDF",
+    params: TOKEN_PATH,
+    responses: { 200: { description: "The invoice.", contentType: "application/pdf" } },
+    run: async ({ params: { token } }) => {
+      const purchase = await requirePaid(billing, token);
+      return new Response(invoicePdf(purchase), {
+        headers: {
+          "content-type": "application/pdf",
+          "content-disposition": `inline; filename="${invoiceNumber(purchase.invoice)}.pdf"`,
+          "cache-control": "no-store",
+        },
       });
     },
   });
+}
+
+async function requirePaid(billing: BillingDeps, token: string): Promise<InvoicePdfProps> {
+  const { db, operator } = billing;
+  const invoice = await requireInvoiceByToken(billing, token);
+  const payments = await paymentsOfInvoice(db, invoice.id);
+  const payment = payments.find(({ state }) => state === "credited");
+  if (payment === undefined)
+    throw new Fault("not_found", "invoice is not paid", {
+      message: "This invoice has no receipt yet, because it is not paid.",
+    });
+  const { name: workspaceName } = await getAccount(db, invoice.accountId);
+  return { invoice, payment, operator, workspaceName };
 }
 
 async function requireInvoiceByToken({ db, links }: BillingDeps, token: string): Promise<Invoice> {

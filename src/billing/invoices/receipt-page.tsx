@@ -9,7 +9,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { OperatorDetails } from "../billing-deps.ts";
 import type { Payment } from "../payments/payment-rows.ts";
 import { formatCents } from "./cents.ts";
-import type { Invoice } from "./invoices.ts";
+import { type Invoice, invoiceNumber } from "./invoices.ts";
 import { Buyer, InvoiceLineItems } from "./line-items.tsx";
 
 export interface ReceiptPageProps {
@@ -18,6 +18,7 @@ export interface ReceiptPageProps {
   readonly operator: OperatorDetails;
   /** null if the workspace has no name. */
   readonly workspaceName: string | null;
+  readonly pdfUrl: string;
   /** Set for members of the workspace. */
   readonly billingPageUrl?: string;
 }
@@ -43,10 +44,15 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
         )}
         <header class="receipt-head">
           <h1>Receipt</h1>
-          <span data-print="" />
+          <span data-print="">
+            <a class="button secondary" href={props.pdfUrl}>
+              Download PDF
+            </a>{" "}
+          </span>
         </header>
         <Details
           items={[
+            ["Number", invoiceNumber(invoice)],
             ["Invoice", <code>{invoice.id}</code>],
             ["Payment", <code>{payment.id}</code>],
             ["Paid on", utcDay(payment.paidAt)],

@@ -105,7 +105,12 @@ function InvoiceActions({ item, user, workspace }: InvoiceRowProps): Child {
   const { invoice, payUrl, isPaymentInFlight } = item;
   const shortId = <span class="visually-hidden">{`for invoice …${invoice.id.slice(-6)}`}</span>;
   if (invoice.status === "paid" || invoice.status === "refunded")
-    return <a href={`${payUrl}/receipt`}>Receipt {shortId}</a>;
+    return (
+      <div class="row-actions">
+        <a href={`${payUrl}/receipt`}>Receipt {shortId}</a>
+        <a href={`${payUrl}/invoice.pdf`}>PDF {shortId}</a>
+      </div>
+    );
   if (invoice.status === "void" || isPaymentInFlight) return "–";
   return (
     <div class="row-actions">

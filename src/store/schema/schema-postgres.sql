@@ -615,12 +615,18 @@ create table invoice (
   tax_cents bigint not null check (tax_cents >= 0),
   created_at bigint not null,
   paid_at bigint,
-  voided_at bigint
+  voided_at bigint,
+  number bigint unique
 );
 
 create index invoice_by_account on invoice (account_id, id);
 
 create index invoice_by_status on invoice (account_id, status);
+
+create table invoice_series (
+  id text primary key,
+  last bigint not null
+);
 
 create table checkout (
   id text primary key,

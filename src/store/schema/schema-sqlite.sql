@@ -695,12 +695,19 @@ create table invoice (
   tax_cents bigint not null check (tax_cents >= 0),
   created_at bigint not null,
   paid_at bigint,
-  voided_at bigint
+  voided_at bigint,
+  number bigint unique -- in the order of payment, without gaps; null until it is paid
 ) without rowid;
 
 create index invoice_by_account on invoice (account_id, id);
 
 create index invoice_by_status on invoice (account_id, status);
+
+-- The last number of paid invoices.
+create table invoice_series (
+  id text primary key, -- `invoice`
+  last bigint not null -- number of the invoice that was paid last
+) without rowid;
 
 -- Checkout pages of a payment processor for an invoice.
 create table checkout (

@@ -21,6 +21,7 @@ const INVOICE = {
   createdAt: 1,
   paidAt: null,
   voidedAt: null,
+  number: null,
 } as const;
 
 function factOf(kind: FactKind, changes: Partial<PaymentFact> = {}): PaymentFact {

@@ -39,6 +39,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   mcp: ["mcp_session"],
   billing: [
     "invoice",
+    "invoice_series",
     "checkout",
     "payment",
     "payment_fact",
