@@ -87,7 +87,7 @@ export const KeyRecord = z
       .object({
         last4: z.string(),
         expires_at: z.string(),
-        last_used_at: z.string().nullable(),
+        last_used_at: z.string().nullable().meta({ description: "Its last use." }),
       })
       .nullable()
       .meta({ description: "The secret before a rotation, while it works too." }),
