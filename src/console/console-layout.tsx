@@ -32,6 +32,7 @@ const PAGE_GROUPS = [
     label: "Workspace",
     pages: [
       { path: "/keys", label: "Keys" },
+      { path: "/connected-apps", label: "Connected apps" },
       { path: "/provider-keys", label: "Provider keys", permission: "provider_keys.read" },
       { path: "/responses", label: "Stored responses", permission: "responses.read" },
       { path: "/members", label: "Members" },

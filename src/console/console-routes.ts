@@ -15,6 +15,7 @@ import { auditRoute } from "./audit/audit-page-routes.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-page-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-page-routes.ts";
 import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
+import { connectedAppRoutes } from "./connected-apps/connected-app-routes.ts";
 import { workspacePath } from "./console-layout.tsx";
 import { type SearchDeps, searchRoute } from "./console-search.tsx";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-page-routes.ts";
@@ -62,6 +63,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...playgroundRoutes(deps),
     ...agentSessionPageRoutes(deps),
     ...keyPageRoutes(deps),
+    ...connectedAppRoutes(deps),
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),
     ...budgetPageRoutes(deps),

@@ -43,7 +43,11 @@ export function llmsTxt(context: DocContext): string {
 /** llmstxt.org's "Optional" section: links that a reader with a short context can skip. */
 const OPTIONAL_TAGS: ReadonlySet<string> = new Set(["Discovery", "Operations"]);
 /** For programs that sign a person in. */
-const NOT_FOR_AGENTS: ReadonlySet<string> = new Set(["Device sign-in", "MCP sign-in"]);
+const NOT_FOR_AGENTS: ReadonlySet<string> = new Set([
+  "App sign-in",
+  "Device sign-in",
+  "MCP sign-in",
+]);
 
 function quickStart(context: DocContext): string {
   const { baseUrl } = context.settings;

@@ -23,6 +23,8 @@ export interface KeySettings {
   readonly policy?: PolicyChange | undefined;
   /** The percentages of the limit at which an event fires. */
   readonly alertPercents?: readonly number[] | null | undefined;
+  /** The app that gets the key by a person's consent. Set at its creation only. */
+  readonly app?: string | undefined;
   /** null ends the overlap of a rotation. */
   readonly formerSecret?: null | undefined;
 }

@@ -34,4 +34,6 @@ export interface Key {
   /** The key or the person that created it; null for first keys and those from before this was recorded. */
   readonly createdBy: string | null;
   readonly formerSecret: FormerSecret | null;
+  /** The app that got it by a person's consent; null for any other key. */
+  readonly app: string | null;
 }

@@ -230,7 +230,7 @@ async function insertKey(
 ): Promise<void> {
   await tx.run(
     `insert into api_key (id, account_id, hash, secret_id, name, prefix, last4, created_at, expires_at, limit_nano, limit_window, scopes, created_by,
-     policy, alert_percents) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+     policy, alert_percents, app) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
       id,
       accountId,
@@ -246,6 +246,7 @@ async function insertKey(
       settings.createdBy ?? null,
       policyText(mergePolicy({}, settings.policy)),
       settings.alertPercents?.join(" ") ?? null,
+      settings.app ?? null,
     ],
   );
 }
@@ -318,6 +319,20 @@ export async function getKeyLabels(
       { name: textOrNull(row, "name"), prefix: text(row, "prefix"), last4: text(row, "last4") },
     ]),
   );
+}
+
+/** The live keys that apps got by a person's consent, newest first. */
+export async function listAppKeys(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<readonly Key[]> {
+  const rows = await reader.all(
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.app is not null and api_key.revoked_at is null
+     and (api_key.expires_at is null or api_key.expires_at > ?) order by api_key.id desc limit ?`,
+    [accountId, now, KEYS_PER_ACCOUNT_MAX],
+  );
+  return rows.map((row) => toKey(row, now));
 }
 
 /** All keys that a person or a key created, revoked ones included. */
@@ -454,6 +469,7 @@ function toKey(row: Row, now: number): Key {
     alertPercents: textOrNull(row, "alert_percents")?.split(" ").map(Number) ?? null,
     createdBy: textOrNull(row, "created_by"),
     formerSecret: toFormerSecret(row, now),
+    app: textOrNull(row, "app"),
   };
 }
 

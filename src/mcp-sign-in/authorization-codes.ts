@@ -1,4 +1,4 @@
-// The codes of sign-ins at /mcp. Owns the table authorization_code. The store has only fingerprints of the codes, and the key is
+// The codes of sign-ins of apps and at /mcp. Owns the table authorization_code. The store has only fingerprints of the codes, and the key is
 // created when the client redeems its code, so it is never stored.
 
 import { personAct, recordAuditEntry, type Act } from "../activity/audit.ts";
@@ -14,12 +14,11 @@ import { newId } from "../base/id.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
 import { type LimitWindow, toLimitWindow } from "../base/money/spend-window.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
 import { isListableScope, type ListableScope } from "../http/scopes.ts";
 import type { KeySettings } from "../keys/key-settings.ts";
 import { type Keys, revokeKey } from "../keys/keys.ts";
 import { createKeyForMember } from "../keys/member-keys.ts";
-import { integer, type Row, text, textOrNull, type Tx } from "../store/db.ts";
+import { integer, integerOrNull, type Row, text, textOrNull, type Tx } from "../store/db.ts";
 
 /** 256 bits. */
 const CODE_CHARACTERS = 43;
@@ -39,13 +38,24 @@ export interface Grant {
   readonly scopes: readonly ListableScope[];
   readonly limit: Nano;
   readonly limitWindow: LimitWindow | null;
+  readonly keyName: string;
+  /** null for a key that does not expire. */
+  readonly keyLifetimeMs: number | null;
+  /** Globs of the models that the key may call; null for all. */
+  readonly models: readonly string[] | null;
 }
+
+/** What decides the settings of the key. */
+export type KeyGrant = Pick<
+  Grant,
+  "clientName" | "scopes" | "limit" | "limitWindow" | "keyName" | "keyLifetimeMs" | "models"
+>;
 
 export interface Redemption {
   readonly code: string;
-  readonly clientId: string;
-  readonly redirectUri: string;
-  /** Undefined if the request names none. */
+  /** Undefined, like the next two, for a client that does not send it: PKCE alone binds the code. */
+  readonly clientId: string | undefined;
+  readonly redirectUri: string | undefined;
   readonly resource: string | undefined;
   readonly codeVerifier: string;
   readonly clientIp: string;
@@ -53,7 +63,12 @@ export interface Redemption {
 }
 
 export type Redeemed =
-  | { readonly status: "issued"; readonly key: string; readonly scopes: readonly ListableScope[] }
+  | {
+      readonly status: "issued";
+      readonly key: string;
+      readonly accountId: string;
+      readonly scopes: readonly ListableScope[];
+    }
   | { readonly status: "refused"; readonly problem: string };
 
 export interface AuthorizationCodes {
@@ -62,15 +77,28 @@ export interface AuthorizationCodes {
   readonly redeem: (tx: Tx, redemption: Redemption) => Promise<Redeemed>;
 }
 
-export function createAuthorizationCodes(master: MasterSecret, keys: Keys): AuthorizationCodes {
-  const key = deriveKey(master, "mcp-sign-in/code/v1");
+/** Codes of one kind of sign-in are unknown to the other. */
+export type SignInKind = "app" | "mcp_client";
+
+const CODE_LABELS = {
+  app: "app-sign-in/code/v1",
+  mcp_client: "mcp-sign-in/code/v1",
+} as const satisfies Record<SignInKind, string>;
+const APPROVED = { app: "app.approved", mcp_client: "mcp_client.approved" } as const;
+
+export function createAuthorizationCodes(
+  master: MasterSecret,
+  keys: Keys,
+  kind: SignInKind,
+): AuthorizationCodes {
+  const key = deriveKey(master, CODE_LABELS[kind]);
   return {
     issue: async (tx, act, grant) => {
       const code = randomBase62(CODE_CHARACTERS);
       const id = await insertCode(tx, act, grant, fingerprint(key, code));
       const { accountId, actor, network, now } = act;
       const detail = { client: grant.clientName };
-      const action = "mcp_client.approved";
+      const action = APPROVED[kind];
       await recordAuditEntry(tx, { accountId, actor, action, target: id, detail, network, now });
       return code;
     },
@@ -92,16 +120,16 @@ export function createAuthorizationCodes(master: MasterSecret, keys: Keys): Auth
 }
 
 /** The settings of the key that a grant leads to. */
-export function keySettingsOf(
-  grant: Pick<Grant, "clientName" | "scopes" | "limit" | "limitWindow">,
-  now: number,
-): KeySettings {
+export function keySettingsOf(grant: KeyGrant, now: number): KeySettings {
+  const { keyLifetimeMs, models } = grant;
   return {
-    name: `${grant.clientName} (MCP sign-in)`,
+    name: grant.keyName,
     scopes: grant.scopes,
     limit: grant.limit,
     limitWindow: grant.limitWindow,
-    expiresAt: now + KEY_LIFETIME_MS,
+    expiresAt: keyLifetimeMs === null ? null : now + keyLifetimeMs,
+    app: grant.clientName,
+    ...(models !== null && { policy: { models } }),
   };
 }
 
@@ -113,8 +141,9 @@ async function insertCode(
 ): Promise<string> {
   const id = newId("grant", now);
   await tx.run(
-    `insert into authorization_code (id, code_hash, client_id, client_name, redirect_uri, resource, code_challenge, scopes, limit_nano, limit_window,
-     account_id, person_id, created_at, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into authorization_code (id, code_hash, client_id, client_name, redirect_uri, resource, key_name, key_lifetime_ms, models,
+     code_challenge, scopes, limit_nano, limit_window, account_id, person_id, created_at, expires_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
       id,
       codeHash,
@@ -122,6 +151,9 @@ async function insertCode(
       grant.clientName,
       grant.redirectUri,
       grant.resource,
+      grant.keyName,
+      grant.keyLifetimeMs,
+      grant.models === null ? null : JSON.stringify(grant.models),
       grant.codeChallenge,
       grant.scopes.join(" "),
       grant.limit,
@@ -149,8 +181,9 @@ async function redeemRow(
     return refused("The code was used before. Its key has been revoked.");
   }
   if (integer(row, "expires_at") <= now) return refused("The code is unknown or has expired.");
-  if (text(row, "client_id") !== clientId) return refused("The code belongs to another client.");
-  if (text(row, "redirect_uri") !== redirectUri)
+  if (clientId !== undefined && text(row, "client_id") !== clientId)
+    return refused("The code belongs to another client.");
+  if (redirectUri !== undefined && text(row, "redirect_uri") !== redirectUri)
     return refused("`redirect_uri` differs from that of the authorization request.");
   if (resource !== undefined && resource !== text(row, "resource"))
     return refused("`resource` differs from that of the authorization request.");
@@ -159,19 +192,24 @@ async function redeemRow(
   const grant = toGrant(row);
   const { key, raw } = await createKeyForMember(tx, act, keys, keySettingsOf(grant, now));
   await tx.run("update authorization_code set key_id = ? where id = ?", [key.id, text(row, "id")]);
-  return { status: "issued", key: raw, scopes: grant.scopes };
+  return { status: "issued", key: raw, accountId: act.accountId, scopes: grant.scopes };
 }
 
 function refused(problem: string): Redeemed {
   return { status: "refused", problem };
 }
 
-function toGrant(row: Row): Pick<Grant, "clientName" | "scopes" | "limit" | "limitWindow"> {
+function toGrant(row: Row): KeyGrant {
+  const models = textOrNull(row, "models");
   return {
     clientName: text(row, "client_name"),
     scopes: text(row, "scopes").split(" ").filter(isListableScope),
     limit: toNano(row["limit_nano"]),
     limitWindow: toLimitWindow(textOrNull(row, "limit_window")),
+    keyName: text(row, "key_name"),
+    keyLifetimeMs: integerOrNull(row, "key_lifetime_ms"),
+    // Safe because `insertCode` wrote it.
+    models: models === null ? null : (JSON.parse(models) as string[]),
   };
 }
 

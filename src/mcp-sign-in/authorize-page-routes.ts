@@ -11,6 +11,7 @@ import { nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import { type WindowLimit, incrementUpTo } from "../claims/rate-counters.ts";
+import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
 import { listKeyWorkspaces } from "../device-login/key-workspaces.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import { formErrorOf, pageResponse, redirect } from "../http/pages/page-response.ts";
@@ -148,7 +149,14 @@ function grantOf(
   const limit = nanoFromUsd(plainAmount(amount));
   if (limit === undefined || limit <= 0n)
     throw invalid("limit_usd", "The limit must be an amount in US dollars, such as 5 or 2.50.");
-  return { ...request, limit, limitWindow: LIMIT_WINDOWS.find((each) => each === window) ?? null };
+  return {
+    ...request,
+    limit,
+    limitWindow: LIMIT_WINDOWS.find((each) => each === window) ?? null,
+    keyName: `${request.clientName} (MCP sign-in)`,
+    keyLifetimeMs: KEY_LIFETIME_MS,
+    models: null,
+  };
 }
 
 /** The `issuer` of the metadata, with which clients compare `iss` (RFC 9207). */

@@ -74,6 +74,7 @@ export function createRouteDeps(
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
     deviceLogin: deviceLoginDeps(services, baseUrl),
+    appSignIn: appSignInDeps(services),
     mcpSignIn: mcpSignInDeps(services, config),
     people: { db, sessions, keptForms, signIn, baseUrl },
     emails: {
@@ -165,6 +166,14 @@ function deviceLoginDeps(
   return { db, keys, baseUrl, isSignInDisabled, deviceLogins };
 }
 
+function appSignInDeps({
+  core: { db, master, keys },
+  isSignInDisabled,
+}: Services): RouteDeps["appSignIn"] {
+  if (isSignInDisabled) return undefined;
+  return { db, keys, codes: createAuthorizationCodes(master, keys, "app") };
+}
+
 function mcpSignInDeps(
   { core: { db, master, keys }, isSignInDisabled }: Services,
   { baseUrl, development, hasClientDocuments }: Config,
@@ -180,7 +189,7 @@ function mcpSignInDeps(
       allowLoopback: development,
       hasDocuments: hasClientDocuments,
     }),
-    codes: createAuthorizationCodes(master, keys),
+    codes: createAuthorizationCodes(master, keys, "mcp_client"),
     requestKey: deriveKey(master, "mcp-sign-in/request/v1"),
   };
 }

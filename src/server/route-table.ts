@@ -9,6 +9,7 @@ import {
   type AgentSessionDeps,
   agentSessionRoutes,
 } from "../agent-sessions/agent-sessions-routes.ts";
+import { type AppSignInDeps, appSignInRoutes } from "../app-sign-in/app-sign-in-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/invoices-routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
 import { mppRoutes } from "../billing/mpp/mpp-protocol.ts";
@@ -65,7 +66,8 @@ export interface RouteDeps {
   readonly claims: ClaimRouteDeps;
   readonly claimPages: ClaimPageDeps;
   readonly deviceLogin: DeviceLoginRouteDeps & DevicePageDeps;
-  /** Absent without an identity provider: no person could sign in. */
+  /** Absent, like the next, without an identity provider: no person could sign in. */
+  readonly appSignIn: AppSignInDeps | undefined;
   readonly mcpSignIn: McpSignInDeps | undefined;
   readonly people: PeopleRouteDeps;
   readonly emails: EmailRouteDeps;
@@ -105,6 +107,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...claimPageRoutes(deps.claimPages),
     ...deviceLoginRoutes(deps.deviceLogin),
     ...devicePageRoutes(deps.deviceLogin),
+    ...(deps.appSignIn === undefined ? [] : appSignInRoutes(deps.appSignIn)),
     ...(deps.mcpSignIn === undefined ? [] : mcpSignInRoutes(deps.mcpSignIn)),
     ...peopleRoutes(deps.people),
     ...emailRoutes(deps.emails),

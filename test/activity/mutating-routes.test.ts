@@ -165,6 +165,21 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     const { user_code: code } = await startDeviceSignIn(world);
     return () => approveDevice(world, code);
   },
+  decideAppSignIn: (world) => () => approveAppSignIn(world),
+  redeemAppCode: async (world) => {
+    const { location } = await approveAppSignIn(world);
+    return () => redeemAppCode(world, location);
+  },
+  revokeConnectedApp: async (world) => {
+    const { location } = await approveAppSignIn(world);
+    await redeemAppCode(world, location);
+    const { workspace } = world;
+    const row = await world.gateway.server.db.get(
+      "select id from api_key where account_id = ? and app is not null and revoked_at is null",
+      [workspace.id],
+    );
+    return () => post(world, "/connected-apps", { key: String(row?.["id"]) });
+  },
   decideMcpSignIn: async (world) => {
     const { page } = await openMcpSignIn(world);
     return () => approveMcpSignIn(world, page);
@@ -371,6 +386,30 @@ function approveDevice({ gateway, workspace, owner }: World, code: string) {
   return visitPage(gateway, "/device", owner, form);
 }
 
+const VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+const CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+
+function approveAppSignIn({ gateway, workspace, owner }: World) {
+  return visitPage(gateway, "/connect", owner, {
+    do: "approve",
+    callback_url: "https://app.example/callback",
+    code_challenge: CHALLENGE,
+    code_challenge_method: "S256",
+    account: workspace.id,
+    limit: "5",
+    days: "30",
+  });
+}
+
+function redeemAppCode({ gateway }: World, location: string | null) {
+  const code = new URL(location ?? "").searchParams.get("code");
+  return fetch(`${gateway.url}/v1/auth/keys`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ code, code_verifier: VERIFIER }),
+  });
+}
+
 const MCP_REDIRECT = "http://127.0.0.1:5000/callback";
 
 async function openMcpSignIn({ gateway, owner }: World) {
@@ -380,16 +419,15 @@ async function openMcpSignIn({ gateway, owner }: World) {
     body: JSON.stringify({ redirect_uris: [MCP_REDIRECT] }),
   });
   const clientId = textAt(await registered.json(), "client_id");
-  const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
   const query = new URLSearchParams({
     response_type: "code",
     client_id: clientId,
     redirect_uri: MCP_REDIRECT,
-    code_challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    code_challenge: CHALLENGE,
     code_challenge_method: "S256",
   });
   const page = await visitPage(gateway, `/mcp/authorize?${query.toString()}`, owner);
-  return { clientId, verifier, page };
+  return { clientId, verifier: VERIFIER, page };
 }
 
 function approveMcpSignIn({ gateway, workspace, owner }: World, page: PageResponse) {

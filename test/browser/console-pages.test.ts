@@ -59,6 +59,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "/agent-sessions",
     "/playground",
     "/keys",
+    "/connected-apps",
     "/provider-keys",
     "/budgets",
     "/members",

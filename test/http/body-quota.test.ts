@@ -178,7 +178,7 @@ describe("bodies below 1 MiB", () => {
     const refused = await responseTo(await stall("/v1/accounts", undefined, TINY_BYTES));
     expect(refused).toContain("HTTP/1.1 429");
     expect(refused).toContain("The request bodies in flight of your network");
-    for (const path of ["/signout", "/mcp"])
+    for (const path of ["/signout", "/mcp", "/v1/auth/keys"])
       expect(await responseTo(await stall(path, undefined, TINY_BYTES))).toContain("HTTP/1.1 429");
     await expectBodyRead(accounts[0]);
     await close(stalled);

@@ -41,10 +41,13 @@ const LOOPS: readonly Exemption[] = [
   },
   {
     reason:
-      "the request bodies of a network above its limit are refused, on pages and by MCP as well",
+      "the request bodies of a network above its limit are refused, on pages, by MCP and for codes of apps as well",
     matches: (route, status) =>
       route.method !== "GET" &&
-      (requiresSession(route) || route.kind.startsWith("open-") || route.dialect === "jsonrpc") &&
+      (requiresSession(route) ||
+        route.kind.startsWith("open-") ||
+        route.dialect === "jsonrpc" ||
+        route.tag === "App sign-in") &&
       status === 429,
     tests: ["test/http/body-quota.test.ts"],
   },

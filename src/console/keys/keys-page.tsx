@@ -139,7 +139,7 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
   );
 }
 
-function LastUse({ apiKey: { lastUsedAt, spent } }: { readonly apiKey: Key }): Child {
+export function LastUse({ apiKey: { lastUsedAt, spent } }: { readonly apiKey: Key }): Child {
   if (lastUsedAt !== null) return <RelativeTime at={lastUsedAt} />;
   // The time is written some seconds after a call.
   return spent > 0n ? "just now" : "never";

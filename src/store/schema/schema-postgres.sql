@@ -83,7 +83,8 @@ create table api_key (
   former_hash text unique,
   former_last4 text,
   former_until bigint,
-  former_last_used_at bigint
+  former_last_used_at bigint,
+  app text
 );
 
 create index api_key_by_account on api_key (account_id, id);
@@ -181,6 +182,9 @@ create table authorization_code (
   client_name text not null,
   redirect_uri text not null,
   resource text not null,
+  key_name text not null,
+  key_lifetime_ms bigint,
+  models text,
   code_challenge text not null,
   scopes text not null,
   limit_nano bigint not null,

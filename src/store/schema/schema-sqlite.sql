@@ -96,7 +96,8 @@ create table api_key (
   former_hash text unique, -- fingerprint of the raw key before the rotation
   former_last4 text, -- its last characters
   former_until bigint, -- until when it is accepted too
-  former_last_used_at bigint
+  former_last_used_at bigint,
+  app text -- app that got it by a person's consent
 ) without rowid;
 
 create index api_key_by_account on api_key (account_id, id);
@@ -195,15 +196,18 @@ create table device_login (
   key_id text -- key that the program got
 ) without rowid;
 
--- Authorization codes of sign-ins at the MCP server.
+-- Authorization codes of sign-ins of apps and at the MCP server.
 -- Deleted: an hour after they expire
 create table authorization_code (
   id text primary key,
   code_hash text not null unique, -- fingerprint of the code
-  client_id text not null, -- URL of a metadata document, or a registration
+  client_id text not null, -- URL of a metadata document, a registration, or the origin of an app
   client_name text not null, -- name that the client gave itself
   redirect_uri text not null, -- where the code was sent
   resource text not null, -- URL of what the client wants to call
+  key_name text not null, -- of the key that the client gets
+  key_lifetime_ms bigint, -- null for a key that does not expire
+  models text, -- JSON: the models that the key may call; null for all
   code_challenge text not null, -- S256 of the client's verifier
   scopes text not null, -- of the key, separated by spaces
   limit_nano bigint not null, -- limit of the key
