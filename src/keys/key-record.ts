@@ -90,7 +90,7 @@ export const KeyRecord = z
         last_used_at: z.string().nullable().meta({ description: "Its last use." }),
       })
       .nullable()
-      .meta({ description: "The secret before a rotation, while it works too." }),
+      .meta({ description: "The former secret, while it works." }),
   })
   .meta({ id: "ApiKey" });
 

@@ -4,6 +4,7 @@
 
 import { minIdAt } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
+import { replaceUnsafe } from "../base/text/safe-text.ts";
 import { DAY_MS, utcDay } from "../base/time.ts";
 import { type Db, integer, type Reader, type Row, text, textOrNull, type Tx } from "../store/db.ts";
 
@@ -92,10 +93,11 @@ async function insertRefusedCalls(tx: Tx, calls: readonly RefusedCall[]): Promis
       call.keyId,
       call.createdAt,
       call.path,
-      call.model?.slice(0, MODEL_MAX) ?? null,
+      call.model === null ? null : replaceUnsafe(call.model.slice(0, MODEL_MAX)),
       call.status,
       call.code,
-      call.message.slice(0, MESSAGE_MAX),
+      // An error can quote what the caller sent, such as a NUL, which the store cannot keep.
+      replaceUnsafe(call.message.slice(0, MESSAGE_MAX)),
     ]),
   );
 }

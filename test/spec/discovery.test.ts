@@ -109,7 +109,7 @@ describe("discovery documents", () => {
     );
     const named = new Set(
       texts.flatMap((text) =>
-        [...text.matchAll(new RegExp(`${gateway.url}(/[\\w./-]*)(?!\\{)`, "g"))].map(
+        [...text.matchAll(new RegExp(`${gateway.url}(/[\\w./-]*)(?![{$])`, "g"))].map(
           ([, path = ""]) => path.replace(/[.]$/, ""),
         ),
       ),
