@@ -10,6 +10,9 @@ import { listAuditEntries } from "../activity/audit.ts";
 import { toEventRecord } from "../activity/event-record.ts";
 import { listEvents } from "../activity/events.ts";
 import { listWebhooks } from "../activity/webhook-rows.ts";
+import { toSessionRecord } from "../agent-sessions/agent-session-record.ts";
+import { parseSessionCursor, sessionCursor } from "../agent-sessions/agent-sessions-routes.ts";
+import { readSessionPage } from "../agent-sessions/agent-sessions.ts";
 import { usdText } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { type InvoiceLinks, toInvoiceRecord } from "../billing/invoices/invoice-record.ts";
@@ -93,6 +96,15 @@ const SECTIONS: Readonly<Record<string, Section>> = {
         memo,
       })),
       next,
+    };
+  },
+  agent_session: async ({ db, accountId }, { limit, cursor }) => {
+    const before = parseSessionCursor(cursor);
+    const { sessions, hasMore } = await readSessionPage(db, accountId, { limit, before });
+    const last = hasMore ? sessions.at(-1) : undefined;
+    return {
+      records: sessions.map(toSessionRecord),
+      next: last && sessionCursor(last.session.createdAt, last.id),
     };
   },
   usage: async ({ db, accountId }, page) =>

@@ -79,6 +79,12 @@ describe.each([...STORE_KINDS])("GET /v1/account/export on %s", (store) => {
       max_tokens: 10,
     });
     expect(completion.status).toBe(200);
+    for (const session of ["s1", "s2", "s3"])
+      await fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { ...alice.headers, "x-postern-session": session },
+        body: JSON.stringify({ model: "sim/echo", messages: [{ role: "user", content: "a" }] }),
+      });
     const lines = await exportOf(alice);
     const ofType = (type: string) =>
       lines.filter((line) => line.type === type).map(({ data }) => data);
@@ -89,12 +95,18 @@ describe.each([...STORE_KINDS])("GET /v1/account/export on %s", (store) => {
     expect(ofType("provider_key")).toMatchObject([{ provider: "openai" }]);
     expect(ofType("webhook")).toMatchObject([{ url: "http://127.0.0.1:9/" }]);
     expect(ofType("invoice")).toMatchObject([{ amount_usd: 10, status: "open" }]);
-    expect(ofType("usage")).toMatchObject([{ model: "sim/echo" }]);
+    expect(ofType("usage").map(({ model }) => model)).toEqual(Array(4).fill("sim/echo"));
+    expect(
+      ofType("agent_session")
+        .map(({ id }) => id)
+        .toSorted(),
+    ).toEqual(["s1", "s2", "s3"]);
+    expect(ofType("agent_session")[0]).toMatchObject({ object: "session", calls: 1 });
     expect(
       ofType("transfer")
         .map((transfer) => transfer["kind"])
         .toSorted((a, b) => String(a).localeCompare(String(b))),
-    ).toEqual(["grant", "usage"]);
+    ).toEqual(["grant", ...Array<string>(4).fill("usage")]);
     expect(ofType("audit_entry").length).toBeGreaterThan(4);
     expect(lines.at(-1)).toEqual({ type: "end", data: { records: lines.length - 1 } });
     const text = JSON.stringify(lines);

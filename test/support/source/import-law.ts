@@ -76,6 +76,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "accounts",
     "webhooks",
     "billing",
+    "agent-sessions",
   ],
   verification: ["base", "store", "ledger", "usage"],
   console: [
