@@ -96,11 +96,9 @@ describe.each([...STORE_KINDS])("GET /v1/account/export on %s", (store) => {
     expect(ofType("webhook")).toMatchObject([{ url: "http://127.0.0.1:9/" }]);
     expect(ofType("invoice")).toMatchObject([{ amount_usd: 10, status: "open" }]);
     expect(ofType("usage").map(({ model }) => model)).toEqual(Array(4).fill("sim/echo"));
-    expect(
-      ofType("agent_session")
-        .map(({ id }) => id)
-        .toSorted(),
-    ).toEqual(["s1", "s2", "s3"]);
+    expect(new Set(ofType("agent_session").map(({ id }) => id))).toEqual(
+      new Set(["s1", "s2", "s3"]),
+    );
     expect(ofType("agent_session")[0]).toMatchObject({ object: "session", calls: 1 });
     expect(
       ofType("transfer")

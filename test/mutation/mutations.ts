@@ -825,6 +825,45 @@ const BILLING: readonly Mutation[] = [
   ),
 ];
 
+const STOPS: readonly Mutation[] = [
+  ...of(
+    "packages/wires/src/passes/cut-at-stops.ts",
+    ["packages/wires/test/passes/cut-at-stops"],
+    [
+      [
+        "a stream shows the beginning of a stop sequence",
+        "released(position, held, held.text.length - heldLength(held.text, stops))",
+        "released(position, held, held.text.length)",
+      ],
+      [
+        "a stream goes on after a stop sequence",
+        "return state.stop === undefined ? changePart(event, state, stops) : [];",
+        "return changePart(event, state, stops);",
+      ],
+      [
+        "loses what was held back at the end of a part",
+        "...released(position, held, held.text.length), event]",
+        "event]",
+      ],
+      [
+        "a whole reply ends at another sequence than a stream",
+        "const later = found === undefined ? -1 : at + stop.length - (found.at + found.stop.length);",
+        "const later = found === undefined ? -1 : at - found.at;",
+      ],
+      [
+        "a reply that ended at a stop sequence says that it ended by itself",
+        '{ ...finish, reason: "stop_sequence", stopSequence: stop }',
+        "finish",
+      ],
+    ],
+  ),
+  ...of(
+    "packages/wires/src/count-requests.ts",
+    ["packages/wires/test/count-requests"],
+    [["takes any number for a count", "count >= 0", "true"]],
+  ),
+];
+
 const ACCOUNTS: readonly Mutation[] = [
   ...of(
     "src/account-data/erasure.ts",
@@ -958,5 +997,6 @@ export const MUTATIONS: readonly Mutation[] = [
   ...ROUTING,
   ...CONNECTIONS,
   ...BILLING,
+  ...STOPS,
   ...ACCOUNTS,
 ];

@@ -10,14 +10,17 @@ interface FoundStop {
   readonly stop: string;
 }
 
-/** The first stop sequence in a text; of two at the same place, the longer one. */
+/**
+ * The stop sequence that is complete first, as where a provider stops: so a stream ends at the same place however it is split. Of
+ * two that are complete at the same place, the longer one.
+ */
 function findStop(text: string, stops: readonly string[]): FoundStop | undefined {
   let found: FoundStop | undefined;
   for (const stop of stops) {
     const at = text.indexOf(stop);
-    if (at === -1 || (found !== undefined && at > found.at)) continue;
-    if (found === undefined || at < found.at || stop.length > found.stop.length)
-      found = { at, stop };
+    if (at === -1) continue;
+    const later = found === undefined ? -1 : at + stop.length - (found.at + found.stop.length);
+    if (later < 0 || (later === 0 && stop.length > (found?.stop.length ?? 0))) found = { at, stop };
   }
   return found;
 }
