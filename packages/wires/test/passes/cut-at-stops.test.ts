@@ -1,7 +1,7 @@
 // Replies that the gateway ends at a stop sequence, whole and streamed.
 
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
+import { array, assert as assertProperty, constantFrom, property } from "fast-check";
 import type { CanonicalEvent } from "../../src/canonical/canonical-events.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
 import type { WireStreamReader } from "../../src/canonical/wire-interfaces.ts";
@@ -127,8 +127,8 @@ describe("a stream", () => {
   });
 
   test("ends one choice and not the others", () => {
-    const [start = [], delta = []] = [textEvents(["a STOP"]), textEvents(["b"], 1)];
-    const events = cutEvents([...start, ...delta], ["STOP"]).flat();
+    const both = [...textEvents(["a STOP"]), ...textEvents(["b"], 1)];
+    const events = cutEvents(both, ["STOP"]).flat();
     const finishes = events.flatMap((event) =>
       event.type === "finish" ? [[event.choice, event.finish.reason]] : [],
     );
@@ -139,17 +139,14 @@ describe("a stream", () => {
   });
 
   test("has the text and finish of the whole reply, however it is split", () => {
-    const letters = fc.constantFrom("a", "b", "\n", "ab", "S", "ST", "STOP");
-    const text = fc.array(letters, { maxLength: 12 });
-    const stops = fc.array(
-      fc.constantFrom("a", "ab", "ba", "\n", "\n\n", "STOP", "bab", "aab", "TO"),
-      {
-        minLength: 1,
-        maxLength: 3,
-      },
-    );
-    fc.assert(
-      fc.property(text, stops, (pieces, sequences) => {
+    const letters = constantFrom("a", "b", "\n", "ab", "S", "ST", "STOP");
+    const text = array(letters, { maxLength: 12 });
+    const stops = array(constantFrom("a", "ab", "ba", "\n", "\n\n", "STOP", "bab", "aab", "TO"), {
+      minLength: 1,
+      maxLength: 3,
+    });
+    assertProperty(
+      property(text, stops, (pieces, sequences) => {
         expect(streamedText(pieces, sequences)).toEqual(wholeText(pieces.join(""), sequences));
       }),
     );
