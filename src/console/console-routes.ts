@@ -11,7 +11,7 @@ import {
   type AgentSessionPageDeps,
   agentSessionPageRoutes,
 } from "./agent-sessions/agent-session-page-routes.ts";
-import { auditRoute } from "./audit/audit-page-routes.ts";
+import { auditRoutes } from "./audit/audit-page-routes.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-page-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-page-routes.ts";
 import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
@@ -70,7 +70,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...billingPageRoutes(deps),
     ...responsePageRoutes(deps),
     ...webhookPageRoutes(deps),
-    auditRoute(deps),
+    ...auditRoutes(deps),
     ...settingsPageRoutes(deps),
     searchRoute(deps),
     ...(deps.isDevelopment ? [componentsRoute()] : []),

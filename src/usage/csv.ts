@@ -1,13 +1,10 @@
-// Usage records and sums as CSV (RFC 4180). Values that a spreadsheet would evaluate as a formula are escaped.
+// Usage records and sums as CSV.
 
 import { usdText } from "../base/money/money.ts";
+import { type CsvColumn, writeCsv } from "../base/text/csv-writer.ts";
 import { labelValue, SESSION_LABELS } from "./session-labels.ts";
 import type { Grouping, UsageSum } from "./usage-stats.ts";
 import type { UsageRecord } from "./usage.ts";
-
-const ROWS_PER_SLICE = 1_000;
-
-type CsvColumn<T> = readonly [name: string, value: (item: T) => string | number];
 
 const COLUMNS: readonly CsvColumn<UsageRecord>[] = [
   ["id", (record) => record.id],
@@ -78,25 +75,4 @@ export function sumsToCsv(
       ? [["key_name", ({ group }) => keyNames.get(group) ?? ""]]
       : [];
   return writeCsv([[name, (sum) => sum.group], ...names, ...SUM_COLUMNS], sums);
-}
-
-/** Other requests run between two slices. */
-async function writeCsv<T>(columns: readonly CsvColumn<T>[], items: readonly T[]): Promise<string> {
-  let csv = lineOf(columns.map(([name]) => name));
-  for (let from = 0; from < items.length; from += ROWS_PER_SLICE) {
-    if (from > 0) await new Promise((resolve) => setImmediate(resolve));
-    for (const item of items.slice(from, from + ROWS_PER_SLICE))
-      csv += lineOf(columns.map(([, value]) => csvCell(value(item))));
-  }
-  return csv;
-}
-
-function lineOf(cells: readonly string[]): string {
-  return `${cells.join(",")}\r\n`;
-}
-
-function csvCell(value: string | number): string {
-  if (typeof value === "number") return String(value);
-  const escaped = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(escaped) ? `"${escaped.replaceAll('"', '""')}"` : escaped;
 }

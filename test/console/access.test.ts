@@ -42,6 +42,8 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspaceWebhooks: "webhooks.read",
   showWebhookDeliveries: "webhooks.read",
   showWorkspaceAudit: "audit.read",
+  exportWorkspaceAudit: "audit.read",
+  exportWorkspaceInvoices: "billing.read",
   showWorkspaceSettings: "workspace.read",
   showPlayground: "keys.create",
   downloadWorkspaceExport: "workspace.export",

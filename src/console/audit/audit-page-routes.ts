@@ -2,11 +2,19 @@
 
 import { z } from "zod";
 import { listMembers } from "../../accounts/members.ts";
-import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "../../activity/audit.ts";
+import { publicActor } from "../../activity/audit-record.ts";
+import {
+  AUDIT_ACTIONS,
+  type AuditAction,
+  type AuditEntry,
+  listAuditEntries,
+} from "../../activity/audit.ts";
+import { type CsvColumn, writeCsv } from "../../base/text/csv-writer.ts";
 import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { readEntryNames } from "../../keys/actor-names.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
+import { csvDownload, EXPORTED_MAX } from "../csv-download.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
 import { AccountPath, workspacePage } from "../workspace-routes.ts";
@@ -23,18 +31,53 @@ const optionalText = z
   .optional()
   .transform((text) => (text === "" ? undefined : text));
 
-export function auditRoute(deps: ConsoleReadDeps): Route {
+const AuditQuery = z.object({
+  cursor: cursorSchema("aud"),
+  action: z.union([z.literal("").transform(() => undefined), z.enum(ACTION_NAMES)]).optional(),
+  actor: optionalText,
+  target: optionalText,
+});
+
+export function auditRoutes(deps: ConsoleReadDeps): readonly Route[] {
+  return [auditRoute(deps), exportRoute(deps)];
+}
+
+function exportRoute(deps: ConsoleReadDeps): Route {
+  return workspacePage(deps, {
+    path: "/console/{account}/audit.csv",
+    id: "exportWorkspaceAudit",
+    summary: "Export the audit log of a workspace as CSV",
+    params: AccountPath,
+    query: AuditQuery,
+    responses: { 200: { description: "The entries of the page.", contentType: "text/csv" } },
+    permission: "audit.read",
+    run: async ({ account, query: { cursor, ...filter } }) => {
+      const page = { limit: EXPORTED_MAX, ...(cursor === undefined ? {} : { cursor }) };
+      const { data } = await listAuditEntries(deps.db, account, page, filter);
+      const names = await readEntryNames(deps.db, data);
+      const columns: readonly CsvColumn<AuditEntry>[] = [
+        ["id", ({ id }) => id],
+        ["created_at", ({ at }) => new Date(at).toISOString()],
+        ["actor_type", ({ actor }) => publicActor(actor).type],
+        ["actor_id", ({ actor }) => publicActor(actor).id],
+        ["actor_name", ({ actor }) => names.get(actor.id) ?? ""],
+        ["action", ({ action }) => action],
+        ["target", ({ target }) => target ?? ""],
+        ["target_name", ({ target }) => names.get(target ?? "") ?? ""],
+        ["detail", ({ detail }) => JSON.stringify(detail)],
+      ];
+      return csvDownload(await writeCsv(columns, data), "audit.csv");
+    },
+  });
+}
+
+function auditRoute(deps: ConsoleReadDeps): Route {
   return workspacePage(deps, {
     path: "/console/{account}/audit",
     id: "showWorkspaceAudit",
     summary: "Show the audit log of a workspace",
     params: AccountPath,
-    query: z.object({
-      cursor: cursorSchema("aud"),
-      action: z.union([z.literal("").transform(() => undefined), z.enum(ACTION_NAMES)]).optional(),
-      actor: optionalText,
-      target: optionalText,
-    }),
+    query: AuditQuery,
     permission: "audit.read",
     run: async ({ view, account, query, now }) => {
       const { cursor, ...filter } = query;

@@ -13,6 +13,7 @@ import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { ActorNames } from "../../keys/actor-names.ts";
+import { withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 
@@ -40,6 +41,11 @@ export function auditPage(props: AuditPageProps): PageLayout {
     workspace,
     user,
     page: "/audit",
+    actions: (
+      <a class="button secondary" href={withQuery(`${path}.csv`, { ...filter })}>
+        Export CSV
+      </a>
+    ),
     main: (
       <>
         <FilterForm path={path} {...props} />

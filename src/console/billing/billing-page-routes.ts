@@ -4,12 +4,21 @@ import { z } from "zod";
 import { authorize } from "../../accounts/members.ts";
 import { newId } from "../../base/id.ts";
 import { plainAmount } from "../../base/money/amount-text.ts";
+import { usdText } from "../../base/money/money.ts";
+import { type CsvColumn, writeCsv } from "../../base/text/csv-writer.ts";
 import {
   requireLoopback,
   type BillingDeps,
   tryReconcileInvoice,
 } from "../../billing/billing-deps.ts";
-import { findInvoice, listInvoices, parseAmount } from "../../billing/invoices/invoices.ts";
+import { feeOf, nanoOfCredits, usdOfCents } from "../../billing/invoices/cents.ts";
+import {
+  findInvoice,
+  type Invoice,
+  invoiceNumber,
+  listInvoices,
+  parseAmount,
+} from "../../billing/invoices/invoices.ts";
 import { listAgentPaymentMethods } from "../../billing/payments/agent-payment-rows.ts";
 import {
   DEVELOPMENT_CARDS,
@@ -30,6 +39,7 @@ import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
+import { csvDownload, EXPORTED_MAX } from "../csv-download.ts";
 import { DoneQuery } from "../done-notice.tsx";
 import { type ConsoleReadDeps, requireAccess, type WorkspaceContext } from "../require-access.ts";
 import { AccountPath, workspacePage, workspaceForm, CONSOLE_PAGE } from "../workspace-routes.ts";
@@ -52,6 +62,7 @@ export function billingPageRoutes(deps: BillingPageDeps): readonly Route[] {
   const isDevelopment = deps.billing.processor.kind === "development";
   return [
     showRoute(deps),
+    exportRoute(deps),
     buyRoute(deps),
     changeRoute(deps),
     ...(isDevelopment ? [showDevelopmentCardRoute(deps), saveDevelopmentCardRoute(deps)] : []),
@@ -86,6 +97,36 @@ function showRoute(deps: BillingPageDeps): Route {
     },
   });
 }
+
+function exportRoute(deps: BillingPageDeps): Route {
+  return workspacePage(deps, {
+    path: `${PATH}/invoices.csv`,
+    id: "exportWorkspaceInvoices",
+    summary: "Export the invoices of a workspace as CSV",
+    params: AccountPath,
+    responses: { 200: { description: "The invoices.", contentType: "text/csv" } },
+    permission: "billing.read",
+    run: async ({ account }) => {
+      const { data } = await listInvoices(deps.db, account, { limit: EXPORTED_MAX });
+      return csvDownload(await writeCsv(INVOICE_COLUMNS, data), "invoices.csv");
+    },
+  });
+}
+
+const day = (at: number | null): string => (at === null ? "" : new Date(at).toISOString());
+
+const INVOICE_COLUMNS: readonly CsvColumn<Invoice>[] = [
+  ["number", (invoice) => (invoice.number === null ? "" : invoiceNumber(invoice))],
+  ["id", ({ id }) => id],
+  ["status", ({ status }) => status],
+  ["created_at", ({ createdAt }) => day(createdAt)],
+  ["paid_at", ({ paidAt }) => day(paidAt)],
+  ["credits", ({ credits }) => credits],
+  ["credits_usd", ({ credits }) => usdText(nanoOfCredits(credits))],
+  ["fee_usd", (invoice) => usdText(nanoOfCredits(feeOf(invoice)))],
+  ["tax_usd", ({ taxCents }) => usdOfCents(taxCents).toFixed(2)],
+  ["total_usd", ({ totalCents, taxCents }) => usdOfCents(totalCents + taxCents).toFixed(2)],
+];
 
 /** The invoice whose payment led back to the page; undefined if the workspace has no such invoice. */
 async function readReturned(

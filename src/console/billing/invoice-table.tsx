@@ -37,7 +37,15 @@ interface InvoiceTableProps {
 
 export function InvoiceTable({ user, workspace, invoices, olderCursor }: InvoiceTableProps): Child {
   return (
-    <Card id="invoices" title="Invoices">
+    <Card
+      id="invoices"
+      title="Invoices"
+      aside={
+        invoices.length === 0 ? null : (
+          <a href={`${workspacePath(workspace.accountId, "/billing")}/invoices.csv`}>Export CSV</a>
+        )
+      }
+    >
       {invoices.length === 0 ? (
         <EmptyState title="No invoices yet.">
           <p class="note">Each purchase has an invoice here, and a receipt once it is paid.</p>

@@ -3,6 +3,7 @@
 import type { Route } from "../../http/route.ts";
 import { sumsToCsv } from "../../usage/csv.ts";
 import { readUsage, sumUsage } from "../../usage/usage-stats.ts";
+import { csvDownload } from "../csv-download.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
 import { AccountPath, workspacePage } from "../workspace-routes.ts";
 import type { SnippetSettings } from "./call-snippets.tsx";
@@ -58,16 +59,6 @@ function exportRoute(deps: UsagePageDeps): Route {
         await sumsToCsv(sums, dimension, keyNames),
         `usage-by-${dimension}-${day(period.from)}-${day((period.to ?? now) - 1)}.csv`,
       );
-    },
-  });
-}
-
-export function csvDownload(csv: string, fileName: string): Response {
-  return new Response(csv, {
-    headers: {
-      "content-type": "text/csv; charset=utf-8",
-      "content-disposition": `attachment; filename="${fileName}"`,
-      "cache-control": "no-store",
     },
   });
 }

@@ -1,0 +1,58 @@
+// The audit log and the invoices of a workspace as CSV.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { visitPage } from "../billing/console-user.ts";
+import { buyCredits, submitForm } from "../billing/fixtures.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
+import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
+
+describeEachStore((store) => {
+  describe(`exports on ${store}`, () => {
+    let fixture: ConsoleFixture;
+    beforeAll(async () => {
+      fixture = await createConsoleFixture(store);
+    });
+    afterAll(() => fixture.gateway.stop());
+
+    const linesOf = async (page: string): Promise<readonly string[]> => {
+      const { gateway, account, owner } = fixture;
+      const csv = await visitPage(gateway, `/console/${account.id}${page}`, owner);
+      expect(csv.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+      return csv.text.trim().split("\r\n");
+    };
+
+    test("list the invoices with number, fee, tax and total", async () => {
+      const { gateway, account } = fixture;
+      const paid = await buyCredits(gateway, account, 10);
+      await submitForm(paid.pay_url, { decision: "pay" });
+      const open = await buyCredits(gateway, account, 20);
+      const [head, first = "", second = ""] = await linesOf("/billing/invoices.csv");
+      expect(head).toBe(
+        "number,id,status,created_at,paid_at,credits,credits_usd,fee_usd,tax_usd,total_usd",
+      );
+      expect(first).toStartWith(`,${open.id},open,`);
+      expect(first).toEndWith(",20000000,20,1,0.00,21.00");
+      expect(second).toStartWith(`INV-000001,${paid.id},paid,`);
+      expect(second).toEndWith(",10000000,10,0.5,0.00,10.50");
+    });
+
+    test("list the audit log with names, and keep the filter", async () => {
+      const { account, gateway, owner } = fixture;
+      await visitPage(gateway, `/console/${account.id}/keys`, owner, { do: "mint", name: "=1+1" });
+      const [head, ...entries] = await linesOf("/audit.csv?action=key.created");
+      expect(head).toBe(
+        "id,created_at,actor_type,actor_id,actor_name,action,target,target_name,detail",
+      );
+      const [newest = ""] = entries;
+      expect(newest).toContain(`,person,${owner.personId},${owner.email},key.created,key_`);
+      expect(newest).toContain(",'=1+1,");
+      expect(entries.every((entry) => entry.includes(",key.created,"))).toBe(true);
+      const page = await visitPage(
+        gateway,
+        `/console/${account.id}/audit?action=key.created`,
+        owner,
+      );
+      expect(page.text).toContain("/audit.csv?action=key.created");
+    });
+  });
+});
