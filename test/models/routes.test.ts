@@ -297,6 +297,27 @@ describe("GET /v1/models", () => {
     expect(abilities?.sources.length).toBeGreaterThan(0);
   });
 
+  test.each(["bedrock/us.moonshotai.kimi-k3", "azure/gpt-6-sol"])(
+    "the record of %s lists the tiers that have a price",
+    async (id) => {
+      const { abilities } = ModelRecord.parse(await (await send(`/v1/models/${id}`)).json());
+      expect(abilities?.service_tiers).toEqual(expect.arrayContaining(["priority", "flex"]));
+    },
+  );
+
+  test("models that are free at their provider, and the newest embeddings, are listed", async () => {
+    for (const id of ["zai/glm-4.7-flash", "zai/glm-4.5-flash"]) {
+      const { pricing } = ModelRecord.parse(await (await send(`/v1/models/${id}`)).json());
+      expect([id, pricing["prompt"], pricing["completion"]]).toEqual([id, "0", "0"]);
+    }
+    const response = await send("/v1/models/google/gemini-embedding-2");
+    expect(ModelRecord.parse(await response.json())).toMatchObject({
+      pricing: { prompt: "0.0000002" },
+      context_length: 8_192,
+      abilities: null,
+    });
+  });
+
   test("Codex is offered the efforts that a model takes", async () => {
     const all = modelRoutes({
       catalog: createLiveCatalog({ now: NOW }),

@@ -40,6 +40,13 @@ export const GOOGLE_FACTS: readonly FactRule[] = [
   },
   {
     providers: GOOGLE_HOSTS,
+    match: /^gemini-embedding-2/,
+    context: 8192,
+    source: MODELS_URL,
+    checked: "2026-11-28",
+  },
+  {
+    providers: GOOGLE_HOSTS,
     match: /^gemini-2\.0-flash/,
     context: 1_048_576,
     maxOutput: 8192,
@@ -102,7 +109,7 @@ function gemini4(provider: string, metal: string, pricing: readonly Pricing[]): 
 }
 
 /** Newer than the published lists, or in one of them only. */
-export const GOOGLE_MODELS: readonly SupplementalModel[] = GOOGLE_HOSTS.flatMap((provider) => [
+const GEMINI_4: readonly SupplementalModel[] = GOOGLE_HOSTS.flatMap((provider) => [
   gemini4(provider, "Carbon", [
     { tokens: { input: "2", cache_read: "0.1", output: "10" } },
     { tokens: { input: "4", cache_read: "0.2", output: "20" }, from: "2026-12-01" },
@@ -110,3 +117,16 @@ export const GOOGLE_MODELS: readonly SupplementalModel[] = GOOGLE_HOSTS.flatMap(
   gemini4(provider, "Hydrogen", [{ tokens: { input: "1.5", cache_read: "0.075", output: "7.5" } }]),
   gemini4(provider, "Neon", [{ tokens: { input: "3", cache_read: "0.15", output: "15" } }]),
 ]);
+
+export const GOOGLE_MODELS: readonly SupplementalModel[] = [
+  ...GEMINI_4,
+  {
+    provider: "google",
+    name: "gemini-embedding-2",
+    title: "Gemini Embedding 2",
+    kind: "embedding",
+    source: PRICING_URL,
+    checked: "2026-11-28",
+    pricing: [{ tokens: { input: "0.2", output: "0" } }],
+  },
+];

@@ -197,6 +197,8 @@ export const OPEN_FACTS: readonly FactRule[] = [
   },
 ];
 
+const LITELLM = "https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json";
+
 export const OPEN_PRICE_RULES: readonly PriceRule[] = [
   // Flex costs the on-demand price and has ten times the rate limit.
   {
@@ -205,6 +207,15 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
     serviceTiers: { flex: "1", batch: "0.5" },
     source: "https://console.groq.com/docs/service-tiers",
     checked: null,
+  },
+  // Bedrock's replies name the tier that answered.
+  {
+    providers: ["bedrock"],
+    match:
+      /(?:^|\.)(?:amazon\.nova-(?:pro|2-lite)-|deepseek\.v3\.2|google\.gemma-3-4b|minimax\.minimax-m2\.[15]|mistral\.(?:devstral-2-123b|ministral-3-14b)|moonshotai\.kimi-k(?:2\.5|3)|nvidia\.nemotron-(?:nano-12b|super-3-120b)|openai\.gpt-oss-(?:20|120)b-1|qwen\.qwen3-(?:32b|coder-next)|writer\.palmyra-vision|xai\.grok-4\.[67]|zai\.glm-(?:4\.7|5\.3))/,
+    serviceTiers: { priority: "1.75", flex: "0.5" },
+    source: LITELLM,
+    checked: "2026-11-28",
   },
   {
     providers: ["perplexity"],
@@ -326,4 +337,18 @@ export const OPEN_MODELS: readonly SupplementalModel[] = [
     source: MISTRAL,
     checked: "2026-11-28",
   },
+  // Free of charge, with the provider's limits of its free models.
+  ...(
+    [
+      ["glm-4.7-flash", "GLM-4.7 Flash"],
+      ["glm-4.5-flash", "GLM-4.5 Flash"],
+    ] as const
+  ).map(([name, title]): SupplementalModel => ({
+    provider: "zai",
+    name,
+    title,
+    pricing: [{ tokens: { input: "0", output: "0" } }],
+    source: LITELLM,
+    checked: "2026-11-28",
+  })),
 ];

@@ -183,6 +183,9 @@ export const OPENAI_FACTS: readonly FactRule[] = [
   },
 ];
 
+const LITELLM_URL =
+  "https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json";
+
 export const OPENAI_PRICE_RULES: readonly PriceRule[] = [
   {
     providers: OPENAI,
@@ -197,6 +200,13 @@ export const OPENAI_PRICE_RULES: readonly PriceRule[] = [
     serviceTiers: { flex: "0.5" },
     source: PRICING_URL,
     checked: CHECKED_ON,
+  },
+  {
+    providers: ["azure"],
+    match: /^gpt-(5\.4(-mini|-nano|-pro)?$|5\.6-|6-|6\.1-sol)/,
+    serviceTiers: { flex: "0.5" },
+    source: LITELLM_URL,
+    checked: "2026-11-28",
   },
   {
     providers: OPENAI,
