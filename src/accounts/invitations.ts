@@ -17,6 +17,7 @@ import {
   integer,
 } from "../store/db.ts";
 import {
+  type Allowance,
   addMember,
   assertManagesAdmins,
   authorize,
@@ -25,6 +26,7 @@ import {
   MEMBER_ROLES,
   type MemberRole,
   type Role,
+  toAllowance,
 } from "./members.ts";
 
 const LIFETIME_MS = 14 * DAY_MS;
@@ -37,19 +39,26 @@ export interface Invitation {
   readonly workspaceName: string | null;
   readonly email: string;
   readonly role: MemberRole;
+  /** Of a developer. */
+  readonly allowance: Allowance | undefined;
   readonly invitedBy: string;
   readonly createdAt: number;
   readonly expiresAt: number;
 }
 
-/** A second invitation of the same address replaces the first. Returns the id. */
+/** A second invitation of the same address replaces the first. Returns the id. A member cannot be invited. */
 export async function invite(
   tx: Tx,
   act: Act,
-  request: { readonly email: string; readonly role: MemberRole },
+  request: {
+    readonly email: string;
+    readonly role: MemberRole;
+    readonly allowance?: Allowance | undefined;
+  },
 ): Promise<string> {
   const { accountId, now } = act;
   const { role } = request;
+  const { limit = null, window = null } = (role === "developer" ? request.allowance : null) ?? {};
   await authorize(tx, act, "members.invite");
   if (role === "admin") await assertManagesAdmins(tx, act, "Only the owner can invite an admin.");
   const { by: invitedBy } = await byActor(tx, act);
@@ -60,6 +69,15 @@ export async function invite(
   const email = foldEmail(trimmed);
   if (email === foldEmail(invitedBy))
     throw invalid("email", "This is your own email address. You are already a member.");
+  const member = await tx.get(
+    "select role from membership join person on person.id = membership.person_id where account_id = ? and lower(person.email) = ?",
+    [accountId, email],
+  );
+  if (member !== undefined)
+    throw invalid(
+      "email",
+      `This address belongs to a member already, with the role ${text(member, "role")}.`,
+    );
   await tx.run("delete from invitation where account_id = ? and email = ?", [accountId, email]);
   const open = await listInvitations(tx, accountId, now);
   if (open.length >= OPEN_MAX)
@@ -68,15 +86,44 @@ export async function invite(
     });
   const id = newId("inst", now);
   await tx.run(
-    `insert into invitation (id, account_id, email, role, invited_by, created_at, expires_at)
-     values (?, ?, ?, ?, ?, ?, ?)`,
-    [id, accountId, email, role, invitedBy, now, now + LIFETIME_MS],
+    `insert into invitation (id, account_id, email, role, invited_by, created_at, expires_at, allowance_nano, allowance_window)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    [id, accountId, email, role, invitedBy, now, now + LIFETIME_MS, limit, window],
   );
+  await announceInvitation(tx, act, { id, email, role, invitedBy });
+  return id;
+}
+
+async function announceInvitation(
+  tx: Tx,
+  act: Act,
+  { id, email, role, invitedBy }: Pick<Invitation, "id" | "email" | "role" | "invitedBy">,
+): Promise<void> {
+  const { accountId, now } = act;
   const detail = { by: invitedBy, email };
   await recordAuditEntry(tx, { ...act, action: "member.invited", target: id, detail });
   const data = { invitation_id: id, email, role, by: invitedBy };
   await emitEvent(tx, { type: "member.invited", accountId, data, now });
-  return id;
+}
+
+/** Its link stays the same; its lifetime begins anew, and it is sent by email where the gateway sends emails. */
+export async function resendInvitation(tx: Tx, act: Act, id: string): Promise<void> {
+  await authorize(tx, act, "members.invite");
+  const row = await tx.get(`${SELECT_INVITATION} where invitation.id = ? and account_id = ?`, [
+    id,
+    act.accountId,
+  ]);
+  if (row === undefined) throw invitationNotFound();
+  const invitation = toInvitation(row);
+  if (invitation.role === "admin")
+    await assertManagesAdmins(tx, act, "Only the owner can invite an admin.");
+  const { now } = act;
+  await tx.run("update invitation set created_at = ?, expires_at = ? where id = ?", [
+    now,
+    now + LIFETIME_MS,
+    id,
+  ]);
+  await announceInvitation(tx, act, invitation);
 }
 
 /** Does nothing if the invitation does not exist. */
@@ -140,7 +187,7 @@ export async function respondToInvitation(
     [id, foldEmail(email), now],
   );
   if (row === undefined) throw invitationNotFound();
-  const { accountId, role } = toInvitation(row);
+  const { accountId, role, allowance } = toInvitation(row);
   // A concurrent withdrawal or response may have been first.
   if ((await tx.run("delete from invitation where id = ?", [id])) !== 1) throw invitationNotFound();
   if (!accept) {
@@ -157,7 +204,7 @@ export async function respondToInvitation(
     return { accountId, role: undefined };
   }
   await lockWorkspace(tx, accountId);
-  const member = { accountId, personId, role, via: id, network, now };
+  const member = { accountId, personId, role, allowance, via: id, network, now };
   return { accountId, role: await addMember(tx, member) };
 }
 
@@ -177,6 +224,7 @@ function toInvitation(row: Row): Invitation {
     workspaceName: textOrNull(row, "workspace_name"),
     email: text(row, "email"),
     role: enumValue(row, "role", MEMBER_ROLES),
+    allowance: toAllowance(row),
     invitedBy: text(row, "invited_by"),
     createdAt: integer(row, "created_at"),
     expiresAt: integer(row, "expires_at"),

@@ -14,6 +14,7 @@ import {
   textOrNull,
   type Tx,
   integer,
+  integerOrNull,
 } from "../store/db.ts";
 
 export const ROLES = ["owner", "admin", "developer", "billing", "viewer"] as const;
@@ -82,6 +83,8 @@ export interface Member {
   /** The key through whose claim link the member joined. */
   readonly viaKeyId: string | null;
   readonly allowance: Allowance | undefined;
+  /** Since when a developer waits for an allowance; null without a request. */
+  readonly allowanceRequestedAt: number | null;
 }
 
 export interface Membership {
@@ -100,6 +103,7 @@ export interface NewMember {
   readonly via: string;
   /** The key of the claim attempt. */
   readonly viaKeyId?: string;
+  readonly allowance?: Allowance | undefined;
   /** The network of the request; null if it is not known. */
   readonly network: string | null;
   readonly now: number;
@@ -312,7 +316,8 @@ export async function changeMember(
     });
   const { limit = null, window = null } = allowance ?? {};
   await tx.run(
-    "update membership set role = ?, allowance_nano = ?, allowance_window = ? where account_id = ? and person_id = ?",
+    `update membership set role = ?, allowance_nano = ?, allowance_window = ?, allowance_requested_at = null
+     where account_id = ? and person_id = ?`,
     [role, limit, window, accountId, personId],
   );
   const detail = {
@@ -419,18 +424,21 @@ async function setRole(tx: Tx, accountId: string, personId: string, role: Role):
 }
 
 async function insertMember(tx: Tx, member: Omit<NewMember, "network">): Promise<void> {
-  const { accountId, personId, role, now, via, viaKeyId = null } = member;
+  const { accountId, personId, role, now, via, viaKeyId = null, allowance } = member;
+  const ownerOf = role === "owner" ? accountId : null;
+  const { limit = null, window = null } = allowance ?? {};
   await tx.run(
-    "insert into membership (account_id, person_id, role, owner_of, added_at, via, via_key_id) values (?, ?, ?, ?, ?, ?, ?)",
-    [accountId, personId, role, role === "owner" ? accountId : null, now, via, viaKeyId],
+    `insert into membership (account_id, person_id, role, owner_of, added_at, via, via_key_id, allowance_nano, allowance_window)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    [accountId, personId, role, ownerOf, now, via, viaKeyId, limit, window],
   );
 }
 
-const SELECT_MEMBER =
+export const SELECT_MEMBER =
   "select membership.*, person.email, person.name from membership join person on person.id = membership.person_id";
 const OWNER_FIRST = "order by case role when 'owner' then 0 else 1 end, added_at, person_id";
 
-function toMember(row: Row): Member {
+export function toMember(row: Row): Member {
   return {
     personId: text(row, "person_id"),
     email: text(row, "email"),
@@ -438,13 +446,17 @@ function toMember(row: Row): Member {
     role: toRole(row),
     addedAt: integer(row, "added_at"),
     viaKeyId: textOrNull(row, "via_key_id"),
-    allowance:
-      row["allowance_nano"] === null
-        ? undefined
-        : {
-            limit: toNano(row["allowance_nano"]),
-            window: toLimitWindow(textOrNull(row, "allowance_window")),
-          },
+    allowance: toAllowance(row),
+    allowanceRequestedAt: integerOrNull(row, "allowance_requested_at"),
+  };
+}
+
+/** From the columns of a member or an invitation. */
+export function toAllowance(row: Row): Allowance | undefined {
+  if (row["allowance_nano"] === null) return undefined;
+  return {
+    limit: toNano(row["allowance_nano"]),
+    window: toLimitWindow(textOrNull(row, "allowance_window")),
   };
 }
 

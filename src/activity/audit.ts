@@ -34,6 +34,7 @@ export const AUDIT_ACTIONS = {
   "account.frozen": "An operator froze the account.",
   "account.unfrozen": "An operator unfroze the account.",
   "agent_session.stopped": "A session of agents was stopped.",
+  "allowance.requested": "A developer asked the owner for an allowance.",
   "app.approved": "A person let an app have a key.",
   "auto_top_up.changed": "Auto top-up was enabled, or its amounts were changed.",
   "auto_top_up.stopped": "The gateway stopped auto top-up.",

@@ -13,6 +13,7 @@ export const EVENT_TYPES = [
   "claim.completed",
   "member.invited",
   "member.added",
+  "allowance.requested",
   "balance.low",
   "balance.empty",
   "budget.reached",
@@ -67,6 +68,8 @@ interface EventData {
     readonly by: string;
   };
   readonly "member.added": MemberData;
+  /** A developer, who cannot create keys without one. */
+  readonly "allowance.requested": { readonly email: string };
   readonly "balance.low": BalanceData;
   readonly "balance.empty": BalanceData;
   readonly "budget.reached": {

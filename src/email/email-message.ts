@@ -84,7 +84,18 @@ const TEMPLATES: Readonly<Record<EmailType, (input: TemplateInput) => Template>>
       `${text("by")} invites you to join the workspace ${workspace} with the role ${text("role")}.`,
       "Sign in with this email address to accept or decline. The invitation expires after 14 days.",
     ],
-    link: { label: "Open the invitation", path: "/console?all=true" },
+    link: {
+      label: "Open the invitation",
+      path: `/console?invitation=${encodeURIComponent(text("invitation_id"))}`,
+    },
+  }),
+  "allowance.requested": ({ workspace, accountId, text }) => ({
+    subject: `${text("email")} asks for an allowance in ${workspace}`,
+    lines: [
+      `${text("email")} is a developer in ${workspace} and cannot create keys without an allowance.`,
+      "The allowance is what the keys of this person may spend together.",
+    ],
+    link: { label: "Set the allowance", path: `/console/${accountId}/members` },
   }),
   "balance.low": ({ workspace, accountId, usd }) => ({
     subject: `Balance of ${workspace} is below ${usd("below_usd")}`,

@@ -12,7 +12,7 @@ export const EMAIL_CATEGORIES = {
   top_ups: "An automatic purchase fails or stops",
   keys: "A key expires soon",
   webhooks: "A webhook is disabled because its endpoint keeps failing",
-  members: "A person joins a workspace",
+  members: "A person joins a workspace, or asks for an allowance",
 } as const;
 export type EmailCategory = keyof typeof EMAIL_CATEGORIES;
 
@@ -47,6 +47,7 @@ const EVENT_EMAILS = {
   "top_up.stopped": { category: "top_ups", roles: PAYERS },
   "top_up.ceiling_reached": { category: "top_ups", roles: PAYERS },
   "webhook.disabled": { category: "webhooks", roles: OWNERS_AND_ADMINS },
+  "allowance.requested": { category: "members", roles: ["owner"] },
   "member.added": { category: "members", roles: OWNERS_AND_ADMINS, exceptNamed: true },
 } as const satisfies Partial<Record<EventType, MemberEmail | NamedRecipientEmail>>;
 

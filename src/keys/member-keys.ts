@@ -91,6 +91,49 @@ export async function findNewKeyProblem(
   return undefined;
 }
 
+/** Whether a member can create keys, for pages that would otherwise show a form that fails. */
+export type KeyAllowance =
+  | { readonly kind: "unlimited" }
+  | { readonly kind: "left"; readonly left: Nano }
+  | { readonly kind: "none"; readonly reason: string };
+
+export async function readKeyAllowance(
+  reader: Reader,
+  { accountId, personId, replacing, now }: KeyAllowanceRequest,
+): Promise<KeyAllowance> {
+  const member = await getMember(reader, accountId, personId);
+  if (hasPermission(member.role, "keys.raise")) return { kind: "unlimited" };
+  const { allowance, viaKeyId } = member;
+  if (allowance !== undefined) {
+    const own = await listKeysBy(reader, accountId, personId, now);
+    const used = own.reduce(
+      (sum, key) => sum + (key.name === replacing ? key.spent : countedAmount(key, 0n, now)),
+      0n,
+    );
+    if (allowance.limit > used) return { kind: "left", left: allowance.limit - used };
+    const reason = `Your allowance of ${formatUsdExact(allowance.limit)} is used up by your keys.`;
+    return { kind: "none", reason };
+  }
+  if (viaKeyId === null) return { kind: "none", reason: NO_ALLOWANCE };
+  const key = await getKey(reader, accountId, viaKeyId, now);
+  if (!(await isLiveKey(reader, viaKeyId, now)))
+    return { kind: "none", reason: INVITING_KEY_ENDED };
+  if (key.limit === null) return { kind: "none", reason: INVITING_KEY_UNLIMITED };
+  return { kind: "left", left: maxNano(key.limit - key.spent, 0n) };
+}
+
+interface KeyAllowanceRequest {
+  readonly accountId: string;
+  readonly personId: string;
+  /** The name of keys that a new one replaces; they count with what they spent. */
+  readonly replacing?: string;
+  readonly now: number;
+}
+
+const NO_ALLOWANCE = "You have no allowance, so you cannot create keys yet.";
+const INVITING_KEY_ENDED = "The key that invited you was revoked or has expired.";
+const INVITING_KEY_UNLIMITED = "The key that invited you has no limit to share.";
+
 /** Removes a member and revokes the keys that they created. */
 export async function removeMemberAndKeys(tx: Tx, act: Act, personId: string): Promise<void> {
   if (await removeMember(tx, act, personId)) await revokeKeysBy(tx, act, personId);
@@ -237,17 +280,16 @@ async function lockInvitingKey(
     now,
   }: { readonly accountId: string; readonly keyId: string | null; readonly now: number },
 ): Promise<string> {
-  if (keyId === null) throw allowanceFault("You have no allowance, so you cannot create keys yet.");
+  if (keyId === null) throw allowanceFault(NO_ALLOWANCE);
   const { limit } = await lockKey(tx, accountId, keyId, now);
-  if (!(await isLiveKey(tx, keyId, now)))
-    throw allowanceFault("The key that invited you was revoked or has expired.");
-  if (limit === null) throw allowanceFault("The key that invited you has no limit to share.");
+  if (!(await isLiveKey(tx, keyId, now))) throw allowanceFault(INVITING_KEY_ENDED);
+  if (limit === null) throw allowanceFault(INVITING_KEY_UNLIMITED);
   return keyId;
 }
 
 function allowanceFault(message: string): Fault {
   return new Fault("forbidden", "beyond the allowance of a developer", {
-    message: `${message} Ask the owner for an allowance, on the Members page.`,
+    message: `${message} Request an allowance from the owner on the Keys page.`,
     param: "limit_usd",
   });
 }

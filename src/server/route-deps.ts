@@ -86,6 +86,7 @@ export function createRouteDeps(
     agentSessions: { db, onSessionStopped: inference.stoppedSessions.add },
     console: {
       db,
+      baseUrl,
       onSessionStopped: inference.stoppedSessions.add,
       accountData,
       keys,

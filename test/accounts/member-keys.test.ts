@@ -115,7 +115,7 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
     await makeDeveloper(gateway, account.id, developer);
     const invited = await submit({ do: "mint", limit_usd: "0.001" });
     expect(invited.status).toBe(403);
-    expect(invited.text).toContain("Ask the owner for an allowance, on the Members page.");
+    expect(invited.text).toContain("Request an allowance from the owner on the Keys page.");
     await write((tx) => removeMember(tx, actIn(account.id, Date.now()), developer.personId));
     await joinThrough(id);
     const joined = await submit({ do: "mint", limit_usd: "0.001" });
@@ -162,7 +162,7 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
     expect((await visitPage(gateway, path, developer, form)).status).toBe(403);
     expect((await visitPage(gateway, path, owner, form)).status).toBe(303);
     const page = `${path}?ask=change&person=${developer.personId}`;
-    expect((await visitPage(gateway, page, owner)).text).toContain("Allowance of a developer");
+    expect((await visitPage(gateway, page, owner)).text).toContain("Allowance (USD, optional)");
     expect((await visitPage(gateway, path, owner)).text).toContain("$3.00");
     const viewer = { ...form, role: "viewer", allowance_usd: "" };
     expect((await visitPage(gateway, path, owner, viewer)).status).toBe(303);

@@ -1,6 +1,7 @@
 // The routes of the keys pages. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
+import { hasPermission } from "../../accounts/members.ts";
 import type { Act } from "../../activity/audit.ts";
 import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
@@ -18,7 +19,13 @@ import type { Db, Tx } from "../../store/db.ts";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import { Overlap, overlapMs } from "../overlap-field.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
+import {
+  AccountPath,
+  workspacePage,
+  workspaceForm,
+  type WorkspaceView,
+} from "../workspace-routes.ts";
+import { readKeyBlock } from "./allowance-notice.tsx";
 import { keyFormError, keyFormValues, parseKeyForm, KEY_FIELDS } from "./key-form.ts";
 import { keyPage } from "./key-page.tsx";
 import { keyPath, keysPage, keysPath } from "./keys-page.tsx";
@@ -36,14 +43,19 @@ export function keyPageRoutes(deps: KeyPageDeps): readonly Route[] {
 
 async function readKeysPage(
   deps: KeyPageDeps,
-  accountId: string,
+  { workspace, user }: WorkspaceView,
   now: number,
   cursors: KeyCursors,
 ) {
+  const { accountId, role } = workspace;
   const keyLists = await readKeys(deps, accountId, now, cursors);
   const creatorIds = keyLists.live.map(({ createdBy }) => createdBy);
   const creators = await readActorNames(deps.db, accountId, creatorIds);
-  return { keyLists, creators, now };
+  const member = { accountId, personId: user.personId, now };
+  const block = hasPermission(role, "keys.create")
+    ? await readKeyBlock(deps.db, member)
+    : undefined;
+  return { keyLists, creators, block, now };
 }
 
 function listRoute(deps: KeyPageDeps): Route {
@@ -61,7 +73,7 @@ function listRoute(deps: KeyPageDeps): Route {
     permission: "keys.read",
     run: async ({ view, account, query, now }) => {
       const { copy, done, ...cursors } = query;
-      const lists = await readKeysPage(deps, account, now, cursors);
+      const lists = await readKeysPage(deps, view, now, cursors);
       const copied = copy === undefined ? undefined : await getKey(deps.db, account, copy, now);
       const formValues = copied === undefined ? undefined : keyFormValues(copied);
       return keysPage({ ...view, ...lists, formValues, done });
@@ -92,11 +104,18 @@ function createRoute(deps: KeyPageDeps): Route {
       const scope = `${accountId} ${actor.id} console.mint`;
       return await submitOnce(tx, deps.idempotency, { scope, token, payload: body, now }, create);
     },
-    done: async ({ view, account, now }, newKey) =>
-      keysPage({ ...view, ...(await readKeysPage(deps, account, now, {})), newKey }),
-    rejected: async ({ view, account, body: formValues, now }, sent) => {
-      const lists = await readKeysPage(deps, account, now, {});
-      return keysPage({ ...view, ...lists, formValues, error: keyFormError(sent) });
+    done: async ({ view, now }, newKey) =>
+      keysPage({ ...view, ...(await readKeysPage(deps, view, now, {})), newKey }),
+    rejected: async ({ view, body: formValues, now }, sent) => {
+      const lists = await readKeysPage(deps, view, now, {});
+      // The form stays with what was typed, whatever the reason.
+      return keysPage({
+        ...view,
+        ...lists,
+        block: undefined,
+        formValues,
+        error: keyFormError(sent),
+      });
     },
   });
 }

@@ -19,6 +19,7 @@ import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx"
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
+import { AllowanceNotice, type KeyBlock } from "./allowance-notice.tsx";
 import { KeyFields } from "./key-fields.tsx";
 import type { KeyFormError, KeyFormValues } from "./key-form.ts";
 import type { KeyCursors, KeyLists } from "./read-keys.ts";
@@ -29,6 +30,8 @@ export interface KeysPageProps {
   readonly keyLists: KeyLists;
   readonly creators: ActorNames;
   readonly now: number;
+  /** Undefined if the person can create keys. */
+  readonly block: KeyBlock | undefined;
   /** A new key, which is shown once. */
   readonly newKey?: string;
   readonly error?: KeyFormError;
@@ -37,7 +40,10 @@ export interface KeysPageProps {
   readonly done?: string | undefined;
 }
 
-const KEY_DONE_TEXTS = { revoke: "The key is revoked. Requests with it are rejected." } as const;
+const KEY_DONE_TEXTS = {
+  request_allowance: "The owner is notified that you need an allowance.",
+  revoke: "The key is revoked. Requests with it are rejected.",
+} as const;
 
 /** The path of the page that begins with the given keys. */
 export function keysPath(accountId: string, { from, revoked }: KeyCursors): string {
@@ -48,7 +54,8 @@ export function keysPage(props: KeysPageProps): PageLayout {
   const { user, workspace, keyLists, newKey } = props;
   const { from } = keyLists.cursors;
   const { next } = keyLists;
-  const canCreate = hasPermission(workspace.role, "keys.create");
+  const { block } = props;
+  const canCreate = hasPermission(workspace.role, "keys.create") && block === undefined;
   return consolePage({
     title: "Keys",
     workspace,
@@ -63,6 +70,9 @@ export function keysPage(props: KeysPageProps): PageLayout {
       <>
         <DoneNotice texts={KEY_DONE_TEXTS} done={props.done} />
         {newKey === undefined ? null : <NewKeyNotice raw={newKey} />}
+        {block === undefined ? null : (
+          <AllowanceNotice block={block} user={user} accountId={workspace.accountId} />
+        )}
         <p>
           Anyone who has a key can spend the workspace's balance, up to the key's limit. Only people
           can raise limits, in this console.

@@ -37,11 +37,12 @@ interface FormProps {
 export function InviteForm({ user, workspace, rejected }: FormProps): Child {
   const form = rejected?.values.do === "invite" ? rejected : undefined;
   const selected = form?.values.role ?? "developer";
+  const isAllowanceError = form?.error.field === "limit_usd";
   return (
     <Card id="invite" title="Invite a person">
       <p>
-        The person signs in at <a href="/console">/console</a> of this gateway with this address and
-        finds the invitation there. They also get an email, if this gateway sends emails.
+        The person signs in with this address and accepts. Send them the link of the invitation,
+        which is listed after you invite them.
       </p>
       <form method="post" action={workspacePath(workspace.accountId, "/members")}>
         <HiddenFields user={user} fields={{ do: "invite" }} />
@@ -52,7 +53,7 @@ export function InviteForm({ user, workspace, rejected }: FormProps): Child {
             type="email"
             label="Email address"
             value={form?.values.email}
-            error={form?.error.message}
+            error={isAllowanceError ? undefined : form?.error.message}
             isRequired
           />
           <div class="field">
@@ -67,12 +68,62 @@ export function InviteForm({ user, workspace, rejected }: FormProps): Child {
               )}
             </select>
           </div>
+          <AllowanceFields
+            id="invite"
+            usd={form === undefined ? DEFAULT_ALLOWANCE_USD : form.values.allowance_usd}
+            window={form === undefined ? DEFAULT_ALLOWANCE_WINDOW : form.values.allowance_window}
+            error={isAllowanceError ? form?.error.message : undefined}
+          />
         </div>
+        <p class="hint">
+          The allowance is what the keys of a developer may spend together. Without one, a developer
+          cannot create keys. Other roles do not use it.
+        </p>
         <div class="actions">
           <button type="submit">Invite</button>
         </div>
       </form>
     </Card>
+  );
+}
+
+/** A developer without an allowance cannot work, so an invitation proposes one. */
+const DEFAULT_ALLOWANCE_USD = "10";
+const DEFAULT_ALLOWANCE_WINDOW = "month";
+
+function AllowanceFields({
+  id,
+  usd,
+  window,
+  error,
+}: {
+  readonly id: string;
+  readonly usd: string | undefined;
+  readonly window: string | undefined;
+  readonly error: string | undefined;
+}): Child {
+  return (
+    <>
+      <Field
+        id={`${id}-allowance`}
+        name="allowance_usd"
+        label="Allowance (USD, optional)"
+        inputMode="decimal"
+        value={usd}
+        error={error}
+      />
+      <div class="field">
+        <label for={`${id}-window`}>Resets</label>
+        <select id={`${id}-window`} name="allowance_window">
+          <option value="">never</option>
+          {LIMIT_WINDOWS.map((option) => (
+            <option value={option} selected={option === window}>
+              every {option}
+            </option>
+          ))}
+        </select>
+      </div>
+    </>
   );
 }
 
@@ -109,25 +160,12 @@ export function ChangeMemberCard(props: MemberFormProps): Child {
               ))}
             </select>
           </div>
-          <Field
-            id="change-allowance"
-            name="allowance_usd"
-            label="Allowance of a developer (USD, optional)"
-            inputMode="decimal"
-            value={values.allowance_usd}
+          <AllowanceFields
+            id="change"
+            usd={values.allowance_usd}
+            window={values.allowance_window}
             error={isAllowanceError ? rejected?.error.message : undefined}
           />
-          <div class="field">
-            <label for="change-window">Resets</label>
-            <select id="change-window" name="allowance_window">
-              <option value="">never</option>
-              {LIMIT_WINDOWS.map((option) => (
-                <option value={option} selected={option === values.allowance_window}>
-                  every {option}
-                </option>
-              ))}
-            </select>
-          </div>
         </div>
         <div class="actions">
           <button type="submit">

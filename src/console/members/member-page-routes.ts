@@ -1,8 +1,10 @@
 // The routes of the members page. The owner invites, removes and transfers ownership; a developer can leave.
 
 import { z } from "zod";
-import { invite, withdrawInvitation } from "../../accounts/invitations.ts";
+import { requestAllowance } from "../../accounts/allowance-requests.ts";
+import { invite, resendInvitation, withdrawInvitation } from "../../accounts/invitations.ts";
 import {
+  type Allowance,
   changeMember,
   MEMBER_ROLES,
   type Permission,
@@ -15,7 +17,8 @@ import { formRoute, submitForm } from "../../http/pages/page-routes.ts";
 import type { Route, SessionUser } from "../../http/route.ts";
 import { removeMemberAndKeys } from "../../keys/member-keys.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { DoneQuery } from "../done-notice.tsx";
+import { workspacePath } from "../console-layout.tsx";
+import { donePath, DoneQuery } from "../done-notice.tsx";
 import { parseLimit } from "../keys/limit-form.ts";
 import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { AccountPath, workspacePage, CONSOLE_PAGE } from "../workspace-routes.ts";
@@ -24,6 +27,7 @@ import { readMembers } from "./read-members.ts";
 
 export interface MemberPageDeps extends ConsoleReadDeps {
   readonly db: Db;
+  readonly baseUrl: string;
 }
 
 export function memberPageRoutes(deps: MemberPageDeps): readonly Route[] {
@@ -51,7 +55,8 @@ function showRoute(deps: MemberPageDeps): Route {
     permission: "members.read",
     run: async ({ view, account, query, now }) => {
       const listing = await readMembers(deps, account, now, query.from);
-      return membersPage({ ...view, listing, confirm: query, done: query.done });
+      const { baseUrl } = deps;
+      return membersPage({ ...view, listing, baseUrl, confirm: query, done: query.done });
     },
   });
 }
@@ -61,7 +66,11 @@ const MemberForm = z.discriminatedUnion("do", [
     do: z.literal("invite"),
     email: z.string(),
     role: z.enum(MEMBER_ROLES).default("developer"),
+    allowance_usd: z.string().optional(),
+    allowance_window: z.string().optional(),
   }),
+  z.object({ do: z.literal("resend"), invitation: z.string() }),
+  z.object({ do: z.literal("request_allowance") }),
   z.object({ do: z.literal("withdraw"), invitation: z.string() }),
   z.object({ do: z.literal("remove"), person: z.string(), from: MemberCursor }),
   z.object({
@@ -79,7 +88,9 @@ type MemberForm = z.infer<typeof MemberForm>;
 
 const MEMBER_PERMISSIONS: Readonly<Record<MemberForm["do"], Permission>> = {
   invite: "members.invite",
+  resend: "members.invite",
   withdraw: "members.invite",
+  request_allowance: "keys.create",
   remove: "members.remove",
   change: "members.change",
   hand_over: "workspace.transfer",
@@ -97,7 +108,7 @@ function changeRoute(deps: MemberPageDeps): Route {
     requestExample: { do: "invite", email: "ada@example.com" },
     run: async ({ caller: user, params: { account }, body, clientIp, now }) => {
       const from = body.do === "remove" || body.do === "change" ? body.from : undefined;
-      const done = body.do === "leave" ? "/console" : membersPath(account, { from, done: body.do });
+      const done = donePathOf(account, body, from);
       const submit = async (): Promise<string> => {
         const act = personAct(account, user.personId, { clientIp, now });
         await deps.db.write((tx) => changeMembers(tx, act, body));
@@ -113,6 +124,7 @@ function changeRoute(deps: MemberPageDeps): Route {
             user,
             workspace,
             listing,
+            baseUrl: deps.baseUrl,
             rejected: { values: body, error },
             confirm,
           });
@@ -141,21 +153,39 @@ async function isAlreadyDone(
   return (await roleOf(db, accountId, form.person)) === "owner";
 }
 
+function donePathOf(account: string, form: MemberForm, from: string | undefined): string {
+  if (form.do === "leave") return "/console";
+  if (form.do === "request_allowance") return donePath(workspacePath(account, "/keys"), form.do);
+  return membersPath(account, { from, done: form.do });
+}
+
+function allowanceOf(form: {
+  readonly allowance_usd?: string | undefined;
+  readonly allowance_window?: string | undefined;
+}): Allowance | undefined {
+  const { limit, limitWindow: window } = parseLimit({
+    limit_usd: form.allowance_usd,
+    limit_window: form.allowance_window,
+  });
+  return limit === null || limit === undefined ? undefined : { limit, window: window ?? null };
+}
+
 async function changeMembers(tx: Tx, act: Act, form: MemberForm): Promise<void> {
   switch (form.do) {
-    case "invite":
-      await invite(tx, act, form);
+    case "invite": {
+      const { email, role } = form;
+      await invite(tx, act, { email, role, allowance: allowanceOf(form) });
       return;
+    }
+    case "resend":
+      return await resendInvitation(tx, act, form.invitation);
+    case "request_allowance":
+      return await requestAllowance(tx, act);
     case "withdraw":
       return await withdrawInvitation(tx, act, form.invitation);
     case "change": {
-      const { limit, limitWindow: window } = parseLimit({
-        limit_usd: form.allowance_usd,
-        limit_window: form.allowance_window,
-      });
-      const allowance =
-        limit === null || limit === undefined ? undefined : { limit, window: window ?? null };
-      return await changeMember(tx, act, form.person, { role: form.role, allowance });
+      const change = { role: form.role, allowance: allowanceOf(form) };
+      return await changeMember(tx, act, form.person, change);
     }
     case "hand_over":
       return await transferWorkspace(tx, act, form.person);

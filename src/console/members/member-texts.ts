@@ -30,9 +30,13 @@ export function memberName({ name, email }: Member): string {
   return name ?? email;
 }
 
-export function allowanceText({ allowance, role }: Member): string {
+export function allowanceText({
+  allowance,
+  role,
+  viaKeyId,
+}: Pick<Member, "allowance" | "role" | "viaKeyId">): string {
   if (role !== "developer") return "–";
-  if (allowance === undefined) return "none";
+  if (allowance === undefined) return viaKeyId === null ? "cannot create keys" : "from a key";
   return `${formatUsd(allowance.limit)}${allowance.window === null ? "" : ` per ${allowance.window}`}`;
 }
 

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { type Member, hasPermission } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
-import { Card, Tag } from "../../http/pages/components/content.tsx";
+import { Card, Notice, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -45,11 +45,13 @@ export interface MembersPageProps {
   readonly confirm?: ConfirmQuery;
   readonly done?: string | undefined;
   readonly rejected?: RejectedMemberForm;
+  /** Of the gateway, for the links of invitations. */
+  readonly baseUrl: string;
 }
 
 const MEMBER_DONE_TEXTS = {
-  invite:
-    "The invitation is created. If this gateway sends no emails, tell the person to sign in at /console with this address.",
+  invite: "The invitation is created. Send the person its link, which is in the list below.",
+  resend: "The invitation is sent again, and its link works for another 14 days.",
   withdraw: "The invitation is withdrawn.",
   remove: "The member is removed, and the keys that they created are revoked.",
   change: "The role and the allowance are saved.",
@@ -93,6 +95,19 @@ export function membersPage(props: MembersPageProps): PageLayout {
           .map((member) => (
             <NewMemberNotice {...props} member={member} />
           ))}
+        {hasPermission(role, "members.change")
+          ? listing.allowanceRequests.map((member) => (
+              <Notice
+                tone="warn"
+                link={{
+                  href: `${membersPath(accountId, { ask: "change", person: member.personId })}#${CONFIRM_ID}`,
+                  label: "Set allowance",
+                }}
+              >
+                <b>{member.email}</b> asks for an allowance, to create keys.
+              </Notice>
+            ))
+          : null}
         <ActionCard {...props} />
         <Card id="members" title="Members">
           <Table
@@ -228,7 +243,20 @@ function PageLinks({
   );
 }
 
-function Invitations({ user, workspace, listing }: MembersPageProps): Child {
+/** Works for the invited person only, after sign-in. */
+function invitationPath({ id }: { readonly id: string }): string {
+  return withQuery("/console", { invitation: id });
+}
+
+function InvitationLink({ url }: { readonly url: string }): Child {
+  return (
+    <span data-copy={url}>
+      <a href={url}>Link</a>{" "}
+    </span>
+  );
+}
+
+function Invitations({ user, workspace, listing, baseUrl }: MembersPageProps): Child {
   return (
     <Card id="invitations" title="Invitations">
       <Table
@@ -237,6 +265,8 @@ function Invitations({ user, workspace, listing }: MembersPageProps): Child {
         columns={[
           { name: "Email" },
           { name: "Role" },
+          { name: "Allowance", isNumber: true },
+          { name: "Link" },
           { name: "Invited by" },
           { name: "Expires", isDate: true },
           { name: "Actions", isNumber: true },
@@ -244,6 +274,8 @@ function Invitations({ user, workspace, listing }: MembersPageProps): Child {
         rows={listing.invitations.map((invitation) => [
           <span class="line">{invitation.email}</span>,
           <Tag>{ROLE_LABELS[invitation.role]}</Tag>,
+          allowanceText({ ...invitation, viaKeyId: null }),
+          <InvitationLink url={`${baseUrl}${invitationPath(invitation)}`} />,
           invitation.invitedBy,
           utcDay(invitation.expiresAt),
           <form
@@ -251,8 +283,11 @@ function Invitations({ user, workspace, listing }: MembersPageProps): Child {
             method="post"
             action={workspacePath(workspace.accountId, "/members")}
           >
-            <HiddenFields user={user} fields={{ do: "withdraw", invitation: invitation.id }} />
-            <button type="submit" class="plain">
+            <HiddenFields user={user} fields={{ invitation: invitation.id }} />
+            <button type="submit" name="do" value="resend" class="plain">
+              Send again <span class="visually-hidden">to {invitation.email}</span>
+            </button>
+            <button type="submit" name="do" value="withdraw" class="plain">
               Withdraw <span class="visually-hidden">the invitation of {invitation.email}</span>
             </button>
           </form>,

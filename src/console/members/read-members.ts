@@ -1,5 +1,6 @@
 // Data of the members page.
 
+import { listAllowanceRequests } from "../../accounts/allowance-requests.ts";
 import { type Invitation, listInvitations } from "../../accounts/invitations.ts";
 import { memberCursor, listMembers, listNewMembers, type Member } from "../../accounts/members.ts";
 import { DAY_MS } from "../../base/time.ts";
@@ -8,6 +9,7 @@ import type { ConsoleReadDeps } from "../require-access.ts";
 const MEMBERS_PER_PAGE = 100;
 const NEW_MEMBER_MS = 7 * DAY_MS;
 const NEW_MEMBERS_MAX = 3;
+const ALLOWANCE_REQUESTS_MAX = 5;
 
 export interface MemberListing {
   /** One page of members, the owner first. */
@@ -19,6 +21,7 @@ export interface MemberListing {
   readonly invitations: readonly Invitation[];
   /** Those who joined a few days ago, newest first. */
   readonly newMembers: readonly Member[];
+  readonly allowanceRequests: readonly Member[];
 }
 
 export async function readMembers(
@@ -28,10 +31,11 @@ export async function readMembers(
   from?: string,
 ): Promise<MemberListing> {
   const begin = from === undefined ? {} : { from };
-  const [members, invitations, newMembers] = await Promise.all([
+  const [members, invitations, newMembers, allowanceRequests] = await Promise.all([
     listMembers(db, accountId, { ...begin, limit: MEMBERS_PER_PAGE + 1 }),
     listInvitations(db, accountId, now),
     listNewMembers(db, accountId, { since: now - NEW_MEMBER_MS, limit: NEW_MEMBERS_MAX }),
+    listAllowanceRequests(db, accountId, ALLOWANCE_REQUESTS_MAX),
   ]);
   const next = members[MEMBERS_PER_PAGE];
   return {
@@ -40,5 +44,6 @@ export async function readMembers(
     ...(next === undefined ? {} : { next: memberCursor(next) }),
     invitations,
     newMembers,
+    allowanceRequests,
   };
 }

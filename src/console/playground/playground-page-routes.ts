@@ -8,7 +8,8 @@ import { faultText } from "../../http/pages/fault-text.ts";
 import { formRoute } from "../../http/pages/page-routes.ts";
 import type { Route } from "../../http/route.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
-import { replaceKeyForMember } from "../../keys/member-keys.ts";
+import { readKeyAllowance, replaceKeyForMember } from "../../keys/member-keys.ts";
+import { readKeyBlock } from "../keys/allowance-notice.tsx";
 import type { KeyPageDeps } from "../keys/key-page-routes.ts";
 import { AccountPath, workspacePage, CONSOLE_PAGE } from "../workspace-routes.ts";
 import { playgroundPage } from "./playground-page.tsx";
@@ -33,7 +34,12 @@ function showRoute(deps: PlaygroundDeps): Route {
     summary: "Show the playground",
     params: AccountPath,
     permission: "keys.create",
-    run: ({ view }) => playgroundPage({ ...view, snippets: deps.snippets }),
+    run: async ({ view, account, now }) => {
+      const { personId } = view.user;
+      const member = { accountId: account, personId, replacing: KEY_NAME, now };
+      const block = await readKeyBlock(deps.db, member);
+      return playgroundPage({ ...view, snippets: deps.snippets, block });
+    },
   });
 }
 
@@ -50,13 +56,17 @@ function keyRoute(deps: PlaygroundDeps): Route {
         const act = personAct(params.account, caller.personId, { clientIp, now });
         const settings = {
           name: KEY_NAME,
-          limit: KEY_LIMIT,
           expiresAt: now + KEY_LIFETIME_MS,
           scopes: MODEL_CALL_SCOPES,
         };
-        const { raw } = await deps.db.write((tx) =>
-          replaceKeyForMember(tx, act, deps.keys, settings),
-        );
+        const { personId } = caller;
+        const member = { accountId: params.account, personId, replacing: KEY_NAME, now };
+        const { raw } = await deps.db.write(async (tx) => {
+          const allowance = await readKeyAllowance(tx, member);
+          const left = allowance.kind === "left" ? allowance.left : KEY_LIMIT;
+          const limit = left > 0n && left < KEY_LIMIT ? left : KEY_LIMIT;
+          return await replaceKeyForMember(tx, act, deps.keys, { ...settings, limit });
+        });
         const body = { api_key: raw, expires_at: now + KEY_LIFETIME_MS };
         return Response.json(body, { headers: { "cache-control": "no-store" } });
       } catch (error) {

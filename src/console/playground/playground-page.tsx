@@ -7,12 +7,15 @@ import { Figures } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
+import { AllowanceNotice, type KeyBlock } from "../keys/allowance-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 
 export interface PlaygroundView {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly snippets: { readonly baseUrl: string; readonly model: string };
+  /** Undefined if the person can create keys, which the calls need. */
+  readonly block: KeyBlock | undefined;
 }
 
 /** The least purchase that is offered if the balance is too low. */
@@ -33,8 +36,16 @@ const RESULT_FIGURES = [
 
 const CODE_LANGUAGES = ["curl", "Python", "TypeScript"] as const;
 
-export function playgroundPage({ user, workspace, snippets }: PlaygroundView): PageLayout {
+export function playgroundPage({ user, workspace, snippets, block }: PlaygroundView): PageLayout {
   const { accountId } = workspace;
+  if (block !== undefined)
+    return consolePage({
+      title: "Playground",
+      workspace,
+      user,
+      page: "/playground",
+      main: <AllowanceNotice block={block} user={user} accountId={accountId} />,
+    });
   return {
     ...consolePage({
       title: "Playground",

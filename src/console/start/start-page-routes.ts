@@ -49,15 +49,22 @@ function showRoute(deps: StartPageDeps): Route {
     path: "/console",
     id: "showWorkspaces",
     summary: "List your workspaces",
-    query: z.object({ all: z.literal("true").optional() }),
+    query: z.object({
+      all: z.literal("true").optional(),
+      /** Of the link of an invitation. */
+      invitation: z.string().max(100).optional(),
+    }),
     run: async ({ caller, query, now }) => {
       const lists = await readLists(deps, caller, now);
       const [only, ...others] = lists.workspaces;
       const isOnly = others.length === 0 && lists.invitations.length === 0;
-      if (only !== undefined && isOnly && query.all === undefined)
+      const { invitation } = query;
+      if (only !== undefined && isOnly && query.all === undefined && invitation === undefined)
         return redirect(workspacePath(only.accountId, ""));
       const form = { token: newFormToken() };
-      return workspacesPage({ user: caller, ...lists, form });
+      const isListed = lists.invitations.some(({ id }) => id === invitation);
+      const missingInvitation = isListed ? undefined : invitation;
+      return workspacesPage({ user: caller, ...lists, form, missingInvitation });
     },
   });
 }

@@ -7,10 +7,12 @@ import type { Membership } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
 import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
 import { CLAIM_CODE_PATH } from "../../claims/claim-link.ts";
+import { Notice } from "../../http/pages/components/content.tsx";
 import { Field } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
+import { withQuery } from "../confirm.tsx";
 import { HiddenFields, workspacePath, SignedInFooter } from "../console-layout.tsx";
 import { ROLE_LABELS } from "../members/member-texts.ts";
 import { WaitingClaimNotices } from "../overview/attention.tsx";
@@ -21,6 +23,8 @@ export interface WorkspacesPageProps {
   readonly invitations: readonly Invitation[];
   readonly waitingClaims: readonly ClaimAttempt[];
   readonly form: WorkspaceForm;
+  /** The id in the link of an invitation that is not for this person, or not any more. */
+  readonly missingInvitation?: string | undefined;
   readonly now: number;
 }
 
@@ -32,6 +36,11 @@ export interface WorkspaceForm {
   readonly nameError?: string;
 }
 
+function switchAccountUrl(invitation: string): string {
+  const returnTo = withQuery("/console", { invitation });
+  return withQuery("/signin", { switch: "1", return_to: returnTo });
+}
+
 export function workspacesPage(props: WorkspacesPageProps): PageLayout {
   return {
     title: "Your workspaces – Postern",
@@ -40,6 +49,15 @@ export function workspacesPage(props: WorkspacesPageProps): PageLayout {
       <>
         <h1>Your workspaces</h1>
         <WaitingClaimNotices claims={props.waitingClaims} now={props.now} />
+        {props.missingInvitation === undefined ? null : (
+          <Notice
+            tone="warn"
+            link={{ href: switchAccountUrl(props.missingInvitation), label: "Use another account" }}
+          >
+            The invitation of this link is not for {props.user.email}, or it was accepted, withdrawn
+            or has expired. Sign in with the invited address, or ask for another invitation.
+          </Notice>
+        )}
         {props.invitations.map((invitation) => (
           <InvitationCard invitation={invitation} user={props.user} />
         ))}

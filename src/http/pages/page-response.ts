@@ -32,10 +32,14 @@ export function redirect(location: string, cookies: readonly string[] = []): Res
   return new Response(null, { status: 303, headers });
 }
 
+/** A refusal that names a field is corrected there, such as an amount beyond an allowance. */
+function isCorrectable({ status, options }: Fault): boolean {
+  return status === 400 || status === 409 || (status === 403 && options.param !== undefined);
+}
+
 /** The message of an error that the user can correct on the page. Any other error is rethrown. */
 export function userErrorMessage(error: unknown): string {
-  if (error instanceof Fault && (error.status === 400 || error.status === 409))
-    return faultText(error);
+  if (error instanceof Fault && isCorrectable(error)) return faultText(error);
   throw error;
 }
 

@@ -2,7 +2,7 @@
 // if the person can correct what was sent.
 
 import type { z } from "zod";
-import type { FaultCode } from "../../base/fault.ts";
+import { Fault, type FaultCode } from "../../base/fault.ts";
 import {
   type Operator,
   type ResponseDoc,
@@ -127,7 +127,8 @@ export async function submitForm(
   try {
     return formResponse(await run());
   } catch (error) {
-    return pageResponse(await rejectedPage(formErrorOf(error)), { status: 400 });
+    const status = error instanceof Fault && error.status === 403 ? 403 : 400;
+    return pageResponse(await rejectedPage(formErrorOf(error)), { status });
   }
 }
 

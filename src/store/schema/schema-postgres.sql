@@ -41,6 +41,7 @@ create table membership (
   allowance_nano bigint,
   allowance_window text,
   via_key_id text,
+  allowance_requested_at bigint,
   primary key (account_id, person_id)
 );
 
@@ -54,6 +55,8 @@ create table invitation (
   created_at bigint not null,
   expires_at bigint not null,
   role text not null default 'developer',
+  allowance_nano bigint,
+  allowance_window text,
   unique (account_id, email)
 );
 

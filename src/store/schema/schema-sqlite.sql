@@ -51,6 +51,7 @@ create table membership (
   allowance_nano bigint, -- what the keys of a developer may spend together
   allowance_window text, -- how often the allowance resets; null for never
   via_key_id text, -- key whose claim link the member used
+  allowance_requested_at bigint, -- since when a developer waits for an allowance
   primary key (account_id, person_id)
 ) without rowid;
 
@@ -66,6 +67,8 @@ create table invitation (
   created_at bigint not null,
   expires_at bigint not null,
   role text not null default 'developer', -- role of the new member
+  allowance_nano bigint, -- allowance of the new member
+  allowance_window text, -- how often it resets; null for never
   unique (account_id, email)
 ) without rowid;
 
