@@ -36,6 +36,8 @@ export interface HoldRequest {
   readonly minimum?: Nano | undefined;
   /** The same for a wallet with enough paid credit: what the call costs beyond its hold may become a debt. */
   readonly payingMinimum?: Nano | undefined;
+  /** If given, only this part of `amount` is held at first; the call raises its hold as it needs more. */
+  readonly upfront?: Nano | undefined;
   readonly now: number;
   readonly expiresAt: number;
   /** Absent for no limit. */
@@ -67,6 +69,8 @@ export type HoldOutcome =
       /** When the whole burst of the rate limit can be sent again, if the caller is told. */
       readonly burstFullAt?: number;
       readonly amount: Nano;
+      /** For a hold with an `upfront` part: what could be held of the requested amount. */
+      readonly limit?: Nano;
       /** Set if the wallet has enough paid credit to be a customer's; unknown for a hold of zero. */
       readonly isPaying?: true;
     }
@@ -97,6 +101,24 @@ export type HoldOutcome =
   | { readonly status: "key_changed" }
   | { readonly status: "rate_limited"; readonly retryAfterMs: number }
   | { readonly status: "too_many_calls"; readonly open: number };
+
+/** Raises an open hold while its call runs. */
+export interface RaiseRequest {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+  /** What the call is to hold, all together. If that is not affordable, it holds as much of it as is. */
+  readonly amount: Nano;
+  readonly now: number;
+  readonly sessionId?: string | undefined;
+}
+
+export type RaiseOutcome =
+  | { readonly status: "raised"; readonly amount: Nano }
+  /** Nothing more is affordable. */
+  | { readonly status: "refused" }
+  /** The hold was swept or settled. */
+  | { readonly status: "lost" };
 
 export interface SettleRequest<UsageRecord> {
   readonly id: string;
@@ -305,7 +327,8 @@ function decideAmount(
   const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
   const isPaying = wallet.paid >= PAYING_MIN;
   const minimum = (isPaying ? request.payingMinimum : undefined) ?? request.minimum;
-  const needed = minNano(minimum ?? request.amount, request.amount);
+  const wanted = minNano(request.upfront ?? request.amount, request.amount);
+  const needed = minNano(minimum ?? wanted, wanted);
   const { budget, held } = wallet;
   if (needed > keyRemaining)
     return {
@@ -334,8 +357,35 @@ function decideAmount(
       posted: wallet.promo + wallet.paid,
     };
   const budgetRemaining = remainingBudget(budget, { held, at, wanted: remaining });
-  const amount = minNano(request.amount, minNano(budgetRemaining, available));
-  return isPaying ? { status: "held", amount, isPaying: true } : { status: "held", amount };
+  const limit = minNano(request.amount, minNano(budgetRemaining, available));
+  const hold =
+    request.upfront === undefined
+      ? ({ status: "held", amount: limit } as const)
+      : ({ status: "held", amount: minNano(wanted, limit), limit } as const);
+  return isPaying ? { ...hold, isPaying: true } : hold;
+}
+
+/** Decides how far an open hold is raised, and raises it. A debt that the account has made since refuses it. */
+export function decideRaise(
+  { amount: wanted, now }: RaiseRequest,
+  hold: { amount: Nano },
+  { wallet, keySpend, key, session }: FoundRows,
+): RaiseOutcome {
+  const missing = wanted - hold.amount;
+  if (missing <= 0n) return { status: "raised", amount: hold.amount };
+  if (wallet.owed !== undefined) return { status: "refused" };
+  const at = chargeTime(now, wallet, keySpend);
+  const ofKey = remainingKeyLimit(key, keySpend, at, missing);
+  const ofSession = remainingSessionLimit(session, ofKey);
+  const { budget, held } = wallet;
+  const ofBudget = remainingBudget(budget, { held, at, wanted: ofSession });
+  const added = minNano(missing, minNano(ofBudget, availableOf(wallet)));
+  if (added <= 0n) return { status: "refused" };
+  hold.amount += added;
+  wallet.held += added;
+  keySpend.held += added;
+  if (session !== undefined) session.held += added;
+  return { status: "raised", amount: hold.amount };
 }
 
 /** The largest hold that the balance, the key's limit and the budgets cover. */

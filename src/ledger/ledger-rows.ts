@@ -165,6 +165,13 @@ export function insertHolds(tx: Tx, holds: readonly NewHold[]): Promise<void> {
   return tx.insertMany("hold", HOLD_COLUMNS, rows);
 }
 
+const HOLD_AMOUNT_COLUMNS: readonly Column[] = ["account_id:text", "id:text", "amount:bigint"];
+
+export function updateHoldAmounts(tx: Tx, holds: Iterable<OpenHold>): Promise<void> {
+  const rows = Array.from(holds, ({ accountId, id, amount }): Value[] => [accountId, id, amount]);
+  return tx.updateMany("hold", HOLD_AMOUNT_COLUMNS, rows, 2);
+}
+
 export async function updateWallets(
   tx: Tx,
   wallets: ReadonlyMap<string, BufferedWallet>,

@@ -14,10 +14,23 @@ import {
   integer,
 } from "../store/db.ts";
 import type { ScheduleTopUps } from "./balance-thresholds.ts";
-import { applyBatch, type LedgerOperation, type WriteRecords } from "./commit/batch.ts";
+import {
+  applyBatch,
+  type LedgerOperation,
+  type LedgerOutcome,
+  type WriteRecords,
+} from "./commit/batch.ts";
 import { createGroupCommit, type Deferral } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
-import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
+import type {
+  HoldOutcome,
+  HoldRequest,
+  RaiseOutcome,
+  RaiseRequest,
+  SettleOutcome,
+  SettleRequest,
+  Wallet,
+} from "./decide.ts";
 import {
   type Bucket,
   bucketAccount,
@@ -32,6 +45,8 @@ export interface Ledger<UsageRecord> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
   /** Decides a hold from cached rows; undefined if rows must be read first. */
   readonly tryHoldSync: (request: HoldRequest) => HoldOutcome | undefined;
+  /** Holds more for an open call. */
+  readonly raise: (request: RaiseRequest) => Promise<RaiseOutcome>;
   readonly settle: (request: SettleRequest<UsageRecord>) => Promise<SettleOutcome>;
   /** Settlements whose callers no longer wait, and that are not committed yet. */
   readonly deferredSettlements: () => readonly SettleRequest<UsageRecord>[];
@@ -91,7 +106,7 @@ export function createLedger<UsageRecord>({
       return (
         await holdBuffer.writeBatch(
           (tx, buffer) => applyBatch(tx, operations, context, buffer),
-          settlementDurability,
+          durabilityOf(operations, settlementDurability),
         )
       ).outcomes;
     const { outcomes } = await db.write(
@@ -104,7 +119,7 @@ export function createLedger<UsageRecord>({
     return outcomes;
   };
   const deferred = new Map<string, SettleRequest<UsageRecord>>();
-  const group = createGroupCommit<LedgerOperation<UsageRecord>, HoldOutcome | SettleOutcome>(
+  const group = createGroupCommit<LedgerOperation<UsageRecord>, LedgerOutcome>(
     ownHolds === undefined ? commit : trackHolds(commit, ownHolds),
     undefined,
     {
@@ -130,6 +145,8 @@ export function createLedger<UsageRecord>({
       if (outcome?.status === "held") ownHolds?.addOpen(request.id);
       return outcome;
     },
+    // The outcome has the kind of its operation.
+    raise: (request) => group.submit({ kind: "raise", request }, "new") as Promise<RaiseOutcome>,
     settle: (request) => {
       if (request.cost < 0n || request.cost > MAX_NANO)
         return Promise.reject(
@@ -152,7 +169,7 @@ export function createLedger<UsageRecord>({
 type Commit<UsageRecord> = (
   operations: readonly LedgerOperation<UsageRecord>[],
   hasShortLockTimeout: boolean,
-) => Promise<readonly (HoldOutcome | SettleOutcome)[]>;
+) => Promise<readonly LedgerOutcome[]>;
 
 /** Remembers the holds that a batch opened, and the settlements that it could not write. */
 function trackHolds<UsageRecord>(
@@ -177,13 +194,13 @@ function deferralOf<UsageRecord>(
   { afterMs, unservedRecord, onSettled, onLost }: SettlementDeferral<UsageRecord>,
   ownHolds: LedgerDeps<UsageRecord>["ownHolds"],
   deferred: Map<string, SettleRequest<UsageRecord>>,
-): Deferral<LedgerOperation<UsageRecord>, HoldOutcome | SettleOutcome> {
+): Deferral<LedgerOperation<UsageRecord>, LedgerOutcome> {
   return {
     afterMs,
     outcome: { status: "deferred" },
     operationFor: (operation) => {
       const { kind, request } = operation;
-      if (kind === "hold" || request.refuseUncovered !== true) return operation;
+      if (kind !== "settle" || request.refuseUncovered !== true) return operation;
       const { refuseUncovered: _, record, ...rest } = request;
       const free = { ...rest, cost: 0n };
       const unserved = record === undefined ? free : { ...free, record: unservedRecord(record) };
@@ -222,7 +239,7 @@ function isNegative({ amount, minimum = 0n }: HoldRequest): boolean {
 // A power failure also ends the calls of lost holds, before a caller got their outcome: the effect is the same as a
 // release at the next start.
 function durabilityOf(
-  operations: readonly { readonly kind: "hold" | "settle" }[],
+  operations: readonly { readonly kind: string }[],
   ofSettlements: Durability,
 ): Durability {
   return operations.some(({ kind }) => kind === "settle") ? ofSettlements : "os_cache";

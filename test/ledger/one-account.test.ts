@@ -3,8 +3,11 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { applyBatch, type LedgerOperation } from "../../src/ledger/commit/batch.ts";
-import type { HoldOutcome, SettleOutcome } from "../../src/ledger/decide.ts";
+import {
+  applyBatch,
+  type LedgerOperation,
+  type LedgerOutcome,
+} from "../../src/ledger/commit/batch.ts";
 import { setFreeze } from "../../src/ledger/freezes.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
 import { adjust } from "../../src/ledger/payments/adjustments.ts";
@@ -153,7 +156,7 @@ async function readChanges(reader: Reader): Promise<readonly (readonly string[])
 
 interface OperationPlan {
   readonly account: number;
-  readonly kind: "hold" | "settle";
+  readonly kind: "hold" | "raise" | "settle";
   readonly amount: number;
 }
 
@@ -161,7 +164,7 @@ const BATCHES = fc.array(
   fc.array(
     fc.record({
       account: fc.nat(ACCOUNTS.length - 1),
-      kind: fc.constantFrom("hold" as const, "settle" as const),
+      kind: fc.constantFrom("hold" as const, "raise" as const, "settle" as const),
       amount: fc.nat(60),
     }),
     { minLength: 1, maxLength: 20 },
@@ -169,7 +172,7 @@ const BATCHES = fc.array(
   { minLength: 3, maxLength: 6 },
 );
 interface BatchResult {
-  readonly outcomes: readonly (HoldOutcome | SettleOutcome)[];
+  readonly outcomes: readonly LedgerOutcome[];
   readonly rows: readonly string[];
 }
 
@@ -177,6 +180,8 @@ interface BatchResult {
 const REJECTED_AND_SETTLED: OperationPlan[] = [
   { account: 0, kind: "hold", amount: 60 },
   { account: 0, kind: "hold", amount: 60 },
+  { account: 0, kind: "raise", amount: 59 },
+  { account: 0, kind: "raise", amount: 70 },
   { account: 0, kind: "settle", amount: 20 },
 ];
 const ROLLED_BACK = new Error("rolled back");
@@ -199,7 +204,7 @@ describeEachStore((kind, open) => {
         );
         const together = await runAndRollBack(operations);
         const apart = await db.write(async (tx) => {
-          const outcomes = new Map<unknown, HoldOutcome | SettleOutcome>();
+          const outcomes = new Map<unknown, LedgerOutcome>();
           for (const own of Map.groupBy(operations, accountOf).values()) {
             const applied = await applyBatch(tx, own, context);
             applied.outcomes.forEach((outcome, index) => outcomes.set(own[index], outcome));
@@ -245,7 +250,7 @@ describeEachStore((kind, open) => {
   });
 });
 
-/** A settlement is of the oldest open hold of the account, or of an unknown one. */
+/** A settlement, or a raise, is of the oldest open hold of the account, or of an unknown one. */
 function toOperation(
   { account, kind, amount }: OperationPlan,
   name: string,
@@ -253,12 +258,14 @@ function toOperation(
 ): LedgerOperation<UsageRecord> {
   const accountId = ACCOUNTS[account] ?? "";
   const ids = open.get(accountId);
-  const id = (kind === "settle" ? ids?.shift() : undefined) ?? `${accountId}.${name}`;
+  const oldest = kind === "settle" ? ids?.shift() : kind === "raise" ? ids?.[0] : undefined;
+  const id = oldest ?? `${accountId}.${name}`;
   if (kind === "hold") ids?.push(id);
   const call = { id, accountId, keyId: `${accountId}.k`, now: NOW };
   if (kind === "hold")
     return { kind, request: { ...call, amount: BigInt(amount), expiresAt: NOW + 1_000 } };
   const cost = BigInt(amount);
+  if (kind === "raise") return { kind, request: { ...call, amount: cost } };
   return { kind, request: { ...call, cost, record: record(call, cost) } };
 }
 

@@ -17,10 +17,13 @@ import {
 import {
   type ChargeSplit,
   decideHold,
+  decideRaise,
   decideSettle,
   type HoldOutcome,
   type HoldRequest,
   type OpenHold,
+  type RaiseOutcome,
+  type RaiseRequest,
   type SettleOutcome,
   type SettleRequest,
 } from "../decide.ts";
@@ -30,6 +33,7 @@ import {
   insertHolds,
   type BufferedWallet,
   type NewHold,
+  updateHoldAmounts,
   updateKeySpends,
   updateWallets,
 } from "../ledger-rows.ts";
@@ -46,7 +50,10 @@ import { lockRows, type LockedRows } from "./lock-rows.ts";
 
 export type LedgerOperation<UsageRecord> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
+  | { readonly kind: "raise"; readonly request: RaiseRequest }
   | { readonly kind: "settle"; readonly request: SettleRequest<UsageRecord> };
+
+export type LedgerOutcome = HoldOutcome | RaiseOutcome | SettleOutcome;
 
 /** Writes usage records with what their calls were charged, in the transaction of the charges. */
 export type WriteRecords<UsageRecord> = (
@@ -64,6 +71,9 @@ export interface BatchContext<UsageRecord> {
 
 interface PendingWrites<UsageRecord> {
   readonly newHolds: Map<string, NewHold>;
+  /** Holds that have a row. */
+  readonly raisedHolds: Map<string, OpenHold>;
+  readonly raisedBuffered: Map<string, OpenHold>;
   /** Ids of the settled holds that had a row. */
   readonly deletedHolds: string[];
   readonly settledBuffered: string[];
@@ -91,6 +101,8 @@ export async function applyBatch<UsageRecord>(
   const state = await lockRows(tx, operations, buffer);
   const writes: PendingWrites<UsageRecord> = {
     newHolds: new Map(),
+    raisedHolds: new Map(),
+    raisedBuffered: new Map(),
     deletedHolds: [],
     settledBuffered: [],
     deletedSweptHolds: [],
@@ -104,33 +116,45 @@ export async function applyBatch<UsageRecord>(
     touchedKeySpends: new Map(),
     touchedSessions: new Map(),
   };
-  const applied = operations.map((operation) =>
-    operation.kind === "hold"
-      ? applyHold(operation.request, state, writes, context)
-      : applySettle(operation.request, state, writes),
-  );
+  const applied = operations.map((operation) => applyOperation(operation, state, writes, context));
   await writeAll(tx, writes, context, buffer !== undefined);
   const outcomes = applied.some(({ status }) => status === "already")
     ? await addEarlierOverruns(tx, operations, applied)
     : applied;
-  const { newHolds: added, settledBuffered: settled } = writes;
+  const { newHolds: added, raisedBuffered: raised, settledBuffered: settled } = writes;
   const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds.map(([, id]) => id)];
   const { wallets, keySpends, sessions } = state;
-  const bufferChanges = { added, settled, settledFlushed, wallets, keySpends, sessions };
+  const bufferChanges = { added, raised, settled, settledFlushed, wallets, keySpends, sessions };
   return { outcomes, bufferChanges };
+}
+
+function applyOperation<UsageRecord>(
+  { kind, request }: LedgerOperation<UsageRecord>,
+  rows: LockedRows,
+  writes: PendingWrites<UsageRecord>,
+  context: BatchContext<UsageRecord>,
+): LedgerOutcome {
+  switch (kind) {
+    case "hold":
+      return applyHold(request, rows, writes, context);
+    case "raise":
+      return applyRaise(request, rows, writes);
+    case "settle":
+      return applySettle(request, rows, writes);
+  }
 }
 
 /** The reply to an earlier settlement may have been lost. Its overrun is read again, because an uncovered call must not be served. */
 function addEarlierOverruns<UsageRecord>(
   tx: Tx,
   operations: readonly LedgerOperation<UsageRecord>[],
-  outcomes: readonly (HoldOutcome | SettleOutcome)[],
-): Promise<readonly (HoldOutcome | SettleOutcome)[]> {
+  outcomes: readonly LedgerOutcome[],
+): Promise<readonly LedgerOutcome[]> {
   return Promise.all(
     operations.map(async ({ kind, request }, index) => {
       const outcome = outcomes[index];
       if (outcome === undefined) throw new Error("an operation has no outcome");
-      if (kind === "hold" || outcome.status !== "already") return outcome;
+      if (kind !== "settle" || outcome.status !== "already") return outcome;
       const row = await tx.get("select * from usage_record where account_id = ? and id = ?", [
         request.accountId,
         request.id,
@@ -165,6 +189,40 @@ function applyHold<UsageRecord>(
   writes.newHolds.set(hold.id, hold);
   if (rows.buffer !== undefined)
     addBufferedHold({ wallet, keySpend, session: session?.session }, hold.amount, 1);
+  else markTouched(writes, request, { wallet, keySpend, session });
+  return outcome;
+}
+
+function applyRaise<UsageRecord>(
+  request: RaiseRequest,
+  rows: LockedRows,
+  writes: PendingWrites<UsageRecord>,
+): RaiseOutcome {
+  const found = rows.holds.get(request.id);
+  const wallet = rows.wallets.get(request.accountId);
+  const keySpend = rows.keySpends.get(request.keyId);
+  const key = rows.keys.get(request.keyId);
+  if (found === undefined) return { status: "lost" };
+  if (wallet === undefined || keySpend === undefined || key === undefined)
+    throw new Error(`hold ${request.id} has no wallet or no key`);
+  if (!hasSameOwner(found, request))
+    throw new Error(`hold ${request.id} belongs to another account or key`);
+  const session = sessionOf(rows, request.accountId, found.sessionId);
+  // A copy, because a batch that is not committed must not change a buffered hold.
+  const hold = { ...found };
+  const touched = { wallet, keySpend, session: session?.session };
+  const outcome = decideRaise(request, hold, { ...touched, key });
+  const added = hold.amount - found.amount;
+  if (added === 0n) return outcome;
+  rows.holds.set(hold.id, hold);
+  // A hold of the same batch.
+  const placed = writes.newHolds.get(hold.id);
+  if (placed !== undefined) writes.newHolds.set(hold.id, { ...placed, amount: hold.amount });
+  const isBuffered = rows.buffer?.holds.has(hold.id) === true;
+  if (isBuffered) writes.raisedBuffered.set(hold.id, hold);
+  else if (placed === undefined) writes.raisedHolds.set(hold.id, hold);
+  if (isBuffered || (placed !== undefined && rows.buffer !== undefined))
+    addBufferedHold(touched, added, 0);
   else markTouched(writes, request, { wallet, keySpend, session });
   return outcome;
 }
@@ -228,6 +286,8 @@ function releaseHold<UsageRecord>(
   touched: BufferedRows,
 ): void {
   rows.holds.delete(hold.id);
+  writes.raisedHolds.delete(hold.id);
+  writes.raisedBuffered.delete(hold.id);
   // A hold of the same batch was never written, so there is nothing to delete.
   const isNew = writes.newHolds.delete(hold.id);
   const isBuffered = rows.buffer?.holds.has(hold.id) === true;
@@ -282,6 +342,7 @@ async function writeAll<UsageRecord>(
     work.push(writeSessions(tx, writes.touchedSessions.values()));
   if (writes.newHolds.size > 0 && !buffersHolds)
     work.push(insertHolds(tx, [...writes.newHolds.values()]));
+  if (writes.raisedHolds.size > 0) work.push(updateHoldAmounts(tx, writes.raisedHolds.values()));
   if (writes.deletedSweptHolds.length > 0)
     work.push(tx.deleteMany("swept_hold", "account_id, id", writes.deletedSweptHolds));
   const { records, recordCharges, chargedCalls } = writes;

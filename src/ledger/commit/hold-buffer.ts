@@ -8,6 +8,8 @@ import {
   decideHold,
   type HoldOutcome,
   type HoldRequest,
+  type OpenHold,
+  type RaiseOutcome,
   type SettleOutcome,
   type Wallet,
 } from "../decide.ts";
@@ -72,6 +74,8 @@ interface SessionOfHolds {
 /** What a batch changes in the buffer once it is committed. */
 interface BufferChanges {
   readonly added: ReadonlyMap<string, NewHold>;
+  /** Buffered holds with their new amounts. */
+  readonly raised: ReadonlyMap<string, OpenHold>;
   /** Holds settled while buffered. */
   readonly settled: readonly string[];
   /** Holds settled after they were flushed. */
@@ -83,7 +87,7 @@ interface BufferChanges {
 
 export interface AppliedBatch {
   /** In the order of the operations. */
-  readonly outcomes: readonly (HoldOutcome | SettleOutcome)[];
+  readonly outcomes: readonly (HoldOutcome | RaiseOutcome | SettleOutcome)[];
   readonly bufferChanges: BufferChanges;
 }
 
@@ -349,11 +353,16 @@ export function addBufferedSession(
 
 function applyBufferChanges(
   buffer: HoldBuffer,
-  { added, settled, settledFlushed, wallets, keySpends, sessions }: BufferChanges,
+  { added, raised, settled, settledFlushed, wallets, keySpends, sessions }: BufferChanges,
 ): void {
   const bufferedAtMs = performance.now();
   for (const id of settled) buffer.holds.delete(id);
   for (const hold of added.values()) buffer.holds.set(hold.id, { hold, bufferedAtMs });
+  for (const [id, { amount }] of raised) {
+    const buffered = buffer.holds.get(id);
+    if (buffered !== undefined)
+      buffer.holds.set(id, { ...buffered, hold: { ...buffered.hold, amount } });
+  }
   for (const id of settledFlushed) buffer.flushed.delete(id);
   for (const [id, wallet] of wallets) setHeldByWallet(buffer, id, wallet);
   for (const [id, keySpend] of keySpends) setCallsByKey(buffer, id, keySpend);

@@ -43,12 +43,12 @@ export interface LockedRows {
 
 /** The part of an operation that names its rows. */
 export interface OperationTarget {
-  readonly kind: "hold" | "settle";
+  readonly kind: "hold" | "raise" | "settle";
   readonly request: {
     readonly id: string;
     readonly accountId: string;
     readonly keyId: string;
-    /** Of a settlement. */
+    /** Of a settlement, or of a hold that is raised. */
     readonly sessionId?: string | undefined;
     /** Of a hold. */
     readonly session?: SessionRequest | undefined;
