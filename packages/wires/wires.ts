@@ -19,6 +19,7 @@ export type {
 } from "./src/canonical/wire-interfaces.ts";
 /** What APIs differ in beside their form: `API_TRAITS.messages.requiresOutputLimit`. */
 export { API_TRAITS, type ApiTraits } from "./src/api-traits.ts";
+export type { CutStream } from "./src/length-stop.ts";
 /** The same for the APIs of providers: `WIRE_TRAITS.converse.framing`. */
 export {
   TRANSLATION_PREFERENCE,

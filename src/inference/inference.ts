@@ -106,6 +106,8 @@ export function createInference(deps: InferenceDeps): Inference {
   const tokenCounts = createTokenCounts();
   const stoppedSessions = createStoppedSessions();
   const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics });
+  const relay = relayDepsOf(deps, shutdownSignals);
+  const roll = { ledger: deps.ledger, now, monotonicNow: relay.now, timer: relay.timer };
   const infer: InferDeps = {
     now,
     findKey: deps.findKey,
@@ -116,6 +118,7 @@ export function createInference(deps: InferenceDeps): Inference {
     parse: { prepareCall: deps.prepareCall },
     route,
     hold: holdDepsOf(deps),
+    roll,
     files: fetchFilesDepsOf(deps),
     plan: planDepsOf(deps, shutdownSignals),
     offers: deps.offers,
@@ -126,7 +129,7 @@ export function createInference(deps: InferenceDeps): Inference {
       settle,
       now,
       lease,
-      relay: relayDepsOf(deps, shutdownSignals),
+      relay,
       count: { send, shutdownSignals },
       stoppedSessions,
     },

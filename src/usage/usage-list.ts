@@ -267,6 +267,7 @@ const COUNTED_OUTCOMES: Readonly<Partial<Record<Outcome | "failed", string>>> = 
   upstream_timeout: "errors > 0",
   shut_down: "errors > 0",
   limit_exceeded: "errors > 0",
+  budget_cut: "errors > 0",
   empty_reply: "errors > 0",
   client_aborted: "aborted > 0",
 };

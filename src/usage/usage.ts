@@ -36,6 +36,7 @@ export const OUTCOMES = [
   "upstream_timeout",
   "shut_down",
   "limit_exceeded",
+  "budget_cut",
   "empty_reply",
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];

@@ -391,6 +391,7 @@ function openCallOf(
     pricedAt: input.now,
     candidates: [{ candidate: CANDIDATE, estimate: { ...ESTIMATE, amount, minimum: undefined } }],
     ceiling: undefined,
+    holdsAll: false,
     receipt: undefined,
     attempts: [],
     untrack: () => {},

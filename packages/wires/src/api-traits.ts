@@ -5,6 +5,12 @@ import { codexWebSearchHint } from "./canonical/canonical-losses.ts";
 import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat/request/chat-fields.ts";
 import { responsesErrorFields } from "./error-object.ts";
 import { isObject, type JsonObject, objectIn } from "./json-fields.ts";
+import {
+  chatLengthStop,
+  type CutStream,
+  messagesLengthStop,
+  responsesLengthStop,
+} from "./length-stop.ts";
 import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";
 import { namesOf } from "./scalar-fields.ts";
@@ -63,6 +69,10 @@ export interface ApiTraits {
   readonly forwardsHeaders: boolean;
   /** Bytes that keep a silent stream open. */
   readonly keepAlive: Uint8Array;
+  /** The last events of a stream that the gateway cuts: a stop at the output limit. */
+  readonly lengthStop?: (cut: CutStream) => string;
+  /** The last event of a stream repeats the reply. */
+  readonly endRepeatsReply?: true;
   /** An error event; `body` is the body of an error response. */
   readonly errorFrame: (body: JsonObject, sequenceNumber: number) => string;
 }
@@ -109,6 +119,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     acceptsOtherForm: true,
     adapts: "tools",
     reportsCacheTtl: false,
+    lengthStop: chatLengthStop,
   },
   responses: {
     ...EMBEDDINGS,
@@ -124,6 +135,8 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     foreignParts: "items",
     toolHint: codexWebSearchHint,
     withSearch: ({ tools }) => withTool(tools, { type: "web_search" }),
+    lengthStop: responsesLengthStop,
+    endRepeatsReply: true,
     errorFrame: (body, sequenceNumber) => {
       const fields = responsesErrorFields(objectIn(body["error"]) ?? {});
       const data = { type: "error", sequence_number: sequenceNumber, ...fields };
@@ -141,6 +154,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     foreignParts: "contents",
     adapts: "claude",
     withSearch: ({ tools }) => withTool(tools, { type: "web_search_20250305", name: "web_search" }),
+    lengthStop: messagesLengthStop,
     requestIdHeader: "request-id",
     forwardsHeaders: true,
     terminalEvent: encoder.encode('event: message_stop\ndata: {"type":"message_stop"}\n\n'),

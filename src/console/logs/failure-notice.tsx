@@ -65,6 +65,8 @@ export function failureCause(
     return "The gateway shut down while the call was in flight. Retry it.";
   if (call.outcome === "limit_exceeded")
     return "The reply was longer than this gateway relays. Ask for fewer tokens, choices or log probabilities.";
+  if (call.outcome === "budget_cut")
+    return "No more credits could be held for this reply, so it ended early. Buy credits or raise the limit, and retry it.";
   const last = call.attempts.at(-1);
   const provider = last?.provider ?? call.provider;
   if (call.outcome === "upstream_timeout")

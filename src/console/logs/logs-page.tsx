@@ -46,6 +46,7 @@ const OUTCOME_NAMES: Readonly<Record<Outcome | "failed" | "refused", string>> = 
   upstream_timeout: "Provider timeout",
   shut_down: "Shut down",
   limit_exceeded: "Reply too long",
+  budget_cut: "Credits used up",
   empty_reply: "Empty reply",
 };
 

@@ -21,6 +21,7 @@ import type { QuoteDeps } from "../lifecycle/quote.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
 import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
 import {
+  HOLD_HEADER,
   LOSSY_HEADER,
   MAX_COST_HEADER,
   ON_MAX_COST_HEADER,
@@ -109,6 +110,7 @@ const BILLED_ROUTE = {
       "The most that the session may spend in US dollars, all its calls together. It applies to this call and to later ones without the header.",
     [MAX_COST_HEADER]: "The most that the call may cost, as `postern.max_cost_usd` in the body.",
     [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",
+    [HOLD_HEADER]: "`full` or `rolling`, as `postern.hold`.",
     [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
     [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
     [LOSSY_HEADER]: "`true`: drop what the provider cannot express, as `postern.lossy`.",
@@ -123,8 +125,10 @@ const RESPONSE_HEADERS = {
   "ratelimit-policy":
     "Of a key with its own rate limit: calls per minute, and of a burst (IETF draft).",
   ratelimit: "What is left of the burst, and the seconds until it is full.",
-  "x-postern-max-tokens": "The output limit that the balance affords, if the request has none.",
-  "x-postern-budget-cut": "`true` if `max_cost_usd` lowered the output limit.",
+  "x-postern-max-tokens":
+    "The output limit that the credits afford, if it is lower than the request's.",
+  "x-postern-budget-cut":
+    "`true` if `max_cost_usd`, or the credits of a stream, lowered the output limit.",
   "x-postern-max-tool-calls":
     "The limit of tool calls sent to the provider, if the request has none: what the balance affords, at most 10.",
   "x-postern-held-tool-calls": "The tool calls that the hold covers.",

@@ -7,6 +7,7 @@ import { LABELS_HEADER } from "../../usage/labels.ts";
 import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 import { sharedAccountRefusals } from "../lifecycle/shared-credentials.ts";
 import {
+  HOLD_HEADER,
   LOSSY_HEADER,
   MAX_COST_HEADER,
   ON_MAX_COST_HEADER,
@@ -119,6 +120,7 @@ function protocolDocument(): z.infer<typeof Protocol> {
         ...Object.values(SESSION_HEADERS),
         MAX_COST_HEADER,
         ON_MAX_COST_HEADER,
+        HOLD_HEADER,
         LOSSY_HEADER,
         RECEIPT_HEADER,
         QUOTE_HEADER,

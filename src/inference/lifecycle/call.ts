@@ -16,6 +16,7 @@ import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
 import type { PricedCandidates } from "../routing/priced-candidates.ts";
 import type { TransportPlan } from "../translate/transport-plan.ts";
+import type { RollingHold } from "./hold/rolling-hold.ts";
 import type { ItemUse } from "./shared-credentials.ts";
 
 /** The input that the endpoint passes in. */
@@ -99,6 +100,8 @@ export interface OpenCall extends Omit<RoutedCall, "candidates"> {
   readonly candidates: PricedCandidates;
   /** The most that the caller pays. */
   readonly ceiling: CostCeiling | undefined;
+  /** The caller wants all that the call can cost to be held before it is sent. */
+  readonly holdsAll: boolean;
   readonly receipt: ReceiptRequest | undefined;
   readonly attempts: ProviderAttempt[];
   /** Ends what `trackCall` began. */
@@ -119,7 +122,12 @@ interface CallFiles {
 }
 
 export interface Hold {
-  readonly amount: Nano;
+  /** Grows while a stream rolls. */
+  amount: Nano;
+  /** The most that the call may hold: more than `amount` only if the hold rolls. */
+  readonly limit: Nano;
+  /** Whether only a part of what the call may cost was held at first. */
+  readonly isRolling: boolean;
   /** False for a hold of zero, which allows only candidates on the caller's provider key. */
   readonly isPaid: boolean;
   /** Whether the account had enough paid credit to be a customer's when the hold was made. */
@@ -142,6 +150,8 @@ export interface HeldCall extends Omit<RoutedCall, "candidates"> {
   /** The output limit, if it was lowered to what the balance affords. */
   readonly outputMax: number | undefined;
   readonly plan: TransportPlan;
+  /** Set for a stream whose hold does not cover all of its output. */
+  roll?: RollingHold;
 }
 
 export interface MeteredReply {

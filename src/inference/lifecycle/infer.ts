@@ -5,7 +5,12 @@
 import { endedKeyFault, Fault } from "../../base/fault.ts";
 import type { AuthenticatedKey, Caller } from "../../http/route.ts";
 import { requireScope } from "../../http/steps/authenticate.ts";
-import { readCostCeiling, readReceipt, rejectUnknownOptions } from "../request/call-options.ts";
+import {
+  readCostCeiling,
+  readHoldsAll,
+  readReceipt,
+  rejectUnknownOptions,
+} from "../request/call-options.ts";
 import { isFallbackable } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import {
@@ -19,11 +24,13 @@ import type { CallInput, HeldCall, OpenCall, ParsedCall } from "./call.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
-import { withShortfall } from "./hold/hold-faults.ts";
+import { spentFault, withShortfall } from "./hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
+import { type RollDeps, RollingHold } from "./hold/rolling-hold.ts";
 import { acceptOffer, type OfferDeps, withOffer, withOfferCeiling } from "./offer.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
+import { endsBill } from "./reply/client-disconnect.ts";
 import { respond, type RespondDeps } from "./reply/respond-to-caller.ts";
 import { routeCall } from "./route-call.ts";
 import { type SettleDeps, settleFailed } from "./settle.ts";
@@ -41,6 +48,7 @@ export interface InferDeps {
   readonly parse: ParseDeps;
   readonly route: RoutingDeps;
   readonly hold: HoldDeps;
+  readonly roll: RollDeps;
   /** Undefined where the gateway fetches no files. */
   readonly files: FetchFilesDeps | undefined;
   readonly plan: PlanDeps;
@@ -100,6 +108,7 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
     pricedAt,
     candidates: offer === undefined ? priced : withOffer(priced, offer),
     ceiling: offer === undefined ? ceiling : withOfferCeiling(ceiling, offer),
+    holdsAll: readHoldsAll(request.json, input.headers),
     receipt: readReceipt(request.json, input.headers) ? { quoteId: offer?.id } : undefined,
     attempts: [],
     untrack: deps.trackCall(),
@@ -149,18 +158,35 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
       planFault ??= planned;
       continue;
     }
+    const roll = startRoll(deps, planned);
     let held: HeldCall | undefined = planned;
     while (held !== undefined) {
       const request = attemptRequestFor(deps.plan, held, remaining[0]);
       const result = await attemptCandidate(held.candidate, request, call.attempts, deps.send);
       if (result.ok) return { held, result };
-      failed = { held, result };
+      failed = { held, result: withHoldEnd(result, roll) };
       held = withOtherPlan(failed);
     }
+    roll?.stop();
     if (failed !== undefined && !canFallBack(deps, failed)) break;
   }
   if (failed === undefined) throw planFault ?? new Error("a call without a candidate");
   return failed;
+}
+
+/** From here on the provider may generate output, also before its first event. */
+function startRoll({ roll: deps }: InferDeps, call: HeldCall): RollingHold | undefined {
+  const { hold, candidate, estimate } = call;
+  if (!hold.isRolling || candidate.credential.byok || hold.amount >= estimate.amount)
+    return undefined;
+  call.roll = new RollingHold(deps, { ...call, hidesOutput: !endsBill(call) });
+  return call.roll;
+}
+
+/** The attempt ended because no more credits could be held for it. */
+function withHoldEnd(result: FailedCandidate, roll: RollingHold | undefined): FailedCandidate {
+  if (roll?.ended === undefined || result.isShutDown !== true) return result;
+  return { ok: false, fault: spentFault(), isClientGone: false, isCut: true };
 }
 
 const NO_ENDPOINT_STATUSES: ReadonlySet<number> = new Set([404, 405]);
@@ -180,10 +206,10 @@ function withOtherPlan({ held, result: { fault } }: FailedCall): HeldCall | unde
 // A fallback that starts too late would exceed the caller's patience and the lifetime of the hold.
 function canFallBack(
   { now, lastAttemptStartMs }: InferDeps,
-  { held: { input }, result: { fault, isClientGone, isShutDown, tail } }: FailedCall,
+  { held: { input }, result: { fault, isClientGone, isShutDown, tail, isCut } }: FailedCall,
 ): boolean {
   // The provider bills this reply, and another one would be as long.
-  if (tail !== undefined) return false;
+  if (tail !== undefined || isCut === true) return false;
   if (isClientGone || isShutDown === true || input.signal.aborted) return false;
   return now() - input.now <= lastAttemptStartMs && isFallbackable(fault);
 }

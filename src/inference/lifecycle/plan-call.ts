@@ -10,6 +10,7 @@ import { isStrict } from "../translate/losses.ts";
 import { planFor } from "../translate/plan.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
 import type { CandidateRequest, HeldCall, Hold, OpenCall } from "./call.ts";
+import { canRoll } from "./hold/hold.ts";
 import { cancelCheckOf } from "./reply/client-disconnect.ts";
 
 export interface PlanDeps {
@@ -29,11 +30,12 @@ export function planCall(
 ): HeldCall | Fault {
   const { input, request, statefulCall, catalog, pricedAt, ceiling, receipt } = call;
   const { attempts, untrack, files } = call;
-  const estimate = affordableEstimate(fullEstimate, hold.amount);
+  const spendable = canRoll(call, { candidate, estimate: fullEstimate }) ? hold.limit : hold.amount;
+  const estimate = affordableEstimate(fullEstimate, spendable);
   const { toolCallsMax } = estimate;
   const outputMax = candidate.credential.byok
     ? undefined
-    : clampedOutputLimit(estimate, hold.amount, request.choices);
+    : clampedOutputLimit(estimate, spendable, request.choices);
   let sent: CandidateRequest = { request };
   try {
     if (statefulCall !== undefined) sent = statefulCall.requestFor(candidate);
@@ -81,6 +83,7 @@ export function attemptRequestFor(
   next: PricedCandidate | undefined,
 ): AttemptRequest {
   const { input, request, candidate, plan } = call;
+  const isCanceled = cancelCheckOf(input.signal, shutdownSignals, call);
   const isOtherModelNext = next !== undefined && next.candidate.model.id !== candidate.model.id;
   return {
     accountId: input.caller.accountId,
@@ -94,7 +97,7 @@ export function attemptRequestFor(
     forwardedHeaders: withBeta(input.forwardedHeaders, plan.beta),
     callerSignal: input.signal,
     // A stream that has begun learns from its own cancellation that the caller has left.
-    isCanceled: cancelCheckOf(input.signal, shutdownSignals, call),
+    isCanceled: () => call.roll?.ended !== undefined || isCanceled(),
     maxAttempts: isOtherModelNext ? 1 : undefined,
   };
 }

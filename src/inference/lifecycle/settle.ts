@@ -16,6 +16,7 @@ import { releaseHold } from "./hold/hold.ts";
 import {
   type BilledCharge,
   chargeAbandoned,
+  chargeCut,
   chargeHold,
   chargeTail,
   NOTHING_BILLED,
@@ -53,8 +54,9 @@ export async function settleFailed(
   await settle(deps, call, { ...billed, outcome, status: fault.status, countsAsAbandoned });
 }
 
-function failedOutcome({ fault, isClientGone, isShutDown, tail }: FailedCandidate): Outcome {
+function failedOutcome({ fault, isClientGone, isShutDown, tail, isCut }: FailedCandidate): Outcome {
   if (isClientGone) return "client_aborted";
+  if (isCut === true) return "budget_cut";
   if (isShutDown === true) return "shut_down";
   if (tail !== undefined) return "limit_exceeded";
   return fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
@@ -62,9 +64,10 @@ function failedOutcome({ fault, isClientGone, isShutDown, tail }: FailedCandidat
 
 async function chargeFailed(
   call: HeldCall,
-  { isClientGone, wasSent, tail, isGivenUp }: FailedCandidate,
+  { isClientGone, wasSent, tail, isGivenUp, isCut }: FailedCandidate,
   now: number,
 ): Promise<BilledCharge> {
+  if (isCut === true) return chargeCut(call, undefined, now);
   if (tail !== undefined) return chargeTail(call, tail, now);
   if (isClientGone && wasSent) return chargeAbandoned(call, undefined, now);
   // Through a tool that the provider calls, such as an MCP server of the caller, a model's output reaches the caller.
@@ -117,6 +120,7 @@ export async function settle(
     await releaseHold(deps, call).catch(() => {});
     throw cause;
   } finally {
+    call.roll?.stop();
     call.untrack();
     const countsAsAbandoned = metered.countsAsAbandoned ?? usage.outcome === "client_aborted";
     if (countsAsAbandoned && !usage.byok) deps.abandonedCalls.count(usage.keyId, now);

@@ -18,9 +18,10 @@ export const ON_MAX_COST_HEADER = "x-postern-on-max-cost";
 export const LOSSY_HEADER = "x-postern-lossy";
 export const RECEIPT_HEADER = "x-postern-receipt";
 export const QUOTE_HEADER = "x-postern-quote";
+export const HOLD_HEADER = "x-postern-hold";
 export const SESSION_LIMIT_HEADER = "x-postern-session-limit-usd";
 
-const OPTIONS = ["lossy", "max_cost_usd", "on_max_cost", "quote", "receipt"] as const;
+const OPTIONS = ["hold", "lossy", "max_cost_usd", "on_max_cost", "quote", "receipt"] as const;
 const NO_OPTIONS: JsonObject = {};
 
 type RequestHeaders = Pick<Headers, "get">;
@@ -59,6 +60,16 @@ export function readReceipt(json: JsonObject, headers: RequestHeaders): boolean 
   if (value === "1" || value === "true") return true;
   if (value === "0" || value === "false") return false;
   throw invalid(RECEIPT_HEADER, `The header \`${RECEIPT_HEADER}\` must be 1 or 0.`);
+}
+
+/** Whether all that the call can cost is held before it is sent, also for a stream. */
+export function readHoldsAll(json: JsonObject, headers: RequestHeaders): boolean {
+  const option = optionsOf(json)["hold"] ?? undefined;
+  const value = option ?? headers.get(HOLD_HEADER)?.trim().toLowerCase() ?? "rolling";
+  if (value === "full") return true;
+  if (value === "rolling") return false;
+  const param = option === undefined ? HOLD_HEADER : "postern.hold";
+  throw invalid(param, `\`${param}\` must be full or rolling.`);
 }
 
 /** The signed offer of a quote that the call is to be charged by, and the parameter that it is in. */

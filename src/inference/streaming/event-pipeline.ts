@@ -25,6 +25,8 @@ export interface EventPipelineOptions {
   readonly endsStreamByClosing: boolean;
   /** Whether the provider's streams have no terminal event. */
   readonly lacksTerminalEvent: boolean;
+  /** Whether what a cut of the stream repeats is kept: its first event, and finished items. */
+  readonly keepsReply: boolean;
   /** The cost so far. */
   readonly costUsd: () => string | undefined;
 }
@@ -34,15 +36,23 @@ export interface EventPipeline extends EventPipelineOptions {
   readonly heldBack: Uint8Array[];
   /** The last event for the client. */
   latest: Uint8Array | undefined;
+  /** The first event for the client, and those with finished items, if they are kept. */
+  first: Uint8Array | undefined;
+  readonly items: Uint8Array[];
   /** Whether the last event of the provider lacks its blank line. */
   lacksBlank: boolean;
   /** Set by the terminal event, or by the close of a stream that has failed or can be complete without it. */
   end: "completed" | "failed" | undefined;
 }
 
+const NO_ITEMS: Uint8Array[] = [];
+/** A ping says nothing about the reply. Every other event is longer. */
+const PING_MAX_BYTES = 40;
+const DONE_ITEM = "response.output_item.done";
+
 export function createEventPipeline(options: EventPipelineOptions): EventPipeline {
   const { parser, meter, transform, parsesAllEvents } = options;
-  const { endsStreamByClosing, lacksTerminalEvent, costUsd } = options;
+  const { endsStreamByClosing, lacksTerminalEvent, keepsReply, costUsd } = options;
   // Not a spread, which would keep the last members in a second object.
   return {
     parser,
@@ -53,6 +63,9 @@ export function createEventPipeline(options: EventPipelineOptions): EventPipelin
     endsStreamByClosing,
     end: undefined,
     latest: undefined,
+    keepsReply,
+    first: undefined,
+    items: keepsReply ? [] : NO_ITEMS,
     lacksBlank: false,
     lacksTerminalEvent,
     costUsd,
@@ -118,6 +131,12 @@ function transformEvents(
   return allBytes === undefined ? firstBytes : Buffer.concat(allBytes);
 }
 
+function keepReply(pipeline: EventPipeline, bytes: Uint8Array): void {
+  pipeline.first ??= bytes;
+  if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(DONE_ITEM))
+    pipeline.items.push(bytes);
+}
+
 /** Events without their blank line: an incomplete one is dropped, and a complete one gets the line before the next event. */
 function finalEvents(pipeline: EventPipeline): SseEvent[] {
   return pipeline.parser.end().filter((event) => {
@@ -152,7 +171,8 @@ function transformEvent(pipeline: EventPipeline, event: SseEvent): Uint8Array | 
     heldBack.length > 0 ||
     (pipeline.endsStreamByClosing && isReplyComplete(meter));
   if (bytes === undefined) return undefined;
-  pipeline.latest = bytes;
+  if (bytes.length > PING_MAX_BYTES) pipeline.latest = bytes;
+  if (pipeline.keepsReply) keepReply(pipeline, bytes);
   if (!isHeldBack) return bytes;
   heldBack.push(bytes);
   return undefined;

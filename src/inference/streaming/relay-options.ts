@@ -3,6 +3,7 @@
 import type { AbortSignalLike, BodyStream } from "@postern/http-client";
 import type { JsonObject } from "../../base/json.ts";
 import type { HoldState } from "../../ledger/lease.ts";
+import type { RollingHold } from "../lifecycle/hold/rolling-hold.ts";
 import type { EventPipeline } from "./event-pipeline.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 
@@ -12,6 +13,7 @@ export type StreamOutcome =
   | "client_aborted"
   | "shut_down"
   | "limit_exceeded"
+  | "budget_cut"
   | "empty_reply"
   | "upstream_error"
   | "upstream_timeout";
@@ -52,6 +54,8 @@ export interface StreamSettlement {
   readonly isAbandoned: boolean;
   /** The gateway stopped reading before the usage arrived, and the provider may still bill: the hold is charged. */
   readonly isGivenUp: boolean;
+  /** The gateway ended the provider's stream, because no more credits could be held for it. */
+  readonly isCut?: true;
 }
 
 export interface SettledReply {
@@ -103,6 +107,10 @@ export interface RelayOptions {
   readonly extendHold: () => void;
   /** Whether the call's credits are still held. */
   readonly confirmHold: () => "held" | Promise<HoldState>;
+  /** Set for a stream whose hold grows with it. */
+  readonly roll: RollingHold | undefined;
+  /** The events that end a stream which was cut, after its settlement. */
+  readonly lengthStop: () => Uint8Array | undefined;
   /** Whether the session of the call was stopped. Asked about once a second. */
   readonly isStopped: () => boolean;
   /** Called once, when the stream ends. */

@@ -4,6 +4,7 @@
 import { type BodyHandler, pipeTo, setFlow } from "@postern/http-client";
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
 import type { HoldState } from "../../ledger/lease.ts";
+import type { RollingHold } from "../lifecycle/hold/rolling-hold.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
 import type {
   Drain,
@@ -56,8 +57,8 @@ interface Relay extends RelayOptions {
 /** The provider's stream as the body of the response. */
 export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStreamHandlers {
   const now = deps.now();
-  const { body, pipeline, drain, extendHold, confirmHold, settle, errorBody } = options;
-  const { record, onSent, isStopped } = options;
+  const { body, pipeline, drain, extendHold, confirmHold, settle, errorBody, roll } = options;
+  const { record, onSent, isStopped, lengthStop } = options;
   const relay: Relay = {
     deps,
     pipeline,
@@ -82,12 +83,15 @@ export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStr
     isStopped,
     settle,
     errorBody,
+    roll,
+    lengthStop,
     rest: undefined,
     restUntil: Infinity,
     restMaxBytes: Infinity,
     stopTimer: () => {},
   };
   relay.stopTimer = deps.timer.add((at) => onTick(relay, at));
+  if (roll !== undefined) roll.onChange = () => onHoldChange(relay);
   return {
     onStart: (sink) => {
       if (relay.hasClientLeft) return sink.functions.abort(sink);
@@ -106,6 +110,7 @@ const BODY_HANDLER: BodyHandler<Relay> = {
     relay.bytes += bytes.length;
     if (relay.hasClientLeft) readRest(relay, bytes);
     else relayIfHeld(relay, bytes);
+    if (relay.roll !== undefined && !relay.hasEnded) checkHold(relay, relay.roll);
   },
   onEnd: (isWhole, relay) => {
     if (relay.unconfirmed !== undefined) relay.unconfirmedEnd = isWhole;
@@ -115,8 +120,55 @@ const BODY_HANDLER: BodyHandler<Relay> = {
 
 /** The provider's stream is paused while the client does not read, or while the call's hold is uncertain. */
 function updateFlow(relay: Relay): void {
-  const isBlocked = relay.isBackpressured || relay.unconfirmed !== undefined;
+  const isBlocked =
+    relay.isBackpressured || relay.unconfirmed !== undefined || relay.roll?.isBehind === true;
   setFlow(relay.body, isBlocked && !relay.hasClientLeft ? "paused" : "read");
+}
+
+function checkHold(relay: Relay, roll: RollingHold): void {
+  roll.check(relay.lastReceivedAt, relay.pipeline.meter.outputBytes);
+  // Nothing more is relayed until the ledger has held more.
+  if (roll.isBehind && !relay.hasEnded) updateFlow(relay);
+}
+
+/** More was held, or the stream must end because no more can be. */
+function onHoldChange(relay: Relay): void {
+  const ended = relay.roll?.ended;
+  if (relay.hasEnded) return;
+  // Of a complete reply only the usage is missing.
+  if (ended === undefined || relay.pipeline.meter.hasStopReason) return updateFlow(relay);
+  if (ended === "budget") cut(relay);
+  else if (relay.hasClientLeft) endAbandoned(relay, false);
+  else finish(relay, ended);
+}
+
+/** Closes the provider's stream, which ends its bill, settles, and ends the response as the API does at an output limit. */
+function cut(relay: Relay): void {
+  const { hasClientLeft, endedBy } = relay;
+  const leftOutcome = endedBy === undefined ? "client_aborted" : outcomeOf(endedBy);
+  const settlement: StreamSettlement = {
+    outcome: hasClientLeft ? leftOutcome : "budget_cut",
+    isWhole: false,
+    isAbandoned: true,
+    isGivenUp: false,
+    isCut: true,
+  };
+  settleOnce(relay, settlement).then(
+    ({ isDeferred, isUncovered }) => {
+      if (isDeferred) closeResponse(relay, "store_unavailable");
+      else if (isUncovered) closeResponse(relay, "hold_lost");
+      else closeCut(relay);
+    },
+    () => closeResponse(relay, "unsettled"),
+  );
+}
+
+function closeCut(relay: Relay): void {
+  const { sink } = relay;
+  if (sink === undefined || relay.hasClientLeft) return;
+  const bytes = relay.lengthStop();
+  if (bytes !== undefined) void sink.functions.write(sink, bytes);
+  sink.functions.end(sink);
 }
 
 // A process that was suspended may have lost its holds: nothing is relayed until the store has confirmed this one.

@@ -75,7 +75,10 @@ export type CandidateResult =
 export type FailedCandidate = Pick<
   FailedAttempt,
   "ok" | "fault" | "isClientGone" | "wasSent" | "isShutDown" | "tail" | "isGivenUp"
->;
+> & {
+  /** The gateway ended the attempt because no more credits could be held for it. */
+  readonly isCut?: boolean;
+};
 
 export const ATTEMPTS_PER_CANDIDATE = 2;
 /** The part of a timeout while a fallback is left. */

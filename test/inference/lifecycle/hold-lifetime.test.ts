@@ -81,7 +81,7 @@ describe.each(STORE_KINDS)("the hold of a call with a slow request body, on %s",
       stream: true,
       max_tokens: 20_000,
     });
-    const connection = await beginCall(body);
+    const connection = await beginCall(body, "x-postern-hold: full\r\n");
     now = START + 115 * SECOND_MS;
     connection.finish();
     await waitUntil(

@@ -50,6 +50,7 @@ function createHarness(
       return { status: "held", amount: request.amount };
     },
     tryHoldSync: () => undefined,
+    raise: async ({ amount }) => ({ status: "raised", amount }),
     settle: async ({ cost, record }) => {
       settlements.push({ cost, outcome: record?.usage.outcome });
       return { status: "settled", charged: cost, overrun: 0n, late: false };

@@ -86,12 +86,15 @@ function openRelay(options: RelayOptions = {}) {
       }),
       endsStreamByClosing: false,
       lacksTerminalEvent: false,
+      keepsReply: false,
       costUsd: () => "0.000001",
     }),
     drain: () => ({ waitMs: usageWaitMs, isBillOpen: true, isKnown: () => false }),
     extendHold: () => calls.push("extend hold"),
     confirmHold: () => "held",
     isStopped: () => false,
+    roll: undefined,
+    lengthStop: () => undefined,
     settle: async ({ outcome }) => {
       settled.push(outcome);
       await settlement?.();

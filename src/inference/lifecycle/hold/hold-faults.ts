@@ -341,6 +341,14 @@ function insufficientCreditsFault(
   });
 }
 
+/** For a call of which nothing was relayed when no more could be held for it. */
+export function spentFault(): Fault {
+  return new Fault("insufficient_credits", "no more credits could be held", {
+    message:
+      "The credits that this call could still hold were spent by other calls before its reply began. What the model may have reasoned is charged. Buy credits, or send the call with the header `x-postern-hold: full`.",
+  });
+}
+
 /** Rounded up, so that the amount is enough. */
 function formatUsdCeil(amount: Nano): string {
   const step = amount < NANO_PER_USD ? NANO_PER_USD / 1_000_000n : NANO_PER_USD / 100n;

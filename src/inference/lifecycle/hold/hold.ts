@@ -2,7 +2,7 @@
 // provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
 
 import { Fault, reopenStep } from "../../../base/fault.ts";
-import { nanoFromUsd } from "../../../base/money/money.ts";
+import { minNano, type Nano, nanoFromUsd } from "../../../base/money/money.ts";
 import type { PaymentOptions } from "../../../base/purchase-steps.ts";
 import { MINUTE_MS } from "../../../base/time.ts";
 import type { KeyPolicy } from "../../../http/key-policy.ts";
@@ -19,11 +19,13 @@ import type { Ledger } from "../../../ledger/ledger.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
 import { mostExpensive, type PricedCandidate } from "../../routing/priced-candidates.ts";
 import type { CallInput, Hold, OpenCall, SettledCall } from "../call.ts";
+import { stopsByClosing } from "../reply/client-disconnect.ts";
 import { cappedAt } from "./cost-ceiling.ts";
 import { closingFault, holdFault, type LimitRaiser, operatorFreezeFault } from "./hold-faults.ts";
+import { firstHold } from "./rolling-hold.ts";
 
 export interface HoldDeps extends FreezeDeps {
-  readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "settle">;
+  readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "raise" | "settle">;
   readonly lease: Pick<Lease, "term">;
   readonly now: () => number;
   readonly lifetimeMs: number;
@@ -60,8 +62,9 @@ export function ensureHold(
   { priced, remaining, isFallback }: HoldStep,
 ): Hold | Promise<Hold> {
   const isPaid = !priced.candidate.credential.byok;
-  if (call.hold !== undefined && (call.hold.isPaid || !isPaid)) return call.hold;
-  const estimate = isPaid ? paidEstimate(priced, remaining) : zeroEstimate(priced);
+  if (call.hold !== undefined && (call.hold.isPaid || !isPaid))
+    return isPaid && call.hold.isRolling ? raiseFor(deps, call, call.hold, priced) : call.hold;
+  const estimate = isPaid ? paidEstimate(call, priced, remaining) : zeroEstimate(priced);
   // Most holds are decided at once, and a promise costs CPU.
   const placed = tryHold(deps, call, estimate, isPaid) ?? placeHold(deps, call, estimate, isPaid);
   if (!isFallback || !(placed instanceof Promise)) return placed;
@@ -93,14 +96,62 @@ function zeroEstimate({ estimate }: PricedCandidate): CostEstimate {
   return { ...estimate, amount: 0n, minimum: undefined, payingMinimum: 0n };
 }
 
-/** Covers this candidate and all later ones on the gateway's accounts. */
+/** What to hold, and, for a hold that rolls, which part of it at first. */
+interface HoldEstimate extends CostEstimate {
+  readonly upfront?: Nano;
+}
+
+/** Covers this candidate and all later ones on the gateway's accounts. A hold that rolls is raised for a later one. */
 function paidEstimate(
+  call: OpenCall,
   priced: PricedCandidate,
   remaining: readonly PricedCandidate[],
-): CostEstimate {
-  if (remaining.length === 0) return priced.estimate;
+): HoldEstimate {
   const paid = remaining.filter(({ candidate }) => !candidate.credential.byok);
-  return mostExpensive([priced, ...paid]);
+  const full = paid.length === 0 ? priced.estimate : mostExpensive([priced, ...paid]);
+  if (!canRoll(call, priced)) return full;
+  const { estimate } = priced;
+  const upfront = firstHold(estimate);
+  if (upfront >= full.amount) return full;
+  const { minimum = upfront } = estimate;
+  return {
+    ...full,
+    upfront,
+    minimum: minNano(minimum, upfront),
+    payingMinimum: minNano(minimum, upfront),
+  };
+}
+
+/** Whether the hold of a call to this candidate may grow with its reply: closing the stream must end its bill. */
+export function canRoll(
+  { request, holdsAll }: Pick<OpenCall, "request" | "holdsAll">,
+  { candidate, estimate }: PricedCandidate,
+): boolean {
+  return (
+    !holdsAll &&
+    estimate.unlimitedAmount === undefined &&
+    stopsByClosing({ candidate, request, estimate })
+  );
+}
+
+/** A fallback may need more than the candidate before it. If that is not affordable, its output is shortened. */
+async function raiseFor(
+  { ledger, now }: HoldDeps,
+  call: OpenCall,
+  hold: Hold,
+  priced: PricedCandidate,
+): Promise<Hold> {
+  const { input, ceiling } = call;
+  const { estimate } = priced;
+  const needed = canRoll(call, priced) ? firstHold(estimate) : estimate.amount;
+  const amount = minNano(cappedAt(needed, ceiling), hold.limit);
+  if (amount <= hold.amount) return hold;
+  const { accountId, keyId } = input.caller;
+  const sessionId = input.session?.id;
+  const request = { id: input.requestId, accountId, keyId, amount, now: now(), sessionId };
+  const outcome = await ledger.raise(request);
+  if (outcome.status === "raised") hold.amount = outcome.amount;
+  return hold;
 }
 
 /** Refusals that the workspace's owner can lift. */
@@ -114,7 +165,7 @@ const OWNER_FIXABLE_OUTCOMES: ReadonlySet<string> = new Set([
 function tryHold(
   deps: HoldDeps,
   call: OpenCall,
-  estimate: CostEstimate,
+  estimate: HoldEstimate,
   isPaid: boolean,
 ): Hold | undefined {
   const mustWait = estimate.amount === 0n || call.statefulCall?.onHeld !== undefined;
@@ -130,7 +181,7 @@ function tryHold(
 async function placeHold(
   deps: HoldDeps,
   call: OpenCall,
-  estimate: CostEstimate,
+  estimate: HoldEstimate,
   isPaid: boolean,
 ): Promise<Hold> {
   const { input, request } = call;
@@ -163,12 +214,22 @@ async function placeHold(
 }
 
 function heldOf(
-  { amount, isPaying, burstFullAt: fullAt }: Extract<HoldOutcome, { status: "held" }>,
-  { rateLimit, now }: HoldRequest,
+  { amount, limit, isPaying, burstFullAt: fullAt }: Extract<HoldOutcome, { status: "held" }>,
+  { rateLimit, now, upfront, amount: wanted }: HoldRequest,
   isPaid: boolean,
   leaseTerm: number,
 ): Hold {
-  const hold = { amount, isPaid, isPaying: isPaying === true, leaseTerm };
+  const isRolling = upfront !== undefined;
+  // The reply to the commit of a hold may have been lost, and with it the limit.
+  const most = isRolling ? (limit ?? wanted) : amount;
+  const hold: Hold = {
+    amount,
+    limit: most,
+    isRolling,
+    isPaid,
+    isPaying: isPaying === true,
+    leaseTerm,
+  };
   if (fullAt === undefined || rateLimit === undefined) return hold;
   return { ...hold, rateLimitHeaders: rateLimitHeaders({ ...rateLimit, fullAt }, now) };
 }
@@ -176,7 +237,7 @@ function heldOf(
 function holdRequestOf(
   deps: HoldDeps,
   { input, hold, ceiling }: OpenCall,
-  { amount, minimum, payingMinimum }: CostEstimate,
+  { amount, upfront, minimum, payingMinimum }: HoldEstimate,
 ): HoldRequest {
   const { accountId, keyId, policy, restrictions } = input.caller;
   // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
@@ -188,6 +249,7 @@ function holdRequestOf(
     accountId,
     keyId,
     amount: cappedAt(amount, ceiling),
+    upfront: upfront === undefined ? undefined : cappedAt(upfront, ceiling),
     minimum: minimum === undefined ? undefined : cappedAt(minimum, ceiling),
     payingMinimum: payingMinimum === undefined ? undefined : cappedAt(payingMinimum, ceiling),
     now,

@@ -32,12 +32,22 @@ function canHangUp(call: OngoingCall): boolean {
 }
 
 /** Whether closing the connection stops the provider's billing, and all output that it bills is relayed. */
-function endsBill({ candidate, request, plan, estimate }: OngoingCall): boolean {
-  const { credential, model } = candidate;
+export function endsBill(call: OngoingCall): boolean {
+  const { candidate, plan } = call;
+  const mayReason =
+    candidate.model.supported.includes("reasoning") && !isReasoningOff(candidate, plan);
+  return !mayReason && stopsByClosing(call);
+}
+
+/** Whether closing the connection stops the provider's billing of a stream that has text alone, of which some may be hidden. */
+export function stopsByClosing({
+  candidate: { credential },
+  request,
+  estimate,
+}: Pick<OngoingCall, "candidate" | "request" | "estimate">): boolean {
   if (!credential.provider.stopsBillingOnAbort || !request.stream || request.choices > 1)
     return false;
-  const mayReason = model.supported.includes("reasoning") && !isReasoningOff(candidate, plan);
-  return !mayReason && !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
+  return !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
 }
 
 /** Whether the provider can count what was relayed. A call of a tool has more tokens than its text. */

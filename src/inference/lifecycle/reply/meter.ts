@@ -18,6 +18,7 @@ import { hasUnknownField } from "../../shared-account/unknown-fields.ts";
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 import { cappedAt } from "../hold/cost-ceiling.ts";
+import { endsBill } from "./client-disconnect.ts";
 import type { ProviderCount } from "./count-at-provider.ts";
 import { countTokens } from "./count-relayed.ts";
 
@@ -40,7 +41,7 @@ export function chargeUsage(
     catalog,
     model,
     estimate,
-    held: hold.amount,
+    held: hold.limit,
     at: pricedAt,
     durationMs: endedAt - input.now,
     outputBytes,
@@ -182,6 +183,17 @@ export async function chargeTail(
     : chargeUsage(call, read, endedAt);
 }
 
+/** A stream ended because no more credits could be held for it. What a model reasons is not relayed: the most of it is charged. */
+export function chargeCut(
+  call: HeldCall,
+  meter: StreamMeter | undefined,
+  endedAt: number,
+  count?: ProviderCount,
+): Promise<BilledCharge> {
+  const generated = endsBill(call) ? 0 : (call.roll?.generated() ?? 0);
+  return chargeAbandoned(call, meter, endedAt, count, generated);
+}
+
 /**
  * The client left, or the gateway stopped, before the final usage. The provider has the request, so at least its input is
  * charged. `meter` is undefined if no event has arrived.
@@ -191,13 +203,14 @@ export async function chargeAbandoned(
   meter: StreamMeter | undefined,
   endedAt: number,
   count?: ProviderCount,
+  generatedTokens = 0,
 ): Promise<BilledCharge> {
   const { candidate, hold } = call;
   const { credential } = candidate;
   const { input, output } = await countTokens(call, meter, count);
   const partial = {
     reported: meter && usageSoFar(meter),
-    outputTokens: output,
+    outputTokens: Math.max(output, generatedTokens),
     outputAudioBytes: meter?.outputAudioBytes ?? 0,
     fees: meter?.fees ?? {},
     model: meter?.model,

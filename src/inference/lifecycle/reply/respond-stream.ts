@@ -3,9 +3,11 @@
 
 import { createHash } from "node:crypto";
 import {
+  API_TRAITS,
   createSseParser,
   type SseParser,
   createStreamMeter,
+  type StreamMeter,
   usageSoFar,
   createAwsFrameParser,
   WIRE_TRAITS,
@@ -14,11 +16,13 @@ import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts
 import { Fault } from "../../../base/fault.ts";
 import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
+import { SECOND_MS } from "../../../base/time.ts";
 import { streamResponse } from "../../../http/response-stream.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
+import { tokenTotals } from "../../metering/charge.ts";
 import type { Credential } from "../../providers/credentials.ts";
-import { createEventPipeline } from "../../streaming/event-pipeline.ts";
+import { createEventPipeline, type EventPipeline } from "../../streaming/event-pipeline.ts";
 import type { RelayDeps, StreamFailure } from "../../streaming/relay-options.ts";
 import { relayStream } from "../../streaming/relay.ts";
 import { shutDownFault } from "../../upstream/failure.ts";
@@ -37,7 +41,14 @@ import {
   startProviderCount,
 } from "./count-at-provider.ts";
 import { createReplyRecorder } from "./idempotent-reply.ts";
-import { chargeStream, chargeUsage, isNothing, isOutputUnreported } from "./meter.ts";
+import {
+  type BilledCharge,
+  chargeCut,
+  chargeStream,
+  chargeUsage,
+  isNothing,
+  isOutputUnreported,
+} from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
 
 export interface RespondStreamDeps {
@@ -71,6 +82,7 @@ export function respondStream(
     parsesAllEvents: plan.isTranslated,
     endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
     lacksTerminalEvent: provider.endsStreamByClosing || lacksTerminalEvent,
+    keepsReply: call.roll !== undefined && API_TRAITS[request.api].endRepeatsReply === true,
     costUsd: () => {
       const usage = usageSoFar(meter);
       if (usage === undefined) return undefined;
@@ -81,6 +93,7 @@ export function respondStream(
     },
   });
   let count: ProviderCount | undefined;
+  let settled: BilledCharge | undefined;
   const relay = relayStream(deps.relay, {
     body: reply.body,
     pipeline,
@@ -108,18 +121,60 @@ export function respondStream(
         isUsageMissing,
         responseSha256: hash?.digest("hex"),
         // The end of the process is not the caller's doing.
-        countsAsAbandoned: isAbandoned && outcome !== "shut_down",
+        countsAsAbandoned: isAbandoned && outcome !== "shut_down" && outcome !== "budget_cut",
       };
+      if (settlement.isCut === true)
+        return chargeCutStream(deps, call, meter).then((charged) => {
+          settled = charged;
+          return settle(deps.settle, call, { ...charged, ...metered });
+        });
       const billed = chargeStream(call, { meter, count }, settlement, deps.now());
       return billed instanceof Promise
         ? billed.then((charged) => settle(deps.settle, call, { ...charged, ...metered }))
         : settle(deps.settle, call, { ...billed, ...metered });
     },
+    roll: call.roll,
+    lengthStop: () => settled && lengthStopOf(call, pipeline, settled),
     errorBody: (failure) => streamErrorBody(call, failure),
     record: recorder?.record,
     onSent: hash && ((bytes) => hash.update(bytes)),
   });
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
+}
+
+/** The provider's stream is closed, so what was relayed is all that it can count. */
+async function chargeCutStream(
+  { count: countDeps, now }: RespondStreamDeps,
+  call: HeldCall,
+  meter: StreamMeter,
+): Promise<BilledCharge> {
+  const count = isCountedByProvider(call, meter)
+    ? startProviderCount(countDeps, call, meter)
+    : undefined;
+  await count?.ended;
+  return chargeCut(call, meter, now(), count);
+}
+
+const encoder = new TextEncoder();
+
+function lengthStopOf(
+  { input, request, candidate }: HeldCall,
+  { first, latest, items }: EventPipeline,
+  { charge, cost }: BilledCharge,
+): Uint8Array | undefined {
+  const { lengthStop, hasUsageOption } = API_TRAITS[request.api];
+  const text = lengthStop?.({
+    first,
+    latest,
+    items,
+    id: input.requestId,
+    model: candidate.model.id,
+    createdSeconds: Math.floor(input.now / SECOND_MS),
+    usage: { ...tokenTotals(charge.usage), costUsd: Number(usdText(cost)) },
+    showsUsage: !hasUsageOption || request.wantsUsage,
+    reason: "budget",
+  });
+  return text === undefined ? undefined : encoder.encode(text);
 }
 
 function cuttingParser({ relay }: RespondStreamDeps): SseParser {

@@ -27,7 +27,8 @@ export function responseHeaders(
   if (plan.dropped.length + replyLosses.length > 0)
     headers.set("x-postern-dropped", joinPaths([...plan.dropped, ...replyLosses]));
   if (outputMax !== undefined) headers.set("x-postern-max-tokens", String(outputMax));
-  if (outputMax !== undefined && ceiling !== undefined) headers.set("x-postern-budget-cut", "true");
+  if (outputMax !== undefined && (ceiling !== undefined || hold.isRolling))
+    headers.set("x-postern-budget-cut", "true");
   const { rateLimitHeaders } = hold;
   for (const name in rateLimitHeaders) headers.set(name, rateLimitHeaders[name] ?? "");
   if (estimate.toolCallsMax !== undefined)

@@ -1,0 +1,135 @@
+// The last events of a stream that a gateway cuts: the API's own stop at the output limit. They are written from what the
+// caller has seen so far.
+
+import { isObject, type JsonObject, objectIn, parseObject, stringIn } from "./json-fields.ts";
+
+export interface CutStream {
+  /** The first event, where the last one repeats it. */
+  readonly first: Uint8Array | undefined;
+  readonly latest: Uint8Array | undefined;
+  /** Events of finished output items, where the last event repeats them. */
+  readonly items: readonly Uint8Array[];
+  /** Of the reply, if nothing was sent of it. */
+  readonly id: string;
+  readonly model: string;
+  readonly createdSeconds: number;
+  readonly usage: {
+    readonly inputTokens: number;
+    readonly cacheReadTokens: number;
+    readonly outputTokens: number;
+    readonly reasoningTokens: number;
+    readonly costUsd: number;
+  };
+  readonly showsUsage: boolean;
+  /** Why it was cut, as the caller reads it. */
+  readonly reason: string;
+}
+
+const decoder = new TextDecoder();
+
+export function chatLengthStop(cut: CutStream): string {
+  const last = lastData(cut.latest);
+  const head = {
+    id: stringIn(last["id"]) ?? cut.id,
+    object: "chat.completion.chunk",
+    created: last["created"] ?? cut.createdSeconds,
+    model: stringIn(last["model"]) ?? cut.model,
+  };
+  const { inputTokens, cacheReadTokens, outputTokens, reasoningTokens, costUsd } = cut.usage;
+  const choices = [{ index: 0, delta: {}, logprobs: null, finish_reason: "length" }];
+  const usage = {
+    prompt_tokens: inputTokens,
+    completion_tokens: outputTokens,
+    total_tokens: inputTokens + outputTokens,
+    prompt_tokens_details: { cached_tokens: cacheReadTokens },
+    completion_tokens_details: { reasoning_tokens: reasoningTokens },
+    cost: costUsd,
+  };
+  const stop = dataFrame({ ...head, choices, postern: { stopped_by: cut.reason } });
+  const counted = cut.showsUsage ? dataFrame({ ...head, choices: [], usage }) : "";
+  return `${stop}${counted}data: [DONE]\n\n`;
+}
+
+export function messagesLengthStop(cut: CutStream): string {
+  const { inputTokens, cacheReadTokens, outputTokens, costUsd } = cut.usage;
+  const last = lastData(cut.latest);
+  const uncached = Math.max(0, inputTokens - cacheReadTokens);
+  const message = {
+    id: cut.id,
+    type: "message",
+    role: "assistant",
+    model: cut.model,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { input_tokens: uncached, output_tokens: 0 },
+  };
+  const start =
+    cut.latest === undefined ? namedFrame("message_start", { type: "message_start", message }) : "";
+  const isOpen = last["type"] === "content_block_start" || last["type"] === "content_block_delta";
+  const close = isOpen
+    ? namedFrame("content_block_stop", { type: "content_block_stop", index: last["index"] })
+    : "";
+  const delta = namedFrame("message_delta", {
+    type: "message_delta",
+    delta: { stop_reason: "max_tokens", stop_sequence: null },
+    usage: { output_tokens: outputTokens, cost: costUsd },
+    postern: { stopped_by: cut.reason },
+  });
+  return start + close + delta + namedFrame("message_stop", { type: "message_stop" });
+}
+
+export function responsesLengthStop(cut: CutStream): string {
+  const { inputTokens, cacheReadTokens, outputTokens, reasoningTokens, costUsd } = cut.usage;
+  const sequence = lastData(cut.latest)["sequence_number"];
+  const response = objectIn(lastData(cut.first)["response"]) ?? {
+    id: cut.id,
+    object: "response",
+    created_at: cut.createdSeconds,
+    model: cut.model,
+  };
+  return namedFrame("response.incomplete", {
+    type: "response.incomplete",
+    sequence_number: typeof sequence === "number" ? sequence + 1 : 0,
+    response: {
+      ...response,
+      status: "incomplete",
+      error: null,
+      incomplete_details: { reason: "max_output_tokens" },
+      output: cut.items.flatMap(doneItems),
+      usage: {
+        input_tokens: inputTokens,
+        input_tokens_details: { cached_tokens: cacheReadTokens },
+        output_tokens: outputTokens,
+        output_tokens_details: { reasoning_tokens: reasoningTokens },
+        total_tokens: inputTokens + outputTokens,
+        cost: costUsd,
+      },
+    },
+    postern: { stopped_by: cut.reason },
+  });
+}
+
+function doneItems(bytes: Uint8Array): readonly unknown[] {
+  return dataOf(bytes).flatMap(({ type, item }) =>
+    type === "response.output_item.done" && isObject(item) ? [item] : [],
+  );
+}
+
+/** Bytes may have several events. */
+function dataOf(bytes: Uint8Array | undefined): readonly JsonObject[] {
+  const lines = decoder.decode(bytes).matchAll(/^data: ?(\{.*)$/gm);
+  return Array.from(lines, ([, data = ""]) => parseObject(data)).filter(isObject);
+}
+
+function lastData(bytes: Uint8Array | undefined): JsonObject {
+  return dataOf(bytes).at(-1) ?? {};
+}
+
+function dataFrame(data: JsonObject): string {
+  return `data: ${JSON.stringify(data)}\n\n`;
+}
+
+function namedFrame(name: string, data: JsonObject): string {
+  return `event: ${name}\n${dataFrame(data)}`;
+}

@@ -1,0 +1,311 @@
+// A stream holds its input and a first part of its output, and more while it runs. If nothing more can be held, it ends as at
+// an output limit and is charged for what it had.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { nanoFromUsd } from "../../../src/base/money/money.ts";
+import { TRANCHE_TOKENS } from "../../../src/inference/lifecycle/hold/rolling-hold.ts";
+import { setBudgets } from "../../../src/ledger/wallet-budgets.ts";
+import {
+  type Gateway,
+  registerAccount,
+  startGateway,
+  type TestAccount,
+} from "../../support/gateway.ts";
+import { STORE_KINDS } from "../../support/stores/stores.ts";
+import {
+  type Api,
+  bodyOf,
+  countOpenHolds,
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  isCompleteStream,
+  type Json,
+  lastSimulatorRequest,
+  postCall,
+  readWallet,
+  simStats,
+  STREAMED_APIS,
+  usageRecordOf,
+  usageRecordsOf,
+  waitUntil,
+  withHeaders,
+} from "../support/harness.ts";
+import { withModels } from "../support/models-file.ts";
+
+/** As Claude Code asks of the largest model: 128,000 tokens at 25 US dollars per million are $3.20. */
+const OUTPUT_MAX = 128_000;
+const OUTPUT_NANO = 25_000n;
+const LIMIT_OF = {
+  chat: "max_tokens",
+  messages: "max_tokens",
+  responses: "max_output_tokens",
+  embeddings: "max_tokens",
+} as const;
+const COMMON = {
+  context_length: 1_000_000,
+  max_output_tokens: OUTPUT_MAX,
+  pricing: { tokens: { input: "5", output: "25" } },
+};
+const MODELS = [
+  { ...COMMON, id: "sim/large", wires: ["chat", "responses", "messages"] },
+  { ...COMMON, id: "sim/large-chat", wires: ["chat"] },
+  { ...COMMON, id: "sim/large-messages", wires: ["messages"] },
+  { ...COMMON, id: "sim/large-reason", wires: ["messages"], supported: ["reasoning"] },
+];
+/** About four bytes a token: longer than two calls can hold for. */
+const LONG = "[[sim: tokens=20000 chunks=400 pace=2]] go";
+
+for (const store of STORE_KINDS)
+  describe(`rolling holds on ${store}`, () => {
+    let gateway: Gateway;
+    let monotonicOffset = 0;
+    beforeAll(async () => {
+      const monotonicNow = (): number => performance.now() + monotonicOffset;
+      gateway = await startGateway({ store, env: withModels(MODELS), monotonicNow });
+    });
+    afterAll(async () => {
+      await expectSettledLedger(gateway.server.db);
+      await gateway.stop();
+    });
+
+    const accountWith = async (usd: number): Promise<TestAccount> => {
+      const account = await registerAccount(gateway);
+      // Registration grants 5 cents.
+      await grantCredits(gateway, account, (nanoFromUsd(usd) ?? 0n) - 50_000_000n);
+      return account;
+    };
+    const stream = (account: TestAccount, api: Api, text: string, more: Json = {}) =>
+      postCall(
+        gateway,
+        account,
+        api,
+        bodyOf(api, text, {
+          model: "sim/large",
+          stream: true,
+          [LIMIT_OF[api]]: OUTPUT_MAX,
+          ...more,
+        }),
+      );
+    const recordOf = (response: Response) =>
+      usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
+
+    test("holds a first part of the output, and gives what is affordable as the output limit", async () => {
+      const account = await accountWith(0.5);
+      const { requests } = await simStats(gateway);
+      const pending = stream(account, "messages", "[[sim: tokens=1500 latency=400]] go");
+      await waitUntil(
+        () => simStats(gateway),
+        (stats) => stats.requests > requests,
+      );
+      const { held } = await readWallet(gateway.server.db, account.id);
+      const output = BigInt(TRANCHE_TOKENS) * OUTPUT_NANO;
+      expect(held).toBeGreaterThan(output);
+      expect(held).toBeLessThan(output + 20_000_000n);
+      const response = await pending;
+      const text = await response.text();
+      expect(isCompleteStream("messages", text)).toBe(true);
+      const limit = Number(response.headers.get("x-postern-max-tokens"));
+      expect(limit).toBeGreaterThan(15_000);
+      expect(limit).toBeLessThan(20_000);
+      expect(response.headers.get("x-postern-budget-cut")).toBe("true");
+      expect(JSON.parse((await lastSimulatorRequest(gateway)).body)).toMatchObject({
+        max_tokens: limit,
+      });
+      const record = await recordOf(response);
+      expect([record["outcome"], Number(record["output_tokens"])]).toEqual(["completed", 1_500]);
+    });
+
+    test("raises the hold while more arrives, and charges the provider's usage", async () => {
+      const account = await accountWith(4);
+      const response = await stream(account, "chat", LONG);
+      const held = new Set<bigint>();
+      const sample = async (): Promise<void> => {
+        if ((await countOpenHolds(gateway.server.db)) === 0) return;
+        held.add((await readWallet(gateway.server.db, account.id)).held);
+      };
+      const reader = response.body?.getReader();
+      let text = "";
+      const decoder = new TextDecoder();
+      for (;;) {
+        const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+        if (done) break;
+        text += decoder.decode(value);
+        await sample();
+      }
+      expect(isCompleteStream("chat", text)).toBe(true);
+      expect(response.headers.get("x-postern-max-tokens")).toBeNull();
+      expect(held.size).toBeGreaterThan(3);
+      const record = await recordOf(response);
+      expect([record["outcome"], Number(record["output_tokens"])]).toEqual(["completed", 20_000]);
+      await expectSettledLedger(gateway.server.db);
+    });
+
+    for (const [name, model] of [
+      ["passed through", "sim/large"],
+      ["translated to chat", "sim/large-chat"],
+      ["translated to messages", "sim/large-messages"],
+    ] as const)
+      for (const api of STREAMED_APIS)
+        test(`ends as at the output limit if nothing more can be held (${api}, ${name})`, async () => {
+          const account = await accountWith(0.3);
+          const responses = await Promise.all([
+            stream(account, api, LONG, { model, stream_options: { include_usage: true } }),
+            stream(account, api, LONG, { model, stream_options: { include_usage: true } }),
+          ]);
+          const texts = await Promise.all(responses.map((response) => response.text()));
+          await expectSettledLedger(gateway.server.db);
+          const records = await usageRecordsOf(gateway.server.db, account.id);
+          const spent = records.reduce(
+            (sum, record) => sum + BigInt(String(record["cost_nano"])),
+            0n,
+          );
+          const { promo, held } = await readWallet(gateway.server.db, account.id);
+          expect([promo + spent, held]).toEqual([300_000_000n, 0n]);
+          const cut = records.findIndex(({ outcome }) => outcome === "budget_cut");
+          const record = records[cut];
+          const text =
+            texts[
+              responses.findIndex((one) => one.headers.get("x-request-id") === record?.["id"])
+            ] ?? "";
+          expect(isCompleteStream(api, text)).toBe(true);
+          expect(text).toContain('"postern":{"stopped_by":"budget"}');
+          expect(text).toContain(LENGTH_STOP[api] ?? "");
+          expect(text).not.toContain('"error":{');
+          const output = Number(record?.["output_tokens"]);
+          expect(output).toBeGreaterThan(1_000);
+          const counted = [...text.matchAll(/(?:output|completion)_tokens":(\d+)/g)].at(-1)?.[1];
+          expect(Number(counted)).toBe(output);
+        });
+
+    test("keeps to a budget, a key's limit, a session's limit and a ceiling of the call", async () => {
+      const account = await accountWith(10);
+      const limited = await mintKey(account, { limit_usd: 0.2 });
+      const session = withHeaders(account, {
+        "x-postern-session": "s-1",
+        "x-postern-session-limit-usd": "0.2",
+      });
+      for (const caller of [limited, session]) {
+        const responses = await Promise.all([
+          stream(caller, "chat", LONG),
+          stream(caller, "chat", LONG),
+        ]);
+        const statuses = responses.map(({ status }) => status);
+        expect(statuses).toContain(200);
+        await Promise.all(responses.map((response) => response.text()));
+        const spent = await costsOf(responses);
+        expect(spent).toBeGreaterThan(50_000_000n);
+        expect(spent).toBeLessThanOrEqual(200_000_000n);
+      }
+      const capped = await stream(account, "chat", LONG, { postern: { max_cost_usd: 0.15 } });
+      await capped.text();
+      expect(await costsOf([capped])).toBeLessThanOrEqual(150_000_000n);
+      const { db } = gateway.server;
+      const before = await readWallet(db, account.id);
+      const spentBefore = 10_000_000_000n - before.promo;
+      await db.write((tx) =>
+        setBudgets(tx, account.id, { day: spentBefore + 200_000_000n }, Date.now()),
+      );
+      const responses = await Promise.all([
+        stream(account, "chat", LONG),
+        stream(account, "chat", LONG),
+      ]);
+      await Promise.all(responses.map((response) => response.text()));
+      const after = await readWallet(db, account.id);
+      expect(before.promo - after.promo).toBeLessThanOrEqual(200_000_000n);
+      expect(before.promo - after.promo).toBeGreaterThan(50_000_000n);
+    });
+
+    test("covers what a model may reason by time, also before its first event", async () => {
+      const account = await accountWith(0.4);
+      const { requests } = await simStats(gateway);
+      const slow = "[[sim: latency=120000]] go";
+      const thinking = { type: "enabled", budget_tokens: 2_000 };
+      const more = { model: "sim/large-reason", thinking };
+      const responses = [slow, slow].map((text) => stream(account, "messages", text, more));
+      await waitUntil(
+        () => simStats(gateway),
+        (stats) => stats.requests === requests + 2,
+      );
+      // Two thirds of a minute in which the provider may have reasoned.
+      monotonicOffset += 40_000;
+      const statuses: unknown[] = [];
+      for (const response of await Promise.all(responses)) {
+        const error = errorOf(await response.json());
+        statuses.push([response.status, error["code"]]);
+      }
+      expect(statuses).toEqual([
+        [402, "insufficient_credits"],
+        [402, "insufficient_credits"],
+      ]);
+      const records = await usageRecordsOf(gateway.server.db, account.id);
+      for (const record of records) {
+        expect([record["outcome"], Number(record["exact"])]).toEqual(["budget_cut", 0]);
+        expect(Number(record["output_tokens"])).toBeGreaterThan(TRANCHE_TOKENS);
+      }
+      const spent = records.reduce((sum, record) => sum + BigInt(String(record["cost_nano"])), 0n);
+      const { promo, held } = await readWallet(gateway.server.db, account.id);
+      expect([promo + spent, held]).toEqual([400_000_000n, 0n]);
+    });
+
+    test("goes on for a client that left, and ends with the credits", async () => {
+      const account = await accountWith(0.3);
+      const reason = "[[sim: reasoning=20000 chunks=400 pace=5]] go";
+      const thinking = { type: "enabled", budget_tokens: 2_000 };
+      const more = { model: "sim/large-reason", thinking };
+      const other = stream(account, "messages", LONG);
+      const response = await stream(account, "messages", reason, more);
+      await response.body?.cancel();
+      await (await other).text();
+      await expectSettledLedger(gateway.server.db);
+      const records = await usageRecordsOf(gateway.server.db, account.id);
+      expect(records.map(({ outcome }) => outcome)).toContain("client_aborted");
+      const spent = records.reduce((sum, record) => sum + BigInt(String(record["cost_nano"])), 0n);
+      const { promo, held } = await readWallet(gateway.server.db, account.id);
+      expect([promo + spent, held]).toEqual([300_000_000n, 0n]);
+    });
+
+    test("holds everything at first if the caller asks for it", async () => {
+      const account = await accountWith(0.5);
+      const full = withHeaders(account, { "x-postern-hold": "full" });
+      const refused = await stream(full, "messages", "go");
+      expect(refused.status).toBe(402);
+      expect(Number(errorOf(await refused.json())["required_credits"])).toBeGreaterThan(3_000_000);
+      const option = await stream(account, "messages", "go", { postern: { hold: "full" } });
+      expect(option.status).toBe(402);
+      const unknown = await stream(account, "messages", "go", { postern: { hold: "some" } });
+      const error = errorOf(await unknown.json());
+      expect([unknown.status, error["param"]]).toEqual([400, "postern.hold"]);
+    });
+
+    test("refuses a call whose first part is not affordable, and tells that part", async () => {
+      const account = await accountWith(0.1);
+      const response = await stream(account, "messages", "go");
+      const error = errorOf(await response.json());
+      expect([response.status, error["code"]]).toEqual([402, "insufficient_credits"]);
+      expect(Number(error["required_credits"])).toBeLessThan(120_000);
+      expect(Number(error["affordable_max_tokens"])).toBeGreaterThan(3_000);
+    });
+
+    async function mintKey(account: TestAccount, settings: Json): Promise<TestAccount> {
+      const minted = await fetch(`${gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify(settings),
+      });
+      const { api_key: key } = (await minted.json()) as { api_key: string };
+      return withHeaders({ ...account, key }, { authorization: `Bearer ${key}` });
+    }
+
+    async function costsOf(responses: readonly Response[]): Promise<bigint> {
+      const served = responses.filter(({ status }) => status === 200);
+      const records = await Promise.all(served.map(recordOf));
+      return records.reduce((sum, record) => sum + BigInt(String(record["cost_nano"])), 0n);
+    }
+  });
+
+const LENGTH_STOP: Readonly<Record<string, string>> = {
+  chat: '"finish_reason":"length"',
+  messages: '"stop_reason":"max_tokens"',
+  responses: '"incomplete_details":{"reason":"max_output_tokens"}',
+};
