@@ -107,7 +107,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const stoppedSessions = createStoppedSessions();
   const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics });
   const relay = relayDepsOf(deps, shutdownSignals);
-  const roll = { ledger: deps.ledger, now, monotonicNow: relay.now, timer: relay.timer };
+  const roll = { raise: deps.ledger.raise, now, monotonicNow: relay.now, timer: relay.timer };
   const infer: InferDeps = {
     now,
     findKey: deps.findKey,

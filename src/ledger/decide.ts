@@ -372,12 +372,12 @@ export function decideRaise(
   { wallet, keySpend, key, session }: FoundRows,
 ): RaiseOutcome {
   const missing = wanted - hold.amount;
+  const { owed, budget, held } = wallet;
   if (missing <= 0n) return { status: "raised", amount: hold.amount };
-  if (wallet.owed !== undefined) return { status: "refused" };
+  if (owed !== undefined) return { status: "refused" };
   const at = chargeTime(now, wallet, keySpend);
   const ofKey = remainingKeyLimit(key, keySpend, at, missing);
   const ofSession = remainingSessionLimit(session, ofKey);
-  const { budget, held } = wallet;
   const ofBudget = remainingBudget(budget, { held, at, wanted: ofSession });
   const added = minNano(missing, minNano(ofBudget, availableOf(wallet)));
   if (added <= 0n) return { status: "refused" };

@@ -107,7 +107,7 @@ const BILLED_ROUTE = {
     [SESSION_HEADERS.agent]: "The agent of the session that makes the call.",
     [SESSION_HEADERS.parent_agent]: "The agent that started this agent.",
     [SESSION_LIMIT_HEADER]:
-      "The most that the session may spend in US dollars, all its calls together. It applies to this call and to later ones without the header.",
+      "The most that all calls of the session may spend in US dollars; later calls need not repeat it.",
     [MAX_COST_HEADER]: "The most that the call may cost, as `postern.max_cost_usd` in the body.",
     [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",
     [HOLD_HEADER]: "`full` or `rolling`, as `postern.hold`.",
@@ -125,19 +125,17 @@ const RESPONSE_HEADERS = {
   "ratelimit-policy":
     "Of a key with its own rate limit: calls per minute, and of a burst (IETF draft).",
   ratelimit: "What is left of the burst, and the seconds until it is full.",
-  "x-postern-max-tokens":
-    "The output limit that the credits afford, if it is lower than the request's.",
-  "x-postern-budget-cut":
-    "`true` if `max_cost_usd`, or the credits of a stream, lowered the output limit.",
+  "x-postern-max-tokens": "The output limit that the credits afford, if lower.",
+  "x-postern-budget-cut": "`true` if `max_cost_usd` or a stream's credits lowered it.",
   "x-postern-max-tool-calls":
-    "The limit of tool calls sent to the provider, if the request has none: what the balance affords, at most 10.",
+    "The limit of tool calls that the gateway sent, if the request has none.",
   "x-postern-held-tool-calls": "The tool calls that the hold covers.",
   "x-postern-dropped":
-    "Paths of fields of the request and of a whole reply that an API cannot express, separated by commas. With the request header `x-postern-strict: true`, such a request gets a 400 instead. See `/docs/translation`.",
+    "Paths of fields that an API cannot express, separated by commas. With `x-postern-strict: true` such a request gets a 400. See `/docs/translation`.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
   "x-postern-provider": "The provider that replied.",
   "x-postern-model":
-    "The id of the model that replied. It differs from the requested one only if `models` names it.",
+    "The id of the model that replied: another than the requested one only if `models` names it.",
 };
 
 function chatRoute(deps: InferenceRouteDeps): Route {

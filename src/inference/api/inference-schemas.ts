@@ -70,8 +70,7 @@ const CallOptions = z
         "If the call may cost more than `max_cost_usd`: lower the output limit until it fits (default), or refuse it with a 400 that says what would fit.",
     }),
     hold: z.enum(["rolling", "full"]).optional().meta({
-      description:
-        "`full`: hold all that a stream can cost before it is sent. By default its hold grows with it.",
+      description: "`full`: hold all that a stream can cost at first.",
     }),
     quote: z.string().optional().meta({
       description:

@@ -15,8 +15,8 @@ import type { ForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
 import type { PricedCandidates } from "../routing/priced-candidates.ts";
+import type { RollingHold } from "../streaming/rolling-hold.ts";
 import type { TransportPlan } from "../translate/transport-plan.ts";
-import type { RollingHold } from "./hold/rolling-hold.ts";
 import type { ItemUse } from "./shared-credentials.ts";
 
 /** The input that the endpoint passes in. */

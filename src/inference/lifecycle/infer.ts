@@ -14,6 +14,12 @@ import {
 import { isFallbackable } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import {
+  type RollDeps,
+  type RollingHold,
+  startRollingHold,
+  stopRollingHold,
+} from "../streaming/rolling-hold.ts";
+import {
   type AttemptDeps,
   attemptCandidate,
   type CandidateResult,
@@ -26,7 +32,6 @@ import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
 import { spentFault, withShortfall } from "./hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
-import { type RollDeps, RollingHold } from "./hold/rolling-hold.ts";
 import { acceptOffer, type OfferDeps, withOffer, withOfferCeiling } from "./offer.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
@@ -167,7 +172,7 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
       failed = { held, result: withHoldEnd(result, roll) };
       held = withOtherPlan(failed);
     }
-    roll?.stop();
+    if (roll !== undefined) stopRollingHold(roll);
     if (failed !== undefined && !canFallBack(deps, failed)) break;
   }
   if (failed === undefined) throw planFault ?? new Error("a call without a candidate");
@@ -176,10 +181,12 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
 
 /** From here on the provider may generate output, also before its first event. */
 function startRoll({ roll: deps }: InferDeps, call: HeldCall): RollingHold | undefined {
-  const { hold, candidate, estimate } = call;
+  const { input, hold, candidate, estimate } = call;
   if (!hold.isRolling || candidate.credential.byok || hold.amount >= estimate.amount)
     return undefined;
-  call.roll = new RollingHold(deps, { ...call, hidesOutput: !endsBill(call) });
+  const { accountId, keyId } = input.caller;
+  const request = { id: input.requestId, accountId, keyId, sessionId: input.session?.id };
+  call.roll = startRollingHold(deps, { request, hold, estimate, hidesOutput: !endsBill(call) });
   return call.roll;
 }
 

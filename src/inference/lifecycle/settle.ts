@@ -8,6 +8,7 @@ import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, ReceiptDetail, UsageRecord } from "../../usage/usage.ts";
 import { tokenTotals } from "../metering/charge.ts";
 import type { SettledReply } from "../streaming/relay-options.ts";
+import { stopRollingHold } from "../streaming/rolling-hold.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
@@ -120,7 +121,7 @@ export async function settle(
     await releaseHold(deps, call).catch(() => {});
     throw cause;
   } finally {
-    call.roll?.stop();
+    if (call.roll !== undefined) stopRollingHold(call.roll);
     call.untrack();
     const countsAsAbandoned = metered.countsAsAbandoned ?? usage.outcome === "client_aborted";
     if (countsAsAbandoned && !usage.byok) deps.abandonedCalls.count(usage.keyId, now);

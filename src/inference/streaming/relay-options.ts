@@ -3,8 +3,8 @@
 import type { AbortSignalLike, BodyStream } from "@postern/http-client";
 import type { JsonObject } from "../../base/json.ts";
 import type { HoldState } from "../../ledger/lease.ts";
-import type { RollingHold } from "../lifecycle/hold/rolling-hold.ts";
 import type { EventPipeline } from "./event-pipeline.ts";
+import type { RollingHold } from "./rolling-hold.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 
 /** How a stream ended, as its usage record says it. */

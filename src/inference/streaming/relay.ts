@@ -4,7 +4,6 @@
 import { type BodyHandler, pipeTo, setFlow } from "@postern/http-client";
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
 import type { HoldState } from "../../ledger/lease.ts";
-import type { RollingHold } from "../lifecycle/hold/rolling-hold.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
 import type {
   Drain,
@@ -15,6 +14,7 @@ import type {
   StreamOutcome,
   StreamSettlement,
 } from "./relay-options.ts";
+import { checkHold, isBehind, type RollingHold } from "./rolling-hold.ts";
 
 /** `failed`: by an error event of the provider, which the caller has seen. */
 type StreamEnd = "completed" | "failed" | StreamFailure;
@@ -110,7 +110,7 @@ const BODY_HANDLER: BodyHandler<Relay> = {
     relay.bytes += bytes.length;
     if (relay.hasClientLeft) readRest(relay, bytes);
     else relayIfHeld(relay, bytes);
-    if (relay.roll !== undefined && !relay.hasEnded) checkHold(relay, relay.roll);
+    if (relay.roll !== undefined && !relay.hasEnded) updateHold(relay, relay.roll);
   },
   onEnd: (isWhole, relay) => {
     if (relay.unconfirmed !== undefined) relay.unconfirmedEnd = isWhole;
@@ -120,15 +120,16 @@ const BODY_HANDLER: BodyHandler<Relay> = {
 
 /** The provider's stream is paused while the client does not read, or while the call's hold is uncertain. */
 function updateFlow(relay: Relay): void {
-  const isBlocked =
-    relay.isBackpressured || relay.unconfirmed !== undefined || relay.roll?.isBehind === true;
+  const { roll } = relay;
+  const isUncovered = roll !== undefined && isBehind(roll);
+  const isBlocked = relay.isBackpressured || relay.unconfirmed !== undefined || isUncovered;
   setFlow(relay.body, isBlocked && !relay.hasClientLeft ? "paused" : "read");
 }
 
-function checkHold(relay: Relay, roll: RollingHold): void {
-  roll.check(relay.lastReceivedAt, relay.pipeline.meter.outputBytes);
+function updateHold(relay: Relay, roll: RollingHold): void {
+  checkHold(roll, relay.lastReceivedAt, relay.pipeline.meter.outputBytes);
   // Nothing more is relayed until the ledger has held more.
-  if (roll.isBehind && !relay.hasEnded) updateFlow(relay);
+  if (isBehind(roll) && !relay.hasEnded) updateFlow(relay);
 }
 
 /** More was held, or the stream must end because no more can be. */

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { nanoFromUsd } from "../../../src/base/money/money.ts";
-import { TRANCHE_TOKENS } from "../../../src/inference/lifecycle/hold/rolling-hold.ts";
+import { TRANCHE_TOKENS } from "../../../src/inference/streaming/rolling-hold.ts";
 import { setBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import {
   type Gateway,

@@ -18,11 +18,11 @@ import type { Lease } from "../../../ledger/lease.ts";
 import type { Ledger } from "../../../ledger/ledger.ts";
 import type { CostEstimate } from "../../metering/cost-estimate.ts";
 import { mostExpensive, type PricedCandidate } from "../../routing/priced-candidates.ts";
+import { firstHold } from "../../streaming/rolling-hold.ts";
 import type { CallInput, Hold, OpenCall, SettledCall } from "../call.ts";
 import { stopsByClosing } from "../reply/client-disconnect.ts";
 import { cappedAt } from "./cost-ceiling.ts";
 import { closingFault, holdFault, type LimitRaiser, operatorFreezeFault } from "./hold-faults.ts";
-import { firstHold } from "./rolling-hold.ts";
 
 export interface HoldDeps extends FreezeDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "raise" | "settle">;

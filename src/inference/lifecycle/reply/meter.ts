@@ -16,6 +16,7 @@ import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../meteri
 import { costOfToolCalls, estimateCost } from "../../metering/cost-estimate.ts";
 import { hasUnknownField } from "../../shared-account/unknown-fields.ts";
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
+import { generatedBy } from "../../streaming/rolling-hold.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
 import { cappedAt } from "../hold/cost-ceiling.ts";
 import { endsBill } from "./client-disconnect.ts";
@@ -190,7 +191,9 @@ export function chargeCut(
   endedAt: number,
   count?: ProviderCount,
 ): Promise<BilledCharge> {
-  const generated = endsBill(call) ? 0 : (call.roll?.generated() ?? 0);
+  const { roll } = call;
+  const generated =
+    roll === undefined || endsBill(call) ? 0 : generatedBy(roll, roll.deps.monotonicNow());
   return chargeAbandoned(call, meter, endedAt, count, generated);
 }
 
