@@ -118,12 +118,13 @@ const BODY_HANDLER: BodyHandler<Relay> = {
   },
 };
 
-/** The provider's stream is paused while the client does not read, or while the call's hold is uncertain. */
+/** The provider's stream is paused while the client does not read, or while the call's hold is uncertain or too small. */
 function updateFlow(relay: Relay): void {
   const { roll } = relay;
   const isUncovered = roll !== undefined && isBehind(roll);
-  const isBlocked = relay.isBackpressured || relay.unconfirmed !== undefined || isUncovered;
-  setFlow(relay.body, isBlocked && !relay.hasClientLeft ? "paused" : "read");
+  const isBlocked = relay.isBackpressured || relay.unconfirmed !== undefined;
+  const isPaused = isUncovered || (isBlocked && !relay.hasClientLeft);
+  setFlow(relay.body, isPaused ? "paused" : "read");
 }
 
 function updateHold(relay: Relay, roll: RollingHold): void {
