@@ -327,7 +327,7 @@ function decideAmount(
   const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
   const isPaying = wallet.paid >= PAYING_MIN;
   const minimum = (isPaying ? request.payingMinimum : undefined) ?? request.minimum;
-  const wanted = minNano(request.upfront ?? request.amount, request.amount);
+  const wanted = firstPart(request);
   const needed = minNano(minimum ?? wanted, wanted);
   const { budget, held } = wallet;
   if (needed > keyRemaining)
@@ -358,10 +358,18 @@ function decideAmount(
     };
   const budgetRemaining = remainingBudget(budget, { held, at, wanted: remaining });
   const limit = minNano(request.amount, minNano(budgetRemaining, available));
-  const hold =
-    request.upfront === undefined
-      ? ({ status: "held", amount: limit } as const)
-      : ({ status: "held", amount: minNano(wanted, limit), limit } as const);
+  return grantedHold(request, limit, isPaying);
+}
+
+/** What is held at first. */
+function firstPart({ amount, upfront = amount }: HoldRequest): Nano {
+  return minNano(upfront, amount);
+}
+
+function grantedHold(request: HoldRequest, limit: Nano, isPaying: boolean): HoldOutcome {
+  const amount = minNano(firstPart(request), limit);
+  const held = { status: "held", amount } as const;
+  const hold = request.upfront === undefined ? held : { ...held, limit };
   return isPaying ? { ...hold, isPaying: true } : hold;
 }
 

@@ -121,12 +121,16 @@ export async function settle(
     await releaseHold(deps, call).catch(() => {});
     throw cause;
   } finally {
-    if (call.roll !== undefined) stopRollingHold(call.roll);
-    call.untrack();
+    endTracking(call);
     const countsAsAbandoned = metered.countsAsAbandoned ?? usage.outcome === "client_aborted";
     if (countsAsAbandoned && !usage.byok) deps.abandonedCalls.count(usage.keyId, now);
     if (call.hold.isPaying) deps.recordOutcome(usage, now);
   }
+}
+
+function endTracking({ roll, untrack }: HeldCall): void {
+  if (roll !== undefined) stopRollingHold(roll);
+  untrack();
 }
 
 function sessionIdOf({ input: { session } }: HeldCall): string | undefined {

@@ -131,7 +131,10 @@ function transformEvents(
   return allBytes === undefined ? firstBytes : Buffer.concat(allBytes);
 }
 
-function keepReply(pipeline: EventPipeline, bytes: Uint8Array): void {
+/** Keeps what the last events of a stream that breaks off, or is cut, are written from. */
+function keepForEnd(pipeline: EventPipeline, bytes: Uint8Array): void {
+  if (bytes.length > PING_MAX_BYTES) pipeline.latest = bytes;
+  if (!pipeline.keepsReply) return;
   pipeline.first ??= bytes;
   if (Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes(DONE_ITEM))
     pipeline.items.push(bytes);
@@ -171,8 +174,7 @@ function transformEvent(pipeline: EventPipeline, event: SseEvent): Uint8Array | 
     heldBack.length > 0 ||
     (pipeline.endsStreamByClosing && isReplyComplete(meter));
   if (bytes === undefined) return undefined;
-  if (bytes.length > PING_MAX_BYTES) pipeline.latest = bytes;
-  if (pipeline.keepsReply) keepReply(pipeline, bytes);
+  keepForEnd(pipeline, bytes);
   if (!isHeldBack) return bytes;
   heldBack.push(bytes);
   return undefined;

@@ -109,7 +109,7 @@ function chargeUnreported(
 ): Promise<BilledCharge> {
   return call.request.toolCalls > 0
     ? chargeHold(call, meter, endedAt)
-    : chargeAbandoned(call, meter, endedAt, count);
+    : chargeAbandoned(call, meter, endedAt, { count });
 }
 
 /** What is known of a stream: its events, and the provider's count of what was relayed. */
@@ -135,7 +135,7 @@ export function chargeStream(
     return chargeUsage(call, usage, endedAt, meter.outputBytes);
   if (isGivenUp) return chargeHold(call, meter, endedAt);
   if (isWhole) return chargeUnreported(call, { meter, count }, endedAt);
-  if (isAbandoned) return chargeAbandoned(call, meter, endedAt, count);
+  if (isAbandoned) return chargeAbandoned(call, meter, endedAt, { count });
   // The connection was lost. Of a usage that the provider has stated, it bills all.
   const isStated = usage !== undefined && meter.isUsageStated && !isEmptyUsage(usage);
   return isStated && !meter.failed
@@ -194,7 +194,13 @@ export function chargeCut(
   const { roll } = call;
   const generated =
     roll === undefined || endsBill(call) ? 0 : generatedBy(roll, roll.deps.monotonicNow());
-  return chargeAbandoned(call, meter, endedAt, count, generated);
+  return chargeAbandoned(call, meter, endedAt, { count, generatedTokens: generated });
+}
+
+interface AbandonedOutput {
+  readonly count?: ProviderCount | undefined;
+  /** The most that the provider may have generated, if some of it is hidden. */
+  readonly generatedTokens?: number;
 }
 
 /**
@@ -205,8 +211,7 @@ export async function chargeAbandoned(
   call: HeldCall,
   meter: StreamMeter | undefined,
   endedAt: number,
-  count?: ProviderCount,
-  generatedTokens = 0,
+  { count, generatedTokens = 0 }: AbandonedOutput = {},
 ): Promise<BilledCharge> {
   const { candidate, hold } = call;
   const { credential } = candidate;

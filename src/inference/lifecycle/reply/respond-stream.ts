@@ -23,13 +23,13 @@ import type { Lease } from "../../../ledger/lease.ts";
 import { tokenTotals } from "../../metering/charge.ts";
 import type { Credential } from "../../providers/credentials.ts";
 import { createEventPipeline, type EventPipeline } from "../../streaming/event-pipeline.ts";
-import type { RelayDeps, StreamFailure } from "../../streaming/relay-options.ts";
+import type { RelayDeps, StreamFailure, StreamSettlement } from "../../streaming/relay-options.ts";
 import { relayStream } from "../../streaming/relay.ts";
 import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import { tooLongFault } from "../../upstream/too-long-reply.ts";
 import { transportFault } from "../../upstream/transport-fault.ts";
-import type { HeldCall } from "../call.ts";
+import type { HeldCall, MeteredReply } from "../call.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { stoppedSessionFault } from "../hold/hold-faults.ts";
 import { settle, type SettleDeps } from "../settle.ts";
@@ -105,23 +105,13 @@ export function respondStream(
     confirmHold: () => confirmHold(deps.lease, call),
     isStopped: () => deps.stoppedSessions.has(input.caller.accountId, input.session?.id),
     settle: (settlement) => {
-      const { outcome, isWhole, isAbandoned } = settlement;
-      const usage = usageSoFar(meter);
-      const isReported = usage !== undefined && meter.isUsageFinal;
-      const isUsageMissing = isWhole && (!isReported || isOutputUnreported(meter, usage));
-      const isEmpty = isWhole && isNothing(meter, usage);
       // What was relayed of a reply with an event that is too long has no end, so it is not replayed.
-      const canReplay = isWhole && !pipeline.parser.hasCutEvent;
-      const stored = canReplay ? recorder?.reply(headers) : undefined;
+      const canReplay = settlement.isWhole && !pipeline.parser.hasCutEvent;
       const metered = {
-        outcome: isEmpty ? ("empty_reply" as const) : outcome,
-        status: 200,
-        stored,
+        ...meteredStream(meter, settlement),
+        stored: canReplay ? recorder?.reply(headers) : undefined,
         firstTokenMs,
-        isUsageMissing,
         responseSha256: hash?.digest("hex"),
-        // The end of the process is not the caller's doing.
-        countsAsAbandoned: isAbandoned && outcome !== "shut_down" && outcome !== "budget_cut",
       };
       if (settlement.isCut === true)
         return chargeCutStream(deps, call, meter).then((charged) => {
@@ -140,6 +130,26 @@ export function respondStream(
     onSent: hash && ((bytes) => hash.update(bytes)),
   });
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
+}
+
+type MeteredStream = Pick<
+  MeteredReply,
+  "outcome" | "status" | "isUsageMissing" | "countsAsAbandoned"
+>;
+
+function meteredStream(
+  meter: StreamMeter,
+  { outcome, isWhole, isAbandoned }: StreamSettlement,
+): MeteredStream {
+  const usage = usageSoFar(meter);
+  const isReported = usage !== undefined && meter.isUsageFinal;
+  return {
+    outcome: isWhole && isNothing(meter, usage) ? "empty_reply" : outcome,
+    status: 200,
+    isUsageMissing: isWhole && (!isReported || isOutputUnreported(meter, usage)),
+    // The end of the process, or of the credits, is not the caller's doing.
+    countsAsAbandoned: isAbandoned && outcome !== "shut_down" && outcome !== "budget_cut",
+  };
 }
 
 /** The provider's stream is closed, so what was relayed is all that it can count. */
