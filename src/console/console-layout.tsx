@@ -95,7 +95,7 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
       email: user.email,
       accountLinks: [
         { href: "/docs", label: "Docs" },
-        { href: "/emails", label: "Your emails" },
+        ...(workspace.sendsEmails ? [{ href: "/emails", label: "Your emails" }] : []),
         { href: "/sessions", label: "Your sessions" },
       ],
       signOut: { action: "/signout", csrf: user.csrf },
@@ -161,6 +161,9 @@ function WorkspaceSwitcher({ workspace }: { readonly workspace: WorkspaceContext
           ))}
         <li>
           <a href="/console?all=true">All workspaces</a>
+        </li>
+        <li>
+          <a href="/console?all=true#create">Create workspace</a>
         </li>
       </ul>
     </details>

@@ -17,12 +17,15 @@ export interface WorkspaceContext {
   readonly name: string | null;
   readonly role: Role;
   readonly createdAt: number;
+  /** False if this gateway sends no emails: then no page may promise one. */
+  readonly sendsEmails: boolean;
   /** All workspaces of the person, for the switcher. */
   readonly memberships: readonly Membership[];
 }
 
 export interface ConsoleReadDeps {
   readonly db: Db;
+  readonly sendsEmails: boolean;
 }
 
 /** The workspace, if the person's role has the permission. Throws `not_found` for people who are not members. */
@@ -37,5 +40,5 @@ export async function requireAccess(
     getAccount(deps.db, accountId),
     listMemberships(deps.db, personId),
   ]);
-  return { accountId, name, role, createdAt, memberships };
+  return { accountId, name, role, createdAt, sendsEmails: deps.sendsEmails, memberships };
 }

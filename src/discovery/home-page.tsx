@@ -284,14 +284,19 @@ function NextSteps({
       <section aria-labelledby="people">
         <h2 id="people">For people</h2>
         <p>
-          Give an agent this address, or use the gateway yourself:{" "}
-          {access === undefined ? null : (
+          {access === undefined ? (
             <>
+              Give an agent this address: it creates an account and gets a key. The{" "}
+              <a href="/docs/quick-start">quick start</a> shows the first call.
+            </>
+          ) : (
+            <>
+              Give an agent this address, or use the gateway yourself:{" "}
               <a href={CONSOLE_PATH}>{access === "signed_in" ? "open the console" : "sign in"}</a>,
-              create a workspace and copy its key.{" "}
+              create a workspace and copy its key. The <a href="/docs/api">API reference</a> lists
+              every endpoint.
             </>
           )}
-          The <a href="/docs/api">API reference</a> lists every endpoint.
           {hasSeparateDocs ? (
             <>
               {" "}

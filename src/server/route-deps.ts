@@ -87,6 +87,8 @@ export function createRouteDeps(
     console: {
       db,
       baseUrl,
+      // In development, emails are kept and shown instead.
+      sendsEmails: config.email !== undefined || config.development,
       onSessionStopped: inference.stoppedSessions.add,
       accountData,
       keys,

@@ -167,7 +167,7 @@ function AlertCard({ user, workspace, lowThreshold, rejected }: AlertCardProps):
             inputMode="decimal"
             value={form?.values["low_usd"] ?? usdText(lowThreshold)}
             error={form?.error.message}
-            hint="Sent by email and to webhooks. 0 turns the alert off."
+            hint={`Sent ${workspace.sendsEmails ? "by email and " : ""}to webhooks. 0 turns the alert off.`}
             isRequired
           />
           <div class="actions">
@@ -192,9 +192,11 @@ function AlertCard({ user, workspace, lowThreshold, rejected }: AlertCardProps):
           <a href={workspacePath(accountId, "/keys")}>Keys</a> can have a limit and alerts of their
           own.
         </li>
-        <li>
-          <a href="/emails">Your emails</a> are where you choose which alerts you get.
-        </li>
+        {workspace.sendsEmails ? (
+          <li>
+            <a href="/emails">Your emails</a> are where you choose which alerts you get.
+          </li>
+        ) : null}
       </ul>
     </Card>
   );

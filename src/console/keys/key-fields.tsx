@@ -13,9 +13,10 @@ export interface KeyFieldsProps {
   readonly id: string;
   readonly values: KeyFormValues;
   readonly error: KeyFormError | undefined;
+  readonly sendsEmails: boolean;
 }
 
-export function KeyFields({ id, values, error }: KeyFieldsProps): Child {
+export function KeyFields({ id, values, error, sendsEmails }: KeyFieldsProps): Child {
   const isRestricted = RESTRICTION_FIELDS.some(
     (field) => (values[field] ?? "") !== "" || error?.field === field,
   );
@@ -63,7 +64,7 @@ export function KeyFields({ id, values, error }: KeyFieldsProps): Child {
       </div>
       <details class="more" open={isRestricted}>
         <summary>Models, rates and alerts</summary>
-        <RestrictionFields id={id} values={values} errorOf={errorOf} />
+        <RestrictionFields id={id} values={values} errorOf={errorOf} sendsEmails={sendsEmails} />
       </details>
     </>
   );
@@ -89,9 +90,10 @@ interface RestrictionProps {
   readonly id: string;
   readonly values: KeyFormValues;
   readonly errorOf: (field: KeyField) => string | undefined;
+  readonly sendsEmails: boolean;
 }
 
-function SpendFields({ id, values, errorOf }: RestrictionProps): Child {
+function SpendFields({ id, values, errorOf, sendsEmails }: RestrictionProps): Child {
   return (
     <div class="fields">
       <Field
@@ -119,13 +121,13 @@ function SpendFields({ id, values, errorOf }: RestrictionProps): Child {
         placeholder="80, 100"
         value={values.alert_percents}
         error={errorOf("alert_percents")}
-        hint="Sent by email and webhook. Needs a limit."
+        hint={`Sent by ${sendsEmails ? "email and " : ""}webhook. Needs a limit.`}
       />
     </div>
   );
 }
 
-function RestrictionFields({ id, values, errorOf }: RestrictionProps): Child {
+function RestrictionFields({ id, values, errorOf, sendsEmails }: RestrictionProps): Child {
   return (
     <>
       <div class="fields">
@@ -160,7 +162,7 @@ function RestrictionFields({ id, values, errorOf }: RestrictionProps): Child {
           ),
         )}
       </div>
-      <SpendFields id={id} values={values} errorOf={errorOf} />
+      <SpendFields id={id} values={values} errorOf={errorOf} sendsEmails={sendsEmails} />
     </>
   );
 }

@@ -129,7 +129,12 @@ function ChangeForm({ user, workspace, apiKey: key, form }: KeyPageProps): Child
       <ErrorMessage message={form?.error.field === undefined ? form?.error.message : undefined} />
       <form method="post" action={keyPath(workspace.accountId, key.id)}>
         <HiddenFields user={user} fields={{ do: "change" }} />
-        <KeyFields id="key" values={values} error={form?.error} />
+        <KeyFields
+          id="key"
+          values={values}
+          error={form?.error}
+          sendsEmails={workspace.sendsEmails}
+        />
         <label for="key-access">Scopes</label>
         <select id="key-access" name="access">
           {values.access === "custom" ? (

@@ -193,7 +193,12 @@ function CreateKeyForm({ user, workspace, error, formValues = {} }: KeysPageProp
       <ErrorMessage message={error?.field === undefined ? error?.message : undefined} />
       <form method="post" action={workspacePath(workspace.accountId, "/keys")}>
         <HiddenFields user={user} fields={{ do: "mint", once: newFormToken() }} />
-        <KeyFields id="mint" values={formValues} error={error} />
+        <KeyFields
+          id="mint"
+          values={formValues}
+          error={error}
+          sendsEmails={workspace.sendsEmails}
+        />
         <div class="actions">
           <button type="submit">Create key</button>
         </div>
