@@ -57,6 +57,21 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     socket.close();
   });
 
+  test("sends Codex's header of a request on, which is in its metadata here", async () => {
+    const socket = await openSocket(gateway, account.headers);
+    const name = "ws_request_header_x_openai_internal_codex_responses_lite";
+    const liteOf = async (body: Json): Promise<unknown> => {
+      const final = await socket.create({ model: MODEL, ...body });
+      expect(final["type"]).toBe("response.completed");
+      const { headers } = await lastSimulatorRequest(gateway);
+      return headers["x-openai-internal-codex-responses-lite"];
+    };
+    expect(await liteOf({ input: "a", client_metadata: { [name]: "true" } })).toBe("true");
+    expect(await liteOf({ input: "a" })).toBeUndefined();
+    expect(await liteOf({ input: JSON.stringify({ [name]: "true" }) })).toBeUndefined();
+    socket.close();
+  });
+
   test("continues a stored response, on this connection and over HTTP", async () => {
     const socket = await openSocket(gateway, account.headers);
     const first = responseOf(await socket.create({ model: MODEL, input: "My name is Ada." }));

@@ -19,6 +19,8 @@ export interface CreateFrame {
   readonly baseId: string | undefined;
   /** The items after it, as JSON text without brackets. */
   readonly items: string;
+  /** The headers of this request. */
+  readonly headers: Readonly<Record<string, string>>;
   /** The stream of the connection that it belongs to, which its events name; undefined without one. */
   readonly streamId: string | undefined;
 }
@@ -70,8 +72,19 @@ export function readFrame(
     isContinued,
     baseId,
     items,
+    headers: headersOf(json["client_metadata"]),
     streamId,
   };
+}
+
+/** A header that Codex can only send in the metadata of each request, because the handshake has the headers of all. */
+const LITE_METADATA = "ws_request_header_x_openai_internal_codex_responses_lite";
+const LITE_HEADER = "x-openai-internal-codex-responses-lite";
+const LITE_VALUE = /^[a-z0-9]{1,16}$/;
+
+function headersOf(metadata: unknown): Readonly<Record<string, string>> {
+  const lite = stringIn(objectIn(metadata)?.[LITE_METADATA]);
+  return lite !== undefined && LITE_VALUE.test(lite) ? { [LITE_HEADER]: lite } : {};
 }
 
 function readStreamId(value: unknown): string | undefined {

@@ -8,6 +8,7 @@ import type { Peer } from "../../http/request-context.ts";
 import type { BodyQuota } from "../../http/request/body-quota.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { MESSAGE_MAX_BYTES, type WebSocketHandlers } from "../../http/web-socket.ts";
+import type { CreateFrame } from "./frames.ts";
 import { createConnection, type ResponseConnection } from "./websocket-connection.ts";
 
 /** An incomplete message takes up to 8 MiB, so a key keeps at most 256 MiB of them. */
@@ -66,7 +67,7 @@ export function createResponseWebSockets(deps: ResponseWebSocketsDeps): Response
       rejectOverLimit(open.size >= connectionsMax, counts, owners);
       const quotaCaller = { id: input.keyId, groupId: input.accountId, kind: "key" } as const;
       const connection = createConnection({
-        call: (body, signal) => call(deps, input, { body, signal }),
+        call: (frame, signal) => call(deps, input, frame, signal),
         now: deps.now,
         requestId: input.requestId,
         onClosed: () => {
@@ -117,10 +118,12 @@ const BETA_FLAG = /^responses_websockets=/;
 function call(
   { handle, baseUrl }: ResponseWebSocketsDeps,
   { headers: handshake, clientIp }: HandshakeInput,
-  { body, signal }: { readonly body: string; readonly signal: AbortSignal },
+  { body, headers: ofMessage }: Pick<CreateFrame, "body" | "headers">,
+  signal: AbortSignal,
 ): Promise<Response> {
   const headers = new Headers(handshake);
   for (const name of HANDSHAKE_HEADERS) headers.delete(name);
+  for (const [name, value] of Object.entries(ofMessage)) headers.set(name, value);
   headers.set("content-type", "application/json");
   const flags = (headers.get("openai-beta") ?? "").split(",").map((flag) => flag.trim());
   const kept = flags.filter((flag) => flag !== "" && !BETA_FLAG.test(flag));

@@ -36,8 +36,11 @@ const STREAMS_MAX = 16;
 const CLOSE = { normal: 1000, policy: 1008, internalError: 1011, restart: 1012 } as const;
 
 export interface ConnectionOptions {
-  /** Sends the body to POST /v1/responses with the headers of the handshake. */
-  readonly call: (body: string, signal: AbortSignal) => Promise<Response>;
+  /** Sends the body to POST /v1/responses with the headers of the handshake and of the message. */
+  readonly call: (
+    frame: Pick<CreateFrame, "body" | "headers">,
+    signal: AbortSignal,
+  ) => Promise<Response>;
   readonly now: () => number;
   readonly requestId: string;
   readonly onClosed: () => void;
@@ -193,7 +196,7 @@ async function runTurn(
   // As at OpenAI, a response cannot be continued again after a continuation of it has failed.
   if (frame.isContinued) keepPrevious(options, state, { streamId, next: undefined });
   if (frame.isWarmUp) return warmUp(options, state, frame);
-  const response = await options.call(frame.body, turn.abort.signal);
+  const response = await options.call(frame, turn.abort.signal);
   const { body } = response;
   const stream = body === null ? undefined : takeStreamHandlers(body);
   if (response.status !== 200 || stream === undefined)
