@@ -22,8 +22,20 @@ function isModelCall({ requestExample }: Route): boolean {
   return isObject(requestExample) && typeof requestExample["model"] === "string";
 }
 
+/** What examples name in place of a simulated model on a gateway without the simulator. */
+const PROVIDER_MODELS: Readonly<Record<string, string>> = {
+  "sim/image": "openai/gpt-image-2",
+  "sim/rerank": "cohere/rerank-v4.0-pro",
+  "sim/moderation": "openai/omni-moderation-latest",
+};
+
 function withExampleModel(route: Route, settings: DiscoverySettings, example: unknown): unknown {
   if (!isObject(example) || typeof example["model"] !== "string") return example;
+  const { model } = example;
+  if (Object.hasOwn(PROVIDER_MODELS, model))
+    return settings.exampleEmbeddingModel.startsWith("sim/")
+      ? example
+      : { ...example, model: PROVIDER_MODELS[model] };
   const isEmbeddings = `${route.method} ${route.path}` === EMBEDDINGS_ROUTE;
   return {
     ...example,

@@ -28,7 +28,9 @@ export function llmsTxt(context: DocContext): string {
     ...tags.map((tag) =>
       section(
         tag,
-        visible.filter((route) => route.tag === tag).map((route) => routeLink(route, context)),
+        visible
+          .filter((route) => route.tag === tag && !OMITTED_PATHS.has(route.path))
+          .map((route) => routeLink(route, context)),
       ),
     ),
     section("Optional", [
@@ -42,6 +44,12 @@ export function llmsTxt(context: DocContext): string {
 
 /** llmstxt.org's "Optional" section: links that a reader with a short context can skip. */
 const OPTIONAL_TAGS: ReadonlySet<string> = new Set(["Discovery", "Operations"]);
+/** Endpoints that agents rarely need; the OpenAPI description has them. */
+const OMITTED_PATHS: ReadonlySet<string> = new Set([
+  "/v2/rerank",
+  "/v1/moderations",
+  "/v1/responses/input_tokens",
+]);
 /** For programs that sign a person in. */
 const NOT_FOR_AGENTS: ReadonlySet<string> = new Set([
   "App sign-in",

@@ -3,7 +3,7 @@
 import type { ErrorDialect } from "./route.ts";
 
 /** Paths without pages: errors are JSON whatever `accept` says. */
-const API_PATHS = /^\/(?:v1|agent|oauth2?|managed|\.well-known)(?:\/|$)/;
+const API_PATHS = /^\/(?:v[12]|agent|oauth2?|managed|\.well-known)(?:\/|$)/;
 
 /** Google's paths, which have no route: `/v1beta/models/<model>:generateContent`. */
 const GOOGLE_PATHS =

@@ -1,6 +1,7 @@
 // The catalog of models with their prices, limits and abilities. It is merged from the published list prices, our own tables
 // and the operator's models file, the later ones winning, and it is immutable: a change creates a new catalog.
 
+import { kindOfWire, type ModelKind } from "@postern/wires";
 import { Fault } from "../base/fault.ts";
 import { memoize } from "../base/memoize.ts";
 import { closestName } from "../base/text/suggest.ts";
@@ -20,6 +21,7 @@ import { DEEPSEEK_FACTS, DEEPSEEK_MODELS } from "./tables/deepseek.ts";
 import { GOOGLE_FACTS, GOOGLE_MODELS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
 import { OPEN_FACTS, OPEN_MODELS, OPEN_PRICE_RULES } from "./tables/open-models.ts";
 import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai.ts";
+import { RELAYED_FACTS, RELAYED_MODELS } from "./tables/relayed-models.ts";
 import { RETIRED } from "./tables/retired.ts";
 import { SERVER_TOOL_PRICE_RULES } from "./tables/server-tool-prices.ts";
 import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator-models.ts";
@@ -32,7 +34,7 @@ export interface Model {
   /** The provider's own name for it. */
   readonly name: string;
   readonly title: string;
-  readonly kind: "chat" | "embedding";
+  readonly kind: ModelKind;
   /** Release date as a Unix timestamp in seconds; 0 if unknown. */
   readonly created: number;
   readonly contextLength: number | null;
@@ -87,6 +89,7 @@ const FACTS = [
   ...XAI_FACTS,
   ...DEEPSEEK_FACTS,
   ...OPEN_FACTS,
+  ...RELAYED_FACTS,
   ...SIMULATOR_FACTS,
 ];
 const PRICE_RULES = [
@@ -102,6 +105,7 @@ const SUPPLEMENTAL_MODELS = [
   ...XAI_MODELS,
   ...DEEPSEEK_MODELS,
   ...OPEN_MODELS,
+  ...RELAYED_MODELS,
   ...SIMULATOR_MODELS,
 ];
 /** Assumed for a model with an unknown context length: the longest of any known model. */
@@ -268,7 +272,7 @@ export function cardResolver(catalog: Catalog, provider: string, at: number): Ca
 /** Safe upper limits: an unknown output limit is the context length, an unknown context length the longest one known. */
 export function limitsOf(model: Model): { readonly input: number; readonly output: number } {
   const input = model.contextLength ?? LONGEST_CONTEXT_TOKENS;
-  return { input, output: model.kind === "embedding" ? 0 : (model.maxOutputTokens ?? input) };
+  return { input, output: model.kind === "chat" ? (model.maxOutputTokens ?? input) : 0 };
 }
 
 /** The age of the oldest price, for `postern doctor`. */
@@ -374,14 +378,14 @@ function toModel(listed: ListedPrice, own: SupplementalModel | undefined): Model
     kind: listed.kind,
     created: createdSeconds(own?.released ?? facts.released, [name, ...listed.aliases]),
     contextLength: facts.contextLength ?? listed.contextLength,
-    maxOutputTokens: listed.kind === "embedding" ? null : facts.maxOutputTokens,
+    maxOutputTokens: listed.kind === "chat" ? facts.maxOutputTokens : null,
     inputModalities: facts.inputModalities,
     outputModalities: facts.outputModalities,
     supported: facts.supported,
     wires:
-      listed.kind === "embedding"
-        ? facts.wires.filter((wire) => wire === "embeddings")
-        : facts.wires,
+      listed.kind === "chat"
+        ? facts.wires
+        : facts.wires.filter((wire) => kindOfWire(wire) === listed.kind),
     aliases: listed.aliases,
     spellings: listed.spellings,
     prices: listed.prices.map((price) => ({

@@ -1,5 +1,6 @@
 // Reads our table of list prices, `tables/list-prices.jsonl`, which `npm run prices` makes from several published lists.
 
+import type { ModelKind } from "@postern/wires";
 import { z } from "zod";
 import { PricingEntry } from "./models-file.ts";
 import { datedCard } from "./price-card.ts";
@@ -42,7 +43,7 @@ export interface ListedPrice {
   readonly aliases: readonly string[];
   readonly spellings: readonly string[];
   readonly title: string;
-  readonly kind: "chat" | "embedding";
+  readonly kind: ModelKind;
   readonly contextLength: number | null;
   readonly offered: boolean;
   readonly prices: readonly DatedCard[];

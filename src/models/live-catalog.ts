@@ -2,6 +2,7 @@
 // catalog stays in use and the error is reported.
 
 import { readFileSync, statSync } from "node:fs";
+import { kindOfWire } from "@postern/wires";
 import { Fault } from "../base/fault.ts";
 import { utcDay } from "../base/time.ts";
 import { blankModel } from "./blank-model.ts";
@@ -149,9 +150,9 @@ function mergeModel(
   const wires = entry.wires ?? wiresFor(base, file);
   if (wires.length === 0)
     return `the provider "${base.provider}" is unknown; add it to \`providers\``;
-  const kind =
-    entry.kind ?? (wires.every((wire) => wire === "embeddings") ? "embedding" : base.kind);
-  const modelWires = wires.filter((wire) => (wire === "embeddings") === (kind === "embedding"));
+  const kinds = new Set(wires.map(kindOfWire));
+  const kind = entry.kind ?? (kinds.size === 1 ? kindOfWire(wires[0] ?? "") : base.kind);
+  const modelWires = wires.filter((wire) => kindOfWire(wire) === kind);
   const model = { ...withOverrides(base, entry), kind, wires: modelWires, retired: false };
   if (entry.pricing === undefined) {
     return pricedLike.prices.length === 0

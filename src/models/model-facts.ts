@@ -1,10 +1,10 @@
 // Facts about models besides their price: limits, abilities and wires. The tables in `tables/` are lists of rules; all rules
 // that match a model apply in order, the later ones winning. A limit that no rule states stays null.
 
-import type { FeeMeter } from "@postern/wires";
+import type { FeeMeter, ModelKind, RelayedApi } from "@postern/wires";
 import type { Decimal, FeePrices, Pricing, TokenPrices } from "./price-card.ts";
 
-export type Wire = "chat" | "responses" | "messages" | "embeddings" | "gemini" | "converse";
+export type Wire = "chat" | "responses" | "messages" | "gemini" | "converse" | RelayedApi;
 export type Modality = "text" | "image" | "audio" | "video" | "file";
 export type Ability =
   | "tools"
@@ -58,7 +58,7 @@ export interface SupplementalModel extends Sourced {
   readonly title: string;
   readonly released?: string;
   readonly aliases?: readonly string[];
-  readonly kind?: "embedding";
+  readonly kind?: ModelKind;
   readonly simulated?: true;
   readonly pricing: readonly Pricing[];
 }

@@ -1,7 +1,7 @@
 // The operator's models file: models, prices and providers as JSON, documented in `docs/site/models.md`. Unknown keys are
 // rejected, so that a misspelled one is not ignored.
 
-import { FEE_METERS, TOKEN_METERS } from "@postern/wires";
+import { FEE_METERS, RELAYED_APIS, TOKEN_METERS } from "@postern/wires";
 import { z } from "zod";
 import { jsonErrorLine } from "../base/json-error-line.ts";
 import { picoPerUnit, ratioOf } from "./price-card.ts";
@@ -50,7 +50,7 @@ export const PricingEntry = z.strictObject({
     .optional(),
 });
 
-const WireName = z.enum(["chat", "responses", "messages", "embeddings", "gemini", "converse"]);
+const WireName = z.enum(["chat", "responses", "messages", "gemini", "converse", ...RELAYED_APIS]);
 const ModalityName = z.enum(["text", "image", "audio", "video", "file"]);
 const AbilityName = z.enum([
   "tools",
@@ -66,7 +66,7 @@ const ModelEntry = z.strictObject({
   id: z.string().regex(/^[a-z0-9][a-z0-9_-]*\/\S+$/, "must be `<provider>/<name>`"),
   name: z.string().min(1).optional(),
   title: z.string().min(1).optional(),
-  kind: z.enum(["chat", "embedding"]).optional(),
+  kind: z.enum(["chat", "embedding", "image", "rerank", "moderation"]).optional(),
   aliases: z.array(z.string().min(1)).optional(),
   context_length: z.int().positive().nullable().optional(),
   max_output_tokens: z.int().positive().nullable().optional(),

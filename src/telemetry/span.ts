@@ -34,7 +34,21 @@ const HTTP_ROUTES = {
   responses: "/v1/responses",
   messages: "/v1/messages",
   embeddings: "/v1/embeddings",
+  images: "/v1/images/generations",
+  rerank: "/v1/rerank",
+  moderations: "/v1/moderations",
 } as const satisfies Record<UsageRecord["api"], string>;
+
+/** The conventions have names for the first two only. */
+const OPERATIONS: Readonly<Record<UsageRecord["api"], string>> = {
+  chat: "chat",
+  responses: "chat",
+  messages: "chat",
+  embeddings: "embeddings",
+  images: "image_generation",
+  rerank: "rerank",
+  moderations: "moderation",
+};
 
 /** Provider names of the conventions that differ from our ids. */
 const OTEL_PROVIDER_NAMES: Readonly<Record<string, string>> = {
@@ -48,7 +62,7 @@ const OTEL_PROVIDER_NAMES: Readonly<Record<string, string>> = {
 };
 
 export function spanOf({ record, requestedModel, parent }: CallTrace): Span {
-  const operation = record.api === "embeddings" ? "embeddings" : "chat";
+  const operation = OPERATIONS[record.api];
   const error = errorType(record);
   return {
     traceId: parent?.traceId ?? randomBytes(TRACE_BYTES).toString("hex"),

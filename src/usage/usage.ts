@@ -18,7 +18,15 @@ import {
 import { parseStoredLabels, storedLabels } from "./labels.ts";
 import type { ChargesAt } from "./rollup/charge-hours.ts";
 
-export const USAGE_APIS = ["chat", "responses", "messages", "embeddings"] as const;
+export const USAGE_APIS = [
+  "chat",
+  "responses",
+  "messages",
+  "embeddings",
+  "images",
+  "rerank",
+  "moderations",
+] as const;
 export type UsageApi = (typeof USAGE_APIS)[number];
 
 /** The endpoints of the APIs. */
@@ -27,6 +35,9 @@ export const API_PATHS: Readonly<Record<UsageApi, string>> = {
   responses: "/v1/responses",
   messages: "/v1/messages",
   embeddings: "/v1/embeddings",
+  images: "/v1/images/generations",
+  rerank: "/v1/rerank",
+  moderations: "/v1/moderations",
 };
 
 export const OUTCOMES = [

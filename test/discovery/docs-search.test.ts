@@ -56,7 +56,7 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["vercel", "/docs/guides/vercel-ai-sdk"],
   ["openai sdk", "/docs/guides/openai-sdk"],
   ["python", "/docs/clients"],
-  ["images", "/docs/guides/images-and-files"],
+  ["images", "/docs/guides/images"],
   ["pdf", "/docs/guides/images-and-files"],
   ["vision", "/docs/guides/images-and-files"],
   ["prompt caching", "/docs/guides/prompt-caching"],

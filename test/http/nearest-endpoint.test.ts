@@ -125,10 +125,9 @@ describe("a path without a route", () => {
 
   test("names the alternative to an API that the gateway does not have", async () => {
     for (const [path, alternative] of [
-      ["/v1/rerank", "POST /v1/embeddings"],
+      ["/v1/ranking", "POST /v1/rerank"],
+      ["/v1/images/edits", "POST /v1/images/generations"],
       ["/v1/responses/responses", "POST /v1/responses"],
-      ["/rerank", "POST /v1/embeddings"],
-      ["/v2/rerank", "POST /v1/embeddings"],
       ["/completions", "POST /v1/chat/completions"],
       ["/openai/v1/audio/speech", "POST /v1/chat/completions"],
       ["/api/v1/auth/key", "GET /v1/account"],

@@ -230,8 +230,9 @@ describe("the scopes of the routes", () => {
         .join(" "),
     ).toBe(
       "addProviderKey cancelResponse changeKey changeProviderKey compactResponse countInputTokens countTokens " +
-        "createChatCompletion createEmbeddings createMessage createQuote createResponse deleteProviderKey deleteResponse " +
-        "mintKey pollClaim revokeKey rotateKey stopAgentSession",
+        "createChatCompletion createEmbeddings createImages createMessage createModeration createQuote createResponse " +
+        "deleteProviderKey deleteResponse mintKey pollClaim rerankDocuments rerankDocumentsV2 revokeKey " +
+        "rotateKey stopAgentSession",
     );
     expect(
       LIMITED_KEY_SCOPES.filter((scope) => /^(webhooks|audit)|claim:write/.test(scope)),

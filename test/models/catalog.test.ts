@@ -40,10 +40,12 @@ describe("catalog", () => {
       "azure",
       "bedrock",
       "cerebras",
+      "cohere",
       "deepseek",
       "fireworks",
       "google",
       "groq",
+      "jina",
       "mistral",
       "moonshot",
       "openai",
@@ -52,6 +54,7 @@ describe("catalog", () => {
       "sim",
       "together",
       "vertex",
+      "voyage",
       "xai",
       "zai",
     ]);
@@ -69,7 +72,10 @@ describe("catalog", () => {
 
   test("models with image or audio output have a price for it, or are left out", () => {
     const media = /-image(-|$)|audio/;
-    for (const { id, prices } of catalog.models.filter((entry) => media.test(entry.id))) {
+    const perImage = "sim/image-each";
+    for (const { id, prices } of catalog.models.filter(
+      ({ id }) => media.test(id) && id !== perImage,
+    )) {
       const base = cardAt(prices, NOW)?.base;
       expect([id, base?.output_image ?? base?.output_audio]).not.toEqual([id, undefined]);
     }
@@ -178,11 +184,11 @@ describe("catalog", () => {
       for (const { id, kind, contextLength, maxOutputTokens } of catalog.models.filter(
         (entry) => entry.provider === provider,
       )) {
-        expect([
+        expect([id, contextLength !== null, kind !== "chat" || maxOutputTokens !== null]).toEqual([
           id,
-          contextLength !== null,
-          kind === "embedding" || maxOutputTokens !== null,
-        ]).toEqual([id, true, true]);
+          true,
+          true,
+        ]);
       }
     }
   });
@@ -226,12 +232,17 @@ describe("catalog", () => {
     expect(simulated.map(({ id }) => id)).toEqual([
       "sim/echo",
       "sim/embed",
+      "sim/image",
+      "sim/image-each",
+      "sim/moderation",
       "sim/reason",
+      "sim/rerank",
+      "sim/rerank-tokens",
       "sim/tiny",
     ]);
     for (const entry of simulated)
       expect([entry.simulated, entry.title.startsWith("Simulator")]).toEqual([true, true]);
-    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(4);
+    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(9);
   });
 });
 
@@ -266,7 +277,7 @@ describe("findModel", () => {
     for (const id of [
       "openai/gpt-4-32k",
       "openai/whisper-1",
-      "openai/gpt-image-1",
+      "openai/gpt-4o-mini-tts",
       "openai/gpt-3.5-turbo-instruct",
       "openrouter/deepseek-chat-v3-0324:free",
       "anthropic/claude-2",

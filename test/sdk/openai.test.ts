@@ -167,6 +167,17 @@ describe("the openai package", () => {
     }
   });
 
+  test("creates images and moderations", async () => {
+    const image = await client.images.generate({ model: "sim/image", prompt: "a cat", n: 2 });
+    expect(image.data?.map(({ b64_json: data }) => (data ?? "").length > 0)).toEqual([true, true]);
+    expect(image.usage?.output_tokens).toBeGreaterThan(0);
+    const { results } = await client.moderations.create({
+      model: "sim/moderation",
+      input: "pure violence",
+    });
+    expect([results[0]?.flagged, results[0]?.categories.violence]).toEqual([true, true]);
+  });
+
   test("lists and retrieves models", async () => {
     const ids: string[] = [];
     for await (const model of client.models.list()) ids.push(model.id);

@@ -164,6 +164,10 @@ describe("/openapi.yaml describes the responses", () => {
     ["/v1/messages", { messages: [{ role: "user", content: "hello" }], max_tokens: 20 }],
     ["/v1/responses", { input: "hello" }],
     ["/v1/embeddings", { model: "sim/embed", input: "hello" }],
+    ["/v1/images/generations", { model: "sim/image", prompt: "hello" }],
+    ["/v1/rerank", { model: "sim/rerank", query: "hello", documents: ["hello"] }],
+    ["/v2/rerank", { model: "sim/rerank", query: "hi", documents: ["hello"] }],
+    ["/v1/moderations", { model: "sim/moderation", input: "hello" }],
   ];
 
   test.each([...CALLS])(
@@ -171,7 +175,7 @@ describe("/openapi.yaml describes the responses", () => {
     async (path, more) => {
       expect(description.parametersOf("POST", path, "header")).toContain("idempotency-key");
       const body = { model: "sim/echo", ...more };
-      for (const stream of path === "/v1/embeddings" ? [false] : [false, true]) {
+      for (const stream of /chat|messages|responses/.test(path) ? [false, true] : [false]) {
         const sent = {
           body: stream ? { ...body, stream } : body,
           headers: { "idempotency-key": `openapi ${path} ${stream}`.replaceAll(" ", "-") },
@@ -280,10 +284,10 @@ describe("pages", () => {
 });
 
 describe("versioning", () => {
-  test("model, account, key, usage and provider-key endpoints have the path prefix /v1, but pages do not", () => {
+  test("model, account, key, usage and provider-key endpoints have the path prefix /v1, or /v2 for Cohere, but pages do not", () => {
     for (const { path, tag } of gateway.server.routes)
       if (["Accounts", "Keys", "Models", "Usage", "Provider keys"].includes(tag))
-        expect(path).toMatch(/^(?:\/api)?\/v1\/|^\/models(?:\/|$)/);
+        expect(path).toMatch(/^(?:\/api)?\/v1\/|^\/v2\/rerank$|^\/models(?:\/|$)/);
   });
 
   test("the claim and token endpoints have no version prefix", () => {
@@ -308,6 +312,10 @@ describe("documented examples", () => {
     "/v1/messages",
     "/v1/messages/count_tokens",
     "/v1/embeddings",
+    "/v1/images/generations",
+    "/v1/rerank",
+    "/v2/rerank",
+    "/v1/moderations",
   ])("that of %s is answered as it is printed", async (path) => {
     const { body: document } = await call(gateway, "GET /openapi.json");
     const paths = document["paths"] as Readonly<Record<string, Json>>;

@@ -10,7 +10,12 @@ import { composeReply } from "./reply/compose-reply.ts";
 import { contextLimitError } from "./reply/context-limit.ts";
 import { createConversationStore } from "./reply/conversation-store.ts";
 import { hashText } from "./reply/hash.ts";
-import { isInvalid, promptTokens, type NormalizedRequest } from "./reply/normalized-request.ts";
+import {
+  type InvalidRequest,
+  isInvalid,
+  promptTokens,
+  type NormalizedRequest,
+} from "./reply/normalized-request.ts";
 import { createPromptCache } from "./reply/prompt-cache.ts";
 import { strictSchemaError } from "./reply/strict-schema.ts";
 import { unsupportedFeature } from "./reply/unsupported.ts";
@@ -35,8 +40,9 @@ import {
   openAiModels,
 } from "./simulated-models.ts";
 import { matchRoute, type RouteMatch } from "./simulator-router.ts";
-import { embed, embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
+import { embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
 import { unknownFieldError } from "./wires/known-fields.ts";
+import { SIMPLE_ENDPOINTS, type SimpleReply } from "./wires/simple-endpoints.ts";
 import type { RequestMetadata, ApiError, SimulatedWire } from "./wires/simulated-wire.ts";
 
 export interface Simulator {
@@ -150,7 +156,7 @@ async function handleProviderRequest(
     });
   const unknownField = unknownFieldOf(route, context, body);
   if (unknownField !== undefined) return respondWithError(wire, context, unknownField);
-  if (route.kind === "embed") return handleEmbedding(route, context, body);
+  if (route.kind === "simple") return handleSimple(route, context, body);
   const metadata: RequestMetadata = {
     pathModel: route.pathModel,
     isStreaming: route.kind === "generate" && route.isStreaming,
@@ -183,13 +189,13 @@ async function handleProviderRequest(
 // Before the request is parsed: a misspelled name is both an unknown and a missing field, and the error names what was sent.
 // With any model, the simulator stands for any provider, and providers have fields of their own.
 function unknownFieldOf(
-  { kind, wire }: ProviderRoute,
+  route: ProviderRoute,
   { deps }: SimulatedRequest,
   body: JsonObject,
 ): ApiError | undefined {
   if (deps.options.acceptsAnyModel === true) return undefined;
-  const isEmbedding = kind === "embed" && wire.name === "chat";
-  return unknownFieldError(isEmbedding ? "embeddings" : wire.name, body);
+  const api = route.kind === "simple" ? route.api : undefined;
+  return unknownFieldError(api ?? route.wire.name, body);
 }
 
 /** What the model itself does not take; counting tokens has no context limit. */
@@ -243,13 +249,14 @@ function generate(
   });
 }
 
-function handleEmbedding(
-  route: ProviderRoute,
+function handleSimple(
+  route: Extract<ProviderRoute, { readonly kind: "simple" }>,
   context: SimulatedRequest,
   body: JsonObject,
 ): Promise<Response> | Response {
-  const { wire } = route;
-  const reply = wire.name === "gemini" ? embedGemini(body) : embed(body);
+  const { wire, api } = route;
+  const reply: SimpleReply | InvalidRequest =
+    api === undefined ? embedGemini(body) : SIMPLE_ENDPOINTS[api](body);
   if (isInvalidEmbedding(reply)) return respondWithError(wire, context, reply);
   const model = route.pathModel || stringOrEmpty(body["model"]);
   if (!isKnownHere(context, model))
@@ -258,7 +265,7 @@ function handleEmbedding(
   if ("invalid" in directives) return respondWithError(wire, context, directives);
   context.deps.recorder.addUsage({
     input: reply.tokens,
-    output: 0,
+    output: reply.outputTokens ?? 0,
     reasoning: 0,
     cacheRead: 0,
     cacheWrite5m: 0,

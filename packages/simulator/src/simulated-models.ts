@@ -10,6 +10,11 @@ const MODELS = [
   { id: "sim/reason", name: "Simulated reasoning", generates: true },
   { id: "sim/tiny", name: "Simulated tiny", generates: true },
   { id: "sim/embed", name: "Simulated embeddings", generates: false },
+  { id: "sim/image", name: "Simulated images", generates: false },
+  { id: "sim/image-each", name: "Simulated images, priced each", generates: false },
+  { id: "sim/rerank", name: "Simulated rerank", generates: false },
+  { id: "sim/rerank-tokens", name: "Simulated rerank, priced by token", generates: false },
+  { id: "sim/moderation", name: "Simulated moderation", generates: false },
 ] as const;
 
 /** The first entry that matches applies. Models without one take a prompt of any length. */

@@ -4,6 +4,7 @@ import type { JsonObject } from "./json-readers.ts";
 import { parseConverseCountRequest } from "./wires/converse-request.ts";
 import { parseGeminiCountRequest } from "./wires/gemini-request.ts";
 import { parseCountRequest } from "./wires/messages-request.ts";
+import type { SimpleApi } from "./wires/simple-endpoints.ts";
 import { chatWire } from "./wires/simulated-chat.ts";
 import { converseWire } from "./wires/simulated-converse.ts";
 import { geminiWire } from "./wires/simulated-gemini.ts";
@@ -29,7 +30,12 @@ export type RouteMatch =
       readonly pathModel: string;
       readonly tokenCounting: TokenCounting;
     }
-  | { readonly kind: "embed"; readonly wire: SimulatedWire; readonly pathModel: string }
+  | {
+      readonly kind: "simple";
+      readonly wire: SimulatedWire;
+      readonly pathModel: string;
+      readonly api?: SimpleApi;
+    }
   | { readonly kind: "models"; readonly wire: SimulatedWire; readonly pathModel: string }
   | { readonly kind: "control"; readonly name: string };
 
@@ -61,7 +67,10 @@ const PATH_SUFFIXES: readonly (readonly [string, RouteMatch])[] = [
     "/responses/compact",
     { kind: "generate", wire: compactWire, pathModel: "", isStreaming: false },
   ],
-  ["/embeddings", { kind: "embed", wire: chatWire, pathModel: "" }],
+  ["/embeddings", { kind: "simple", wire: chatWire, pathModel: "", api: "embeddings" }],
+  ["/images/generations", { kind: "simple", wire: chatWire, pathModel: "", api: "images" }],
+  ["/rerank", { kind: "simple", wire: chatWire, pathModel: "", api: "rerank" }],
+  ["/moderations", { kind: "simple", wire: chatWire, pathModel: "", api: "moderations" }],
   [
     "/messages/count_tokens",
     { kind: "count", wire: messagesWire, pathModel: "", tokenCounting: COUNT_MESSAGES },
@@ -105,7 +114,7 @@ function matchModelsRoute(path: string): RouteMatch | undefined {
       return { kind: "count", wire: geminiWire, pathModel, tokenCounting: COUNT_GEMINI };
     case "embedContent":
     case "batchEmbedContents":
-      return { kind: "embed", wire: geminiWire, pathModel };
+      return { kind: "simple", wire: geminiWire, pathModel };
     case undefined:
       return { kind: "models", wire: path.includes("/v1beta/") ? geminiWire : chatWire, pathModel };
     default:

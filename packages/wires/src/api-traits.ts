@@ -12,18 +12,22 @@ import {
   responsesLengthStop,
 } from "./length-stop.ts";
 import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
+import type { RelayedEndpoint } from "./relayed/relayed-endpoint.ts";
+import { RELAYED_ENDPOINTS, type RelayedApi } from "./relayed/relayed-endpoints.ts";
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";
 import { namesOf } from "./scalar-fields.ts";
 
-export type ApiName = "chat" | "responses" | "messages" | "embeddings";
+export type ApiName = "chat" | "responses" | "messages" | RelayedApi;
 
 export interface ApiTraits {
   /** The field with the conversation or the text. */
   readonly inputField: "messages" | "input";
   /** A field that can stand in place of the input. */
   readonly inputAlternative?: "prompt";
-  /** False for embeddings, which have no output, no stream and no routing. */
+  /** False for an endpoint without a conversation, which has no stream and no routing. */
   readonly generates: boolean;
+  /** What is special to an endpoint without a conversation. */
+  readonly relayed?: RelayedEndpoint;
   /** Clients also send bodies of another API to it. */
   readonly acceptsOtherForm?: boolean;
   /** The output limit is required. */
@@ -80,7 +84,7 @@ export interface ApiTraits {
 const encoder = new TextEncoder();
 const COMMENT = encoder.encode(": keep-alive\n\n");
 
-const EMBEDDINGS: ApiTraits = {
+const RELAYED: ApiTraits = {
   outputLimitFields: [],
   knownFields: new Set(),
   inputField: "input",
@@ -100,9 +104,12 @@ const EMBEDDINGS: ApiTraits = {
 };
 
 export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
-  embeddings: EMBEDDINGS,
+  embeddings: { ...RELAYED, relayed: RELAYED_ENDPOINTS.embeddings },
+  images: { ...RELAYED, relayed: RELAYED_ENDPOINTS.images },
+  rerank: { ...RELAYED, relayed: RELAYED_ENDPOINTS.rerank },
+  moderations: { ...RELAYED, relayed: RELAYED_ENDPOINTS.moderations },
   chat: {
-    ...EMBEDDINGS,
+    ...RELAYED,
     inputField: "messages",
     generates: true,
     outputLimitFields: namesOf(CHAT_FIELDS, "maxOutputTokens"),
@@ -122,7 +129,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     lengthStop: chatLengthStop,
   },
   responses: {
-    ...EMBEDDINGS,
+    ...RELAYED,
     inputAlternative: "prompt",
     generates: true,
     outputLimitFields: namesOf(RESPONSES_FIELDS, "maxOutputTokens"),
@@ -144,7 +151,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     },
   },
   messages: {
-    ...EMBEDDINGS,
+    ...RELAYED,
     inputField: "messages",
     generates: true,
     requiresOutputLimit: true,

@@ -92,6 +92,8 @@ const MESSAGES: WireTraits = {
   toolLimitField: "max_uses",
 };
 
+const RELAYED: WireTraits = { ...DEFAULTS, base: "chat", isReplaceable: false };
+
 export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
   chat: {
     ...DEFAULTS,
@@ -133,7 +135,10 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     countWire: "count_tokens",
   },
   count_tokens: { ...MESSAGES, operation: "count_tokens" },
-  embeddings: { ...DEFAULTS, base: "chat", isReplaceable: false },
+  embeddings: RELAYED,
+  images: RELAYED,
+  rerank: RELAYED,
+  moderations: RELAYED,
   gemini: {
     ...DEFAULTS,
     base: "gemini",

@@ -1,4 +1,4 @@
-// The model endpoints: Chat Completions, Responses, Messages, token counting, embeddings and quotes.
+// The model endpoints: Chat Completions, Responses, Messages, token counting, those without a conversation, and quotes.
 
 import { z } from "zod";
 import { isPaymentCredential } from "../../http/request/api-key-header.ts";
@@ -34,7 +34,6 @@ import { CALL_ROUTE, callInputOf, type ModelInput } from "./call-route.ts";
 import {
   ChatRequest,
   CountTokensRequest,
-  EmbeddingsRequest,
   EXAMPLES,
   MessagesRequest,
   ResponsesRequest,
@@ -42,6 +41,7 @@ import {
 } from "./inference-schemas.ts";
 import { protocolRoute } from "./protocol-route.ts";
 import { quoteRoute } from "./quote-route.ts";
+import { RELAYED_ROUTES } from "./relayed-routes.ts";
 
 export interface InferenceRouteDeps {
   readonly infer: InferDeps;
@@ -74,7 +74,7 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
     messagesRoute(deps),
     countTokensRoute(deps),
     countInputRoute(deps),
-    embeddingsRoute(deps),
+    ...RELAYED_ROUTES.map((entry) => relayedRoute(deps, entry)),
     quoteRoute(deps.quote),
     protocolRoute(),
   ];
@@ -307,34 +307,17 @@ function countInputRoute(deps: InferenceRouteDeps): Route {
   });
 }
 
-function embeddingsRoute(deps: InferenceRouteDeps): Route {
+function relayedRoute(deps: InferenceRouteDeps, entry: (typeof RELAYED_ROUTES)[number]): Route {
+  const { api, reply: description, schema, example, ...described } = entry;
   return modelRoute({
     ...BILLED_ROUTE,
+    ...described,
     method: "POST",
-    path: "/v1/embeddings",
-    id: "createEmbeddings",
     scope: "models:write",
-    summary: "Create embeddings",
     dialect: "openai",
-    body: EmbeddingsRequest,
-    requestExample: EXAMPLES.embeddings.request,
-    responses: {
-      200: {
-        description: "The embeddings.",
-        schema: z
-          .looseObject({
-            object: z.literal("list"),
-            data: z.array(z.looseObject({})),
-            model: z.string(),
-            usage: UsageCost,
-          })
-          .meta({ id: "Embeddings" }),
-        example: EXAMPLES.embeddings.reply,
-        headers: RESPONSE_HEADERS,
-      },
-    },
+    responses: { 200: { description, schema, example, headers: RESPONSE_HEADERS } },
     faults: MODEL_FAULTS,
-    run: callHandler(deps, "embeddings"),
+    run: callHandler(deps, api),
   });
 }
 

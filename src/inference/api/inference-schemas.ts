@@ -173,10 +173,6 @@ export const CountTokensRequest = z
   .looseObject({ model: modelField, messages: z.array(ChatMessage).min(1), ...routingFields })
   .meta({ id: "TokenCountRequest" });
 
-export const EmbeddingsRequest = z
-  .looseObject({ model: modelField, input: z.union([z.string(), z.array(z.unknown())]) })
-  .meta({ id: "EmbeddingsRequest" });
-
 const EXAMPLE_MESSAGES = [{ role: "user", content: "Hello" }];
 
 export const EXAMPLES = {
@@ -236,14 +232,5 @@ export const EXAMPLES = {
   countInput: {
     request: { model: "sim/echo", input: "Hello" },
     reply: { object: "response.input_tokens", input_tokens: 8 },
-  },
-  embeddings: {
-    request: { model: "sim/embed", input: "Hello" },
-    reply: {
-      object: "list",
-      model: "sim/embed",
-      data: [{ object: "embedding", index: 0, embedding: [0.1, -0.2] }],
-      usage: { cost: 0.000002, prompt_tokens: 2, total_tokens: 2 },
-    },
   },
 } as const;

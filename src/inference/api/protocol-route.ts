@@ -67,6 +67,10 @@ const APIS = [
   { method: "GET", path: "/v1/responses", format: "openai-responses-websocket" },
   { method: "POST", path: "/v1/responses/compact", format: "openai-responses" },
   { method: "POST", path: "/v1/embeddings", format: "openai-embeddings" },
+  { method: "POST", path: "/v1/images/generations", format: "openai-images" },
+  { method: "POST", path: "/v1/rerank", format: "cohere-rerank" },
+  { method: "POST", path: "/v2/rerank", format: "cohere-rerank" },
+  { method: "POST", path: "/v1/moderations", format: "openai-moderations" },
   { method: "GET", path: "/v1/models", format: "openai-models" },
 ];
 

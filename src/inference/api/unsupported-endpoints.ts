@@ -37,6 +37,17 @@ const EMBEDDINGS_STEP: NextStep = {
   why: "Read how to create embeddings.",
 };
 
+const IMAGES_STEP: NextStep = {
+  method: "POST",
+  url: "/v1/images/generations",
+  why: "Create an image.",
+};
+const RERANK_STEP: NextStep = {
+  method: "POST",
+  url: "/v1/rerank",
+  why: "Sort documents by their relevance.",
+};
+
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
     pattern: pathPattern("responses/(?:v1/)?responses"),
@@ -69,10 +80,16 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: RESPONSES_STEP,
   },
   {
-    pattern: pathPattern("images|videos"),
-    reason: "it has no endpoint for images and videos",
+    pattern: pathPattern("images"),
+    reason: "it creates images, but does not edit them",
+    alternative: "Create an image with POST /v1/images/generations.",
+    next: IMAGES_STEP,
+  },
+  {
+    pattern: pathPattern("videos"),
+    reason: "it has no endpoint for videos",
     alternative:
-      "Models with `image` in `output_modalities` return images from POST /v1/chat/completions.",
+      "Models with `image` in `output_modalities` return images from POST /v1/images/generations.",
     next: MODELS_STEP,
   },
   {
@@ -95,10 +112,10 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: MESSAGES_STEP,
   },
   {
-    pattern: pathPattern("rerank|ranking"),
-    reason: "it does not rank documents",
-    alternative: "Compare the embeddings of POST /v1/embeddings, or ask a model for the order.",
-    next: EMBEDDINGS_STEP,
+    pattern: pathPattern("ranking"),
+    reason: "it ranks documents on another endpoint",
+    alternative: "Use POST /v1/rerank.",
+    next: RERANK_STEP,
   },
   {
     pattern: pathPattern("credits|key|auth/key|balance|dashboard/billing"),
@@ -146,7 +163,7 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: CHAT_STEP,
   },
   {
-    pattern: pathPattern("moderations|fine_tuning|evals"),
+    pattern: pathPattern("fine_tuning|evals"),
     reason: "it does not forward this part of the provider's API",
     alternative: "Call the provider directly, with a key of your own.",
   },

@@ -2,15 +2,18 @@
 // Each stage takes the value of the stage before it and adds what it learns. Whatever fails, the hold is resolved exactly
 // once, and a charge is written in one transaction with its usage record.
 
+import { API_TRAITS } from "@postern/wires";
 import { endedKeyFault, Fault } from "../../base/fault.ts";
 import type { AuthenticatedKey, Caller } from "../../http/route.ts";
 import { requireScope } from "../../http/steps/authenticate.ts";
 import {
+  type CostCeiling,
   readCostCeiling,
   readHoldsAll,
   readReceipt,
   rejectUnknownOptions,
 } from "../request/call-options.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 import { isFallbackable } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import {
@@ -100,7 +103,7 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
   const routed = routing instanceof Promise ? await routing : routing;
   const { request, statefulCall, catalog } = routed;
   rejectUnknownOptions(request.json);
-  const ceiling = readCostCeiling(request.json, input.headers);
+  const ceiling = ceilingOf(request, input.headers);
   const accepting = acceptOffer(deps.offers, input, request);
   const offer = accepting && (await accepting);
   const pricedAt = offer?.at ?? routed.pricedAt;
@@ -134,6 +137,13 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
     throw error;
   }
   throw fault;
+}
+
+/** Only a conversation has an output limit that can be lowered. */
+function ceilingOf({ api, json }: ParsedRequest, headers: Headers): CostCeiling | undefined {
+  const ceiling = readCostCeiling(json, headers);
+  if (ceiling === undefined || API_TRAITS[api].generates) return ceiling;
+  return { ...ceiling, canShorten: false };
 }
 
 interface SentCall {

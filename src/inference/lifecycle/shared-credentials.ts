@@ -11,6 +11,7 @@ import {
   storedReferenceFault,
   unboundedCostFault,
 } from "../shared-account/faults.ts";
+import { guardedJson } from "../shared-account/guarded-json.ts";
 import {
   ID_HOLDERS,
   REFERENCE_NAMES,
@@ -36,7 +37,7 @@ export function sharedCredentialsFault(
   request: ParsedRequest,
   { ownContainers = NO_CONTAINER_IDS, sendsCalls = true }: ItemUse = {},
 ): Fault | undefined {
-  const { json } = request;
+  const json = guardedJson(request);
   const reference =
     topLevelReference(json) ??
     comparisonReference(json) ??

@@ -32,6 +32,7 @@ import {
 } from "../request/tool-bounds.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
+import { outputLimitOf, pricedUnits, textBounds } from "./priced-units.ts";
 import {
   heldFees,
   rejectUnknownContainers,
@@ -188,7 +189,7 @@ function estimateCall(
   const requestTokens = inputBound(request.text, request.json, {
     imageTokensMax: provider.imageTokensMax,
     contextTokens: limits.input,
-    texts: API_TRAITS[request.api].generates ? undefined : textsOf(request.json["input"]),
+    ...textBounds(request),
   });
   const quirk = quirkOf(model);
   const promptTokens = requestTokens + request.toolTokens;
@@ -198,11 +199,12 @@ function estimateCall(
   const seconds = cards.some(({ base }) => (base.audio_second ?? 0n) > 0n)
     ? audioSecondsBound(request.json, limits.input)
     : 0;
-  const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds });
+  const units = pricedUnits(request, cards);
+  const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units });
   const bound = costBound(bounds, cards);
   const { outputTokens, hiddenTokens } = outputBound(
     { outputMax: sentOutputMax(request, model), choices: request.choices },
-    limits.output,
+    outputLimitOf(request, limits.output),
     quirk?.hasUnboundedReasoning === true || !coversReasoning(provider, model),
   );
   const advisorCost = advisorCostBound(request, model, promptTokens, context);
@@ -328,11 +330,6 @@ export function affordableTokens(estimate: CostEstimate, available: Nano): numbe
   return Math.max(0, total - estimate.hiddenTokens);
 }
 
-// Each text of an embeddings request may fill the model's context. An array of numbers is one text, given as tokens.
-function textsOf(input: unknown): number {
-  return Array.isArray(input) && typeof input[0] !== "number" ? Math.max(1, input.length) : 1;
-}
-
 /** Models that use tools in every call, even if the request has none. */
 interface ModelQuirk {
   readonly model: RegExp;
@@ -380,7 +377,15 @@ function quirkOf({ id }: Pick<Model, "id">): ModelQuirk | undefined {
 function priceBounds(
   { fees: requestedFees, serviceTier, speed }: ParsedRequest,
   tokens: Pick<UsageBounds, "inputTokens" | "repeatedTokens">,
-  { quirk, seconds }: { readonly quirk: ModelQuirk | undefined; readonly seconds: number },
+  {
+    quirk,
+    seconds,
+    units,
+  }: {
+    readonly quirk: ModelQuirk | undefined;
+    readonly seconds: number;
+    readonly units: UsageBounds["fees"];
+  },
 ): Omit<UsageBounds, "outputTokens"> {
   const withSearches =
     quirk === undefined
@@ -389,7 +394,7 @@ function priceBounds(
           ...requestedFees,
           [quirk.searchMeter]: Math.max(requestedFees[quirk.searchMeter] ?? 0, quirk.searches),
         };
-  const fees = seconds === 0 ? withSearches : { ...withSearches, audio_second: seconds };
+  const fees = units ?? (seconds === 0 ? withSearches : { ...withSearches, audio_second: seconds });
   if (serviceTier === undefined && speed === undefined)
     return fees === NO_FEES ? tokens : { ...tokens, fees };
   return {

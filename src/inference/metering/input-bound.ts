@@ -6,8 +6,10 @@ import { isObject, type JsonObject } from "../../base/json.ts";
 export interface MediaLimits {
   readonly imageTokensMax: number;
   readonly contextTokens: number;
-  /** Number of texts, each with its own context. Only embeddings have more than one. */
+  /** Number of texts, each with its own context. A conversation is one. */
   readonly texts?: number | undefined;
+  /** What is read more than once. */
+  readonly repeatedBytes?: number | undefined;
 }
 
 /** A shorter string is never counted as inline media. */
@@ -35,7 +37,7 @@ export function inputBound(text: string, json: JsonObject, bounds: MediaLimits):
         namespaceTools +
         1) +
     NAMESPACE_TOOL_TOKENS * namespaceTools;
-  const textBytes = Buffer.byteLength(text) - media.inlineBytes;
+  const textBytes = Buffer.byteLength(text) - media.inlineBytes + (bounds.repeatedBytes ?? 0);
   return Math.min(bounds.contextTokens * (bounds.texts ?? 1), textBytes + overhead + media.tokens);
 }
 

@@ -119,6 +119,9 @@ const WIRE_PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>
   responses: { responses: "/responses" },
   messages: { messages: "/v1/messages", count_tokens: "/v1/messages/count_tokens" },
   embeddings: { embeddings: "/embeddings" },
+  images: { images: "/images/generations" },
+  rerank: { rerank: "/rerank" },
+  moderations: { moderations: "/moderations" },
   gemini: { gemini: "" },
   converse: { converse: "" },
 };

@@ -1,10 +1,11 @@
 // The table of providers: base URL, wires, and how each differs from the others. Apart from prices and usage rules, no
 // other module depends on a provider's name.
 
+import type { RelayedApi, RelayedForm } from "@postern/wires";
 import { serviceAccountError } from "./authorize-google.ts";
 import type { ProviderTimeouts } from "./provider-setting.ts";
 
-export type RelayedWire = "chat" | "responses" | "messages" | "embeddings" | "count_tokens";
+export type RelayedWire = "chat" | "responses" | "messages" | "count_tokens" | RelayedApi;
 
 /** Every wire that the gateway can call a provider on. */
 export type UpstreamWire = RelayedWire | "gemini" | "converse";
@@ -17,6 +18,8 @@ export interface Provider {
   readonly baseUrl: string;
   /** The path of each wire. On gemini and converse the rest depends on the request: model and operation. */
   readonly paths: Readonly<Partial<Record<UpstreamWire, string>>>;
+  /** If it names the fields of an endpoint otherwise. */
+  readonly relayedForm?: RelayedForm;
   readonly auth: "bearer" | "x-api-key" | "api-key";
   /** How the gateway's own account signs requests, if an API key is not enough. */
   readonly cloudAuth?: "aws" | "google";
@@ -74,7 +77,13 @@ interface AccountSetting {
 }
 
 const CHAT_PATHS = { chat: "/chat/completions" } as const;
-const OPENAI_PATHS = { ...CHAT_PATHS, embeddings: "/embeddings", responses: "/responses" } as const;
+const IMAGE_PATHS = { images: "/images/generations" } as const;
+const OPENAI_PATHS = {
+  ...CHAT_PATHS,
+  ...IMAGE_PATHS,
+  embeddings: "/embeddings",
+  responses: "/responses",
+} as const;
 const MESSAGES_PATHS = {
   messages: "/v1/messages",
   count_tokens: "/v1/messages/count_tokens",
@@ -114,7 +123,7 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "OPENAI",
     acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.openai.com/v1",
-    paths: OPENAI_PATHS,
+    paths: { ...OPENAI_PATHS, moderations: "/moderations" },
     stopsBillingOnAbort: true,
     endUserField: "safety_identifier",
     outputLimitField: "max_completion_tokens",
@@ -160,7 +169,7 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "XAI",
     acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.x.ai/v1",
-    paths: { ...CHAT_PATHS, responses: "/responses" },
+    paths: { ...CHAT_PATHS, ...IMAGE_PATHS, responses: "/responses" },
     stopsBillingOnAbort: true,
     endUserField: "user",
     supportsStore: true,
@@ -341,6 +350,28 @@ export const PROVIDERS: readonly Provider[] = [
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
   defineProvider({
+    id: "cohere",
+    name: "Cohere",
+    envPrefix: "COHERE",
+    baseUrl: "https://api.cohere.com",
+    paths: { rerank: "/v2/rerank" },
+  }),
+  defineProvider({
+    id: "jina",
+    name: "Jina AI",
+    envPrefix: "JINA",
+    baseUrl: "https://api.jina.ai/v1",
+    paths: { rerank: "/rerank" },
+  }),
+  defineProvider({
+    id: "voyage",
+    name: "Voyage AI",
+    envPrefix: "VOYAGE",
+    baseUrl: "https://api.voyageai.com/v1",
+    paths: { rerank: "/rerank" },
+    relayedForm: "voyage",
+  }),
+  defineProvider({
     id: "ollama",
     name: "Ollama",
     envPrefix: "OLLAMA",
@@ -354,7 +385,7 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "VLLM",
     acceptsMaxCompletionTokens: true,
     baseUrl: "",
-    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    paths: { ...CHAT_PATHS, embeddings: "/embeddings", rerank: "/rerank" },
     isLocal: true,
   }),
   defineProvider({
@@ -375,6 +406,9 @@ export const PROVIDERS: readonly Provider[] = [
       chat: "/v1/chat/completions",
       responses: "/v1/responses",
       embeddings: "/v1/embeddings",
+      images: "/v1/images/generations",
+      rerank: "/v2/rerank",
+      moderations: "/v1/moderations",
       gemini: "/v1beta",
       converse: "",
       ...MESSAGES_PATHS,

@@ -1,7 +1,13 @@
 // Parses the parts of a request that the gateway itself needs: the model, streaming, and what bounds the cost. All other
 // fields are for the provider.
 
-import { API_TRAITS, type ApiTraits, chatFromResponses, InvalidRequest } from "@postern/wires";
+import {
+  API_TRAITS,
+  type ApiTraits,
+  chatFromResponses,
+  InvalidRequest,
+  type RelayedApi,
+} from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
 import {
   isObject,
@@ -16,7 +22,7 @@ import { rejectTooMany } from "./count-limits.ts";
 import { type ObjectSpans, memberSpans } from "./json-edit.ts";
 import { toolBounds, type ToolBounds } from "./tool-bounds.ts";
 
-export type Api = "chat" | "responses" | "messages" | "embeddings";
+export type Api = "chat" | "responses" | "messages" | RelayedApi;
 
 export interface ParsedRequest extends ToolBounds {
   readonly api: Api;
@@ -56,8 +62,8 @@ export function parseRequest(
   rejectTooMany(json);
   const bounds = toolBounds(json);
   const gatewayFields = gatewayFieldsOf(traits, json);
-  const model = readModel(json);
-  validateContent(traits, json);
+  const model = readModel(json, traits.relayed?.defaultModel);
+  asInvalidFault(() => validateContent(traits, json));
   let outputMax: number | undefined;
   for (const field of purpose === "count" ? [] : traits.outputLimitFields) {
     const limit = optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS);
@@ -82,7 +88,7 @@ export function parseRequest(
     model,
     stream: isStream,
     wantsUsage: isObject(options) && options["include_usage"] === true,
-    outputMax: traits.generates ? outputMax : 0,
+    outputMax: traits.relayed === undefined ? outputMax : traits.relayed.outputTokensMax(json),
     choices,
     serviceTier: optionalString(json["service_tier"], "service_tier"),
     speed: optionalString(json["speed"], "speed"),
@@ -107,9 +113,13 @@ function readBody(
       }),
     );
   if (traits.acceptsOtherForm !== true || json["messages"] !== undefined) return { text, json };
+  const rewritten = asInvalidFault(() => chatFromResponses(json));
+  return rewritten === undefined ? { text, json } : readRewritten(JSON.stringify(rewritten));
+}
+
+function asInvalidFault<T>(run: () => T): T {
   try {
-    const rewritten = chatFromResponses(json);
-    return rewritten === undefined ? { text, json } : readRewritten(JSON.stringify(rewritten));
+    return run();
   } catch (error) {
     if (error instanceof InvalidRequest) throw invalid(error.path, error.message);
     throw error;
@@ -141,17 +151,19 @@ function readRewritten(text: string): { readonly text: string; readonly json: Js
 }
 
 const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
+const OPTION_FIELDS = ["postern"] as const;
 const NO_FIELDS: readonly string[] = [];
 
 function gatewayFieldsOf({ generates }: ApiTraits, json: JsonObject): readonly string[] {
-  if (!generates) return NO_FIELDS;
+  if (!generates) return json["postern"] === undefined ? NO_FIELDS : OPTION_FIELDS;
   return GATEWAY_FIELDS.some((field) => json[field] !== undefined) ? GATEWAY_FIELDS : NO_FIELDS;
 }
 
-function readModel(json: JsonObject): string {
+function readModel(json: JsonObject, defaultModel: string | undefined): string {
   const { models } = json;
   // Without `model`, the first of `models` is the requested one.
-  const model: unknown = json["model"] ?? (Array.isArray(models) ? models[0] : undefined);
+  const model: unknown =
+    json["model"] ?? defaultModel ?? (Array.isArray(models) ? models[0] : undefined);
   if (model === undefined || model === null)
     throw invalid("model", "`model` is required: an id from GET /v1/models.");
   if (typeof model !== "string" || model === "")
@@ -175,9 +187,13 @@ function otherApiHint(json: JsonObject, field: keyof typeof APIS_OF_FIELDS): str
 }
 
 function validateContent(
-  { inputField, inputAlternative, backgroundField, generates }: ApiTraits,
+  { inputField, inputAlternative, backgroundField, relayed }: ApiTraits,
   json: JsonObject,
 ): void {
+  if (relayed !== undefined) {
+    relayed.check(json);
+    return;
+  }
   if (inputField !== "input") {
     const messages = json["messages"];
     if (messages === undefined)
@@ -193,12 +209,10 @@ function validateContent(
     return;
   }
   const input = json["input"];
-  if (!generates && (input === undefined || input === ""))
-    throw invalid("input", "`input` is required: a string or an array of strings.");
   if (input !== undefined && typeof input !== "string" && !Array.isArray(input))
     throw invalid("input", "`input` must be a string or an array.");
   const alternative = inputAlternative === undefined ? undefined : json[inputAlternative];
-  if (generates && input === undefined && alternative === undefined)
+  if (input === undefined && alternative === undefined)
     throw invalid("input", `\`input\` is required.${otherApiHint(json, "messages")}`);
   if (backgroundField !== undefined) optionalBoolean(json[backgroundField], backgroundField);
 }

@@ -50,6 +50,9 @@ const API_ENDPOINTS: Readonly<Record<string, string>> = {
   responses: "POST /v1/responses",
   messages: "POST /v1/messages",
   embeddings: "POST /v1/embeddings",
+  images: "POST /v1/images/generations",
+  rerank: "POST /v1/rerank",
+  moderations: "POST /v1/moderations",
 };
 
 export interface CandidateQuery {
@@ -132,7 +135,7 @@ export function createRouteCache(accountAt: CandidateDeps["accountAt"]): FindRou
     const key = `${wire} ${resolved.model.id} ${resolved.upstreamName}`;
     const cached = routes.get(key);
     if (cached !== undefined) return cached;
-    const route = computeRoute(resolved, wire, accountAt);
+    const route = computeRoute(resolved, { wire, catalog }, accountAt);
     if (routes.size >= CACHED_ROUTES_MAX) routes.clear();
     routes.set(key, route);
     return route;
@@ -141,13 +144,13 @@ export function createRouteCache(accountAt: CandidateDeps["accountAt"]): FindRou
 
 function computeRoute(
   { model, upstreamName: requestedName }: ResolvedModel,
-  wire: RelayedWire,
+  { wire, catalog }: { readonly wire: RelayedWire; readonly catalog: Catalog },
   accountAt: CandidateDeps["accountAt"],
 ): CachedRoute {
   const account = accountAt(model.provider);
   if (account === undefined)
     throw providerNotConfigured([{ id: model.provider, acceptsCallerKeys: false }]);
-  const wires = wiresFor(model, account.provider, wire);
+  const wires = wiresFor(model, account.provider, wire, () => exampleOf(wire, catalog, accountAt));
   const { credential, baseUrl } = account;
   const upstreamName =
     model.provider === "bedrock" ? nameInRegion(requestedName, baseUrl) : requestedName;
@@ -211,6 +214,7 @@ function wiresFor(
   model: Model,
   provider: Provider,
   wire: RelayedWire,
+  example: () => string | undefined,
 ): readonly [UpstreamWire, ...UpstreamWire[]] {
   const isOffered = (candidate: UpstreamWire): boolean => {
     const { operation, base } = WIRE_TRAITS[candidate];
@@ -220,8 +224,9 @@ function wiresFor(
     );
   };
   // An older model may support a feature only on chat, and web search only on responses.
-  const { sibling: other, isReplaceable } = WIRE_TRAITS[wire];
-  if (isOffered(wire)) return other !== undefined && isOffered(other) ? [wire, other] : [wire];
+  const { sibling, isReplaceable } = WIRE_TRAITS[wire];
+  if (isOffered(wire))
+    return sibling !== undefined && isOffered(sibling) ? [wire, sibling] : [wire];
   const [first, ...rest] = isReplaceable ? TRANSLATION_PREFERENCE.filter(isOffered) : [];
   if (first !== undefined) return [first, ...rest];
   const endpoints = model.wires
@@ -231,7 +236,25 @@ function wiresFor(
     endpoints.length === 0
       ? "This gateway cannot call it."
       : `Use ${joinWithOr(endpoints)} instead.`;
-  throw invalid("model", `${model.id} does not support this API. ${hint}`);
+  const other = isReplaceable ? undefined : example();
+  const otherHint = other === undefined ? "" : ` A model that supports it: ${other}.`;
+  throw invalid("model", `${model.id} does not support this API. ${hint}${otherHint}`);
+}
+
+/** A model that the gateway's accounts can call on this wire. */
+function exampleOf(
+  wire: RelayedWire,
+  { models }: Catalog,
+  accountAt: CandidateDeps["accountAt"],
+): string | undefined {
+  return models.find(({ provider, wires }) => {
+    const account = accountAt(provider);
+    return (
+      wires.some((known) => known === wire) &&
+      account?.credential !== undefined &&
+      account.provider.paths[wire] !== undefined
+    );
+  })?.id;
 }
 
 const FREE_CARD = datedCard({ tokens: { input: 0, output: 0 } });
@@ -244,7 +267,7 @@ export function localModel(id: string, deps: CandidateDeps): ResolvedModel | und
   if (name === "" || deps.accountAt(provider)?.provider.isLocal !== true) return undefined;
   const model: Model = {
     ...blankModel(id),
-    wires: ["chat", "embeddings"],
+    wires: ["chat", "embeddings", "rerank"],
     prices: [FREE_CARD],
     source: "a local server, free unless the operator sets a price",
     checked: "",

@@ -12,8 +12,6 @@ import { type FieldRule, fieldRule, ROOT } from "./reference-table.ts";
 const FIELDS_BY_API = {
   chatCompletions: "audio moderation prediction prompt_cache_options web_search_options",
   responses: "context_management access_programs background_options max_tool_calls",
-  embeddings:
-    "dimensions encoding_format input_type instruction output_dimension output_dtype prompt_template task",
   messages:
     "anthropic_beta anthropic_version betas diagnostics inference_geo mcp_servers speed billing_policy compaction",
   postern: "client_metadata models postern provider",
@@ -36,7 +34,9 @@ const FIELDS_BY_API = {
 } as const;
 
 const KNOWN_FIELDS: ReadonlySet<string> = new Set([
-  ...Object.values(API_TRAITS).flatMap(({ knownFields }) => Array.from(knownFields)),
+  ...Object.values(API_TRAITS).flatMap(({ knownFields, relayed }) =>
+    Array.from(knownFields).concat(relayed?.knownFields.split(" ") ?? []),
+  ),
   ...Object.values(FIELDS_BY_API).flatMap((fields) => fields.split(" ")),
 ]);
 

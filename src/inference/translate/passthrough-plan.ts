@@ -38,6 +38,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
 function planOf(input: PlanInput, adapted: AdaptedFields | undefined): TransportPlan {
   const { candidate, requestId } = input;
   const { api, wantsUsage } = input.request;
+  if (!isStreamingApi(api)) throw new Error(`${api} has a plan of its own`);
   // The text that is sent differs from this only in fields that the gateway writes.
   const destination = destinationOf(candidate.credential, api);
   const labels = withoutUnsafeLabels(input.request.json, destination);
@@ -65,7 +66,6 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
       };
     },
     createStreamTransform: () => {
-      if (!isStreamingApi(api)) throw new Error(`${api} is not streamed`);
       return passthroughTransform(api, {
         wantsUsage,
         dropped: listed,

@@ -9,6 +9,7 @@ import type { Candidate } from "../routing/candidates.ts";
 import { rejectDropped } from "./losses.ts";
 import { passthroughPlan } from "./passthrough-plan.ts";
 import { rejectStoringFields } from "./provider-store.ts";
+import { relayedPlan } from "./relayed-plan.ts";
 import { isStreamingApi, type StreamingApi } from "./stream-transform.ts";
 import { translationPlan } from "./translation-plan.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
@@ -26,9 +27,15 @@ function choosePlan(input: PlanInput): TransportPlan {
   const { api, json } = input.request;
   const { credential, model, wires } = input.candidate;
   rejectStoringFields(json, credential);
+  const { relayed } = API_TRAITS[api];
   const isPassthrough =
     !isStreamingApi(api) || (wires[0] === api && !needsTranslation(api, json, model));
-  const plan = isPassthrough ? passthroughPlan(input) : translationPlan(input, api);
+  const plan =
+    relayed !== undefined
+      ? relayedPlan(input, relayed)
+      : isPassthrough
+        ? passthroughPlan(input)
+        : translationPlan(input, api);
   if (input.isStrict) rejectDropped(plan.dropped, model.id);
   return plan;
 }

@@ -34,6 +34,31 @@ export const SIMULATOR_MODELS: readonly SupplementalModel[] = [
     ...simulatedModel("embed", "Simulator: embeddings", { input: "1" }),
     kind: "embedding",
   },
+  {
+    ...simulatedModel("image", "Simulator: images", PRICES),
+    kind: "image",
+    pricing: [{ tokens: { input: "1", input_image: "1", output: "2", output_image: "2" } }],
+  },
+  {
+    ...simulatedModel("image-each", "Simulator: images with a price each", PRICES),
+    kind: "image",
+    pricing: [{ tokens: { input: "0", output: "0" }, fees: { image_generation: "0.02" } }],
+  },
+  {
+    ...simulatedModel("rerank", "Simulator: rerank", PRICES),
+    kind: "rerank",
+    pricing: [{ tokens: { input: "0", output: "0" }, fees: { search_unit: "0.002" } }],
+  },
+  {
+    ...simulatedModel("rerank-tokens", "Simulator: rerank with a price per token", PRICES),
+    kind: "rerank",
+    pricing: [{ tokens: { input: "0.05", output: "0" } }],
+  },
+  {
+    ...simulatedModel("moderation", "Simulator: moderation", PRICES),
+    kind: "moderation",
+    pricing: [{ tokens: { input: "0", output: "0" } }],
+  },
 ];
 
 export const SIMULATOR_FACTS: readonly FactRule[] = [
@@ -73,4 +98,19 @@ export const SIMULATOR_FACTS: readonly FactRule[] = [
     source: SOURCE,
     checked: CHECKED_ON,
   },
+  simulatedFacts(/^image/, { output: ["image"], wires: ["images"] }),
+  simulatedFacts(/^rerank/, { input: ["text"], wires: ["rerank"] }),
+  simulatedFacts(/^moderation$/, { wires: ["moderations"] }),
 ];
+
+function simulatedFacts(match: RegExp, facts: Partial<FactRule>): FactRule {
+  return {
+    providers: ["sim"],
+    match,
+    context: 128_000,
+    supported: [],
+    source: SOURCE,
+    checked: CHECKED_ON,
+    ...facts,
+  };
+}

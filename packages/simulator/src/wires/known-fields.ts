@@ -24,6 +24,13 @@ const MESSAGES_FIELDS = fieldNames(
     "top_k top_p user",
 );
 const EMBEDDING_FIELDS = fieldNames("dimensions encoding_format input model user");
+const IMAGE_FIELDS = fieldNames(
+  "background model moderation n output_compression output_format prompt quality response_format size style user",
+);
+const RERANK_FIELDS = fieldNames(
+  "documents max_tokens_per_doc model priority query top_k top_n truncation",
+);
+const MODERATION_FIELDS = fieldNames("input model");
 
 /** The APIs to which callers' fields are passed through. Requests to the others are written by the gateway's translation. */
 const FIELDS = {
@@ -31,6 +38,9 @@ const FIELDS = {
   responses: RESPONSES_FIELDS,
   messages: MESSAGES_FIELDS,
   embeddings: EMBEDDING_FIELDS,
+  images: IMAGE_FIELDS,
+  rerank: RERANK_FIELDS,
+  moderations: MODERATION_FIELDS,
 } as const;
 
 /** The provider's error for a field that its API does not have. */

@@ -120,7 +120,17 @@ describe("Chat Completions with the OpenAI SDK", () => {
   test("lists the models", async () => {
     const ids = [];
     for await (const model of client.models.list()) ids.push(model.id);
-    expect(ids).toEqual(["sim/echo", "sim/reason", "sim/tiny", "sim/embed"]);
+    expect(ids).toEqual([
+      "sim/echo",
+      "sim/reason",
+      "sim/tiny",
+      "sim/embed",
+      "sim/image",
+      "sim/image-each",
+      "sim/rerank",
+      "sim/rerank-tokens",
+      "sim/moderation",
+    ]);
     expect((await client.models.retrieve("sim/echo")).id).toBe("sim/echo");
   });
 });

@@ -1,54 +1,14 @@
 // Reads usage from a provider's reply or stream, on every wire.
 
-import { parseJson, objectIn } from "../json-fields.ts";
+import { parseJson } from "../json-fields.ts";
+import { usageOfEmbeddings } from "../relayed/embeddings-endpoint.ts";
 import { createChatStreamMeter, usageOfChat } from "./chat-usage.ts";
 import { createConverseStreamMeter, usageOfConverse } from "./converse-usage.ts";
 import { createGeminiStreamMeter, usageOfGemini } from "./gemini-usage.ts";
 import { createMessagesStreamMeter, usageOfMessages } from "./messages-usage.ts";
-import {
-  valueAt,
-  readCount,
-  firstNumber,
-  ownMember,
-  readName,
-  readStatedCost,
-  buildUsage,
-  type Path,
-  type ReadNotes,
-} from "./read-numbers.ts";
 import { createResponsesStreamMeter, usageOfResponses } from "./responses-usage.ts";
 import type { StreamMeter } from "./stream-meter.ts";
-import { splitInput } from "./token-breakdown.ts";
 import type { Usage } from "./usage-meters.ts";
-
-// OpenAI and compatible providers, Voyage, Cohere, Gemini.
-const INPUT_PATHS: readonly Path[] = [
-  ["usage", "prompt_tokens"],
-  ["usage", "total_tokens"],
-  ["usage", "input_tokens"],
-  ["meta", "billed_units", "input_tokens"],
-  ["usageMetadata", "promptTokenCount"],
-];
-
-/** The usage of an embeddings reply. */
-function usageOfEmbeddings(body: unknown, _provider: string): Usage | undefined {
-  const input = firstNumber(body, INPUT_PATHS);
-  if (objectIn(body) === undefined || input === undefined) return undefined;
-  const notes: ReadNotes = { clamped: false };
-  return buildUsage(
-    {
-      tokens: splitInput(notes, {
-        total: readCount(notes, input),
-        cached: 0,
-        image: readCount(notes, valueAt(body, ["usage", "prompt_tokens_details", "image_tokens"])),
-        audio: readCount(notes, valueAt(body, ["usage", "prompt_tokens_details", "audio_tokens"])),
-      }),
-      model: readName(ownMember(body, "model")),
-      statedCostUsd: readStatedCost(ownMember(body, "usage")),
-    },
-    notes,
-  );
-}
 
 const REPLY_READERS = {
   chat: usageOfChat,

@@ -2,6 +2,7 @@
 // tokens are counted; if the provider failed without reporting usage, the call costs nothing.
 
 import {
+  API_TRAITS,
   isEmptyReply,
   isStreamedWire,
   lastUsageIn,
@@ -107,9 +108,14 @@ function chargeUnreported(
   }: { readonly meter: StreamMeter | undefined; readonly count: ProviderCount | undefined },
   endedAt: number,
 ): Promise<BilledCharge> {
-  return call.request.toolCalls > 0
+  return call.request.toolCalls > 0 || hasUncountedOutput(call)
     ? chargeHold(call, meter, endedAt)
     : chargeAbandoned(call, meter, endedAt, { count });
+}
+
+/** Images are no text whose tokens could be counted. */
+function hasUncountedOutput({ request, estimate }: HeldCall): boolean {
+  return API_TRAITS[request.api].relayed !== undefined && estimate.outputTokens > 0;
 }
 
 /** What is known of a stream: its events, and the provider's count of what was relayed. */

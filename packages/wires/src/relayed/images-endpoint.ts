@@ -1,0 +1,107 @@
+// Image generation: OpenAI's API. Its newer models are priced by token, with text and images in and out; others by image.
+
+import { invalid } from "../invalid-request.ts";
+import { isSet, type JsonObject, lookUp, objectIn } from "../json-fields.ts";
+import {
+  buildUsage,
+  ownMember,
+  readCount,
+  type ReadNotes,
+  readStatedCost,
+  valueAt,
+} from "../usage/read-numbers.ts";
+import { splitInput, splitOutput } from "../usage/token-breakdown.ts";
+import type { Usage } from "../usage/usage-meters.ts";
+import { INPUT_ONLY, type RelayedContext, type RelayedEndpoint } from "./relayed-endpoint.ts";
+
+const IMAGES_MAX = 10;
+/** The largest size of GPT Image models, 3840x2160. */
+const PIXELS_MAX = 8_294_400;
+/** `auto` chooses one of the standard sizes, of which 1536x1024 is the largest. */
+const AUTO_PIXELS = 1_572_864;
+/**
+ * Fewer than any model has: a square of 1024 pixels counts 272, 1,767 and 7,033 tokens at most in these qualities of the GPT
+ * Image models. Other qualities count as the highest.
+ */
+const PIXELS_PER_TOKEN: Readonly<Record<string, number>> = { low: 2_048, medium: 512, high: 128 };
+/** Text that a model writes beside an image, such as its revised prompt. */
+const TEXT_TOKENS_MAX = 500;
+
+export const IMAGES_ENDPOINT: RelayedEndpoint = {
+  ...INPUT_ONLY,
+  kind: "image",
+  check: checkImages,
+  textFields: ["prompt"],
+  knownFields:
+    "aspect_ratio background moderation output_compression output_format quality resolution response_format size style",
+  outputTokensMax,
+  unitsMax: (json) => ({ image_generation: countImages(json) }),
+  readUsage: usageOfImages,
+};
+
+function checkImages(json: JsonObject): void {
+  const { prompt, n, size } = json;
+  if (typeof prompt !== "string" || prompt === "")
+    throw invalid("prompt", "`prompt` is required: a description of the image.");
+  if (isSet(n) && !(typeof n === "number" && Number.isInteger(n) && n >= 1 && n <= IMAGES_MAX))
+    throw invalid("n", `\`n\` must be a whole number from 1 to ${IMAGES_MAX}.`);
+  if (isSet(size) && (typeof size !== "string" || pixelsOf(size) > PIXELS_MAX))
+    throw invalid("size", '`size` must be "auto" or "<width>x<height>", at most 3840x2160.');
+  if (json["stream"] === true)
+    throw invalid(
+      "stream",
+      "Images are not streamed. Remove `stream` and read `data[].b64_json` of the reply.",
+    );
+}
+
+function outputTokensMax(json: JsonObject): number {
+  const { size, quality } = json;
+  const pixelsPerToken =
+    (typeof quality === "string" ? lookUp(PIXELS_PER_TOKEN, quality) : undefined) ??
+    PIXELS_PER_TOKEN["high"] ??
+    1;
+  return countImages(json) * (Math.ceil(pixelsOf(size) / pixelsPerToken) + TEXT_TOKENS_MAX);
+}
+
+function countImages({ n }: JsonObject): number {
+  return typeof n === "number" ? n : 1;
+}
+
+/** Infinity for a text that is no size. */
+function pixelsOf(size: unknown): number {
+  if (typeof size !== "string" || size === "auto") return AUTO_PIXELS;
+  const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(size) ?? [];
+  return width === undefined ? Infinity : Number(width) * Number(height);
+}
+
+function usageOfImages(reply: JsonObject, { isPriced }: RelayedContext): Usage | undefined {
+  const notes: ReadNotes = { clamped: false };
+  const usage = objectIn(reply["usage"]);
+  const statedCostUsd = readStatedCost(usage);
+  if (isPriced("image_generation")) {
+    if (!Array.isArray(reply["data"])) return undefined;
+    const fees = { image_generation: reply["data"].length };
+    return buildUsage({ tokens: {}, fees, statedCostUsd }, notes);
+  }
+  const input = ownMember(usage, "input_tokens");
+  const output = ownMember(usage, "output_tokens");
+  if (typeof input !== "number" || typeof output !== "number") return undefined;
+  const inputDetails = (name: string): unknown => valueAt(usage, ["input_tokens_details", name]);
+  const total = readCount(notes, output);
+  const text = readCount(notes, valueAt(usage, ["output_tokens_details", "text_tokens"]));
+  return buildUsage(
+    {
+      tokens: {
+        ...splitInput(notes, {
+          total: readCount(notes, input),
+          cached: readCount(notes, inputDetails("cached_tokens")),
+          image: readCount(notes, inputDetails("image_tokens")),
+        }),
+        // Without details all output is images.
+        ...splitOutput(notes, { total, reasoning: 0, image: Math.max(0, total - text) }),
+      },
+      statedCostUsd,
+    },
+    notes,
+  );
+}

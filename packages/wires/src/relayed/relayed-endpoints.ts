@@ -1,0 +1,23 @@
+// The table of endpoints without a conversation.
+
+import { EMBEDDINGS_ENDPOINT } from "./embeddings-endpoint.ts";
+import { IMAGES_ENDPOINT } from "./images-endpoint.ts";
+import { MODERATIONS_ENDPOINT } from "./moderations-endpoint.ts";
+import type { ModelKind, RelayedEndpoint } from "./relayed-endpoint.ts";
+import { RERANK_ENDPOINT } from "./rerank-endpoint.ts";
+
+export const RELAYED_APIS = ["embeddings", "images", "rerank", "moderations"] as const;
+export type RelayedApi = (typeof RELAYED_APIS)[number];
+
+export const RELAYED_ENDPOINTS: Readonly<Record<RelayedApi, RelayedEndpoint>> = {
+  embeddings: EMBEDDINGS_ENDPOINT,
+  images: IMAGES_ENDPOINT,
+  rerank: RERANK_ENDPOINT,
+  moderations: MODERATIONS_ENDPOINT,
+};
+
+/** The kind of models that this wire serves. */
+export function kindOfWire(wire: string): ModelKind {
+  const endpoints: Readonly<Record<string, RelayedEndpoint>> = RELAYED_ENDPOINTS;
+  return Object.hasOwn(endpoints, wire) ? (endpoints[wire]?.kind ?? "chat") : "chat";
+}

@@ -1,0 +1,33 @@
+// The bounds of a request without a conversation: its texts, its output, and the units of a model that is priced by unit, such
+// as an image or a search.
+
+import { API_TRAITS, FEE_METERS } from "@postern/wires";
+import type { UsageBounds } from "../../models/price-bound.ts";
+import type { PriceCard } from "../../models/price.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import type { MediaLimits } from "./input-bound.ts";
+
+type Bounded = Pick<ParsedRequest, "api" | "json" | "outputMax">;
+
+export function textBounds({ api, json }: Bounded): Pick<MediaLimits, "texts" | "repeatedBytes"> {
+  const { relayed } = API_TRAITS[api];
+  return { texts: relayed?.countTexts(json), repeatedBytes: relayed?.repeatedBytes(json) };
+}
+
+/** The number and size of images bound their tokens, and the model has no limit of its own. */
+export function outputLimitOf({ api, outputMax = 0 }: Bounded, modelMax: number): number {
+  return API_TRAITS[api].relayed === undefined ? modelMax : outputMax;
+}
+
+/** The units that the model has a price for. Other models of the endpoint are priced by token. */
+export function pricedUnits(
+  { api, json }: Bounded,
+  cards: readonly PriceCard[],
+): UsageBounds["fees"] | undefined {
+  const units: UsageBounds["fees"] = API_TRAITS[api].relayed?.unitsMax(json);
+  const priced = FEE_METERS.filter(
+    (fee) => units?.[fee] !== undefined && cards.some(({ base }) => base[fee] !== undefined),
+  );
+  if (units === undefined || priced.length === 0) return undefined;
+  return Object.fromEntries(priced.map((fee) => [fee, units[fee]]));
+}

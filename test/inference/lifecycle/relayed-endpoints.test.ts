@@ -1,0 +1,392 @@
+// Images, rerank and moderation: what is held, charged, recorded, refused and sent.
+
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { startGateway, registerAccount } from "../../support/gateway.ts";
+import type { Gateway, TestAccount } from "../../support/gateway.ts";
+import { STORE_KINDS } from "../../support/stores/stores.ts";
+import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
+import {
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  type Json,
+  readWallet,
+  simStats,
+  USD,
+  usageRecordsOf,
+  waitUntil,
+} from "../support/harness.ts";
+import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
+
+const START_CREDITS = 50_000_000n;
+const PATHS = {
+  images: "/v1/images/generations",
+  rerank: "/v1/rerank",
+  rerank2: "/v2/rerank",
+  moderations: "/v1/moderations",
+} as const;
+
+interface Sender extends TestAccount {
+  readonly signal?: AbortSignal;
+}
+
+function post(
+  gateway: Gateway,
+  { headers, signal }: Sender,
+  path: string,
+  body: Json,
+): Promise<Response> {
+  const init = { method: "POST", headers, body: JSON.stringify(body) };
+  return fetch(gateway.url + path, signal === undefined ? init : { ...init, signal });
+}
+
+async function balance(gateway: Gateway, account: TestAccount): Promise<bigint> {
+  const { promo, paid } = await readWallet(gateway.server.db, account.id);
+  return promo + paid;
+}
+
+const IMAGE = { model: "sim/image", prompt: "a lighthouse at night" };
+const DOCUMENTS = ["Berlin is in Germany.", "The capital of France is Paris."];
+const RERANK = { model: "sim/rerank", query: "What is the capital of France?" };
+
+describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) => {
+  let gateway: Gateway;
+  let account: TestAccount;
+  beforeAll(async () => {
+    gateway = await startGateway({ store });
+    account = await registerAccount(gateway);
+    await grantCredits(gateway, account, 100n * USD);
+  });
+  afterAll(async () => {
+    await expectSettledLedger(gateway.server.db);
+    await gateway.stop();
+  });
+
+  async function call(path: string, body: Json) {
+    const before = await balance(gateway, account);
+    const response = await post(gateway, account, path, body);
+    const reply = (await response.json()) as Json;
+    const paid = before - (await balance(gateway, account));
+    const records = await usageRecordsOf(gateway.server.db, account.id);
+    const id = response.headers.get("x-request-id");
+    const found = records.find((one) => one["id"] === id);
+    const record: Json | undefined = found && {
+      ...found,
+      cost: Number(found["cost_nano"]),
+      exact: Number(found["exact"]),
+    };
+    return { response, reply, paid, record };
+  }
+
+  test("images cost their text and image tokens, by quality and number", async () => {
+    for (const [quality, n, tokens] of [
+      ["low", 1, 272n],
+      ["high", 2, 8_320n],
+    ] as const) {
+      const { response, reply, paid, record } = await call(PATHS.images, { ...IMAGE, quality, n });
+      expect([response.status, (reply["data"] as unknown[]).length]).toEqual([200, n]);
+      const input = BigInt((reply["usage"] as { input_tokens: number }).input_tokens);
+      expect(paid).toBe(input * 1_000n + tokens * 2_000n);
+      expect(Number(response.headers.get("x-postern-cost-usd"))).toBe(Number(paid) / 1e9);
+      expect((reply["usage"] as Json)["cost"]).toBe(Number(paid) / 1e9);
+      expect(record).toMatchObject({ api: "images", outcome: "completed", exact: 1 });
+    }
+  });
+
+  test("images of a model that is priced by image cost their number", async () => {
+    const { paid, record } = await call(PATHS.images, { ...IMAGE, model: "sim/image-each", n: 3 });
+    expect(paid).toBe(60_000_000n);
+    expect(JSON.parse(String(record?.["detail"])).price).toEqual([
+      expect.objectContaining({ meter: "image_generation", count: 3 }),
+    ]);
+  });
+
+  test("a search costs one unit for each hundred documents, on both paths", async () => {
+    for (const path of [PATHS.rerank, PATHS.rerank2]) {
+      const many = Array.from({ length: 101 }, (_, index) => `Document ${index}`);
+      const { reply, paid } = await call(path, { ...RERANK, documents: many, top_n: 2 });
+      expect((reply["results"] as unknown[]).length).toBe(2);
+      expect(paid).toBe(4_000_000n);
+      expect(reply["usage"]).toEqual({ cost: 0.004, search_units: 2 });
+      expect(reply["meta"]).toEqual({
+        api_version: { version: "2" },
+        billed_units: { search_units: 2 },
+      });
+    }
+  });
+
+  test("returns the documents of a search if the request asks for them", async () => {
+    const documents = [DOCUMENTS[0], { text: DOCUMENTS[1] }];
+    const body = { ...RERANK, model: "sim/rerank-tokens", documents, return_documents: true };
+    const { reply, paid } = await call(PATHS.rerank, { ...body, top_n: 1 });
+    expect(reply["results"]).toEqual([
+      { index: 1, relevance_score: expect.any(Number), document: { text: DOCUMENTS[1] } },
+    ]);
+    const { total_tokens: tokens } = reply["usage"] as { total_tokens: number };
+    expect([tokens > 0, paid]).toEqual([true, BigInt(tokens) * 50n]);
+  });
+
+  test("moderation is free and leaves a usage record", async () => {
+    const { reply, paid, record } = await call(PATHS.moderations, {
+      model: "sim/moderation",
+      input: ["I love you", "pure violence"],
+    });
+    expect((reply["results"] as Json[]).map(({ flagged }) => flagged)).toEqual([false, true]);
+    expect([paid, record?.["api"], record?.["outcome"]]).toEqual([0n, "moderations", "completed"]);
+  });
+
+  test("a provider's error costs nothing", async () => {
+    const broken = { ...IMAGE, prompt: "[[sim: status=400]] a lighthouse" };
+    const { response, paid, record } = await call(PATHS.images, broken);
+    expect([response.status, paid]).toEqual([400, 0n]);
+    expect(record).toMatchObject({ outcome: "upstream_error", cost: 0 });
+  });
+
+  test("a call beyond the balance, the ceiling or the key's models is not sent", async () => {
+    const poor = await registerAccount(gateway);
+    const sent = (await simStats(gateway)).requests;
+    const large = { ...IMAGE, n: 10, quality: "high" };
+    expect((await post(gateway, poor, PATHS.images, large)).status).toBe(402);
+    const ceiling = { headers: { ...account.headers, "x-postern-max-cost-usd": "0.001" } };
+    const refused = await post(gateway, { ...account, ...ceiling }, PATHS.images, IMAGE);
+    expect([refused.status, errorOf(await refused.json())["param"]]).toEqual([
+      400,
+      "postern.max_cost_usd",
+    ]);
+    const minted = await fetch(`${gateway.url}/v1/keys`, {
+      method: "POST",
+      headers: account.headers,
+      body: JSON.stringify({ name: "chat only", allowed_models: ["sim/echo"] }),
+    });
+    const { api_key: key } = (await minted.json()) as { api_key: string };
+    const headers = { "content-type": "application/json", authorization: `Bearer ${key}` };
+    for (const [path, body] of [
+      [PATHS.images, IMAGE],
+      [PATHS.rerank, { ...RERANK, documents: DOCUMENTS }],
+      [PATHS.moderations, { model: "sim/moderation", input: "x" }],
+    ] as const)
+      expect([path, (await post(gateway, { ...account, headers }, path, body)).status]).toEqual([
+        path,
+        403,
+      ]);
+    expect((await simStats(gateway)).requests).toBe(sent);
+  });
+
+  test("the hold covers the charge, whatever size, quality and number", async () => {
+    const cases = fc.record({
+      n: fc.integer({ min: 1, max: 10 }),
+      quality: fc.constantFrom("low", "medium", "high"),
+      size: fc.constantFrom("auto", "1024x1024", "1536x1024"),
+    });
+    await fc.assert(
+      fc.asyncProperty(cases, async (more) => {
+        const quoted = await post(gateway, account, "/v1/quote?api=images", { ...IMAGE, ...more });
+        const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
+        const { paid } = await call(PATHS.images, { ...IMAGE, ...more });
+        expect(Number(paid) / 1e9).toBeLessThanOrEqual(Number(most));
+      }),
+      { numRuns: 10 },
+    );
+  });
+});
+
+test.each([
+  [PATHS.images, { model: "sim/image" }, "prompt"],
+  [PATHS.images, { ...IMAGE, n: 11 }, "n"],
+  [PATHS.images, { ...IMAGE, size: "9000x9000" }, "size"],
+  [PATHS.images, { ...IMAGE, size: "large" }, "size"],
+  [PATHS.images, { ...IMAGE, stream: true }, "stream"],
+  [PATHS.images, { ...IMAGE, model: "sim/echo" }, "model"],
+  [PATHS.rerank, { ...RERANK }, "documents"],
+  [PATHS.rerank, { ...RERANK, documents: [7] }, "documents[0]"],
+  [PATHS.rerank, { model: "sim/rerank", documents: DOCUMENTS }, "query"],
+  [PATHS.rerank, { ...RERANK, documents: DOCUMENTS, top_n: 0 }, "top_n"],
+  [PATHS.moderations, { model: "sim/moderation" }, "input"],
+])("rejects %s with %j by the name of the field", async (path, body, param) => {
+  const gateway = await sharedGateway();
+  const response = await post(gateway.gateway, gateway.account, path, body);
+  const error = errorOf(await response.json());
+  expect([response.status, error["param"]]).toEqual([400, param]);
+  if (param === "model") expect(error["message"]).toContain("A model that supports it: sim/image");
+});
+
+let shared: Promise<{ gateway: Gateway; account: TestAccount }> | undefined;
+
+function sharedGateway(): Promise<{ gateway: Gateway; account: TestAccount }> {
+  shared ??= startGateway().then(async (gateway) => ({
+    gateway,
+    account: await registerAccount(gateway),
+  }));
+  return shared;
+}
+
+afterAll(async () => (await shared)?.gateway.stop());
+
+describe("a provider's own account", () => {
+  let gateway: Gateway | undefined;
+  let provider: RawProvider | undefined;
+  afterEach(async () => {
+    await gateway?.stop();
+    await provider?.stop();
+  });
+
+  async function send(prefix: string, reply: RawReply, path: string, body: Json) {
+    const started = await startRawProvider(() => reply);
+    provider = started;
+    const env = { [`${prefix}_BASE_URL`]: started.url, [`${prefix}_API_KEY`]: "test-key-01234567" };
+    const opened = await startGateway({ providers: [], env });
+    gateway = opened;
+    const account = await registerAccount(opened);
+    await grantCredits(opened, account, 100n * USD);
+    const response = await post(opened, account, path, body);
+    const text = await response.text();
+    const paid = 100n * USD + START_CREDITS - (await balance(opened, account));
+    const [request] = started.requests;
+    return { response, text, paid, sent: request, account };
+  }
+
+  test("gets the body of an image request with its own name of the model", async () => {
+    const usage = {
+      input_tokens: 30,
+      output_tokens: 1_000,
+      total_tokens: 1_030,
+      input_tokens_details: { text_tokens: 10, image_tokens: 20 },
+    };
+    const reply = { body: JSON.stringify({ created: 1, data: [{ b64_json: "AAAA" }], usage }) };
+    const body = { prompt: "prompt_id: file-abcdef1234", n: 1, output_format: "webp", postern: {} };
+    const { sent, paid, text } = await send("OPENAI", reply, PATHS.images, {
+      model: "openai/gpt-image-2",
+      ...body,
+    });
+    expect(sent?.path).toBe("/images/generations");
+    const { postern: _, ...forwarded } = body;
+    expect(JSON.parse(sent?.body ?? "")).toEqual({ model: "gpt-image-2", ...forwarded });
+    expect(paid).toBe(10n * 5_000n + 20n * 8_000n + 1_000n * 30_000n);
+    expect(JSON.parse(text)).toMatchObject({ data: [{ b64_json: "AAAA" }] });
+  });
+
+  test("that reports no usage for an image is paid the hold, not nothing", async () => {
+    const reply = { body: JSON.stringify({ created: 1, data: [{ b64_json: "AAAA" }] }) };
+    const { paid } = await send("OPENAI", reply, PATHS.images, {
+      model: "openai/gpt-image-2",
+      prompt: "x",
+    });
+    expect(paid).toBeGreaterThan(100_000_000n);
+  });
+
+  test("that reports more than a request can cause is paid the hold at most", async () => {
+    const usage = { input_tokens: 1, output_tokens: 900_000_000, total_tokens: 900_000_001 };
+    const reply = { body: JSON.stringify({ created: 1, data: [], usage }) };
+    const { paid } = await send("OPENAI", reply, PATHS.images, {
+      model: "openai/gpt-image-2",
+      prompt: "x",
+      size: "1024x1024",
+    });
+    expect(paid).toBeLessThan(300_000_000n);
+  });
+
+  test.each([
+    ["an object", { prompt: { id: "pmpt_1" } }, 400],
+    ["an unknown field that could be a reference", { reference: "file-abcdef1234" }, 400],
+    ["a file", { image: { file_id: "file-abcdef1234" } }, 400],
+  ])("is not sent references to its storage: %s", async (_, more, status) => {
+    const reply = { body: "{}" };
+    const { response, sent, paid } = await send("OPENAI", reply, PATHS.images, {
+      model: "openai/gpt-image-2",
+      prompt: "x",
+      ...more,
+    });
+    expect([response.status, sent, paid]).toEqual([status, undefined, 0n]);
+  });
+
+  test("of Voyage gets its names of the fields, and its reply gets the gateway's", async () => {
+    const reply = {
+      body: JSON.stringify({
+        object: "list",
+        model: "rerank-2.5",
+        data: [{ relevance_score: 0.4, index: 0 }],
+        usage: { total_tokens: 26 },
+      }),
+    };
+    const { sent, paid, text } = await send("VOYAGE", reply, PATHS.rerank, {
+      model: "voyage/rerank-2.5",
+      query: "q",
+      documents: ["a", { text: "b" }],
+      top_n: 1,
+      return_documents: true,
+    });
+    expect(JSON.parse(sent?.body ?? "")).toEqual({
+      model: "rerank-2.5",
+      query: "q",
+      documents: ["a", "b"],
+      top_k: 1,
+    });
+    expect(paid).toBe(26n * 50n);
+    expect(JSON.parse(text)).toMatchObject({
+      results: [{ index: 0, relevance_score: 0.4, document: { text: "a" } }],
+      usage: { total_tokens: 26 },
+    });
+  });
+
+  test("of Cohere is called on its v2 path and paid by search, also without a count", async () => {
+    const reply = { body: JSON.stringify({ id: "r", results: [], meta: {} }) };
+    const { sent, paid } = await send("COHERE", reply, PATHS.rerank2, {
+      model: "cohere/rerank-v4.0-pro",
+      query: "q",
+      documents: Array.from({ length: 150 }, () => "text"),
+    });
+    expect([sent?.path, paid]).toEqual(["/v2/rerank", 5_000_000n]);
+  });
+
+  test("of Jina that reports no tokens is paid by a count", async () => {
+    const reply = { body: JSON.stringify({ results: [{ index: 0, relevance_score: 1 }] }) };
+    const { response, paid } = await send("JINA", reply, PATHS.rerank, {
+      model: "jina/jina-reranker-m0",
+      query: "which one",
+      documents: ["some words of a document"],
+    });
+    expect([response.status, paid > 0n]).toEqual([200, true]);
+  });
+
+  test("of OpenAI serves moderation without a named model", async () => {
+    const reply = { body: JSON.stringify({ id: "m", model: "omni", results: [] }) };
+    const { sent, paid } = await send("OPENAI", reply, PATHS.moderations, { input: "x" });
+    expect(JSON.parse(sent?.body ?? "")).toEqual({ input: "x", model: "omni-moderation-latest" });
+    expect(paid).toBe(0n);
+  });
+});
+
+describe("a caller that leaves", () => {
+  let gate: GatedSimulator;
+  let gateway: Gateway;
+  beforeAll(async () => {
+    gate = startGatedSimulator();
+    gateway = await startGateway({ env: { SIM_BASE_URL: gate.url } });
+  });
+  afterAll(async () => {
+    await gateway.stop();
+    await gate.stop();
+  });
+
+  test("pays for the images that the provider makes", async () => {
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, 100n * USD);
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    const left = post(gateway, { ...account, signal }, PATHS.images, IMAGE).catch(() => "left");
+    await waitUntil(
+      () => gate.waiting(),
+      (count) => count === 1,
+    );
+    leaving.abort();
+    expect(await left).toBe("left");
+    gate.open();
+    const [record] = await waitUntil(
+      () => usageRecordsOf(gateway.server.db, account.id),
+      (records) => records.length === 1,
+    );
+    expect(Number(record?.["cost_nano"])).toBeGreaterThanOrEqual(1_056 * 2_000);
+    await expectSettledLedger(gateway.server.db);
+  });
+});
