@@ -208,7 +208,7 @@ const REFUSED: readonly (readonly [
     { tools: [EXECUTION], tool_choice: { type: "tool", name: "code_execution" } },
     "tool_choice",
   ],
-  ["code at Bedrock", "responses", "converse", { tools: [INTERPRETER] }, "tools"],
+  ["code at Bedrock", "responses", "converse", { tools: [INTERPRETER] }, "tools[0]"],
   [
     "approval of calls, which is OpenAI's default",
     "responses",

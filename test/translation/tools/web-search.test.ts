@@ -210,7 +210,7 @@ const REFUSED: readonly (readonly [
     "messages",
     "converse",
     { tools: [MESSAGES_TOOL] },
-    "tools",
+    "tools[0]",
   ],
   [
     "a field that only the caller's API knows",
