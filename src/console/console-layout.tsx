@@ -104,6 +104,21 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
   };
 }
 
+/** The page of the sidebar that a path belongs to; the overview if it belongs to none. */
+export function sidebarPageOf(path: string): {
+  readonly path: ConsolePath;
+  readonly label: string;
+} {
+  const rest = path.replace(/^\/console\/[^/]+/, "");
+  const pages = PAGE_GROUPS.flatMap((group) => [...group.pages]);
+  const [overview] = PAGE_GROUPS[0].pages;
+  return (
+    pages.find(
+      (page) => page.path !== "" && (rest === page.path || rest.startsWith(`${page.path}/`)),
+    ) ?? overview
+  );
+}
+
 export function searchPath(accountId: string): string {
   return `/console/${accountId}/search`;
 }

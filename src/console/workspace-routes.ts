@@ -17,6 +17,7 @@ import {
 import type { Route, RouteInput, SessionUser } from "../http/route.ts";
 import type { Tx } from "../store/db.ts";
 import { type ConsoleReadDeps, requireAccess, type WorkspaceContext } from "./require-access.ts";
+import { workspaceErrorPage } from "./workspace-error-page.tsx";
 
 export const CONSOLE_PAGE = { tag: "Console", faults: ["not_found", "forbidden"] } as const;
 
@@ -49,7 +50,14 @@ export function workspacePage<P extends AccountPath, Q = undefined>(
   return pageRoute<P, Q>({
     ...CONSOLE_PAGE,
     ...spec,
-    run: async (input) => await run(await withAccess(deps, input, permission)),
+    run: async (input) => {
+      try {
+        return await run(await withAccess(deps, input, permission));
+      } catch (error) {
+        const { account } = input.params;
+        return await workspaceErrorPage(deps, { ...input, account }, error);
+      }
+    },
   });
 }
 
@@ -84,21 +92,29 @@ export function workspaceForm<P extends AccountPath, B, V = void, R = unknown>(
     ...CONSOLE_PAGE,
     ...spec,
     run: async (sent) => {
-      const required = typeof permission === "string" ? permission : permission(sent.body);
-      const input = await withAccess(deps, sent, required);
-      const { account, caller } = input;
-      const submit = async (): Promise<FormResult> => {
-        // Safe because without `prepare`, the type of its result is void.
-        const prepared = (await prepare?.(input)) as V;
-        const act = personAct(account, caller.personId, input);
-        const result = await deps.db.write((tx) => write(tx, { ...input, act }, prepared));
-        return await done(input, result);
-      };
-      return rejected === undefined
-        ? await submit()
-        : await submitForm(submit, (error) => rejected(input, error));
+      try {
+        return await submitted(sent);
+      } catch (error) {
+        const { account } = sent.params;
+        return await workspaceErrorPage(deps, { ...sent, account }, error);
+      }
     },
   });
+  async function submitted(sent: RouteInput<P, undefined, B, SessionUser>): Promise<FormResult> {
+    const required = typeof permission === "string" ? permission : permission(sent.body);
+    const input = await withAccess(deps, sent, required);
+    const { account, caller } = input;
+    const submit = async (): Promise<FormResult> => {
+      // Safe because without `prepare`, the type of its result is void.
+      const prepared = (await prepare?.(input)) as V;
+      const act = personAct(account, caller.personId, input);
+      const result = await deps.db.write((tx) => write(tx, { ...input, act }, prepared));
+      return await done(input, result);
+    };
+    return rejected === undefined
+      ? await submit()
+      : await submitForm(submit, (error) => rejected(input, error));
+  }
 }
 
 async function withAccess<P extends AccountPath, Q, B>(

@@ -1,7 +1,8 @@
 // Errors of pages: HTML for a browser, JSON for a program.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { visitPage } from "../billing/console-user.ts";
+import { textOf, visitPage } from "../billing/console-user.ts";
+import { launchBrowser } from "../support/browser/chromium.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
 
 const HTML = "text/html,application/xhtml+xml,*/*;q=0.8";
@@ -57,4 +58,65 @@ test("an invalid query parameter tells the user to go back", async () => {
   expect(status).toBe(400);
   expect(text).toContain("Go back");
   expect(text).not.toMatch(/next_cursor|query cursor/);
+});
+
+describe("an error within a workspace", () => {
+  test("keeps the sidebar, says what the role cannot see and who can help, and leads back", async () => {
+    const { gateway, account, owner, developer } = fixture;
+    const path = `/console/${account.id}`;
+    const page = await visitPage(gateway, `${path}/webhooks`, developer);
+    expect(page.status).toBe(403);
+    expect(page.text).toContain(`You cannot see Webhooks in ${account.id}`);
+    expect(textOf(page)).toContain("Your role in this workspace is developer");
+    expect(textOf(page)).toContain(`${owner.email} owns this workspace`);
+    expect(page.text).toContain(`href="${path}/keys"`);
+    expect(page.text).toContain('class="sidebar"');
+  });
+
+  test("of a record that does not exist leads back to its list", async () => {
+    const { gateway, account, owner } = fixture;
+    const path = `/console/${account.id}`;
+    const page = await visitPage(gateway, `${path}/keys/key_none`, owner);
+    expect(page.status).toBe(404);
+    expect(page.text).toContain("Back to Keys");
+    expect(page.text).toContain('class="sidebar"');
+    expect(textOf(page)).toContain("Request id");
+  });
+
+  test("says nothing about a workspace to a person who is not a member", async () => {
+    const { gateway, account, otherOwner } = fixture;
+    const page = await visitPage(gateway, `/console/${account.id}/webhooks`, otherOwner);
+    expect(page.status).toBe(404);
+    expect(page.text).not.toContain('class="sidebar"');
+    expect(page.text).toContain('href="/console"');
+  });
+});
+
+test("a session that ends while the playground is open offers the sign-in, keeps the input and goes on", async () => {
+  const { gateway, account, owner, developer } = fixture;
+  const browser = await launchBrowser();
+  try {
+    const context = await browser.newContext();
+    const signIn = async (cookie: string): Promise<void> => {
+      const [name = "", value = ""] = cookie.split("=");
+      await context.addCookies([{ name, value, url: gateway.url }]);
+    };
+    await signIn(developer.cookie);
+    const page = await context.newPage();
+    await page.goto(`${gateway.url}/console/${account.id}/playground`);
+    await page.fill("#message", "Hello there");
+    await context.clearCookies();
+    await page.getByRole("button", { name: "Run" }).click();
+    const error = page.locator("[data-error]");
+    await error.getByRole("link", { name: "Sign in" }).waitFor();
+    expect(await error.textContent()).toContain("Your session has ended");
+    expect(await page.inputValue("#message")).toBe("Hello there");
+    // Another session has another form token.
+    await signIn(owner.cookie);
+    await page.getByRole("button", { name: "Run" }).click();
+    await page.getByText("You said: Hello there").first().waitFor();
+    expect(await error.isVisible()).toBe(false);
+  } finally {
+    await browser.close();
+  }
 });

@@ -125,7 +125,7 @@ export function membersPage(props: MembersPageProps): PageLayout {
           <PageLinks accountId={accountId} listing={listing} />
         </Card>
         {canInvite && listing.invitations.length > 0 ? <Invitations {...props} /> : null}
-        {canInvite ? <InviteForm {...props} /> : null}
+        {canInvite && props.confirm?.ask !== "change" ? <InviteForm {...props} /> : null}
         <LeaveWorkspaceCard {...props} />
       </>
     ),

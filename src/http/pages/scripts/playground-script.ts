@@ -9,6 +9,9 @@ export const PLAYGROUND_SCRIPT_SOURCE = browserScript([
   textOf,
   readEvents,
   codeFor,
+  isJson,
+  currentCsrf,
+  signInLink,
   playgroundKey,
   showUsage,
   showStoppedUsage,
@@ -165,12 +168,48 @@ function codeFor(language: string, baseUrl: string, request: PlaygroundRequest):
   return `import ${client} from "${module}";\n\nconst client = new ${client}({ baseURL: "${url}", apiKey: ${environment} });\nconst reply = await client.${method}.create(${json});\nconsole.log(reply);`;
 }
 
+function isJson({ headers }: Response): boolean {
+  return headers.get("content-type")?.includes("json") === true;
+}
+
+/** The form token of the session that began in another tab after this page was loaded. */
+async function currentCsrf(): Promise<string> {
+  // Without a session, the page redirects to the sign-in.
+  const page = await fetch(location.href, { redirect: "manual" });
+  const csrf = page.ok ? /data-csrf="([^"]+)"/.exec(await page.text())?.[1] : undefined;
+  if (csrf !== undefined) return csrf;
+  const ended = new Error(
+    "Your session has ended. Sign in, then run it again: your input is kept.",
+  );
+  ended.name = "SessionEnded";
+  throw ended;
+}
+
+/** In a tab of its own, so that the input of this one stays. */
+function signInLink(): HTMLAnchorElement {
+  const link = document.createElement("a");
+  link.href = `/signin?return_to=${encodeURIComponent(location.pathname)}`;
+  link.target = "_blank";
+  link.textContent = "Sign in";
+  return link;
+}
+
 /** The key of this tab, or a new one. */
 async function playgroundKey(form: HTMLFormElement): Promise<string> {
-  const { keyUrl = "", csrf = "" } = form.dataset;
+  const { keyUrl = "" } = form.dataset;
   const stored = JSON.parse(sessionStorage.getItem(keyUrl) ?? "{}");
   if (Number(stored.expires_at) > Date.now() + 60_000) return stored.api_key;
-  const response = await fetch(keyUrl, { method: "POST", body: new URLSearchParams({ csrf }) });
+  const create = (): Promise<Response> =>
+    fetch(keyUrl, {
+      method: "POST",
+      body: new URLSearchParams({ csrf: form.dataset["csrf"] ?? "" }),
+    });
+  let response = await create();
+  if (!isJson(response)) {
+    form.dataset["csrf"] = await currentCsrf();
+    response = await create();
+  }
+  if (!isJson(response)) throw new Error("No key could be created. Reload the page.");
   const created = await response.json();
   if (!response.ok) throw new Error(created.error ?? "No key could be created.");
   sessionStorage.setItem(keyUrl, JSON.stringify(created));
@@ -364,6 +403,8 @@ function startPlayground(): void {
           return;
         }
         error.textContent = cause instanceof Error ? cause.message : "The request failed.";
+        if (cause instanceof Error && cause.name === "SessionEnded")
+          error.append(" ", signInLink());
         error.hidden = false;
       })
       .finally(() => {

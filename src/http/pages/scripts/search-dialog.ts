@@ -29,8 +29,13 @@ export function showSearchResults(
   if (source === undefined || needle.length < 2) return;
   void fetch(`${source}?q=${encodeURIComponent(needle)}`, {
     headers: { accept: "application/json" },
+    redirect: "manual",
   })
-    .then((response) => response.json())
+    .then((response) => {
+      if (response.ok) return response.json();
+      const href = `/signin?return_to=${encodeURIComponent(location.pathname)}`;
+      return { data: [{ href, label: "Sign in to search keys and logs", kind: "Session ended" }] };
+    })
     .then((found: { data: { href: string; label: string; kind: string }[] }) => {
       // A slow reply to an earlier text must not be shown, and a result that has the focus must stay.
       if (isCurrent()) add(found.data);
