@@ -922,13 +922,13 @@ const ACCOUNTS: readonly Mutation[] = [
       ],
       [
         "another client redeems a code",
-        'if (text(row, "client_id") !== clientId)',
-        'if (text(row, "client_id") === "")',
+        'text(row, "client_id") !== clientId)',
+        'text(row, "client_id") === "")',
       ],
       [
         "a code works at another redirect URI",
-        'if (text(row, "redirect_uri") !== redirectUri)',
-        'if (text(row, "redirect_uri") === "")',
+        'text(row, "redirect_uri") !== redirectUri)',
+        'text(row, "redirect_uri") === "")',
       ],
       [
         "a code that is used twice leaves its key alive",
