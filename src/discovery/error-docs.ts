@@ -45,11 +45,11 @@ export const ERROR_ADVICE = {
   },
   key_limit_reached: {
     retry: "no",
-    next: "With `retry-after`, open calls hold the rest of the limit: retry. Otherwise request at most `affordable_max_tokens`, wait until `limit_resets_at`, or use another key. `limit_raised_by` names who can raise the limit: `key` (the key `limit_raised_by_key`, with `PATCH /v1/keys/{id}`), `owner` (in the console) or `none`. `GET /v1/keys/self` reads the limit.",
+    next: "Request at most `affordable_max_tokens`, wait until `limit_resets_at`, or use another key. `limit_raised_by` names who can raise the limit: `key` (the key `limit_raised_by_key`, with `PATCH /v1/keys/{id}`), `owner` (in the console) or `none`. `GET /v1/keys/self` reads the limit.",
   },
   session_limit_reached: {
     retry: "no",
-    next: "With `retry-after`, open calls hold the rest of the limit: retry. Otherwise request at most `affordable_max_tokens`, send a higher `x-postern-session-limit-usd` (up to `session_limit_usd` of the key), or begin a new session. `GET /v1/sessions/{id}` reads what each agent spent.",
+    next: "Request at most `affordable_max_tokens`, send a higher `x-postern-session-limit-usd` (up to `session_limit_usd` of the key), or begin a new session. `GET /v1/sessions/{id}` reads what each agent spent.",
   },
   session_stopped: {
     retry: "no",

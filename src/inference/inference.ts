@@ -14,6 +14,7 @@ import type { SettledCall } from "./lifecycle/call.ts";
 import type { CountTokensDeps } from "./lifecycle/count-tokens.ts";
 import { createTokenCounts } from "./lifecycle/enforce-key-policy.ts";
 import type { FetchFilesDeps } from "./lifecycle/fetch-files.ts";
+import { createHeldCredit, type HeldCredit } from "./lifecycle/hold/held-credit.ts";
 import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold/hold-lifetime.ts";
 import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
@@ -41,6 +42,8 @@ export interface InferenceDeps {
   readonly timeouts: Timeouts;
   /** Higher in tests that disconnect many clients. */
   readonly abandonedCallsPerMinute?: number | undefined;
+  /** Longer in tests that must not depend on time. */
+  readonly creditWaitMs?: number | undefined;
   /** For durations: the wall clock may jump. */
   readonly monotonicNow?: (() => number) | undefined;
   readonly sendHttp: Send;
@@ -55,6 +58,7 @@ export interface InferenceDeps {
   readonly sendsAnthropicUserId: boolean;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly findLimitRaiser: HoldDeps["findLimitRaiser"];
+  readonly countOpenCalls: HoldDeps["countOpenCalls"];
   readonly isSignInDisabled: boolean;
   readonly paymentOptions: PaymentOptions;
   readonly freezeOf?: HoldDeps["freezeOf"];
@@ -105,7 +109,8 @@ export function createInference(deps: InferenceDeps): Inference {
   const abandonedCalls = createAbandonedCalls(deps.abandonedCallsPerMinute);
   const tokenCounts = createTokenCounts();
   const stoppedSessions = createStoppedSessions();
-  const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics });
+  const heldCredit = createHeldCredit(deps.creditWaitMs);
+  const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics, heldCredit });
   const relay = relayDepsOf(deps, shutdownSignals);
   const roll = { raise: deps.ledger.raise, now, monotonicNow: relay.now, timer: relay.timer };
   const infer: InferDeps = {
@@ -117,7 +122,7 @@ export function createInference(deps: InferenceDeps): Inference {
     tokenCounts,
     parse: { prepareCall: deps.prepareCall },
     route,
-    hold: holdDepsOf(deps),
+    hold: holdDepsOf(deps, heldCredit),
     roll,
     files: fetchFilesDepsOf(deps),
     plan: planDepsOf(deps, shutdownSignals),
@@ -161,7 +166,7 @@ function settleDepsOf(
   {
     statistics,
     ...counts
-  }: Pick<SettleDeps, "abandonedCalls" | "tokenCounts"> &
+  }: Pick<SettleDeps, "abandonedCalls" | "tokenCounts" | "heldCredit"> &
     Pick<ReturnType<typeof createRoutingState>, "statistics">,
 ): SettleDeps {
   const record: SettleDeps["recordOutcome"] = (usage, at) => recordOutcome(statistics, usage, at);
@@ -180,7 +185,7 @@ function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): Rel
   };
 }
 
-function holdDepsOf(deps: InferenceDeps): HoldDeps {
+function holdDepsOf(deps: InferenceDeps, heldCredit: HeldCredit): HoldDeps {
   const { ledger, lease, now, limits, isClaimed, findLimitRaiser, freezeOf } = deps;
   const { isSignInDisabled, paymentOptions } = deps;
   return {
@@ -192,6 +197,8 @@ function holdDepsOf(deps: InferenceDeps): HoldDeps {
     openCallsMax: limits.openCallsPerKey || undefined,
     isClaimed,
     findLimitRaiser,
+    heldCredit,
+    countOpenCalls: deps.countOpenCalls,
     isSignInDisabled,
     paymentOptions,
     freezeOf,

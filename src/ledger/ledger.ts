@@ -259,6 +259,19 @@ export async function getWallet(db: Reader, accountId: string): Promise<Wallet> 
   return toWallet(row);
 }
 
+/** The open calls of a key, or of all keys of the account. */
+export async function countOpenCalls(
+  db: Reader,
+  accountId: string,
+  keyId: string | undefined,
+): Promise<number> {
+  const row = await db.get(
+    `select cast(coalesce(sum(open_calls), 0) as bigint) as calls from spender where account_id = ?${keyId === undefined ? "" : " and key_id = ?"}`,
+    keyId === undefined ? [accountId] : [accountId, keyId],
+  );
+  return row === undefined ? 0 : integer(row, "calls");
+}
+
 export interface Deposit {
   /** The id of the transfer, which makes the deposit idempotent. */
   readonly id: string;

@@ -17,6 +17,7 @@ import { PROVIDERS } from "../inference/providers/providers.ts";
 import { findLimitRaiser } from "../keys/limit-raiser.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
+import { countOpenCalls } from "../ledger/ledger.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
 import { type ProcessMetricsDeps, watchEventLoop } from "../operations/process-metrics.ts";
 import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";
@@ -54,7 +55,6 @@ export function createModelCalls(
 ): ModelCalls {
   const { log, now, version } = options;
   const { db, master, ledger, lease, catalog, idempotency, bodyQuota, connectionGuard } = core;
-  const { baseUrl } = config;
   const httpClient = createHttpClient();
   const telemetry = createOptionalTelemetry(config, options);
   // Inference, provider keys and responses call each other while serving; none does so while it is created.
@@ -81,6 +81,7 @@ export function createModelCalls(
     now,
     timeouts: options.timeouts ?? timeoutsFrom(config.timeouts),
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
+    creditWaitMs: options.creditWaitMs,
     monotonicNow: options.monotonicNow,
     // Only the runtime's own fetch supports an outbound proxy.
     sendHttp: config.hasOutboundProxy ? sendByFetch : httpClient.send,
@@ -95,14 +96,15 @@ export function createModelCalls(
     pseudonymOf: createPseudonyms(master),
     sendsAnthropicUserId: config.sendsAnthropicUserId,
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
+    countOpenCalls: (accountId, keyId) => countOpenCalls(db, accountId, keyId),
     findLimitRaiser: (key, at) => findLimitRaiser(db, key, at),
     isSignInDisabled,
     paymentOptions: paymentOptions(config),
     freezeOf: (accountId) => findFreeze(db, accountId),
     findKey: (keyId, at) => findLiveKey(db, keyId, at),
     findProviderKey: (caller, providerId) => providerKeys.findNewestKey(caller, providerId, now()),
-    offers: offersOf(core, baseUrl),
-    signReceipt: (record) => signReceipt(record, baseUrl, core.signingKeys.current()),
+    offers: offersOf(core, config.baseUrl),
+    signReceipt: (record) => signReceipt(record, config.baseUrl, core.signingKeys.current()),
     prepareCall: (request, input) => responses.prepareCall(request, input),
     onSettled: recordSettled(metrics, telemetry),
   });

@@ -29,6 +29,7 @@ export interface ServerOptions {
   readonly timeouts?: Timeouts;
   /** Higher for tests that disconnect many clients. */
   readonly abandonedCallsPerMinute?: number | undefined;
+  readonly creditWaitMs?: number | undefined;
   /** For durations, which do not follow the wall clock. */
   readonly monotonicNow?: (() => number) | undefined;
   /** Replaced in tests without the Internet. */

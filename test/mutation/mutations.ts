@@ -36,6 +36,28 @@ function of(
 
 const LEDGER: readonly Mutation[] = [
   ...of(
+    "src/ledger/decide.ts",
+    ["inference/lifecycle/rolling-holds"],
+    [
+      [
+        "a hold is raised beyond what is affordable",
+        "const added = minNano(missing, minNano(ofBudget, availableOf(wallet)));",
+        "const added = missing;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/hold/hold-faults.ts",
+    ["inference/lifecycle/held-credit"],
+    [
+      [
+        "credits that open calls hold are refused for good",
+        'return minimum <= outcome.posted ? "held_by_account" : undefined;',
+        "return undefined;",
+      ],
+    ],
+  ),
+  ...of(
     "src/ledger/ledger.ts",
     ["inference/lifecycle/store-outage"],
     [
@@ -398,8 +420,8 @@ const SETTLEMENTS: readonly Mutation[] = [
       ],
       [
         "what tools let the model read is free if no usage is reported",
-        "return call.request.toolCalls > 0\n",
-        "return call.request.toolCalls < 0\n",
+        "return call.request.toolCalls > 0 ||",
+        "return call.request.toolCalls < 0 ||",
       ],
     ],
   ),

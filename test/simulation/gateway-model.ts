@@ -73,6 +73,8 @@ const PROVIDER_FAILURE: FailedCandidate = {
   isClientGone: false,
   wasSent: true,
 };
+/** A client of the simulation is refused at once. */
+const NO_WAITING = { isAwaited: () => false, wait: async () => false, release: () => {} };
 const WHOLE_REPLY: UpstreamReply = { kind: "whole", text: "", json: {}, headers: {} };
 
 export interface GatewayModel extends Actor {
@@ -344,6 +346,7 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
     ledger,
     now,
     log: createLog({ level: "error", isPretty: false, now, write: () => {} }),
+    heldCredit: NO_WAITING,
     abandonedCalls: { count: () => {} },
     tokenCounts: { add: () => {} },
     recordOutcome: () => {},
@@ -357,6 +360,8 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
       rateLimit: undefined,
       openCallsMax: undefined,
       isClaimed: async () => false,
+      heldCredit: NO_WAITING,
+      countOpenCalls: async () => 0,
       findLimitRaiser: async () => ({ by: "none", canClaim: false }),
       isSignInDisabled: false,
       paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },

@@ -23,6 +23,7 @@ export interface GatewayOptions {
   readonly timeouts?: Partial<Timeouts>;
   readonly storeWaitMs?: number;
   readonly abandonedCallsPerMinute?: number;
+  readonly creditWaitMs?: number;
   readonly monotonicNow?: () => number;
   readonly fetchFile?: FetchFile;
   readonly webSocketLifetimeMs?: number;
@@ -83,6 +84,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     timeouts: { ...timeoutsFrom(config.timeouts), ...options.timeouts },
     storeWaitMs: options.storeWaitMs,
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
+    creditWaitMs: options.creditWaitMs,
     monotonicNow: options.monotonicNow,
     overload: options.overload ?? "off",
     webSocketLifetimeMs: options.webSocketLifetimeMs,

@@ -108,23 +108,20 @@ const BILLED_ROUTE = {
     [SESSION_HEADERS.parent_agent]: "The agent that started this agent.",
     [SESSION_LIMIT_HEADER]:
       "The most that all calls of the session may spend in US dollars; later calls need not repeat it.",
-    [MAX_COST_HEADER]: "The most that the call may cost, as `postern.max_cost_usd` in the body.",
+    [MAX_COST_HEADER]: "The most that the call may cost, as `postern.max_cost_usd`.",
     [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",
     [HOLD_HEADER]: "`full` or `rolling`, as `postern.hold`.",
     [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
     [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
-    [LOSSY_HEADER]: "`true`: drop what the provider cannot express, as `postern.lossy`.",
+    [LOSSY_HEADER]: "`true` or `false`, as `postern.lossy`.",
   },
 } as const;
 
 const RESPONSE_HEADERS = {
-  "x-postern-cost-usd":
-    "Cost of the call in US dollars. A stream has it in its usage object instead.",
-  [RECEIPT_HEADER]:
-    "The signed receipt, if the request asked for one; on replies that are not streamed.",
-  "ratelimit-policy":
-    "Of a key with its own rate limit: calls per minute, and of a burst (IETF draft).",
-  ratelimit: "What is left of the burst, and the seconds until it is full.",
+  "x-postern-cost-usd": "Cost in US dollars. A stream has it in its usage.",
+  [RECEIPT_HEADER]: "The signed receipt, if asked for; not on streams.",
+  "ratelimit-policy": "Of a key with its own limit: calls per minute, and of a burst.",
+  ratelimit: "What is left of the burst, and seconds until it is full.",
   "x-postern-max-tokens": "The output limit that the credits afford, if lower.",
   "x-postern-budget-cut": "`true` if `max_cost_usd` or a stream's credits lowered it.",
   "x-postern-max-tool-calls":
@@ -132,7 +129,7 @@ const RESPONSE_HEADERS = {
   "x-postern-held-tool-calls": "The tool calls that the hold covers.",
   "x-postern-dropped":
     "Paths of fields that an API cannot express, separated by commas. With `x-postern-strict: true` such a request gets a 400. See `/docs/translation`.",
-  "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
+  "x-postern-byok": "Whether your own provider key was used.",
   "x-postern-provider": "The provider that replied.",
   "x-postern-model":
     "The id of the model that replied: another than the requested one only if `models` names it.",

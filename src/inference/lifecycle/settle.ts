@@ -13,6 +13,7 @@ import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
 import type { TokenRateLimit } from "./enforce-key-policy.ts";
+import type { HeldCredit } from "./hold/held-credit.ts";
 import { releaseHold } from "./hold/hold.ts";
 import {
   type BilledCharge,
@@ -26,6 +27,7 @@ import { isUncovered, uncoveredUsage } from "./uncovered-call.ts";
 
 export interface SettleDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "settle">;
+  readonly heldCredit: Pick<HeldCredit, "release">;
   readonly log: Log;
   readonly now: () => number;
   readonly abandonedCalls: Pick<AbandonedCalls, "count">;
@@ -122,6 +124,7 @@ export async function settle(
     throw cause;
   } finally {
     endTracking(call);
+    deps.heldCredit.release(usage.accountId);
     const countsAsAbandoned = metered.countsAsAbandoned ?? usage.outcome === "client_aborted";
     if (countsAsAbandoned && !usage.byok) deps.abandonedCalls.count(usage.keyId, now);
     if (call.hold.isPaying) deps.recordOutcome(usage, now);

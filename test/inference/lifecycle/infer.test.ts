@@ -82,6 +82,7 @@ function createHarness(
     pseudonymOf: () => "pseudonym",
     sendsAnthropicUserId: false,
     isClaimed: async () => false,
+    countOpenCalls: async () => 0,
     findLimitRaiser: async () => ({ by: "none", canClaim: false }),
     isSignInDisabled: false,
     paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },

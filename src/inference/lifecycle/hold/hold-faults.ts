@@ -19,11 +19,12 @@ import { canBuy, type PaymentOptions, purchaseStep } from "../../../base/purchas
 import { formatUsd } from "../../../base/text/format.ts";
 import { rateLimitHeaders } from "../../../http/rate-limit-headers.ts";
 import type { BudgetState } from "../../../ledger/budget-rules.ts";
-import type { HoldOutcome, KeyRateLimit } from "../../../ledger/decide.ts";
+import type { HoldOutcome, HoldRequest, KeyRateLimit } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
 import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
 import { SESSION_LIMIT_HEADER } from "../../request/call-options.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
+import type { HoldAttempt } from "./held-credit.ts";
 
 /** Who can raise the limit of a key: another key, the account's owner, or none until a person claims the account. */
 export type LimitRaiser =
@@ -79,6 +80,66 @@ export function holdFault(
   }
 }
 
+/** Whether a hold was refused only because open calls hold what it needs, and whose they are. */
+export function heldBy(
+  outcome: HoldOutcome,
+  {
+    amount,
+    upfront = amount,
+    minimum = upfront,
+  }: Pick<HoldRequest, "amount" | "upfront" | "minimum">,
+): Exclude<HoldAttempt, "done"> | undefined {
+  if (outcome.status === "insufficient_credits")
+    return minimum <= outcome.posted ? "held_by_account" : undefined;
+  if (outcome.status === "key_limit")
+    return minimum <= outcome.remaining + outcome.held ? "held_by_key" : undefined;
+  if (outcome.status === "session_limit")
+    return minimum <= outcome.limit - outcome.spent ? "held_by_key" : undefined;
+  if (outcome.status !== "budget") return undefined;
+  const { limit, used } = outcome.blocked;
+  return minimum <= (limit ?? 0n) - used ? "held_by_account" : undefined;
+}
+
+/** What open calls hold, what is left beside it, and of what. */
+function heldAmounts(outcome: HoldOutcome): readonly [held: Nano, left: Nano, of: string] {
+  if (outcome.status === "insufficient_credits")
+    return [outcome.posted - outcome.available, outcome.available, "the balance"];
+  if (outcome.status === "key_limit")
+    return [outcome.held, outcome.remaining, "the key's spending limit"];
+  if (outcome.status === "session_limit") {
+    const { held, limit, spent, sessionId } = outcome;
+    return [held, limit - spent - held, `the limit of the session ${sessionId}`];
+  }
+  if (outcome.status !== "budget")
+    throw new Error(`a hold that is ${outcome.status} does not wait`);
+  const { held, remaining, window } = outcome.blocked;
+  const name = window === "day" ? "daily" : "monthly";
+  return [held, remaining ?? 0n, `the workspace's ${name} budget`];
+}
+
+/** For a call that has waited for credits which stayed held. */
+export function heldFault(
+  outcome: HoldOutcome,
+  estimate: CostEstimate,
+  { request, openCalls }: { readonly request: ParsedRequest; readonly openCalls: number },
+): Fault {
+  const required = estimate.minimum ?? estimate.amount;
+  const [held, rest, of] = heldAmounts(outcome);
+  const left = maxNano(rest, 0n);
+  const calls = openCalls === 1 ? "1 open call" : `${openCalls} open calls`;
+  return new Fault("rate_limited", "credits are held by open calls", {
+    message: `${formatUsd(held)} of ${of} are held by ${calls}, ${formatUsd(left)} are free, and this call may cost up to ${formatUsdCeil(required)}. A hold ends with its call: retry after \`retry-after\` seconds, or limit the output.`,
+    retryAfterSeconds: 1,
+    fields: {
+      held_credits: ceilCredits(held),
+      open_calls: openCalls,
+      required_credits: ceilCredits(required),
+      available_credits: creditsOf(left),
+      affordable_max_tokens: affordableMaxTokens(estimate, left, { request }),
+    },
+  });
+}
+
 function rateLimitFault(waitMs: number, { rateLimit, now }: HoldFaultContext): Fault {
   const fault = { retryAfterSeconds: waitMs / 1_000 };
   if (rateLimit === undefined)
@@ -96,22 +157,17 @@ function keyLimitFault(
   estimate: CostEstimate,
   context: HoldFaultContext,
 ): Fault {
-  const { remaining, held, affordable, windowEndsAt } = outcome;
+  const { remaining, affordable, windowEndsAt } = outcome;
   const required = estimate.minimum ?? estimate.amount;
   const tokens = affordableMaxTokens(estimate, affordable, context);
-  const isHeld = required <= remaining + held;
   const raiser = context.raiser ?? { by: "none", canClaim: false };
-  const message = isHeld
-    ? `Open calls of this key hold ${formatUsd(held)} of its spending limit, and this call may cost up to ${formatUsdCeil(required)}. ${HELD_ADVICE}`
-    : `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(remaining)} is left of the key's spending limit.${limitOutput(tokens)}${resetAdvice(windowEndsAt)} ${RAISER_ADVICE[raiser.by](raiser)}`;
-  return new Fault("key_limit_reached", isHeld ? "key limit is held" : "key limit", {
+  const message = `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(remaining)} is left of the key's spending limit.${limitOutput(tokens)}${resetAdvice(windowEndsAt)} ${RAISER_ADVICE[raiser.by](raiser)}`;
+  return new Fault("key_limit_reached", "key limit", {
     message,
-    ...(isHeld ? HELD_RETRY : {}),
     fields: {
       required_credits: ceilCredits(required),
       available_credits: creditsOf(remaining),
       affordable_max_tokens: tokens,
-      held_credits: ceilCredits(held),
       limit_raised_by: raiser.by,
       ...(raiser.by === "key" ? { limit_raised_by_key: raiser.keyId } : {}),
       ...(windowEndsAt === null ? {} : { limit_resets_at: new Date(windowEndsAt).toISOString() }),
@@ -128,13 +184,9 @@ function sessionLimitFault(
   const required = estimate.minimum ?? estimate.amount;
   const remaining = maxNano(limit - spent - held, 0n);
   const tokens = affordableMaxTokens(estimate, affordable, context);
-  const isHeld = required <= limit - spent;
-  const advice = isHeld
-    ? HELD_ADVICE
-    : `${limitOutput(tokens).trimStart()} Raise \`${SESSION_LIMIT_HEADER}\`, up to what the key allows, or begin a new session.`;
-  return new Fault("session_limit_reached", isHeld ? "session limit is held" : "session limit", {
+  const advice = `${limitOutput(tokens).trimStart()} Raise \`${SESSION_LIMIT_HEADER}\`, up to what the key allows, or begin a new session.`;
+  return new Fault("session_limit_reached", "session limit", {
     message: `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(remaining)} is left of the limit of ${formatUsd(limit)} of the session ${sessionId} (${formatUsd(spent)} spent${held === 0n ? "" : `, ${formatUsd(held)} held by open calls`}). ${advice.trimStart()}`,
-    ...(isHeld ? HELD_RETRY : {}),
     fields: {
       session_id: sessionId,
       session_limit_usd: Number(usdText(limit)),
@@ -170,12 +222,6 @@ function sessionStep(sessionId: string): NextStep {
     why: "Read what each agent of the session spent.",
   };
 }
-
-const HELD_ADVICE =
-  "The hold is released when a call ends: retry after `retry-after` seconds, or limit the output.";
-
-/** SDKs repeat a 403 only if this header asks for it. */
-const HELD_RETRY = { retryAfterSeconds: 1, headers: { "x-should-retry": "true" } } as const;
 
 const RAISER_ADVICE = {
   key: (raiser: LimitRaiser) =>
@@ -231,14 +277,12 @@ function budgetFault(
   const name = window === "day" ? "daily" : "monthly";
   const resetsAt = new Date(endsAt).toISOString();
   const holds = held === 0n ? "" : `, ${formatUsd(held)} held by open calls`;
-  const isHeld = required <= (limit ?? 0n) - used;
-  const raise = isClaimed
+  const advice = isClaimed
     ? "Wait until then, or ask the workspace's owner to raise it in the console."
     : "Wait until then, or raise it with PATCH /v1/account/budgets.";
-  const advice = isHeld ? HELD_ADVICE : raise;
   return new Fault("workspace_budget_reached", `${window} budget`, {
     message: `This call may cost up to ${formatUsdCeil(required)}, more than is left of the workspace's ${name} budget of ${formatUsd(limit ?? 0n)} (${formatUsd(used)} spent${holds}). The budget resets at ${resetsAt}. ${advice}`,
-    ...(isHeld ? HELD_RETRY : { retryAfterSeconds: (endsAt - now) / 1_000 }),
+    retryAfterSeconds: (endsAt - now) / 1_000,
     fields: {
       budget_window: window,
       budget_usd: Number(usdText(limit ?? 0n)),

@@ -22,7 +22,15 @@ import { firstHold } from "../../streaming/rolling-hold.ts";
 import type { CallInput, Hold, OpenCall, SettledCall } from "../call.ts";
 import { stopsByClosing } from "../reply/client-disconnect.ts";
 import { cappedAt } from "./cost-ceiling.ts";
-import { closingFault, holdFault, type LimitRaiser, operatorFreezeFault } from "./hold-faults.ts";
+import type { HeldCredit } from "./held-credit.ts";
+import {
+  closingFault,
+  heldBy,
+  heldFault,
+  holdFault,
+  type LimitRaiser,
+  operatorFreezeFault,
+} from "./hold-faults.ts";
 
 export interface HoldDeps extends FreezeDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "raise" | "settle">;
@@ -32,6 +40,9 @@ export interface HoldDeps extends FreezeDeps {
   readonly rateLimit: KeyRateLimit | undefined;
   readonly openCallsMax: number | undefined;
   readonly findLimitRaiser: FindLimitRaiser;
+  readonly heldCredit: HeldCredit;
+  /** Of a key, or of all keys of the account. */
+  readonly countOpenCalls: (accountId: string, keyId: string | undefined) => Promise<number>;
   readonly isSignInDisabled: boolean;
   readonly paymentOptions: PaymentOptions;
 }
@@ -170,6 +181,7 @@ function tryHold(
 ): Hold | undefined {
   const mustWait = estimate.amount === 0n || call.statefulCall?.onHeld !== undefined;
   if (mustWait || call.hold !== undefined) return undefined;
+  if (deps.heldCredit.isAwaited(call.input.caller.accountId)) return undefined;
   const leaseTerm = deps.lease.term();
   const holdRequest = holdRequestOf(deps, call, estimate);
   const outcome = deps.ledger.tryHoldSync(holdRequest);
@@ -192,7 +204,7 @@ async function placeHold(
   // A hold of zero does not look at the wallet, where the ledger would see the freeze.
   if (estimate.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
   const leaseTerm = deps.lease.term();
-  const outcome = deps.ledger.tryHoldSync(holdRequest) ?? (await deps.ledger.hold(holdRequest));
+  const outcome = await holdInTurn(deps, holdRequest);
   if (outcome.status === "held") {
     call.hold = heldOf(outcome, holdRequest, isPaid, leaseTerm);
     if (isFirst) await call.statefulCall?.onHeld?.();
@@ -201,6 +213,12 @@ async function placeHold(
   // Only before anything is sent can the call begin again.
   if (outcome.status === "key_changed" && isFirst) call.isKeyChanged = true;
   if (outcome.status === "frozen") await rejectIfFrozen(deps, caller.accountId);
+  const holder = heldBy(outcome, holdRequest);
+  if (holder !== undefined) {
+    const keyId = holder === "held_by_key" ? caller.keyId : undefined;
+    const openCalls = await deps.countOpenCalls(caller.accountId, keyId);
+    throw heldFault(outcome, estimate, { request, openCalls });
+  }
   const { isSignInDisabled, paymentOptions } = deps;
   const isClaimed =
     OWNER_FIXABLE_OUTCOMES.has(outcome.status) && (await deps.isClaimed(caller.accountId));
@@ -211,6 +229,23 @@ async function placeHold(
   const { rateLimit } = holdRequest;
   const context = { request, ...caller, raiser, isClaimed, ...payment, rateLimit, now };
   throw holdFault(outcome, estimate, context);
+}
+
+/** A hold that only open calls refuse waits a moment for them, behind the calls that wait already. */
+async function holdInTurn(deps: HoldDeps, request: HoldRequest): Promise<HoldOutcome> {
+  const { ledger, heldCredit } = deps;
+  const place = (): HoldOutcome | Promise<HoldOutcome> =>
+    ledger.tryHoldSync(request) ?? ledger.hold(request);
+  let outcome: HoldOutcome | undefined;
+  if (request.amount === 0n || !heldCredit.isAwaited(request.accountId)) {
+    outcome = await place();
+    if (heldBy(outcome, request) === undefined) return outcome;
+  }
+  await heldCredit.wait(request, async () => {
+    outcome = await place();
+    return heldBy(outcome, request) ?? "done";
+  });
+  return outcome ?? place();
 }
 
 function heldOf(
@@ -298,12 +333,19 @@ export async function rejectIfFrozen(
   if (freeze?.by === "operator") throw operatorFreezeFault(freeze);
 }
 
+export interface ReleaseDeps {
+  readonly ledger: Pick<Ledger<SettledCall>, "settle">;
+  readonly now: () => number;
+  readonly heldCredit: Pick<HeldCredit, "release">;
+}
+
 /** Does nothing for a call without a hold. */
 export async function releaseHold(
-  { ledger, now }: { readonly ledger: Pick<Ledger<SettledCall>, "settle">; now: () => number },
+  { ledger, now, heldCredit }: ReleaseDeps,
   { input: { requestId: id, caller, session }, hold }: Pick<OpenCall, "input" | "hold">,
 ): Promise<void> {
   if (hold === undefined) return;
   const { accountId, keyId } = caller;
   await ledger.settle({ id, accountId, keyId, cost: 0n, now: now(), sessionId: session?.id });
+  heldCredit.release(accountId);
 }
