@@ -383,7 +383,10 @@ function DeveloperJoined({ review }: ClaimedPageProps): Child {
         You are a developer in <WorkspaceName id={review.accountId} name={review.accountName} />,
         which is owned by {review.owner ?? "another person"}.
       </p>
-      <p>You can view its usage, and create and use keys. Your other workspaces did not change.</p>
+      <p>
+        You can view its usage, and create keys within an allowance: the Keys page says how much, or
+        whom to ask. Your other workspaces did not change.
+      </p>
     </>
   );
 }

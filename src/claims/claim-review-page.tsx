@@ -203,7 +203,7 @@ function JoinFacts({ review, attempt, now }: ReviewPageProps): Child {
         from {describeNetwork(attempt.network)}
       </dd>
       <dt>You can</dt>
-      <dd>View its usage, and create and use keys that spend its balance</dd>
+      <dd>View its usage, and create keys within an allowance, which spend its balance</dd>
       <dt>You cannot</dt>
       <dd>Buy credits, invite or remove people</dd>
       <dt>Visible to members</dt>
