@@ -26,6 +26,10 @@ const QuoteRecord = z.object({
     description:
       "Credits that the call would hold. Without an output limit, a call holds less if the balance does not cover this.",
   }),
+  stream_hold_credits: z.int().meta({
+    description:
+      "What a stream holds at first; its hold grows with it. Equal to `hold_credits` where it holds everything.",
+  }),
   available_credits: z.int().meta({
     description:
       "What the balance, the limit of the key and the budgets all cover, without what running calls hold.",
@@ -99,6 +103,7 @@ export function quoteRoute(deps: QuoteDeps): Route {
           input_usd_max: "0.000062",
           cost_usd_max: "0.000162",
           hold_credits: 162,
+          stream_hold_credits: 162,
           available_credits: 50_000,
           affordable_output_tokens: 50,
           offer: "eyJhbGciOi…",

@@ -2,7 +2,7 @@
 // nothing is held or sent.
 
 import { Fault } from "../../base/fault.ts";
-import { type Nano, NANO_PER_CREDIT, usdText } from "../../base/money/money.ts";
+import { minNano, type Nano, NANO_PER_CREDIT, usdText } from "../../base/money/money.ts";
 import type { Caller } from "../../http/route.ts";
 import { timestamp } from "../../http/schemas.ts";
 import { maxCost } from "../../models/price-bound.ts";
@@ -10,9 +10,11 @@ import { affordableTokens } from "../metering/cost-estimate.ts";
 import { type Api, type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import { mostExpensive, type PricedCandidates } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
+import { firstHold } from "../streaming/rolling-hold.ts";
 import type { CallInput } from "./call.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
-import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
+import { ceilCredits } from "./hold/hold-faults.ts";
+import { canRoll, type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
 import { type OfferDeps, signOffer } from "./offer.ts";
 import { routeCall } from "./route-call.ts";
 
@@ -35,6 +37,7 @@ export interface Quote {
   readonly input_usd_max: string;
   readonly cost_usd_max: string;
   readonly hold_credits: number;
+  readonly stream_hold_credits: number;
   readonly available_credits: number;
   readonly affordable_output_tokens: number;
   readonly offer: string;
@@ -94,6 +97,8 @@ function toQuote(
   const { byok, provider } = candidate.credential;
   const estimate = byok ? first : mostExpensive(candidates);
   const hold = byok ? 0n : estimate.amount;
+  const streamed = { request: { ...request, stream: true }, holdsAll: false };
+  const firstPart = canRoll(streamed, candidates[0]) ? minNano(firstHold(first), hold) : hold;
   const signed = signOffer(offers, { input, request, candidates, estimate, max: hold });
   return {
     object: "quote",
@@ -106,7 +111,8 @@ function toQuote(
     output_tokens_max: estimate.outputTokens,
     input_usd_max: usdText(byok ? 0n : maxCost(estimate.bound, 0)),
     cost_usd_max: usdText(hold),
-    hold_credits: Number((hold + NANO_PER_CREDIT - 1n) / NANO_PER_CREDIT),
+    hold_credits: ceilCredits(hold),
+    stream_hold_credits: ceilCredits(firstPart),
     available_credits: Number(available / NANO_PER_CREDIT),
     affordable_output_tokens: byok ? estimate.outputTokens : affordableTokens(estimate, available),
     offer: signed.offer,

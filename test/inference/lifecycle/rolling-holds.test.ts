@@ -265,6 +265,21 @@ for (const store of STORE_KINDS)
       expect([promo + spent, held]).toEqual([300_000_000n, 0n]);
     });
 
+    test("is quoted with its first part and with everything", async () => {
+      const account = await accountWith(0.5);
+      const quote = await fetch(`${gateway.url}/v1/quote?api=messages`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify(
+          bodyOf("messages", "go", { model: "sim/large", max_tokens: OUTPUT_MAX }),
+        ),
+      });
+      const { hold_credits: all, stream_hold_credits: first } = (await quote.json()) as Json;
+      expect(Number(all)).toBeGreaterThan(3_200_000);
+      expect(Number(first)).toBeGreaterThan(TRANCHE_TOKENS * 25);
+      expect(Number(first)).toBeLessThan(TRANCHE_TOKENS * 25 + 20_000);
+    });
+
     test("holds everything at first if the caller asks for it", async () => {
       const account = await accountWith(0.5);
       const full = withHeaders(account, { "x-postern-hold": "full" });

@@ -399,7 +399,7 @@ function formatUsdCeil(amount: Nano): string {
   return formatUsd(((amount + step - 1n) / step) * step);
 }
 
-function ceilCredits(amount: Nano): number {
+export function ceilCredits(amount: Nano): number {
   return Number((amount + NANO_PER_CREDIT - 1n) / NANO_PER_CREDIT);
 }
 
