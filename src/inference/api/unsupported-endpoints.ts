@@ -38,14 +38,14 @@ const EMBEDDINGS_STEP: NextStep = {
 };
 
 const IMAGES_STEP: NextStep = {
-  method: "POST",
-  url: "/v1/images/generations",
-  why: "Create an image.",
+  method: "GET",
+  url: "/docs/api/create-images.md",
+  why: "Read how to create an image.",
 };
 const RERANK_STEP: NextStep = {
-  method: "POST",
-  url: "/v1/rerank",
-  why: "Sort documents by their relevance.",
+  method: "GET",
+  url: "/docs/api/rerank-documents.md",
+  why: "Read how to sort documents by their relevance.",
 };
 
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
@@ -80,7 +80,7 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: RESPONSES_STEP,
   },
   {
-    pattern: pathPattern("images"),
+    pattern: pathPattern("images(?!/generations$)"),
     reason: "it creates images, but does not edit them",
     alternative: "Create an image with POST /v1/images/generations.",
     next: IMAGES_STEP,
