@@ -158,18 +158,19 @@ describe("GET /v1/models", () => {
   });
 
   test("filters by provider, availability and search text", async () => {
-    expect(await ids("/v1/models?provider=sim")).toEqual([
+    const simulated = [
       "sim/echo",
       "sim/embed",
+      "sim/image",
+      "sim/image-each",
+      "sim/moderation",
       "sim/reason",
+      "sim/rerank",
+      "sim/rerank-tokens",
       "sim/tiny",
-    ]);
-    expect(await ids("/v1/models?available=true")).toEqual([
-      "sim/echo",
-      "sim/embed",
-      "sim/reason",
-      "sim/tiny",
-    ]);
+    ];
+    expect(await ids("/v1/models?provider=sim")).toEqual(simulated);
+    expect(await ids("/v1/models?available=true")).toEqual(simulated);
     expect(await ids("/v1/models?available=false&provider=sim")).toEqual([]);
     expect(await ids("/v1/models?all=true&q=OPUS-5-5&provider=anthropic")).toEqual([
       "anthropic/claude-opus-5-5",
@@ -348,11 +349,11 @@ describe("GET /v1/models", () => {
     >;
     expect(first).toMatchObject({ has_more: true, first_id: "sim/echo", last_id: "sim/embed" });
     expect(
-      await (await send("/v1/models?limit=2&provider=sim&after_id=sim/embed", headers)).json(),
-    ).toMatchObject({ has_more: false, first_id: "sim/reason", last_id: "sim/tiny" });
+      await (await send("/v1/models?limit=2&provider=sim&after_id=sim/rerank", headers)).json(),
+    ).toMatchObject({ has_more: false, first_id: "sim/rerank-tokens", last_id: "sim/tiny" });
     expect(await ids("/v1/models?limit=2&provider=sim&before_id=sim/tiny", headers)).toEqual([
-      "sim/embed",
-      "sim/reason",
+      "sim/rerank",
+      "sim/rerank-tokens",
     ]);
     expect(await ids("/v1/models?provider=unknown", headers)).toEqual([]);
     const model = await (await send("/v1/models/anthropic/claude-opus-5", headers)).json();

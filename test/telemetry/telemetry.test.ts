@@ -126,7 +126,7 @@ describe("spans", () => {
     // The other jobs are created and never run, so their services are not needed.
     const unused = {};
     const services = {
-      core: { keys: unused, db: { kind: "sqlite" } },
+      core: { keys: unused, refusedCalls: unused, db: { kind: "sqlite" } },
       modelCalls: { inference: unused, providerKeys: unused, responses: unused, telemetry },
       deliveryWorker: unused,
       billing: unused,

@@ -44,9 +44,15 @@ const RerankRequest = z
     model: modelField("cohere/rerank-v4.0-pro"),
     query: z.string().meta({ description: "What to compare the documents with." }),
     documents: z
-      .array(z.union([z.string(), z.looseObject({ text: z.string() })]))
+      .array(
+        z.union([
+          z.string(),
+          z.looseObject({ text: z.string().meta({ description: "The text of the document." }) }),
+        ]),
+      )
       .min(1)
-      .max(1_000),
+      .max(1_000)
+      .meta({ description: "The documents to sort." }),
     top_n: z.int().min(1).optional().meta({ description: "The number of results. Default: all." }),
     return_documents: z.boolean().optional().meta({
       description: "`true`: each result has its document. Default: `false`.",
@@ -56,13 +62,15 @@ const RerankRequest = z
 
 const RerankReply = z
   .looseObject({
-    results: z.array(
-      z.looseObject({
-        index: z.int().meta({ description: "The position of the document in the request." }),
-        relevance_score: z.number(),
-      }),
-    ),
-    meta: z.looseObject({}),
+    results: z
+      .array(
+        z.looseObject({
+          index: z.int().meta({ description: "The position of the document in the request." }),
+          relevance_score: z.number().meta({ description: "Higher is more relevant." }),
+        }),
+      )
+      .meta({ description: "The documents by relevance, the most relevant first." }),
+    meta: z.looseObject({}).meta({ description: "What was billed, in Cohere's form." }),
     usage: UsageCost,
   })
   .meta({ id: "RerankResults" });
@@ -123,7 +131,7 @@ export const RELAYED_ROUTES: readonly RelayedRoute[] = [
     reply: "The images.",
     schema: z
       .looseObject({
-        created: z.int(),
+        created: z.int().meta({ description: "A Unix timestamp in seconds." }),
         data: z.array(z.looseObject({})),
         usage: UsageCost.optional(),
       })
@@ -162,7 +170,11 @@ export const RELAYED_ROUTES: readonly RelayedRoute[] = [
     requestExample: { model: "sim/moderation", input: "I love you" },
     reply: "The categories of each input.",
     schema: z
-      .looseObject({ id: z.string(), model: z.string(), results: z.array(z.looseObject({})) })
+      .looseObject({
+        id: z.string(),
+        model: z.string(),
+        results: z.array(z.looseObject({})).meta({ description: "One result for each input." }),
+      })
       .meta({ id: "Moderation" }),
     example: {
       id: "modr_1",
