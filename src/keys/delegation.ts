@@ -7,7 +7,7 @@ import { endedKeyFault, Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import { formatUsdExact } from "../base/text/format.ts";
-import { hasRates, type KeyPolicy, policyText } from "../http/key-policy.ts";
+import { hasRates, type KeyPolicy, matchesGlob, policyText } from "../http/key-policy.ts";
 import {
   grantedScopes,
   isScopeOfLimitedKeys,
@@ -38,18 +38,22 @@ interface Creation {
   readonly createdBy?: string;
   /** The key whose permissions and limit bound the new one. */
   readonly callerId: string;
+  /** Never more than the caller, even in an account that no person owns; models may be fewer. */
+  readonly isNarrowing?: boolean;
 }
 
 export async function createKeyForCaller(
   tx: Tx,
   act: Act,
   keys: Keys,
-  { settings, callerId, createdBy = callerId }: Creation,
+  { settings, callerId, createdBy = callerId, isNarrowing = false }: Creation,
 ): Promise<CreatedKey> {
   const { accountId, now } = act;
-  const access = await lockAccess(tx, { accountId, keyId: callerId }, now);
+  const locked = await lockAccess(tx, { accountId, keyId: callerId }, now);
+  const access = isNarrowing ? { ...locked, isFree: false } : locked;
   const { scopes = listOfScopes(access.granted) } = settings;
-  const policy = access.isFree ? settings.policy : inheritPolicy(access, settings.policy);
+  const inherit = isNarrowing ? narrowPolicy : inheritPolicy;
+  const policy = access.isFree ? settings.policy : inherit(access, settings.policy);
   const newKey = { ...settings, scopes, createdBy, policy };
   if (!access.isFree) assertWithinLimits(access, newKey);
   const created = await keys.create(tx, act, newKey);
@@ -172,6 +176,19 @@ function inheritPolicy(access: Access, change: PolicyChange = {}): PolicyChange 
     );
   assertPolicyKept(access, policy, change);
   return { ...change, ...policy };
+}
+
+/** A glob that another matches as a text matches only what the other matches. */
+function narrowPolicy(access: Access, change: PolicyChange = {}): PolicyChange {
+  const { policy } = access.key;
+  const wider = change.models?.find((glob) => !matchesGlob(policy.models, glob));
+  if (wider !== undefined)
+    throw ownerOnlyFault(access, "allowed_models", `This key may not call \`${wider}\`.`);
+  const [own, asked] = [policy.sessionLimitUsd, change.sessionLimitUsd];
+  const isRaised = own !== undefined && asked != null && Number(asked) > Number(own);
+  if (isRaised)
+    throw ownerOnlyFault(access, "session_limit_usd", `Sessions of this key may spend ${own} USD.`);
+  return { ...inheritPolicy(access), ...change };
 }
 
 function assertPolicyKept(access: Access, policy: KeyPolicy, change: PolicyChange = {}): void {

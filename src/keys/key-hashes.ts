@@ -4,11 +4,13 @@
 import {
   type DerivedKey,
   deriveKey,
+  encrypt,
   fingerprint,
   fingerprints,
   type MasterSecret,
 } from "../base/crypto/encryption.ts";
 import { type Db, integer, type Reader, type Row, text } from "../store/db.ts";
+import { chainOf } from "./derived-key.ts";
 import { type LiveKey, readLiveKeyByFormerHash, readLiveKeyByHash } from "./live-keys.ts";
 
 const SECRET_ID_CHARACTERS = 12;
@@ -17,6 +19,13 @@ const SECRET_ID_CHARACTERS = 12;
 export interface KeyHash {
   readonly hash: string;
   readonly secretId: string;
+  /** What keys derived from it name it by; null for a derived key, whose children name its root. */
+  readonly chainReference: string | null;
+  readonly chainSecret: string | null;
+}
+
+export function chainSecretKey(master: MasterSecret): DerivedKey {
+  return deriveKey(master, "derived-key/v1");
 }
 
 export interface KeyHashes {
@@ -31,8 +40,14 @@ export function keyPepper(master: MasterSecret): DerivedKey {
 export function createKeyHashes(master: MasterSecret): KeyHashes {
   const pepper = keyPepper(master);
   const secretId = secretIdOf(master);
+  const sealKey = chainSecretKey(master);
+  const sealChain = (raw: string) => {
+    if (raw.includes("-dk-")) return { chainReference: null, chainSecret: null };
+    const { reference, secret } = chainOf(raw);
+    return { chainReference: reference, chainSecret: encrypt(sealKey, reference, secret) };
+  };
   return {
-    of: (raw) => ({ hash: fingerprint(pepper, raw), secretId }),
+    of: (raw) => ({ hash: fingerprint(pepper, raw), secretId, ...sealChain(raw) }),
     findLiveKey: async (db, raw, now) => {
       const [hash = "", ...previous] = fingerprints(pepper, raw);
       const found = await readLiveKeyByHash(db, hash, now);
@@ -41,12 +56,10 @@ export function createKeyHashes(master: MasterSecret): KeyHashes {
         const key = await readLiveKeyByHash(db, previousHash, now);
         if (key === undefined) continue;
         await db.write((tx) =>
-          tx.run("update api_key set hash = ?, secret_id = ? where id = ? and hash = ?", [
-            hash,
-            secretId,
-            key.keyId,
-            previousHash,
-          ]),
+          tx.run(
+            "update api_key set hash = ?, secret_id = ?, chain_secret = ? where id = ? and hash = ?",
+            [hash, secretId, sealChain(raw).chainSecret, key.keyId, previousHash],
+          ),
         );
         return key;
       }

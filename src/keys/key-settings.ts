@@ -25,6 +25,8 @@ export interface KeySettings {
   readonly alertPercents?: readonly number[] | null | undefined;
   /** The app that gets the key by a person's consent. Set at its creation only. */
   readonly app?: string | undefined;
+  /** A key that its holder made from another without a request. Set at its creation only. */
+  readonly derived?: { readonly raw: string; readonly ancestors: string } | undefined;
   /** null ends the overlap of a rotation. */
   readonly formerSecret?: null | undefined;
 }

@@ -3,17 +3,15 @@
 
 import type { Act, Actor } from "../activity/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
-import { Fault, reopenStep } from "../base/fault.ts";
+import { Fault } from "../base/fault.ts";
 import { newIdAfter } from "../base/id.ts";
 import { toNano } from "../base/money/money.ts";
 import { rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { parsePolicy, policyText } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
-import { findFreeze } from "../ledger/freezes.ts";
 import { insertKeySpend } from "../ledger/ledger-rows.ts";
 import {
-  type Column,
   type Db,
   type Reader,
   type Row,
@@ -24,6 +22,8 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import { assertNotClosing } from "./closing-account.ts";
+import { isDerivedKey } from "./derived-key.ts";
 import {
   recordKeyChanged,
   recordKeyCreated,
@@ -33,6 +33,7 @@ import {
 import { createKeyHashes, type KeyHash } from "./key-hashes.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
 import type { FormerSecret, Key } from "./key.ts";
+import { flushTimes } from "./last-used.ts";
 import { type LiveKey, toScopes } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
@@ -108,7 +109,7 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
     return cached;
   };
   const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
-    if (!isRawKey(prefix, raw)) return undefined;
+    if (!isRawKey(prefix, raw) && !isDerivedKey(prefix, raw)) return undefined;
     const found = await hashes.findLiveKey(db, raw, now);
     if (found === undefined) {
       cache.delete(raw);
@@ -137,7 +138,7 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
       });
     }
     validateSettings(settings, now);
-    const raw = newRawKey(prefix);
+    const raw = settings.derived?.raw ?? newRawKey(prefix);
     // The first key of an account is the one with the lowest id: a later key must not sort before it.
     const lastId = existing === undefined ? "" : text(existing, "last_id");
     const id = newIdAfter("key", now, lastId);
@@ -165,19 +166,6 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
   return { create, rotate, find, flushLastUsed };
 }
 
-async function flushTimes(db: Db, times: Map<string, number>, column: Column): Promise<void> {
-  const used = [...times];
-  times.clear();
-  if (used.length === 0) return;
-  try {
-    await db.write((tx) => tx.updateMany("api_key", ["id:text", column], used));
-  } catch (error) {
-    // Kept for the next flush, unless the key was used again since.
-    for (const [id, at] of used) if (!times.has(id)) times.set(id, at);
-    throw error;
-  }
-}
-
 /** The first and the last characters, by which people identify a key. */
 function shownParts(raw: string): readonly [prefix: string, last4: string] {
   return [raw.slice(0, PREFIX_SHOWN_CHARACTERS), raw.slice(-4)];
@@ -192,28 +180,25 @@ interface NewSecret extends KeyHash {
 async function replaceSecret(
   tx: Tx,
   act: Act,
-  { id, raw, formerUntil, hash, secretId }: NewSecret,
+  { id, raw, formerUntil, hash, secretId, chainReference, chainSecret }: NewSecret,
 ): Promise<Key> {
   const { accountId, now } = act;
   const before = await lockKey(tx, accountId, id, now);
   assertNotRevoked(before);
   await tx.run(
     `update api_key set former_hash = hash, former_last4 = last4, former_until = ?, former_last_used_at = null,
-     hash = ?, secret_id = ?, prefix = ?, last4 = ? where id = ?`,
-    [formerUntil, hash, secretId, ...shownParts(raw), id],
+     hash = ?, secret_id = ?, prefix = ?, last4 = ?, chain_reference = ?, chain_secret = ? where id = ?`,
+    [formerUntil, hash, secretId, ...shownParts(raw), chainReference, chainSecret, id],
+  );
+  // Keys derived from the former secret end with it.
+  await tx.run(
+    `update api_key set expires_at = ? where account_id = ? and (expires_at is null or expires_at > ?)
+     and ' ' || ancestors || ' ' like ?`,
+    [formerUntil, accountId, formerUntil, `% ${id} %`],
   );
   const after = await getKey(tx, accountId, id, now);
   await recordKeyRotated(tx, act, { before, after });
   return after;
-}
-
-async function assertNotClosing(tx: Tx, accountId: string, isClaimed: boolean): Promise<void> {
-  if ((await findFreeze(tx, accountId))?.by !== "closing") return;
-  throw new Fault("workspace_frozen", "a key for a closing account", {
-    message:
-      "This workspace is closing, so no key can be created. Reopen it first; if a person owns it, only its owner can.",
-    next: [reopenStep(accountId, isClaimed)],
-  });
 }
 
 interface NewKeyRow extends KeyHash {
@@ -224,13 +209,14 @@ interface NewKeyRow extends KeyHash {
 
 async function insertKey(
   tx: Tx,
-  { id, accountId, raw, hash, secretId }: NewKeyRow,
+  { id, accountId, raw, hash, secretId, chainReference, chainSecret }: NewKeyRow,
   settings: NewKey,
   now: number,
 ): Promise<void> {
   await tx.run(
     `insert into api_key (id, account_id, hash, secret_id, name, prefix, last4, created_at, expires_at, limit_nano, limit_window, scopes, created_by,
-     policy, alert_percents, app) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+     policy, alert_percents, app, chain_reference, chain_secret, ancestors)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
       id,
       accountId,
@@ -247,6 +233,9 @@ async function insertKey(
       policyText(mergePolicy({}, settings.policy)),
       settings.alertPercents?.join(" ") ?? null,
       settings.app ?? null,
+      chainReference,
+      chainSecret,
+      settings.derived?.ancestors ?? null,
     ],
   );
 }
@@ -395,6 +384,8 @@ export async function changeKey(tx: Tx, act: Act, id: string, change: KeySetting
       now,
     ]);
   const after = await getKey(tx, accountId, id, now);
+  // They have the settings that this key had.
+  if (restrictionsOf(before) !== restrictionsOf(after)) await revokeDerivedKeys(tx, act, id);
   await recordKeyChanged(tx, act, { before, after });
   return after;
 }
@@ -404,6 +395,10 @@ function assertNotRevoked({ revokedAt }: Key): void {
     throw new Fault("conflict", "key is revoked", {
       message: "A revoked key cannot be changed. Create a new one with POST /v1/keys.",
     });
+}
+
+function restrictionsOf({ scopes, policy, expiresAt }: Key): string {
+  return JSON.stringify([scopes, policyText(policy), expiresAt]);
 }
 
 /** Reads the key and locks it until the transaction ends. */
@@ -420,8 +415,20 @@ export async function revokeKey(tx: Tx, act: Act, id: string): Promise<Key> {
     [now, id, accountId],
   );
   const key = await getKey(tx, accountId, id, now);
-  if (revoked > 0) await recordKeyRevoked(tx, act, key);
+  if (revoked > 0) {
+    await recordKeyRevoked(tx, act, key);
+    await revokeDerivedKeys(tx, act, id);
+  }
   return key;
+}
+
+/** Revokes the keys that were derived from a key, at any depth. */
+async function revokeDerivedKeys(tx: Tx, act: Act, id: string): Promise<void> {
+  const rows = await tx.all(
+    `select id from api_key where account_id = ? and revoked_at is null and ' ' || ancestors || ' ' like ? order by id`,
+    [act.accountId, `% ${id} %`],
+  );
+  for (const row of rows) await revokeKey(tx, act, text(row, "id"));
 }
 
 /** Revokes the keys that a person created. */

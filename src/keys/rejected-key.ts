@@ -3,6 +3,7 @@
 import { fingerprints, type MasterSecret } from "../base/crypto/encryption.ts";
 import type { KeyRejection } from "../http/steps/authenticate.ts";
 import { integerOrNull, type Reader, type Row, text } from "../store/db.ts";
+import { isDerivedKey, readDerivedKey } from "./derived-key.ts";
 import { keyPepper } from "./key-hashes.ts";
 import { isRawKey } from "./raw-key.ts";
 
@@ -21,16 +22,26 @@ export async function explainRejectedKey(
   raw: string,
   now: number,
 ): Promise<KeyRejection | undefined> {
-  if (!raw.startsWith(`${prefix}-rt-`))
+  const isDerived = isDerivedKey(prefix, raw);
+  if (!raw.startsWith(`${prefix}-rt-`) && !isDerived)
     return never(`This is not an API key of this gateway: its keys begin with \`${prefix}-rt-\`.`);
-  if (!isRawKey(prefix, raw)) return never("The API key is incomplete or contains a typo.");
+  if (!isDerived && !isRawKey(prefix, raw))
+    return never("The API key is incomplete or contains a typo.");
   for (const hash of fingerprints(keyPepper(master), raw)) {
     const current = await db.get(`${SELECT_KEY} where hash = ?`, [hash]);
     if (current !== undefined) return explainEnd(current, now);
     const former = await db.get(`${SELECT_KEY} where former_hash = ?`, [hash]);
     if (former !== undefined) return explainEnd(former, now) ?? explainRotation(former, now);
   }
-  return never("This gateway has no such API key.");
+  return isDerived ? explainDerived(prefix, raw) : never("This gateway has no such API key.");
+}
+
+function explainDerived(prefix: string, raw: string): KeyRejection {
+  return never(
+    readDerivedKey(prefix, raw) === undefined
+      ? "The derived key is malformed or has an unknown caveat. See `/docs/derived-keys`."
+      : "The derived key has expired, its signature is wrong, or a key that it was derived from has ended.",
+  );
 }
 
 function explainEnd(row: Row, now: number): KeyRejection | undefined {

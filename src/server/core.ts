@@ -15,6 +15,7 @@ import {
 } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { unservedCall } from "../inference/lifecycle/uncovered-call.ts";
+import { withDerivedKeys } from "../keys/derived-keys.ts";
 import { createKeys, type Keys } from "../keys/keys.ts";
 import { explainRejectedKey } from "../keys/rejected-key.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
@@ -127,7 +128,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     scheduleTopUps,
   });
   const prefix = config.keyPrefix;
-  const keys = createKeys({ db, master, prefix });
+  const keys = withDerivedKeys(createKeys({ db, master, prefix }), { db, master, prefix });
   const file = config.modelsFile === undefined ? undefined : modelsFileAt(config.modelsFile);
   const prices = readPriceTable(config.pricesFile);
   const catalog = createLiveCatalog({ now: now(), prices, file });

@@ -87,7 +87,10 @@ create table api_key (
   former_last4 text,
   former_until bigint,
   former_last_used_at bigint,
-  app text
+  app text,
+  chain_reference text unique,
+  chain_secret text,
+  ancestors text
 );
 
 create index api_key_by_account on api_key (account_id, id);

@@ -100,7 +100,10 @@ create table api_key (
   former_last4 text, -- its last characters
   former_until bigint, -- until when it is accepted too
   former_last_used_at bigint,
-  app text -- app that got it by a person's consent
+  app text, -- app that got it by a person's consent
+  chain_reference text unique, -- what keys derived from it name it by
+  chain_secret text, -- encrypted: the first secret of their signatures
+  ancestors text -- ids of the keys that it was derived from, separated by spaces
 ) without rowid;
 
 create index api_key_by_account on api_key (account_id, id);

@@ -1,0 +1,286 @@
+// Keys that are narrowed without a request, on both stores: what they may do, and what attackers do not get.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { createHmac } from "node:crypto";
+import path from "node:path";
+import * as fc from "fast-check";
+import { type Caveats, deriveKey } from "../../examples/derived-keys/derive-key.ts";
+import { call, textAt, valueAt } from "../spec/api-client.ts";
+import {
+  type Gateway,
+  registerAccount,
+  startGateway,
+  type TestAccount,
+} from "../support/gateway.ts";
+
+const HOUR_SECONDS = 3_600;
+
+describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) => {
+  let gateway: Gateway;
+  let account: TestAccount;
+  let clock = Date.now();
+
+  beforeAll(async () => {
+    gateway = await startGateway({ store, now: () => clock });
+  });
+  afterAll(() => gateway.stop());
+  beforeEach(async () => {
+    clock += HOUR_SECONDS * 1_000;
+    account = await registerAccount(gateway);
+  });
+
+  const chat = (key: string, model = "sim/echo") =>
+    call(gateway, "POST /v1/chat/completions", {
+      key,
+      body: { model, max_tokens: 8, messages: [{ role: "user", content: "Hi" }] },
+    });
+  const self = (key: string) => call(gateway, "GET /v1/keys/self", { key });
+  const read = (key: string) => call(gateway, "GET /v1/account", { key });
+  const inSeconds = (seconds: number) => Math.floor(clock / 1_000) + seconds;
+
+  async function limited(body: Readonly<Record<string, unknown>>) {
+    const created = await call(gateway, "POST /v1/keys", { key: account.key, body });
+    return { key: textAt(created.body, "api_key"), id: textAt(created.body, "id") };
+  }
+
+  async function idOf(key: string): Promise<string> {
+    return textAt((await read(key)).body, "key.id");
+  }
+
+  async function keyRecord(id: string) {
+    return (await call(gateway, `GET /v1/keys/${id}`, { key: account.key })).body;
+  }
+
+  test("is made without a request and works at once, listed under its parent", async () => {
+    const { key, id } = await limited({ name: "lead", limit_usd: 5 });
+    const exp = inSeconds(HOUR_SECONDS);
+    const derived = deriveKey(key, { id: "researcher", usd: "1", exp, models: ["sim/echo"] });
+    expect((await chat(derived)).status).toBe(200);
+    expect((await chat(derived, "sim/tools")).status).toBe(404);
+    const record = await keyRecord(await idOf(derived));
+    expect(record).toMatchObject({
+      name: "researcher",
+      limit_usd: 1,
+      created_by: id,
+      expires_at: new Date(exp * 1_000).toISOString(),
+      allowed_models: ["sim/echo"],
+    });
+    expect(valueAt(record, "spent_usd")).toBeGreaterThan(0);
+    expect(await keyRecord(id)).toMatchObject({ limit_usd: 4 });
+    expect((await call(gateway, "POST /v1/keys", { key: derived, body: {} })).status).toBe(403);
+  });
+
+  test("can be narrowed further, and never spends more than the chain allows", async () => {
+    const { key } = await limited({ limit_usd: 5 });
+    const first = deriveKey(key, { usd: "2" });
+    const second = deriveKey(first, { usd: "0.5" });
+    expect((await chat(second)).status).toBe(200);
+    expect(await keyRecord(await idOf(first))).toMatchObject({ limit_usd: 1.5 });
+    expect(await keyRecord(await idOf(second))).toMatchObject({ limit_usd: 0.5 });
+    expect((await read(deriveKey(second, { usd: "0.6" }))).status).toBe(403);
+    expect((await read(deriveKey(second, {}))).status).toBe(403);
+  });
+
+  test("refuses a call beyond its cap, at the cent", async () => {
+    const derived = deriveKey(account.key, { usd: "0.000000001" });
+    expect(valueAt((await chat(derived)).body, "error.code")).toBe("key_limit_reached");
+    expect((await chat(deriveKey(account.key, { usd: "0.01" }))).status).toBe(200);
+  });
+
+  test("is one key and one counter, however often and however concurrently it is first used", async () => {
+    const { key, id } = await limited({ limit_usd: 5 });
+    const derived = deriveKey(key, { id: "one", usd: "1" });
+    const replies = await Promise.all(Array.from({ length: 6 }, () => chat(derived)));
+    expect(replies.map(({ status }) => status)).toEqual(Array.from({ length: 6 }, () => 200));
+    expect(deriveKey(key, { id: "one", usd: "1" })).toBe(derived);
+    expect(await keyRecord(id)).toMatchObject({ limit_usd: 4 });
+  });
+
+  test("ends with each key above it, and can be revoked by its own id", async () => {
+    const { key, id } = await limited({ limit_usd: 5 });
+    const first = deriveKey(key, { usd: "2" });
+    const [second, other] = [deriveKey(first, { usd: "1" }), deriveKey(key, { usd: "1" })];
+    for (const used of [second, other]) expect((await chat(used)).status).toBe(200);
+    const unused = deriveKey(first, { usd: "0.5" });
+    const firstId = await idOf(first);
+    await call(gateway, `DELETE /v1/keys/${firstId}`, { key: account.key });
+    clock += 6_000;
+    for (const dead of [first, second, unused]) expect((await chat(dead)).status).toBe(401);
+    expect((await chat(other)).status).toBe(200);
+    const late = deriveKey(key, { usd: "0.5" });
+    await call(gateway, `DELETE /v1/keys/${id}`, { key: account.key });
+    clock += 6_000;
+    for (const dead of [other, late, key]) expect((await chat(dead)).status).toBe(401);
+  });
+
+  test("ends if the key above it is narrowed, rotated or expires", async () => {
+    const narrowed = await limited({ limit_usd: 5 });
+    const ofNarrowed = deriveKey(narrowed.key, { usd: "1" });
+    expect((await read(ofNarrowed)).status).toBe(200);
+    await call(gateway, `PATCH /v1/keys/${narrowed.id}`, {
+      key: account.key,
+      body: { allowed_models: ["sim/tools"] },
+    });
+    expect((await read(ofNarrowed)).status).toBe(401);
+    const rotated = await limited({ limit_usd: 1 });
+    const [used, unused] = [
+      deriveKey(rotated.key, { usd: "0.1" }),
+      deriveKey(rotated.key, { usd: "0.2" }),
+    ];
+    expect((await read(used)).status).toBe(200);
+    await call(gateway, `POST /v1/keys/${rotated.id}/rotate`, {
+      key: account.key,
+      body: { overlap_seconds: 0 },
+    });
+    for (const dead of [used, unused]) expect((await read(dead)).status).toBe(401);
+    const expires_at = new Date(clock + 60_000).toISOString();
+    const { key } = await limited({ limit_usd: 1, expires_at });
+    const later = deriveKey(key, { usd: "0.1", exp: inSeconds(HOUR_SECONDS) });
+    expect((await read(later)).status).toBe(200);
+    clock += 61_000;
+    expect((await read(later)).status).toBe(401);
+  });
+
+  test("has no effect before its first use, and none after its expiry", async () => {
+    const { key, id } = await limited({ limit_usd: 5 });
+    const derived = deriveKey(key, { usd: "1", exp: inSeconds(60) });
+    clock += 61_000;
+    expect((await read(derived)).status).toBe(401);
+    expect(await keyRecord(id)).toMatchObject({ limit_usd: 5 });
+  });
+
+  test("never widens: models, scopes, sessions and limits of the key above it hold", async () => {
+    const { key } = await limited({
+      limit_usd: 1,
+      allowed_models: ["sim/e*"],
+      session_limit_usd: 0.5,
+      scopes: ["usage:read"],
+    });
+    for (const wider of [
+      { usd: "1", models: ["*"] },
+      { usd: "1", models: ["sim/tools"] },
+      { usd: "1", models: ["sim/*"] },
+      { usd: "1", session_usd: "0.6" },
+      { usd: "1", scopes: ["models:write"] },
+      { usd: "1.000000001" },
+      {},
+    ] satisfies Caveats[])
+      expect([wider, (await read(deriveKey(key, wider))).status]).toEqual([wider, 403]);
+    const within = deriveKey(key, { usd: "1", models: ["sim/ec*"], session_usd: "0.1" });
+    expect((await read(within)).status).toBe(200);
+    expect((await chat(within)).status).toBe(403);
+    const rates = await limited({ limit_usd: 1, requests_per_minute: 1 });
+    expect((await read(deriveKey(rates.key, { usd: "0.1" }))).status).toBe(403);
+  });
+
+  test("is refused if anything of the chain is forged, removed, reordered or spelled differently", async () => {
+    const parent = deriveKey(account.key, { id: "a", usd: "0.1" });
+    const child = deriveKey(parent, { id: "b", usd: "0.01" });
+    const start = child.slice(0, child.indexOf("-dk-") + 4);
+    const [reference = "", a = "", b = "", signature = ""] = child.slice(start.length).split(".");
+    const rich = Buffer.from(JSON.stringify({ usd: "9" })).toString("base64url");
+    const raw = account.key;
+    const unsigned = createHmac("sha256", reference).update(rich).digest("base64url");
+    // The last character of 32 bytes has two unused bits.
+    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const last = alphabet[alphabet.indexOf(signature.at(-1) ?? "") + 1] ?? "";
+    for (const forged of [
+      `${start}${reference}.${a}.${signature}`,
+      `${start}${reference}.${b}.${signature}`,
+      `${start}${reference}.${b}.${a}.${signature}`,
+      `${start}${reference}.${signature}`,
+      `${start}${reference}.${a}.${rich}.${signature}`,
+      `${start}${reference}.${rich}.${unsigned}`,
+      `${start}${reference}.${a}.${b}.${signature.slice(0, -1)}${last}`,
+      `${start}${reference}.${a}.${b}=.${signature}`,
+      `${child}=`,
+      `${child}.`,
+      child.slice(0, -1),
+      `${start}${"x".repeat(22)}.${a}.${b}.${signature}`,
+      raw.replace("-rt-", "-dk-"),
+      child.replace("-dk-", "-rt-"),
+      `${raw}.${a}.${signature}`,
+    ])
+      expect([forged, (await read(forged)).status]).toEqual([forged, 401]);
+    expect((await read(child)).status).toBe(200);
+  });
+
+  test.each<[what: string, caveats: Readonly<Record<string, unknown>>]>([
+    ["an unknown caveat", { usd: "1", ip: "10.0.0.1" }],
+    ["a cap that is a number", { usd: 1 }],
+    ["a cap with an exponent", { usd: "1e-9" }],
+    ["a negative cap", { usd: "-1" }],
+    ["a cap below a billionth", { usd: "0.0000000001" }],
+    ["an expiry that is text", { exp: "9999999999" }],
+    ["an expiry in milliseconds", { exp: 1_790_000_000_000 }],
+    ["a scope that creates keys", { scopes: ["keys:write"] }],
+    ["no scopes", { scopes: [] }],
+    ["a long name", { id: "x".repeat(61) }],
+  ])("is refused with %s", async (_what, caveats) => {
+    // Safe because the helper only serializes the caveats.
+    expect((await read(deriveKey(account.key, caveats as Caveats))).status).toBe(401);
+  });
+
+  test("is refused if its chain is too long", async () => {
+    let key = account.key;
+    for (let depth = 0; depth < 8; depth += 1) key = deriveKey(key, { id: `${depth}` });
+    expect((await read(key)).status).toBe(200);
+    expect((await read(deriveKey(key, {}))).status).toBe(401);
+    const long = deriveKey(account.key, {
+      models: Array.from({ length: 50 }, () => "x".repeat(90)),
+    });
+    expect((await read(long)).status).toBe(401);
+  });
+
+  test("leaves nothing in the store by which its holder, or a reader of the store, makes another", async () => {
+    const derived = deriveKey(account.key, { usd: "0.1" });
+    expect((await read(derived)).status).toBe(200);
+    const rows = await gateway.server.db.all("select * from api_key", []);
+    const stored = JSON.stringify(rows, (_, value: unknown) =>
+      typeof value === "bigint" ? String(value) : value,
+    );
+    const secret = createHmac("sha256", account.key)
+      .update("postern-derived-key/secret")
+      .digest("base64url");
+    for (const hidden of [account.key, secret, derived, derived.split(".").at(-1) ?? ""])
+      expect(stored).not.toContain(hidden);
+    expect((await self(derived)).status).toBe(200);
+  });
+
+  test("never sets aside more than its parent has, in any tree of derived keys", async () => {
+    const caps = fc.array(fc.tuple(fc.nat(), fc.integer({ min: 1, max: 40 })), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    await fc.assert(
+      fc.asyncProperty(caps, async (tree) => {
+        const { key, id } = await limited({ limit_usd: 0.4 });
+        const keys = [key];
+        for (const [at, cents] of tree) {
+          const usd = (cents / 100).toFixed(2);
+          const child = deriveKey(keys[at % keys.length] ?? key, { usd });
+          if ((await read(child)).status === 200) keys.push(child);
+        }
+        const ids = [id, ...(await Promise.all(keys.slice(1).map(idOf)))];
+        const limits = await Promise.all(
+          ids.map(async (each) => Number(valueAt(await keyRecord(each), "limit_usd"))),
+        );
+        const total = limits.reduce((sum, limit) => sum + limit, 0);
+        expect(Math.round(total * 1e9)).toBe(400_000_000);
+        expect(Math.min(...limits)).toBeGreaterThanOrEqual(0);
+      }),
+      { numRuns: 5 },
+    );
+  });
+
+  test("is made by the Python helper as by that in TypeScript", async () => {
+    const helper = path.join(import.meta.dir, "../../examples/derived-keys/derive_key.py");
+    const run = (key: string, usd: string) =>
+      Bun.spawnSync(["python3", helper, key, `{"id": "py", "usd": "${usd}"}`])
+        .stdout.toString()
+        .trim();
+    const first = run(account.key, "0.1");
+    expect((await chat(first)).status).toBe(200);
+    expect((await chat(deriveKey(run(first, "0.05"), { usd: "0.02" }))).status).toBe(200);
+  });
+});
