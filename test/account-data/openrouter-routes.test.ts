@@ -119,7 +119,9 @@ describe.each(STORE_KINDS)("OpenRouter's endpoints (%s)", (store) => {
   });
 
   test("a call needs an id, and no other query parameter is an error", async () => {
-    expect((await get("/api/v1/generation")).status).toBe(400);
+    expectStatus("getOpenRouterGeneration", 400, await get("/api/v1/generation"));
+    expectStatus("getOpenRouterKey", 400, await get("/api/v1/key?x=1&x=2"));
+    expectStatus("getOpenRouterCredits", 400, await get("/api/v1/credits?x=1&x=2"));
     expect((await get("/api/v1/generation?id=req_none&x=1")).status).toBe(404);
   });
 });

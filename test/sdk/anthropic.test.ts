@@ -165,12 +165,10 @@ describe("the @anthropic-ai/sdk package", () => {
     const unauthorized = await caughtError(clientFor("pst-rt-nonsense").messages.create(params));
     expect(unauthorized).toBeInstanceOf(AuthenticationError);
     const unfunded = await caughtError(
-      clientFor(harness.unfundedAccount.key).messages.create({
-        ...params,
-        model: "anthropic/claude-haiku-4-5",
-        max_tokens: 60_000,
-        stream: true,
-      }),
+      clientFor(harness.unfundedAccount.key).messages.create(
+        { ...params, model: "anthropic/claude-haiku-4-5", max_tokens: 60_000, stream: true },
+        { headers: { "x-postern-hold": "full" } },
+      ),
     );
     expect(unfunded).toBeInstanceOf(APIError);
     expect(unfunded).toMatchObject({
