@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { generateKeyPairSync } from "node:crypto";
 import { createSimulator } from "@postern/simulator";
+import { kindOfWire } from "@postern/wires";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { integer, type Row } from "../../../src/store/db.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -53,7 +54,7 @@ interface Target {
 
 const TARGETS: readonly Target[] = PROVIDERS.flatMap(({ id, paths }) =>
   Object.keys(paths)
-    .filter((wire) => wire !== "embeddings" && wire !== "count_tokens")
+    .filter((wire) => kindOfWire(wire) === "chat" && wire !== "count_tokens")
     .map((wire) => ({ id, wire, api: STREAMED_APIS.find((api) => api === wire) ?? "chat" })),
 );
 const modelOf = ({ id, wire }: Target): string => `${id}/${nameAt(id)}-on-${wire}`;
