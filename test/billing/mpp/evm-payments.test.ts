@@ -25,7 +25,7 @@ import {
 } from "../fixtures.ts";
 import { fundedWallet } from "../x402/wallet.ts";
 import { alterCredential, challengesIn, createEvmClient, receiptIn } from "./client.ts";
-import { CALL, type ErrorBody } from "./paid-call.ts";
+import { CALL, type ErrorBody, WHOLE_HOLD } from "./paid-call.ts";
 
 // The first test starts PostgreSQL.
 
@@ -57,7 +57,7 @@ describe.each(STORE_KINDS)("Machine Payments with evm on %s", (store) => {
   });
 
   function request(body: object = CALL, payer = account): RequestInit {
-    const headers = { "x-api-key": payer.key, "content-type": "application/json" };
+    const headers = { "x-api-key": payer.key, "content-type": "application/json", ...WHOLE_HOLD };
     return { method: "POST", headers, body: JSON.stringify(body) };
   }
 

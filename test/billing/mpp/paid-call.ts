@@ -7,6 +7,9 @@ export const CALL = {
   max_tokens: 60_000,
 };
 
+/** Also a stream needs credits for all of its output, and so a payment. */
+export const WHOLE_HOLD = { "x-postern-hold": "full" };
+
 export interface ErrorBody {
   readonly error: {
     readonly code: string;

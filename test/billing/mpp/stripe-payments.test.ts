@@ -20,7 +20,7 @@ import {
   readWallet,
 } from "../fixtures.ts";
 import { alterCredential, challengesIn, createStripeClient, receiptIn } from "./client.ts";
-import { CALL, type ErrorBody } from "./paid-call.ts";
+import { CALL, type ErrorBody, WHOLE_HOLD } from "./paid-call.ts";
 
 // The first test starts PostgreSQL.
 
@@ -50,7 +50,7 @@ describe.each(STORE_KINDS)("Machine Payments with stripe on %s", (store) => {
   });
 
   function request(body: object = CALL, payer = account): RequestInit {
-    const headers = { "x-api-key": payer.key, "content-type": "application/json" };
+    const headers = { "x-api-key": payer.key, "content-type": "application/json", ...WHOLE_HOLD };
     return { method: "POST", headers, body: JSON.stringify(body) };
   }
 

@@ -28,7 +28,7 @@ import {
   readWallet,
 } from "../fixtures.ts";
 import { alterCredential, challengesIn, createTempoClient, receiptIn } from "./client.ts";
-import { CALL, type ErrorBody } from "./paid-call.ts";
+import { CALL, type ErrorBody, WHOLE_HOLD } from "./paid-call.ts";
 
 /** What $1.00 buys: 952,380 credits. */
 const TOP_UP_NANO = 952_380_000n;
@@ -60,7 +60,7 @@ describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
     const callUrl = (): string => `${gateway.url}/v1/chat/completions`;
 
     function request(body: object = CALL, payer = account): RequestInit {
-      const headers = { "x-api-key": payer.key, "content-type": "application/json" };
+      const headers = { "x-api-key": payer.key, "content-type": "application/json", ...WHOLE_HOLD };
       return { method: "POST", headers, body: JSON.stringify(body) };
     }
 

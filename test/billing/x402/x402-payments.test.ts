@@ -53,6 +53,8 @@ const MODEL = "openai/gpt-5";
 const TOKENS = 60_000;
 const TEXT = "[[sim: tokens=20]] hello";
 const messages = [{ role: "user", content: TEXT }];
+/** Also a stream needs credits for all of its output, and so a payment. */
+const WHOLE_HOLD = { "x-postern-hold": "full" };
 const CALLS = {
   chat: ["/v1/chat/completions", { model: MODEL, messages, max_tokens: TOKENS }],
   responses: ["/v1/responses", { model: MODEL, input: TEXT, max_output_tokens: TOKENS }],
@@ -108,7 +110,11 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     const [path, body] = CALLS[name];
     return [
       gateway.url + path,
-      { method: "POST", headers: account.headers, body: JSON.stringify({ ...body, ...more }) },
+      {
+        method: "POST",
+        headers: { ...account.headers, ...WHOLE_HOLD },
+        body: JSON.stringify({ ...body, ...more }),
+      },
     ];
   }
 
@@ -202,6 +208,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         baseURL: `${gateway.url}/v1`,
         apiKey: account.key,
         fetch: createPayingFetch(wallet),
+        defaultHeaders: WHOLE_HOLD,
         maxRetries: 0,
       });
       const stream = await openai.chat.completions.create({
@@ -221,6 +228,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         baseURL: gateway.url,
         apiKey: account.key,
         fetch: createPayingFetch(wallet),
+        defaultHeaders: WHOLE_HOLD,
         maxRetries: 0,
       });
       const message = await anthropic.messages
