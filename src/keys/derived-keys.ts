@@ -55,7 +55,21 @@ async function verifyChain(
   ]);
   const sealed = row && textOrNull(row, "chain_secret");
   if (sealed === undefined || sealed === null) return undefined;
-  return verify(decrypt(chainSecretKey(master), reference, sealed));
+  const secret = openChainSecret(master, reference, sealed);
+  return secret === undefined ? undefined : verify(secret);
+}
+
+/** Undefined if the master secret was replaced twice since the key above was last used. */
+function openChainSecret(
+  master: MasterSecret,
+  reference: string,
+  sealed: string,
+): string | undefined {
+  try {
+    return decrypt(chainSecretKey(master), reference, sealed);
+  } catch {
+    return undefined;
+  }
 }
 
 interface Chain {

@@ -113,6 +113,19 @@ describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) =>
     for (const dead of [other, late, key]) expect((await chat(dead)).status).toBe(401);
   });
 
+  test("is unknown if its chain secret can no longer be decrypted", async () => {
+    const { key, id } = await limited({ limit_usd: 1 });
+    const { db } = gateway.server;
+    const sealed = await db.get("select chain_secret from api_key where id = ?", [id]);
+    const changed = String(sealed?.["chain_secret"]).replace(/^./, (first) =>
+      first === "A" ? "B" : "A",
+    );
+    await db.write((tx) =>
+      tx.run("update api_key set chain_secret = ? where id = ?", [changed, id]),
+    );
+    expect((await self(deriveKey(key, { usd: "0.1" }))).status).toBe(401);
+  });
+
   test("ends if the key above it is narrowed, rotated or expires", async () => {
     const narrowed = await limited({ limit_usd: 5 });
     const ofNarrowed = deriveKey(narrowed.key, { usd: "1" });
