@@ -369,7 +369,7 @@ describe("postern doctor", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("ok    openai      OpenAI accepts the key");
     expect(stdout).toContain("fail  groq        Groq rejects the key (401)");
-    expect(stdout).toContain("fail  mistral     Mistral cannot be reached");
+    expect(stdout).toContain("fail  mistral     Mistral AI cannot be reached");
     expect(stdout).not.toContain("bad-and-secret");
   });
 

@@ -352,9 +352,9 @@ test("holds the search fee of models that search in every call", async () => {
     () => readWallet(gateway.server.db, account.id),
     (wallet) => wallet.held > 0n,
   );
-  // More than half of the balance of $0.05, so a second call is rejected.
+  // More than half of the balance of $0.05, so a second call waits for it in vain.
   expect(held).toBeGreaterThan(25_000_000n);
-  expect((await send("chat", body)).status).toBe(402);
+  expect((await send("chat", body)).status).toBe(429);
   client.disconnect();
   await provider.stop();
 });
