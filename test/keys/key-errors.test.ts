@@ -57,7 +57,6 @@ describe.each(STORE_KINDS)("errors about keys on %s", (store) => {
     expectError(refused, { status: 403, code: "key_limit_reached" });
     expect(refused.body["error"]).toMatchObject({
       available_credits: 1000,
-      held_credits: 0,
       limit_raised_by: "key",
       limit_raised_by_key: await ownId(root),
     });

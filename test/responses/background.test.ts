@@ -202,6 +202,7 @@ for (const store of STORE_KINDS) {
       const rejection = async (fields: Json): Promise<readonly unknown[]> => {
         const response = await call(gateway, unfunded, "POST /v1/responses", {
           body: { model: "sim/echo", input: "x", background: true, store: true, ...fields },
+          headers: { "x-postern-hold": "full" },
         });
         expectEnvelope("responses", response.json);
         return [response.status, errorOf(response.json)["code"]];

@@ -39,7 +39,7 @@ const BULK = new RegExp(
   "g",
 );
 /** Lists of columns whose first one is the account. The statements that they become are tested below. */
-const ACCOUNT_COLUMNS = /^(?:WALLET|KEY_SPEND)_/;
+const ACCOUNT_COLUMNS = /^(?:WALLET|KEY_SPEND|HOLD_AMOUNT)_/;
 
 function statementsWithoutAccount(): readonly string[] {
   const found = new Set<string>();
