@@ -79,7 +79,7 @@ describe("the statements that PostgreSQL gets", () => {
   });
   afterAll(() => store.close());
 
-  test("compare the account when the ledger holds, settles, releases and settles late", async () => {
+  test("compare the account when the ledger holds, raises, settles, releases and settles late", async () => {
     const db = openPostgres(store.location.address, { poolSize: 1 });
     await db.write(async (tx) => {
       for (const { accountId, keyId } of CALLS) {
@@ -95,6 +95,10 @@ describe("the statements that PostgreSQL gets", () => {
       record: usageRecord({ ...call, cost: 5n, createdAt: NOW }),
     }));
     await Promise.all(requests.map(ledger.hold));
+    for (const { status } of await Promise.all(
+      CALLS.map((call) => ledger.raise({ ...call, amount: 10n })),
+    ))
+      expect(status).toBe("raised");
     const holds = await store.db.all("select id, account_id, key_id from hold");
     expect(await db.write((tx) => releaseHolds(tx, NOW, holds))).toBe(2);
     for (const { status } of await Promise.all(settlements.map(ledger.settle)))
