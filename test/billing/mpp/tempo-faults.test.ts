@@ -16,6 +16,7 @@ import {
 } from "../../../src/billing/tempo/tempo-method.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import type { Db } from "../../../src/store/db.ts";
+import { eventually } from "../../support/eventually.ts";
 import {
   skipWithoutAnvil,
   startTempoChain,
@@ -228,6 +229,7 @@ describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
       expect(await pay(buyer, { ...deps, node: rejecting })).toMatchObject({ kind: "refused" });
       expect(await rowOf(buyer)).toMatchObject({ state: "refused", status: "void" });
       await deps.node.send(bytesOf(await rowOf(buyer)));
+      await eventually(async () => (await chain.balanceOf(buyer.address)) === FUNDS - 100n);
       harness.clock.now += LATE_RETRY_MS + AFTER_EXPIRY_SECONDS * 1_000;
       await pollTempo(depsOf());
       expect(await chain.balanceOf(buyer.address)).toBe(FUNDS - 100n);

@@ -21,6 +21,7 @@ import {
   waitUntil,
   USD,
   readWallet,
+  withHeaders,
 } from "../support/harness.ts";
 import { identicalModels, withModels } from "../support/models-file.ts";
 
@@ -50,12 +51,14 @@ for (const store of STORE_KINDS) {
 
     for (const api of STREAMED_APIS) {
       for (const stream of [false, true]) {
-        test(`serves exactly ${AFFORDED} of ${CALLS} concurrent calls, and rejects the others with 402 (${api}${stream ? ", streamed" : ""})`, async () => {
+        test(`serves exactly ${AFFORDED} of ${CALLS} concurrent calls, and rejects the others with 429 (${api}${stream ? ", streamed" : ""})`, async () => {
           gate.close();
-          const account = await registerAccount(gateway);
+          const whole = { "x-postern-hold": "full" };
+          const account = withHeaders(await registerAccount(gateway), whole);
           const body = bodyOf(api, "[[sim: tokens=20]] once", { stream, [LIMIT_OF[api]]: 4_000 });
           // The reply of a caller that has left is still read, so the gate opens for it.
-          const each = await holdOf(await registerAccount(gateway), api, body, gate.open);
+          const prober = withHeaders(await registerAccount(gateway), whole);
+          const each = await holdOf(prober, api, body, gate.open);
           gate.close();
           await grantCredits(
             gateway,
@@ -66,7 +69,7 @@ for (const store of STORE_KINDS) {
           const pending = Promise.all(
             Array.from({ length: CALLS }, async () => {
               const response = await postCall(gateway, account, api, body);
-              if (response.status === 402) refused += 1;
+              if (response.status === 429) refused += 1;
               return { status: response.status, text: await response.text() };
             }),
           );

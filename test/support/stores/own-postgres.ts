@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import path from "node:path";
 import { createInterface } from "node:readline";
+import { connect } from "./postgres.ts";
 
 export interface OwnPostgres {
   readonly url: string;
@@ -29,8 +30,10 @@ export async function startOwnPostgres(): Promise<OwnPostgres> {
     server.stdin.write(`${command}\n`);
     await readLine();
   };
+  const url = await readLine();
+  await (await connect(url)).close();
   return {
-    url: await readLine(),
+    url,
     restart: () => run("restart"),
     pause: () => run("stop"),
     resume: () => run("start"),

@@ -80,7 +80,7 @@ async function findTemplate(url: string): Promise<string> {
 }
 
 // Retries, because a listening server may still be starting up.
-async function connect(url: string): Promise<SQL> {
+export async function connect(url: string): Promise<SQL> {
   for (let attempt = 1; ; attempt++) {
     const client = new SQL(url, { max: 1, idleTimeout: 0 });
     try {
