@@ -274,6 +274,9 @@ describe.each(STORE_KINDS)("invalid input on %s", (store) => {
             const response = await send(route, { body: sent });
             expectNoInternals(response);
             description.expectDocumented(route.method, route.path, response);
+            // An empty body is valid here: a second rotation ends the secret before the first.
+            if (route.id === "rotateKey" && response.status === 200)
+              account = { ...account, key: textAt(response.body, "api_key") };
           }),
           { numRuns: RUNS },
         );
