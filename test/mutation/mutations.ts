@@ -873,7 +873,7 @@ const STOPS: readonly Mutation[] = [
         "const later = found === undefined ? -1 : at - found.at;",
       ],
       [
-        "a reply that ended at a stop sequence says that it ended by itself",
+        "a reply that ended at a stop sequence reports another stop reason",
         '{ ...finish, reason: "stop_sequence", stopSequence: stop }',
         "finish",
       ],
