@@ -29,3 +29,8 @@ declare module "*.png" {
   const path: string;
   export default path;
 }
+
+declare module "markdown-it/browser" {
+  const text: string;
+  export default text;
+}

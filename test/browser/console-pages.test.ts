@@ -255,10 +255,14 @@ describe("the playground", () => {
         .locator("[data-figure=cost]")
         .getByText(/^\$0\.0/)
         .waitFor();
-      expect(await page.locator("[data-reply]").textContent()).toContain("Repeat these words.");
-      expect(await page.locator("[data-figure=first]").textContent()).toMatch(/^\d+ ms$/);
-      await page.getByText("Raw events").click();
-      expect(await page.locator("[data-events]").textContent()).toContain("{");
+      expect(await page.locator("[data-run=model] [data-reply]").textContent()).toContain(
+        "Repeat these words.",
+      );
+      expect(await page.locator("[data-run=model] [data-figure=first]").textContent()).toMatch(
+        /^\d+ ms$/,
+      );
+      await page.locator("[data-run=model]").getByText("Raw events").click();
+      expect(await page.locator("[data-run=model] [data-events]").textContent()).toContain("{");
       await page.getByText("Show as code").click();
       for (const language of ["curl", "Python", "TypeScript"]) {
         await page.getByLabel("Language").selectOption(language);
@@ -272,22 +276,83 @@ describe("the playground", () => {
 
   test("continues a conversation, runs with Ctrl+Enter, and links to the call", async () => {
     const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
-    await page.locator("[data-price]").getByText("per million tokens").waitFor();
+    await page.locator("[data-price=model]").getByText("per million tokens").waitFor();
     await page.getByLabel("Continue the conversation").check();
     for (const text of ["The first message.", "The second message."]) {
       await page.getByLabel("Message").fill(text);
       await page.keyboard.press("Control+Enter");
-      await page.locator("[data-turns]").getByText(text).first().waitFor();
+      await page.locator("[data-run=model] [data-turns]").getByText(text).first().waitFor();
     }
     await page.getByLabel("Message").fill("The third message.");
     await page.getByText("Show as code").click();
     const code = await page.locator("[data-code]").textContent();
     for (const text of ["The first message.", "The second message.", "The third message."])
       expect(code).toContain(text);
-    expect(await page.locator("[data-status]").textContent()).toContain("It cost $0.0");
+    expect(await page.locator("[data-run=model] [data-status]").textContent()).toContain(
+      "It cost $0.0",
+    );
     await page.getByRole("link", { name: "Open this call" }).click();
     await page.waitForURL(/\/logs\/req_/);
     await page.getByRole("heading", { name: "Call to sim/echo" }).waitFor();
+    await close();
+  });
+
+  test("formats Markdown, and shows HTML of a model as text", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
+    const reply = page.locator("[data-run=model] [data-reply]");
+    const sent =
+      "**bold** `code`\n\n# Heading\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n<b id=raw>html</b>\n[site](https://example.com) [bad](javascript:alert)";
+    await page.getByLabel("Message").fill(sent);
+    await page.getByRole("button", { name: "Run" }).click();
+    await reply.locator("strong", { hasText: "bold" }).waitFor();
+    await reply.locator("h3", { hasText: "Heading" }).waitFor();
+    await reply.getByRole("cell", { name: "2" }).waitFor();
+    expect(await reply.locator("#raw").count()).toBe(0);
+    expect(await reply.textContent()).toContain("<b id=raw>html</b>");
+    const links = reply.locator("a");
+    expect(await links.evaluateAll((all) => all.map((link) => link.getAttribute("href")))).toEqual([
+      "https://example.com",
+    ]);
+    await page.getByLabel("Format Markdown").uncheck();
+    await reply.getByText("**bold**").waitFor();
+    await close();
+  });
+
+  test("sends a message to two models side by side", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
+    await page.getByLabel("Compare with").fill("sim/tiny");
+    await page.locator("[data-price=second-model]").getByText("per million tokens").waitFor();
+    await page.getByLabel("Message").fill("Compare these words.");
+    await page.getByRole("button", { name: "Run" }).click();
+    const boxes: (number | undefined)[] = [];
+    for (const [field, model] of [
+      ["model", "sim/echo"],
+      ["second-model", "sim/tiny"],
+    ]) {
+      const run = page.locator(`[data-run=${field}]`);
+      await run.getByRole("heading", { name: model }).waitFor();
+      await run.locator("[data-figure=cost]").getByText(/^\$/).waitFor();
+      await run.getByRole("link", { name: "Open this call" }).waitFor();
+      boxes.push((await run.boundingBox())?.y);
+    }
+    expect(boxes[0]).toBe(boxes[1]);
+    await close();
+  });
+
+  test("shows generated images, with the code that generates them", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
+    await page.locator("[data-price=model]").getByText("per million tokens").waitFor();
+    await page.getByLabel("Model", { exact: true }).fill("sim/image");
+    expect(await page.getByLabel("API", { exact: true }).inputValue()).toBe("images");
+    await page.getByLabel("Message").fill("A small door.");
+    await page.getByText("Show as code").click();
+    await page.getByLabel("Language").selectOption("Python");
+    expect(await page.locator("[data-code]").textContent()).toContain("client.images.generate(");
+    await page.getByRole("button", { name: "Run" }).click();
+    const image = page.locator("[data-run=model] [data-images] img");
+    await image.waitFor();
+    expect(await image.evaluate((shown: HTMLImageElement) => shown.naturalWidth)).toBe(1);
+    await page.locator("[data-run=model] [data-figure=cost]").getByText(/^\$/).waitFor();
     await close();
   });
 
@@ -295,10 +360,10 @@ describe("the playground", () => {
     const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
     await page.getByLabel("Message").fill("[[sim: chunks=100 pace=50]] Go on.");
     await page.getByRole("button", { name: "Run" }).click();
-    await page.locator("[data-reply]").getByText(/\w/).waitFor();
+    await page.locator("[data-run=model] [data-reply]").getByText(/\w/).waitFor();
     await page.getByRole("link", { name: "Open this call" }).waitFor();
     await page.getByRole("button", { name: "Stop" }).click();
-    await page.locator("[data-figure=cost]").getByText(/^\$/).waitFor();
+    await page.locator("[data-run=model] [data-figure=cost]").getByText(/^\$/).waitFor();
     await close();
   });
 

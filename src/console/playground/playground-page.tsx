@@ -1,8 +1,8 @@
 /** @jsxImportSource hono/jsx */
-// The playground: sends a message to any model with one of the three APIs. The script of the page does the calls.
+// The playground: sends a message to one model or to two side by side. The script of the page does the calls.
 
 import type { Child } from "hono/jsx";
-import { PLAYGROUND_SCRIPT } from "../../http/pages/assets.ts";
+import { MARKDOWN_SCRIPT, PLAYGROUND_SCRIPT } from "../../http/pages/assets.ts";
 import { Figures } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
@@ -25,6 +25,7 @@ const APIS = [
   ["chat", "Chat Completions"],
   ["responses", "Responses"],
   ["messages", "Messages"],
+  ["images", "Images"],
 ] as const;
 
 const RESULT_FIGURES = [
@@ -68,11 +69,17 @@ export function playgroundPage({ user, workspace, snippets, block }: PlaygroundV
             </p>
           </noscript>
           <RequestFields model={snippets.model} logsPath={workspacePath(accountId, "/logs")} />
-          <Result />
+          <div class="playground-results">
+            <div class="playground-runs">
+              <ModelRun field="model" />
+              <ModelRun field="second-model" isHidden />
+            </div>
+            <Code />
+          </div>
         </form>
       ),
     }),
-    scripts: [PLAYGROUND_SCRIPT],
+    scripts: [MARKDOWN_SCRIPT, PLAYGROUND_SCRIPT],
   };
 }
 
@@ -87,8 +94,17 @@ function RequestFields({
     <div class="card playground-request">
       <label for="model">Model</label>
       <input id="model" name="model" list="models" value={model} required autocomplete="off" />
+      <p class="hint" data-price="model" />
+      <label for="second-model">Compare with (optional)</label>
+      <input
+        id="second-model"
+        name="secondModel"
+        list="models"
+        placeholder="A second model"
+        autocomplete="off"
+      />
+      <p class="hint" data-price="second-model" />
       <datalist id="models" />
-      <p class="hint" data-price />
       <label for="api">API</label>
       <select id="api" name="api">
         {APIS.map(([value, label]) => (
@@ -155,35 +171,48 @@ function RunFields(): Child {
         <input type="checkbox" id="conversation" name="conversation" />
         <label for="conversation">Continue the conversation</label>
       </div>
+      <div class="option">
+        <input type="checkbox" id="markdown" name="markdown" checked />
+        <label for="markdown">Format Markdown</label>
+      </div>
     </>
   );
 }
 
-function Result(): Child {
+/** The reply of one model. The id of the field with the model is in `data-run`. */
+function ModelRun({
+  field,
+  isHidden = false,
+}: {
+  readonly field: string;
+  readonly isHidden?: boolean;
+}): Child {
+  const titleId = `${field}-reply`;
   return (
-    <div class="playground-result">
+    <div class="playground-result" data-run={field} hidden={isHidden}>
       <p class="error" role="alert" data-error hidden />
-      <a class="button" href="#reply-title" data-buy={PURCHASE_USD} hidden>
+      <a class="button" href={`#${titleId}`} data-buy={PURCHASE_USD} hidden>
         Buy credits
       </a>
       <p class="visually-hidden" role="status" data-status />
       <div class="card">
         <div class="card-head">
-          <h2 id="reply-title">Reply</h2>
-          <a href="#reply-title" data-call hidden>
+          <h2 id={titleId}>Reply</h2>
+          <a href={`#${titleId}`} data-call hidden>
             Open this call
           </a>
         </div>
-        <div data-turns />
+        <div class="playground-turns" data-turns />
         <div
           class="playground-reply"
           role="region"
-          aria-labelledby="reply-title"
+          aria-labelledby={titleId}
           tabindex={0}
           data-reply
         >
           <p class="muted">The reply appears here while it streams.</p>
         </div>
+        <div class="playground-images" data-images />
       </div>
       <Figures
         figures={RESULT_FIGURES.map(([name, label]) => ({
@@ -197,20 +226,25 @@ function Result(): Child {
           <code data-events>Run a request to see its events.</code>
         </pre>
       </details>
-      <details class="card">
-        <summary>Show as code</summary>
-        <label for="language">Language</label>
-        <select id="language" name="language">
-          {CODE_LANGUAGES.map((language) => (
-            <option value={language}>{language}</option>
-          ))}
-        </select>
-        <div class="code-block" data-copy="">
-          <pre tabindex={0}>
-            <code data-code />
-          </pre>
-        </div>
-      </details>
     </div>
+  );
+}
+
+function Code(): Child {
+  return (
+    <details class="card">
+      <summary>Show as code</summary>
+      <label for="language">Language</label>
+      <select id="language" name="language">
+        {CODE_LANGUAGES.map((language) => (
+          <option value={language}>{language}</option>
+        ))}
+      </select>
+      <div class="code-block" data-copy="">
+        <pre tabindex={0}>
+          <code data-code />
+        </pre>
+      </div>
+    </details>
   );
 }

@@ -1,6 +1,7 @@
 // Static assets. The file name holds a hash of the content, so browsers may cache an asset forever.
 
 import { createHash } from "node:crypto";
+import markdownModule from "markdown-it/browser" with { type: "text" };
 import { APP_SCRIPT_SOURCE } from "./scripts/app-script.ts";
 import { PLAYGROUND_SCRIPT_SOURCE } from "./scripts/playground-script.ts";
 import design from "./design.css" with { type: "text" };
@@ -26,7 +27,17 @@ export const APP_SCRIPT = scriptAsset(APP_SCRIPT_SOURCE);
 
 export const PLAYGROUND_SCRIPT = scriptAsset(PLAYGROUND_SCRIPT_SOURCE);
 
-export const ASSETS: readonly Asset[] = [STYLESHEET, APP_SCRIPT, PLAYGROUND_SCRIPT];
+/** markdown-it as a classic script: the name of its class is `MarkdownIt`. */
+export const MARKDOWN_SCRIPT = scriptAsset(
+  `(()=>{${markdownModule.replace(/^export \{ (\S+) as default \};[^]*/m, "globalThis.MarkdownIt=$1;")}})();\n`,
+);
+
+export const ASSETS: readonly Asset[] = [
+  STYLESHEET,
+  APP_SCRIPT,
+  MARKDOWN_SCRIPT,
+  PLAYGROUND_SCRIPT,
+];
 
 function asset(body: string, extension: string, contentType: string): Asset {
   const name = createHash("sha256").update(body).digest("hex").slice(0, 16);

@@ -1,171 +1,60 @@
-// The script of the playground: builds the request of each API, streams the reply, and shows cost, tokens, times and code.
+// The script of the playground: sends a message to one model or to two side by side, and shows replies, cost, tokens and times.
 
 import { browserScript } from "./browser-script.ts";
+import { imagesOf, readEvents, showImage, showMarkdown, textOf } from "./playground-reply.ts";
+import {
+  codeFor,
+  fieldValue,
+  pathOf,
+  readImage,
+  requestBody,
+  type Turn,
+} from "./playground-request.ts";
 
 export const PLAYGROUND_SCRIPT_SOURCE = browserScript([
   pathOf,
   readImage,
+  fieldValue,
   requestBody,
-  textOf,
-  readEvents,
   codeFor,
+  textOf,
+  imagesOf,
+  showImage,
+  showMarkdown,
+  readEvents,
   isJson,
   currentCsrf,
   signInLink,
+  createKey,
   playgroundKey,
   showUsage,
   showStoppedUsage,
   showCall,
   offerCredits,
-  showPrice,
+  showPrices,
+  chooseApi,
+  showText,
+  showTextOnFrame,
   addTurn,
   refusal,
+  showFailure,
+  setFigure,
+  clearRun,
+  callModel,
+  runModel,
   runPlayground,
+  showCode,
+  showRuns,
   startPlayground,
 ]);
 
-interface PlaygroundRequest {
-  readonly api: string;
-  readonly body: Record<string, unknown>;
-}
-
-function pathOf(api: string): string {
-  return api === "chat" ? "/v1/chat/completions" : `/v1/${api}`;
-}
-
-/** The chosen image as a data URL, or nothing. */
-function readImage(form: HTMLFormElement): Promise<string | undefined> {
-  const file = form.querySelector<HTMLInputElement>("#image")?.files?.[0];
-  if (file === undefined) return Promise.resolve(undefined);
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.addEventListener("load", () =>
-      resolve(typeof reader.result === "string" ? reader.result : undefined),
-    );
-    reader.addEventListener("error", () => reject(new Error("The image cannot be read.")));
-    reader.readAsDataURL(file);
-  });
-}
-
-/** One message of a conversation. */
-interface Turn {
-  readonly role: "user" | "assistant";
-  readonly content: string;
-}
-
-async function requestBody(
-  form: HTMLFormElement,
-  turns: readonly Turn[],
-): Promise<PlaygroundRequest> {
-  const value = (id: string): string =>
-    form.querySelector<HTMLInputElement | HTMLTextAreaElement>(`#${id}`)?.value.trim() ?? "";
-  const api = value("api");
-  const [text, system, limit] = [value("message"), value("system"), Number(value("max-tokens"))];
-  const image = await readImage(form);
-  const common = {
-    model: value("model"),
-    stream: true,
-    ...(value("temperature") === "" ? {} : { temperature: Number(value("temperature")) }),
-    ...(value("tools") === "" ? {} : { tools: JSON.parse(value("tools")) }),
-  };
-  if (api === "responses") {
-    const parts = [{ type: "input_text", text }];
-    const content =
-      image === undefined ? text : [...parts, { type: "input_image", image_url: image }];
-    const instructions = system === "" ? {} : { instructions: system };
-    const input = [...turns, { role: "user", content }];
-    return {
-      api,
-      body: { ...common, ...instructions, max_output_tokens: limit, input, store: false },
-    };
-  }
-  if (api === "messages") {
-    const [, type, data] = /^data:([^;]+);base64,(.*)$/.exec(image ?? "") ?? [];
-    const source = { type: "base64", media_type: type, data };
-    const content =
-      image === undefined
-        ? text
-        : [
-            { type: "image", source },
-            { type: "text", text },
-          ];
-    const messages = [...turns, { role: "user", content }];
-    return {
-      api,
-      body: { ...common, ...(system === "" ? {} : { system }), max_tokens: limit, messages },
-    };
-  }
-  const parts = [
-    { type: "text", text },
-    { type: "image_url", image_url: { url: image } },
-  ];
-  const messages = [
-    ...(system === "" ? [] : [{ role: "system", content: system }]),
-    ...turns,
-    { role: "user", content: image === undefined ? text : parts },
-  ];
-  return { api, body: { ...common, max_tokens: limit, messages } };
-}
-
-/** The fields of the three APIs' stream events that carry text, tool calls and errors. */
-interface StreamEvent {
-  readonly type?: string;
-  readonly delta?: string | StreamDelta;
-  readonly choices?: readonly { readonly delta?: StreamDelta }[];
-  readonly error?: { readonly message?: string };
-}
-
-interface StreamDelta {
-  readonly content?: string | null;
-  readonly text?: string;
-  readonly partial_json?: string;
-  readonly tool_calls?: readonly { readonly function?: { readonly arguments?: string } }[];
-}
-
-/** The text that an event adds to the reply; a tool call is shown as JSON. */
-function textOf({ type = "", delta, choices = [] }: StreamEvent): string {
-  if (typeof delta === "string")
-    return /output_text\.delta$|function_call_arguments\.delta$/.test(type) ? delta : "";
-  const added = delta ?? choices[0]?.delta ?? {};
-  const calls = (added.tool_calls ?? []).map((call) => call.function?.arguments ?? "");
-  return [added.content, added.text, added.partial_json, ...calls].join("");
-}
-
-async function readEvents(
-  response: Response,
-  onEvent: (data: string, event: StreamEvent) => void,
-): Promise<void> {
-  const decoder = new TextDecoder();
-  let rest = "";
-  const reader = response.body?.getReader();
-  for (;;) {
-    const { value: chunk, done = true } = (await reader?.read()) ?? {};
-    if (done) return;
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) {
-      const data = /^data: ?(.+?)\r?$/.exec(line)?.[1];
-      if (data !== undefined && data !== "[DONE]") onEvent(data, JSON.parse(data));
-    }
-  }
-}
-
-/** Code that sends the same request, without streaming. */
-function codeFor(language: string, baseUrl: string, request: PlaygroundRequest): string {
-  const { stream: _stream, ...body } = request.body;
-  const json = JSON.stringify(body, null, 2);
-  const method = { chat: "chat.completions", responses: "responses", messages: "messages" }[
-    request.api
-  ];
-  const isMessages = request.api === "messages";
-  const [client, url] = isMessages ? ["Anthropic", baseUrl] : ["OpenAI", `${baseUrl}/v1`];
-  if (language === "curl")
-    return `curl -sS ${baseUrl}${pathOf(request.api)} \\\n  -H "authorization: Bearer $POSTERN_API_KEY" \\\n  -H 'content-type: application/json' \\\n  -d '${json.replaceAll("'", "'\\''")}'`;
-  if (language === "Python")
-    return `import json\nimport os\n\nfrom ${client.toLowerCase()} import ${client}\n\nclient = ${client}(base_url="${url}", api_key=os.environ["POSTERN_API_KEY"])\nbody = json.loads(r'''\n${json}\n''')\nprint(client.${method}.create(**body))`;
-  const module = isMessages ? "@anthropic-ai/sdk" : "openai";
-  const environment = ["process", "env", "POSTERN_API_KEY"].join(".");
-  return `import ${client} from "${module}";\n\nconst client = new ${client}({ baseURL: "${url}", apiKey: ${environment} });\nconst reply = await client.${method}.create(${json});\nconsole.log(reply);`;
+/** A model with its part of the page. */
+interface ModelRun {
+  readonly element: HTMLElement;
+  /** The id of the field with the model. */
+  readonly field: string;
+  turns: readonly Turn[];
+  text: string;
 }
 
 function isJson({ headers }: Response): boolean {
@@ -194,11 +83,8 @@ function signInLink(): HTMLAnchorElement {
   return link;
 }
 
-/** The key of this tab, or a new one. */
-async function playgroundKey(form: HTMLFormElement): Promise<string> {
+async function createKey(form: HTMLFormElement): Promise<string> {
   const { keyUrl = "" } = form.dataset;
-  const stored = JSON.parse(sessionStorage.getItem(keyUrl) ?? "{}");
-  if (Number(stored.expires_at) > Date.now() + 60_000) return stored.api_key;
   const create = (): Promise<Response> =>
     fetch(keyUrl, {
       method: "POST",
@@ -216,38 +102,47 @@ async function playgroundKey(form: HTMLFormElement): Promise<string> {
   return created.api_key;
 }
 
+/** The key of this tab, or a new one. */
+async function playgroundKey(form: HTMLFormElement): Promise<string> {
+  const stored = JSON.parse(sessionStorage.getItem(form.dataset["keyUrl"] ?? "") ?? "{}");
+  if (Number(stored.expires_at) > Date.now() + 60_000) return stored.api_key;
+  return await createKey(form);
+}
+
+function setFigure(run: ModelRun, name: string, text: string): void {
+  run.element.querySelector(`[data-figure=${name}]`)?.replaceChildren(text);
+}
+
 /** Returns false if the call is not settled yet. */
-async function showUsage(form: HTMLFormElement, requestId: string, key: string): Promise<boolean> {
+async function showUsage(run: ModelRun, requestId: string, key: string): Promise<boolean> {
   const response = await fetch(`/v1/usage/${requestId}`, {
     headers: { authorization: `Bearer ${key}` },
   });
   if (!response.ok) return false;
   const { cost_usd: cost, usage } = await response.json();
-  const figure = (name: string, text: string): void => {
-    form.querySelector(`[data-figure=${name}]`)?.replaceChildren(text);
-  };
-  figure("cost", `$${Number(cost).toLocaleString("en-US", { maximumSignificantDigits: 3 })}`);
-  figure("tokens", `${usage.input_tokens} / ${usage.output_tokens}`);
-  const status = form.querySelector("[data-status]");
+  const shown = Number(cost).toLocaleString("en-US", { maximumSignificantDigits: 3 });
+  setFigure(run, "cost", `$${shown}`);
+  setFigure(run, "tokens", `${usage.input_tokens} / ${usage.output_tokens}`);
+  const status = run.element.querySelector("[data-status]");
   status?.replaceChildren(`The call ended. It cost $${Number(cost)}.`);
   return true;
 }
 
 /** A stopped call is settled once the provider's usage is known, which can take some seconds. */
-async function showStoppedUsage(form: HTMLFormElement): Promise<void> {
-  const { requestId = "" } = form.dataset;
+async function showStoppedUsage(form: HTMLFormElement, run: ModelRun): Promise<void> {
+  const { requestId = "" } = run.element.dataset;
   const key = await playgroundKey(form);
   for (let tries = 0; tries < 60; tries++) {
-    if (requestId === "" || form.dataset["requestId"] !== requestId) return;
-    if (await showUsage(form, requestId, key)) return;
+    if (requestId === "" || run.element.dataset["requestId"] !== requestId) return;
+    if (await showUsage(run, requestId, key)) return;
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }
 }
 
 /** Links to the page of the call. */
-function showCall(form: HTMLFormElement, requestId: string): void {
-  form.dataset["requestId"] = requestId;
-  const link = form.querySelector<HTMLAnchorElement>("[data-call]");
+function showCall(form: HTMLFormElement, { element }: ModelRun, requestId: string): void {
+  element.dataset["requestId"] = requestId;
+  const link = element.querySelector<HTMLAnchorElement>("[data-call]");
   if (link === null) return;
   link.hidden = requestId === "";
   link.href = `${form.dataset["logsUrl"]}/${requestId}`;
@@ -261,8 +156,8 @@ interface ErrorFields {
 }
 
 /** Offers to buy what the balance lacks. */
-function offerCredits(form: HTMLFormElement, error: ErrorFields): void {
-  const link = form.querySelector<HTMLAnchorElement>("[data-buy]");
+function offerCredits(form: HTMLFormElement, { element }: ModelRun, error: ErrorFields): void {
+  const link = element.querySelector<HTMLAnchorElement>("[data-buy]");
   if (link === null) return;
   link.hidden = error.code !== "insufficient_credits";
   const missing = ((error.required_credits ?? 0) - (error.available_credits ?? 0)) / 1e6;
@@ -271,59 +166,109 @@ function offerCredits(form: HTMLFormElement, error: ErrorFields): void {
   link.href = `${form.dataset["buyUrl"]}?amount_usd=${amount}`;
 }
 
-interface PricedModel {
+interface ListedModel {
   readonly id: string;
   readonly pricing: Readonly<Record<string, unknown>>;
+  readonly output_modalities: readonly string[];
 }
 
-function showPrice(form: HTMLFormElement, models: readonly PricedModel[]): void {
-  const id = form.querySelector<HTMLInputElement>("#model")?.value;
-  const pricing = models.find((model) => model.id === id)?.pricing;
-  const usd = (name: string): string =>
-    `$${(Number(pricing?.[name]) * 1e6).toLocaleString("en-US", { maximumFractionDigits: 4 })}`;
-  const text =
-    pricing?.["prompt"] === undefined
-      ? ""
-      : `${usd("prompt")} input, ${usd("completion")} output per million tokens`;
-  form.querySelector("[data-price]")?.replaceChildren(text);
+function showPrices(form: HTMLFormElement, models: readonly ListedModel[]): void {
+  for (const shown of form.querySelectorAll<HTMLElement>("[data-price]")) {
+    const id = fieldValue(form, shown.dataset["price"] ?? "");
+    const pricing = models.find((model) => model.id === id)?.pricing;
+    const usd = (name: string): string =>
+      `$${(Number(pricing?.[name]) * 1e6).toLocaleString("en-US", { maximumFractionDigits: 4 })}`;
+    const text =
+      pricing?.["prompt"] === undefined
+        ? ""
+        : `${usd("prompt")} input, ${usd("completion")} output per million tokens`;
+    shown.replaceChildren(text);
+  }
+}
+
+/** A model that returns only images is called with the Images API, and no other model is. */
+function chooseApi(form: HTMLFormElement, models: readonly ListedModel[]): void {
+  const api = form.querySelector<HTMLSelectElement>("#api");
+  const model = models.find(({ id }) => id === fieldValue(form, "model"));
+  if (api === null || model === undefined) return;
+  const { output_modalities: returns } = model;
+  const isImageModel = returns.includes("image") && !returns.includes("text");
+  if (isImageModel !== (api.value === "images")) api.value = isImageModel ? "images" : "chat";
+}
+
+function showText(form: HTMLFormElement, { element, text }: ModelRun): void {
+  const reply = element.querySelector("[data-reply]");
+  if (reply === null) return;
+  const isMarkdown = form.querySelector<HTMLInputElement>("#markdown")?.checked === true;
+  reply.classList.toggle("markdown", isMarkdown);
+  if (isMarkdown) showMarkdown(reply, text);
+  else reply.replaceChildren(text);
+}
+
+/** Markdown is parsed from its start again, so at most once a frame. */
+function showTextOnFrame(form: HTMLFormElement, run: ModelRun): void {
+  if (run.element.dataset["frame"] === "pending") return;
+  run.element.dataset["frame"] = "pending";
+  requestAnimationFrame(() => {
+    run.element.dataset["frame"] = "";
+    showText(form, run);
+  });
 }
 
 /** Shows a turn of the conversation above the reply. */
-function addTurn(form: HTMLFormElement, { role, content }: Turn): void {
-  const shown = document.createElement("p");
+function addTurn(form: HTMLFormElement, { element }: ModelRun, { role, content }: Turn): void {
+  const shown = document.createElement("div");
   const name = document.createElement("b");
   name.textContent = role === "user" ? "You" : "Reply";
-  shown.append(name, document.createElement("br"), content);
-  form.querySelector("[data-turns]")?.append(shown);
+  const body = document.createElement("div");
+  const isMarkdown = form.querySelector<HTMLInputElement>("#markdown")?.checked === true;
+  if (role === "assistant" && isMarkdown) {
+    body.className = "markdown";
+    showMarkdown(body, content);
+  } else body.append(content);
+  shown.append(name, body);
+  element.querySelector("[data-turns]")?.append(shown);
 }
 
 /** Shows why a request was refused, and what helps. */
-async function refusal(form: HTMLFormElement, response: Response): Promise<Error> {
+async function refusal(form: HTMLFormElement, run: ModelRun, response: Response): Promise<Error> {
   const text = await response.text();
-  form.querySelector("[data-events]")?.append(text);
+  run.element.querySelector("[data-events]")?.append(text);
   if (response.status === 401) sessionStorage.removeItem(form.dataset["keyUrl"] ?? "");
   const { error } = JSON.parse(text);
-  offerCredits(form, error ?? {});
+  offerCredits(form, run, error ?? {});
   return new Error(error?.message ?? `Status ${response.status}`);
 }
 
-async function runPlayground(
+function showFailure({ element }: ModelRun, cause: unknown): void {
+  const error = element.querySelector<HTMLElement>("[data-error]");
+  if (error === null) return;
+  error.textContent = cause instanceof Error ? cause.message : "The request failed.";
+  if (cause instanceof Error && cause.name === "SessionEnded") error.append(" ", signInLink());
+  error.hidden = false;
+}
+
+function clearRun(form: HTMLFormElement, run: ModelRun): void {
+  for (const name of ["cost", "tokens", "first", "latency"]) setFigure(run, name, "–");
+  for (const name of ["reply", "images", "events", "status"])
+    run.element.querySelector(`[data-${name}]`)?.replaceChildren("");
+  const error = run.element.querySelector<HTMLElement>("[data-error]");
+  if (error !== null) error.hidden = true;
+  run.text = "";
+  offerCredits(form, run, {});
+  showCall(form, run, "");
+}
+
+async function callModel(
   form: HTMLFormElement,
-  turns: readonly Turn[],
-  signal: AbortSignal,
-): Promise<readonly Turn[]> {
-  const reply = form.querySelector("[data-reply]");
-  const events = form.querySelector("[data-events]");
-  const figure = (name: string, text: string): void => {
-    form.querySelector(`[data-figure=${name}]`)?.replaceChildren(text);
-  };
-  for (const name of ["cost", "tokens", "first", "latency"]) figure(name, "–");
-  reply?.replaceChildren("");
-  events?.replaceChildren("");
-  showCall(form, "");
-  const { api, body } = await requestBody(form, turns);
-  const key = await playgroundKey(form);
+  run: ModelRun,
+  { key, signal }: { readonly key: string; readonly signal: AbortSignal },
+): Promise<void> {
+  const { api, body } = await requestBody(form, fieldValue(form, run.field), run.turns);
+  const events = run.element.querySelector("[data-events]");
+  const images = run.element.querySelector("[data-images]");
   const startedAt = performance.now();
+  const sinceStart = (): string => `${Math.round(performance.now() - startedAt)} ms`;
   const response = await fetch(pathOf(api), {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
@@ -331,92 +276,131 @@ async function runPlayground(
     credentials: "omit",
     signal,
   });
-  if (!response.ok) throw await refusal(form, response);
+  if (!response.ok) throw await refusal(form, run, response);
   const requestId = response.headers.get("x-request-id") ?? "";
-  showCall(form, requestId);
+  showCall(form, run, requestId);
   let failure = "";
-  let isFirst = true;
   await readEvents(response, (data, event) => {
     const text = textOf(event);
-    if (isFirst && text !== "") figure("first", `${Math.round(performance.now() - startedAt)} ms`);
-    if (text !== "") isFirst = false;
+    if (run.text === "" && text !== "") setFigure(run, "first", sinceStart());
     failure ||= event.error?.message ?? "";
-    reply?.append(text);
+    run.text += text;
+    if (text !== "") showTextOnFrame(form, run);
+    images?.append(...imagesOf(event).map(showImage));
     events?.append(`${data}\n`);
   });
-  figure("latency", `${Math.round(performance.now() - startedAt)} ms`);
-  await showUsage(form, requestId, key);
+  showText(form, run);
+  setFigure(run, "latency", sinceStart());
+  await showUsage(run, requestId, key);
   if (failure !== "") throw new Error(failure);
-  const message = form.querySelector<HTMLTextAreaElement>("#message");
-  return [
-    { role: "user", content: message?.value.trim() ?? "" },
-    { role: "assistant", content: reply?.textContent ?? "" },
-  ];
+}
+
+/** Calls the model and keeps the turns if the conversation goes on. Returns false if the call failed. */
+async function runModel(
+  form: HTMLFormElement,
+  run: ModelRun,
+  { key, signal }: { readonly key: string; readonly signal: AbortSignal },
+): Promise<boolean> {
+  try {
+    const content = fieldValue(form, "message");
+    await callModel(form, run, { key, signal });
+    const added: readonly Turn[] = [
+      { role: "user", content },
+      { role: "assistant", content: run.text },
+    ];
+    if (form.querySelector<HTMLInputElement>("#conversation")?.checked !== true) return true;
+    run.turns = [...run.turns, ...added];
+    for (const turn of added) addTurn(form, run, turn);
+    run.element.querySelector("[data-reply]")?.replaceChildren();
+    return true;
+  } catch (cause) {
+    if (signal.aborted) void showStoppedUsage(form, run);
+    else showFailure(run, cause);
+    return false;
+  }
+}
+
+async function runPlayground(form: HTMLFormElement, runs: readonly ModelRun[]): Promise<void> {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const stop = form.querySelector<HTMLButtonElement>("button[name=stop]");
+  const [first] = runs;
+  if (stop === null || first === undefined) return;
+  for (const run of runs) clearRun(form, run);
+  stop.hidden = false;
+  stop.onclick = () => controller.abort();
+  try {
+    const key = await playgroundKey(form);
+    const results = await Promise.all(runs.map((run) => runModel(form, run, { key, signal })));
+    const message = form.querySelector<HTMLTextAreaElement>("#message");
+    const isKept = form.querySelector<HTMLInputElement>("#conversation")?.checked === true;
+    if (!isKept || message === null || results.includes(false)) return;
+    message.value = "";
+    message.focus();
+  } catch (cause) {
+    showFailure(first, cause);
+  } finally {
+    stop.hidden = true;
+  }
+}
+
+async function showCode(form: HTMLFormElement, [run]: readonly ModelRun[]): Promise<void> {
+  if (run === undefined) return;
+  const model = fieldValue(form, run.field);
+  const request = await requestBody(form, model, run.turns).catch(() => undefined);
+  if (request === undefined) return;
+  const code = codeFor(fieldValue(form, "language"), form.dataset["baseUrl"] ?? "", request);
+  form.querySelector("[data-code]")?.replaceChildren(code);
+}
+
+/** Shows a part of the page for each model, under its name if there are two. */
+function showRuns(form: HTMLFormElement, all: readonly ModelRun[]): readonly ModelRun[] {
+  const shown = all.filter((run, index) => index === 0 || fieldValue(form, run.field) !== "");
+  for (const run of all) {
+    run.element.hidden = !shown.includes(run);
+    const title = shown.length === 1 ? "Reply" : fieldValue(form, run.field);
+    run.element.querySelector("h2")?.replaceChildren(title);
+  }
+  return shown;
 }
 
 function startPlayground(): void {
   const form = document.querySelector<HTMLFormElement>("form.playground");
-  const error = form?.querySelector<HTMLElement>("[data-error]");
-  const stop = form?.querySelector<HTMLButtonElement>("button[name=stop]");
-  const keep = form?.querySelector<HTMLInputElement>("#conversation");
-  if (!form || !error || !stop || !keep) return;
-  let turns: readonly Turn[] = [];
-  let models: readonly PricedModel[] = [];
-  const showCode = async (): Promise<void> => {
-    const language = form.querySelector<HTMLSelectElement>("#language")?.value ?? "curl";
-    const request = await requestBody(form, turns).catch(() => undefined);
-    if (request === undefined) return;
-    const code = codeFor(language, form.dataset["baseUrl"] ?? "", request);
-    form.querySelector("[data-code]")?.replaceChildren(code);
-  };
-  form.addEventListener("input", () => {
-    showPrice(form, models);
-    void showCode();
+  if (form === null) return;
+  const all = [...form.querySelectorAll<HTMLElement>("[data-run]")].map((element): ModelRun => {
+    const { run: field = "" } = element.dataset;
+    return { element, field, turns: [], text: "" };
+  });
+  let models: readonly ListedModel[] = [];
+  form.addEventListener("input", (event) => {
+    const { target } = event;
+    showPrices(form, models);
+    if (target instanceof HTMLInputElement && target.id === "model") chooseApi(form, models);
+    const runs = showRuns(form, all);
+    void showCode(form, runs);
   });
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
-  keep.addEventListener("change", () => {
-    turns = [];
-    form.querySelector("[data-turns]")?.replaceChildren();
+  form.querySelector("#conversation")?.addEventListener("change", () => {
+    for (const run of all) {
+      run.turns = [];
+      run.element.querySelector("[data-turns]")?.replaceChildren();
+    }
+  });
+  form.querySelector("#markdown")?.addEventListener("change", () => {
+    for (const run of all) if (run.text !== "") showText(form, run);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const controller = new AbortController();
-    error.hidden = true;
-    stop.hidden = false;
-    stop.onclick = () => controller.abort();
-    offerCredits(form, {});
-    runPlayground(form, turns, controller.signal)
-      .then((added) => {
-        if (!keep.checked) return;
-        turns = [...turns, ...added];
-        for (const turn of added) addTurn(form, turn);
-        form.querySelector("[data-reply]")?.replaceChildren();
-        const message = form.querySelector<HTMLTextAreaElement>("#message");
-        if (message) message.value = "";
-        message?.focus();
-      })
-      .catch((cause: unknown) => {
-        if (controller.signal.aborted) {
-          void showStoppedUsage(form);
-          return;
-        }
-        error.textContent = cause instanceof Error ? cause.message : "The request failed.";
-        if (cause instanceof Error && cause.name === "SessionEnded")
-          error.append(" ", signInLink());
-        error.hidden = false;
-      })
-      .finally(() => {
-        stop.hidden = true;
-      });
+    void runPlayground(form, showRuns(form, all));
   });
-  void showCode();
+  void showCode(form, showRuns(form, all));
   void fetch("/v1/models")
     .then((response) => response.json())
-    .then(({ data }: { data: PricedModel[] }) => {
+    .then(({ data }: { data: ListedModel[] }) => {
       models = data;
-      showPrice(form, models);
+      showPrices(form, models);
       const options = data.map(({ id }) => new Option(id, id));
       form.querySelector("datalist")?.replaceChildren(...options);
     });

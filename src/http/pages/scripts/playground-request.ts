@@ -1,0 +1,112 @@
+// The requests of the playground: the body for each API, and the code that sends it.
+
+export interface PlaygroundRequest {
+  readonly api: string;
+  readonly body: Record<string, unknown>;
+}
+
+/** One message of a conversation. */
+export interface Turn {
+  readonly role: "user" | "assistant";
+  readonly content: string;
+}
+
+export function pathOf(api: string): string {
+  if (api === "images") return "/v1/images/generations";
+  return api === "chat" ? "/v1/chat/completions" : `/v1/${api}`;
+}
+
+/** The chosen image as a data URL, or nothing. */
+export function readImage(form: HTMLFormElement): Promise<string | undefined> {
+  const file = form.querySelector<HTMLInputElement>("#image")?.files?.[0];
+  if (file === undefined) return Promise.resolve(undefined);
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.addEventListener("load", () =>
+      resolve(typeof reader.result === "string" ? reader.result : undefined),
+    );
+    reader.addEventListener("error", () => reject(new Error("The image cannot be read.")));
+    reader.readAsDataURL(file);
+  });
+}
+
+export function fieldValue(form: HTMLFormElement, id: string): string {
+  const field = form.querySelector<HTMLInputElement | HTMLTextAreaElement>(`#${id}`);
+  return field?.value.trim() ?? "";
+}
+
+export async function requestBody(
+  form: HTMLFormElement,
+  model: string,
+  turns: readonly Turn[],
+): Promise<PlaygroundRequest> {
+  const value = (id: string): string => fieldValue(form, id);
+  const api = value("api");
+  const [text, system, limit] = [value("message"), value("system"), Number(value("max-tokens"))];
+  if (api === "images") return { api, body: { model, prompt: text } };
+  const image = await readImage(form);
+  const common = {
+    model,
+    stream: true,
+    ...(value("temperature") === "" ? {} : { temperature: Number(value("temperature")) }),
+    ...(value("tools") === "" ? {} : { tools: JSON.parse(value("tools")) }),
+  };
+  if (api === "responses") {
+    const parts = [{ type: "input_text", text }];
+    const content =
+      image === undefined ? text : [...parts, { type: "input_image", image_url: image }];
+    const instructions = system === "" ? {} : { instructions: system };
+    const input = [...turns, { role: "user", content }];
+    return {
+      api,
+      body: { ...common, ...instructions, max_output_tokens: limit, input, store: false },
+    };
+  }
+  if (api === "messages") {
+    const [, type, data] = /^data:([^;]+);base64,(.*)$/.exec(image ?? "") ?? [];
+    const source = { type: "base64", media_type: type, data };
+    const content =
+      image === undefined
+        ? text
+        : [
+            { type: "image", source },
+            { type: "text", text },
+          ];
+    const messages = [...turns, { role: "user", content }];
+    return {
+      api,
+      body: { ...common, ...(system === "" ? {} : { system }), max_tokens: limit, messages },
+    };
+  }
+  const parts = [
+    { type: "text", text },
+    { type: "image_url", image_url: { url: image } },
+  ];
+  const messages = [
+    ...(system === "" ? [] : [{ role: "system", content: system }]),
+    ...turns,
+    { role: "user", content: image === undefined ? text : parts },
+  ];
+  return { api, body: { ...common, max_tokens: limit, messages } };
+}
+
+/** Code that sends the same request, without streaming. */
+export function codeFor(language: string, baseUrl: string, request: PlaygroundRequest): string {
+  const { stream: _stream, ...body } = request.body;
+  const json = JSON.stringify(body, null, 2);
+  const method = {
+    chat: "chat.completions.create",
+    responses: "responses.create",
+    messages: "messages.create",
+    images: "images.generate",
+  }[request.api];
+  const isMessages = request.api === "messages";
+  const [client, url] = isMessages ? ["Anthropic", baseUrl] : ["OpenAI", `${baseUrl}/v1`];
+  if (language === "curl")
+    return `curl -sS ${baseUrl}${pathOf(request.api)} \\\n  -H "authorization: Bearer $POSTERN_API_KEY" \\\n  -H 'content-type: application/json' \\\n  -d '${json.replaceAll("'", "'\\''")}'`;
+  if (language === "Python")
+    return `import json\nimport os\n\nfrom ${client.toLowerCase()} import ${client}\n\nclient = ${client}(base_url="${url}", api_key=os.environ["POSTERN_API_KEY"])\nbody = json.loads(r'''\n${json}\n''')\nprint(client.${method}(**body))`;
+  const module = isMessages ? "@anthropic-ai/sdk" : "openai";
+  const environment = ["process", "env", "POSTERN_API_KEY"].join(".");
+  return `import ${client} from "${module}";\n\nconst client = new ${client}({ baseURL: "${url}", apiKey: ${environment} });\nconst reply = await client.${method}(${json});\nconsole.log(reply);`;
+}
