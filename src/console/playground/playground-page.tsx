@@ -92,19 +92,7 @@ function RequestFields({
 }): Child {
   return (
     <div class="card playground-request">
-      <label for="model">Model</label>
-      <input id="model" name="model" list="models" value={model} required autocomplete="off" />
-      <p class="hint" data-price="model" />
-      <label for="second-model">Compare with (optional)</label>
-      <input
-        id="second-model"
-        name="secondModel"
-        list="models"
-        placeholder="A second model"
-        autocomplete="off"
-      />
-      <p class="hint" data-price="second-model" />
-      <datalist id="models" />
+      <ModelFields model={model} />
       <label for="api">API</label>
       <select id="api" name="api">
         {APIS.map(([value, label]) => (
@@ -153,6 +141,26 @@ function RequestFields({
         after an hour. Its calls are in <a href={logsPath}>Logs</a>.
       </p>
     </div>
+  );
+}
+
+function ModelFields({ model }: { readonly model: string }): Child {
+  return (
+    <>
+      <label for="model">Model</label>
+      <input id="model" name="model" list="models" value={model} required autocomplete="off" />
+      <p class="hint" data-price="model" />
+      <label for="second-model">Compare with (optional)</label>
+      <input
+        id="second-model"
+        name="secondModel"
+        list="models"
+        placeholder="A second model"
+        autocomplete="off"
+      />
+      <p class="hint" data-price="second-model" />
+      <datalist id="models" />
+    </>
   );
 }
 
