@@ -328,7 +328,7 @@ describe("the playground", () => {
     for (const [field, model] of [
       ["model", "sim/echo"],
       ["second-model", "sim/tiny"],
-    ]) {
+    ] as const) {
       const run = page.locator(`[data-run=${field}]`);
       await run.getByRole("heading", { name: model }).waitFor();
       await run.locator("[data-figure=cost]").getByText(/^\$/).waitFor();
