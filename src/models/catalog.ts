@@ -150,14 +150,15 @@ export function catalogOf(
   for (const model of models) byName.set(model.id.toLowerCase(), model);
   for (const model of models) for (const name of [model.name, ...model.aliases]) index(model, name);
   for (const model of models) for (const name of model.spellings) index(model, name);
-  const offered = models.filter(
-    (model) => !model.retired && model.wires.length > 0 && model.prices.length > 0,
-  );
   return {
-    models: offered.toSorted((left, right) => (left.id < right.id ? -1 : 1)),
+    models: models.filter(isOffered).toSorted((left, right) => (left.id < right.id ? -1 : 1)),
     providers,
     byName,
   };
+}
+
+function isOffered({ retired, wires, prices }: Model): boolean {
+  return !retired && wires.length > 0 && prices.length > 0;
 }
 
 /** Finds a model by id, alias or dated snapshot. Retired models are not found. */
@@ -243,6 +244,17 @@ export function cardFor(
   const model = answeringModel ?? requested;
   const card = cardAt(model.prices, at);
   return card === undefined ? undefined : { card, model, exact: answeringModel !== undefined };
+}
+
+/** The id, in `GET /v1/models`, of the model that a provider names in its reply: of another one, if that model answered. */
+export function answeredModelId(
+  catalog: Catalog,
+  { model: requested, upstreamName }: ResolvedModel,
+  name: string,
+): string {
+  if (name === upstreamName || requested.source === OPERATOR_SOURCE) return requested.id;
+  const answering = resolve(catalog, requested.provider, name);
+  return answering !== undefined && isOffered(answering) ? answering.id : requested.id;
 }
 
 /** Every card that a call of this model may be billed by; a hold must cover all of them. */

@@ -86,6 +86,7 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
   const parser: SseParser = wire === "converse" ? createAwsFrameParser() : createSseParser();
   const meter = createStreamMeter(wire, "sim");
   const transform = translationTransform(api, {
+    modelIdOf: (name) => name,
     reader: OUTBOUND_WIRES[wire].createStreamReader({
       origin: { provider: "sim", model: "echo" },
       readUsage: (body) => usageOf(wire, body, "sim"),

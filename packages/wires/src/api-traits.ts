@@ -45,6 +45,8 @@ export interface ApiTraits {
   readonly hasUsageOption: boolean;
   /** The path of the usage in the event of a stream that carries it. */
   readonly usagePath: readonly string[];
+  /** The path of the model's name in the events of a stream that have it. */
+  readonly modelPath: readonly string[];
   /** The terminal event, if it has no other content. */
   readonly terminalEvent?: Uint8Array;
   /** The path of the reasoning effort, if the effort decides whether a model takes sampling parameters. */
@@ -98,6 +100,7 @@ const RELAYED: ApiTraits = {
   adapts: "nothing",
   reportsCacheTtl: true,
   usagePath: ["usage"],
+  modelPath: ["model"],
   forwardsHeaders: false,
   keepAlive: COMMENT,
   errorFrame: (body) => `data: ${JSON.stringify(body)}\n\n`,
@@ -137,6 +140,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     backgroundField: "background",
     storesReplies: true,
     usagePath: ["response", "usage"],
+    modelPath: ["response", "model"],
     effortPath: ["reasoning", "effort"],
     schemaPath: ["text", "format"],
     foreignParts: "items",
@@ -162,6 +166,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     adapts: "claude",
     withSearch: ({ tools }) => withTool(tools, { type: "web_search_20250305", name: "web_search" }),
     lengthStop: messagesLengthStop,
+    modelPath: ["message", "model"],
     requestIdHeader: "request-id",
     forwardsHeaders: true,
     terminalEvent: encoder.encode('event: message_stop\ndata: {"type":"message_stop"}\n\n'),

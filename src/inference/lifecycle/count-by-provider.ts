@@ -69,6 +69,7 @@ function planOf(
       candidate,
       requestId,
       now,
+      modelIdOf: (name) => name,
       isStrict: false,
       isLossy: true,
       adjustments,

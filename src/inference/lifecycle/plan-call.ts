@@ -1,6 +1,7 @@
 // Writes a call's request for one candidate: passed through or translated, with the output limit that its hold pays for.
 
 import { Fault } from "../../base/fault.ts";
+import { answeredModelId } from "../../models/catalog.ts";
 import { affordableEstimate, clampedOutputLimit } from "../metering/cost-estimate.ts";
 import { readLossy } from "../request/call-options.ts";
 import { withBeta } from "../request/forwarded-headers.ts";
@@ -44,6 +45,7 @@ export function planCall(
       candidate,
       requestId: input.requestId,
       now: input.now,
+      modelIdOf: (name) => answeredModelId(catalog, candidate, name),
       files: files?.files,
       isStrict: isStrict(sent.request.json, input.headers),
       isLossy: readLossy(sent.request.json, input.headers),

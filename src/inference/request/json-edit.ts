@@ -10,7 +10,7 @@ export const COLON = 0x3a;
 const COMMA = 0x2c;
 const DEPTH_MAX = 128;
 
-interface MemberSpan {
+export interface MemberSpan {
   /** Index of the key's opening quote. */
   readonly keyStart: number;
   readonly start: number;

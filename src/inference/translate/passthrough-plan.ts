@@ -19,6 +19,7 @@ import { destinationOf } from "../shared-account/source-url.ts";
 import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
 import { droppedStore } from "./provider-store.ts";
+import { withModelId } from "./reply-model.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { dropsTier, TIER_FIELD } from "./service-tier.ts";
 import { isStreamingApi, addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
@@ -36,7 +37,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
 }
 
 function planOf(input: PlanInput, adapted: AdaptedFields | undefined): TransportPlan {
-  const { candidate, requestId } = input;
+  const { candidate, requestId, modelIdOf } = input;
   const { api, wantsUsage } = input.request;
   if (!isStreamingApi(api)) throw new Error(`${api} has a plan of its own`);
   // The text that is sent differs from this only in fields that the gateway writes.
@@ -56,7 +57,8 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
     dropped: allDropped,
     readUsage: (reply) => usageOf(api, reply, id),
     writeReply: ({ text, json: reply }, usage, costUsd) => {
-      const safeText = isObject(reply["error"]) ? redact(text, candidate.credential) : text;
+      const named = withModelId(text, reply, modelIdOf);
+      const safeText = isObject(reply["error"]) ? redact(named, candidate.credential) : named;
       return {
         text:
           usage === undefined
@@ -68,6 +70,7 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
     createStreamTransform: () => {
       return passthroughTransform(api, {
         wantsUsage,
+        modelIdOf,
         dropped: listed,
         lacksTerminalEvent,
         toErrorBody: (data) =>

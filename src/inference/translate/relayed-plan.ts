@@ -8,6 +8,7 @@ import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { redact } from "../upstream/redact.ts";
+import { withModelId } from "./reply-model.ts";
 import { rewriteRequest } from "./rewrite-request.ts";
 import { dropsTier, TIER_FIELD } from "./service-tier.ts";
 import { addExtrasToReply } from "./stream-transform.ts";
@@ -36,12 +37,12 @@ export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): Transp
       const written = endpoint.writeReply?.(reply, json, usage ?? NO_USAGE);
       const body = written ?? reply;
       const safeText = isObject(body["error"]) ? redact(text, credential) : text;
+      const ownText = written === undefined ? safeText : JSON.stringify(written);
       return {
-        text: addExtrasToReply(
-          written === undefined ? safeText : JSON.stringify(written),
-          body["usage"],
-          { cost: costUsd, dropped: listed },
-        ),
+        text: addExtrasToReply(withModelId(ownText, body, input.modelIdOf), body["usage"], {
+          cost: costUsd,
+          dropped: listed,
+        }),
         dropped: [],
       };
     },

@@ -1,9 +1,10 @@
 // Transforms each stream event on its way to the caller. On the caller's own wire the bytes pass through, except that usage
-// which only the gateway requested is removed and the cost is added to usage that the caller sees.
+// which only the gateway requested is removed, the cost is added to usage that the caller sees, and the model has its id.
 
 import { failedResponseError, API_TRAITS, INBOUND_WIRES, type SseEvent } from "@postern/wires";
 import { type JsonObject, numberIn, objectIn, parseObject } from "../../base/json.ts";
 import { memberSpans, skipWhitespace, withMembers } from "../request/json-edit.ts";
+import { createModelWriter } from "./reply-model.ts";
 
 /** Called only where the cost is shown, because computing it is not free. */
 export type CostSoFar = () => string | undefined;
@@ -37,6 +38,7 @@ export function isStreamingApi(api: string): api is StreamingApi {
 
 export interface PassthroughOptions {
   readonly wantsUsage: boolean;
+  readonly modelIdOf: (name: string) => string;
   /** The request fields that were dropped, as a JSON array; undefined without any. */
   readonly dropped?: string | undefined;
   /** This provider ends its streams by closing the connection. */
@@ -47,16 +49,19 @@ export interface PassthroughOptions {
 
 export function passthroughTransform(
   api: StreamingApi,
-  { wantsUsage, dropped, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
+  { wantsUsage, modelIdOf, dropped, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
 ): StreamTransform {
-  const { hasUsageOption, terminalEvent, usagePath } = API_TRAITS[api];
+  const { hasUsageOption, terminalEvent, usagePath, modelPath } = API_TRAITS[api];
+  const writeModel = createModelWriter(modelIdOf, modelPath);
   let hasErrorEvent = false;
   return {
-    transformEvent: rawBytes,
+    transformEvent: ({ raw }) => writeModel(raw),
     transformUsageEvent: (event, costUsd) => {
       if (hasUsageOption && !wantsUsage && isUsageOnly(event)) return undefined;
       const cost = costUsd();
-      return cost === undefined ? event.raw : addExtrasToEvent(event, usagePath, { cost, dropped });
+      return writeModel(
+        cost === undefined ? event.raw : addExtrasToEvent(event, usagePath, { cost, dropped }),
+      );
     },
     rewriteError: (bytes) => {
       const text = decoder.decode(bytes);
@@ -75,10 +80,6 @@ export function passthroughTransform(
     errorEvent: (body, latest) => errorEvent(api, body, nextSequenceNumber(latest)),
     keepAlive: keepAliveBytes(api),
   };
-}
-
-function rawBytes({ raw }: SseEvent): Uint8Array {
-  return raw;
 }
 
 /** What the gateway adds to a usage object, as JSON text. */

@@ -19,11 +19,15 @@ export function translateReply(
   inbound: InboundWire,
   reply: CanonicalReply,
   context: ReplyWriteContext,
-  { costUsd, dropped: requestLosses }: ReplyReport,
+  { costUsd, dropped: requestLosses, modelIdOf }: ReplyReport,
 ): ClientReply {
-  const { usage } = reply;
-  const report = usage && { ...usage, extras: { cost: Number(costUsd) } };
-  const { body, losses } = inbound.writeReply({ ...splitCalls(reply), usage: report }, context);
+  const { usage, model } = reply;
+  const changed = {
+    ...splitCalls(reply),
+    model: model && modelIdOf(model),
+    usage: usage && { ...usage, extras: { cost: Number(costUsd) } },
+  };
+  const { body, losses } = inbound.writeReply(changed, context);
   const dropped = replyLossPaths(losses);
   const listed = allLossPaths(requestLosses, dropped);
   return { text: JSON.stringify(withDropped(body, listed)), dropped };
@@ -43,6 +47,8 @@ export interface ReplyReport {
   readonly costUsd: string;
   /** The request fields that were dropped. */
   readonly dropped: readonly string[];
+  /** The id of the model that the provider names. */
+  readonly modelIdOf: (name: string) => string;
 }
 
 const DROPPED_PATHS_MAX = 64;

@@ -31,13 +31,22 @@ export interface StreamTranslation {
   readonly dropped: readonly string[];
   /** The error as the caller sees it, in the form of the caller's API. */
   readonly toErrorObject: (error: CanonicalError) => JsonObject;
+  /** The id of the model that the provider names. */
+  readonly modelIdOf: (name: string) => string;
 }
 
 const encoder = new TextEncoder();
 
 export function translationTransform(
   api: StreamingApi,
-  { reader, writer, showsUsage, dropped: requestLosses, toErrorObject }: StreamTranslation,
+  {
+    reader,
+    writer,
+    showsUsage,
+    dropped: requestLosses,
+    toErrorObject,
+    modelIdOf,
+  }: StreamTranslation,
 ): StreamTransform {
   const splitCalls = createCallSplitter();
   let report: UsageReport | undefined;
@@ -54,7 +63,8 @@ export function translationTransform(
           ...event,
           error: { ...event.error, object: toErrorObject(event.error) },
         });
-      } else for (const one of splitCalls(event)) out += writer.push(one);
+      } else
+        for (const one of splitCalls(withListedModel(event, modelIdOf))) out += writer.push(one);
     }
     return out;
   };
@@ -90,6 +100,15 @@ function extrasOf(cost: string | undefined, dropped: readonly string[]): JsonObj
     ...(cost === undefined ? {} : { cost: Number(cost) }),
     ...(dropped.length === 0 ? {} : { dropped }),
   };
+}
+
+function withListedModel(
+  event: CanonicalEvent,
+  modelIdOf: StreamTranslation["modelIdOf"],
+): CanonicalEvent {
+  return event.type === "start" && event.model !== undefined
+    ? { ...event, model: modelIdOf(event.model) }
+    : event;
 }
 
 function encodeText(text: string): Uint8Array | undefined {

@@ -117,7 +117,7 @@ interface ChosenTranslation extends TranslatedRequest {
 
 function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan {
   const { api, canonical, wire, written } = translation;
-  const { request, candidate, requestId, now } = input;
+  const { request, candidate, requestId, now, modelIdOf } = input;
   const { credential, model } = candidate;
   const inbound = INBOUND_WIRES[api];
   const dropped = [
@@ -142,6 +142,7 @@ function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan
       translateReply(inbound, translation.readReply(json, requestId), writeContext, {
         costUsd,
         dropped,
+        modelIdOf,
       }),
     createStreamTransform: () =>
       translationTransform(api, {
@@ -149,6 +150,7 @@ function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: !API_TRAITS[api].hasUsageOption || canonical.includeUsage === true,
         dropped,
+        modelIdOf,
         toErrorObject: (error) =>
           errorObject(
             errorFormat(api),

@@ -39,6 +39,8 @@ export interface PlanInput {
   readonly candidate: Candidate;
   readonly requestId: string;
   readonly now: number;
+  /** The id, in `GET /v1/models`, of the model that the provider names in its reply. */
+  readonly modelIdOf: (name: string) => string;
   readonly adjustments: RequestAdjustments;
   /** By their URL, if the gateway fetched files for the candidate's provider. */
   readonly files?: FetchedFiles | undefined;

@@ -81,6 +81,7 @@ function openRelay(options: RelayOptions = {}) {
       parsesAllEvents,
       transform: passthroughTransform("chat", {
         wantsUsage: true,
+        modelIdOf: (name) => name,
         lacksTerminalEvent: false,
         toErrorBody: () => ({ error: { message: "rewritten" } }),
       }),
