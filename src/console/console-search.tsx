@@ -132,7 +132,12 @@ function Results({
         <Table
           label="Search results"
           columns={[{ name: "Result" }, { name: "Type" }]}
-          rows={results.map(({ kind, label, href }) => [<a href={href}>{label}</a>, kind])}
+          rows={results.map(({ kind, label, href }) => [
+            <a class="name" href={href}>
+              {label}
+            </a>,
+            kind,
+          ])}
         />
       )}
       <p>

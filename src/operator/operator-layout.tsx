@@ -36,7 +36,7 @@ export function AccountLink({
 }): Child {
   return (
     <a class="type" href={accountPath(id)} title={id}>
-      <bdi>{names.get(id) ?? id}</bdi>
+      <bdi class="name">{names.get(id) ?? id}</bdi>
     </a>
   );
 }

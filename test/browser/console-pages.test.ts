@@ -180,6 +180,35 @@ describe("filters", () => {
   );
 });
 
+describe("sums", () => {
+  const cents = (text: string | undefined): number =>
+    Number((text ?? "").replaceAll(/[^\d.]/g, "")) * 1_000_000;
+
+  test("the rows of the usage table add up to the spend of the period", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/usage`, DESKTOP);
+    const figures = await page.locator(".figures .value").allTextContents();
+    const table = page.getByRole("region", { name: "Usage by model" });
+    const headings = await table.locator("thead th").allTextContents();
+    const rows = await table.locator("tbody tr").all();
+    const costs = await Promise.all(
+      rows.map(
+        async (row) => (await row.locator("th, td").allTextContents())[headings.indexOf("Cost")],
+      ),
+    );
+    expect(costs.length).toBeGreaterThan(2);
+    const sum = costs.reduce((total, cost) => total + cents(cost), 0);
+    expect(Math.round(sum)).toBe(Math.round(cents(figures[0])));
+    await close();
+  });
+
+  test("purchased and promotional credit add up to the balance", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/billing`, DESKTOP);
+    const [balance, paid, promo] = await page.locator(".figures .value").allTextContents();
+    expect(Math.round(cents(paid) + cents(promo))).toBe(Math.round(cents(balance)));
+    await close();
+  });
+});
+
 describe("search", () => {
   test("opens by keyboard, finds pages, keys, models and documentation, and leads to them", async () => {
     const { page, problems, close } = await openPage(`/console/${fixture.account.id}`, DESKTOP);

@@ -29,20 +29,74 @@ export function formatSpend(amount: Nano): string {
   return formatUsd(amount < NANO_PER_CENT ? amount : amount - (amount % NANO_PER_CENT));
 }
 
-/** `$26.76`, `$0.0378`, `$0.000018`: for columns of amounts whose exact values are on another page. */
-export function formatCost(amount: Nano): string {
-  if (amount === 0n || amount >= NANO_PER_USD) return formatUsd(amount);
-  const usd = Number(amount) / Number(NANO_PER_USD);
-  return usd >= 0.0001 ? `$${usd.toFixed(4)}` : formatUsdShort(Number(usd.toPrecision(2)));
+/**
+ * A column of amounts with equally many decimals: two if one amount is a dollar or more, four if one is a cent or more, else six.
+ * Each is rounded towards zero.
+ */
+export function formatCosts(amounts: readonly Nano[], decimalsMin = 2): readonly string[] {
+  const decimals = Math.max(decimalsMin, decimalsOf(amounts));
+  const step = stepOf(decimals);
+  return amounts.map((amount) => formatSteps(amount / step, decimals, amount));
 }
 
-/** A column of amounts with equally many decimals, so that they are easy to compare: two if one is a dollar or more, else four. */
-export function formatCosts(amounts: readonly Nano[]): readonly string[] {
-  const isLarge = amounts.some((amount) => amount >= NANO_PER_USD);
-  if (!isLarge) return amounts.map(formatCost);
-  return amounts.map((amount) =>
-    amount > 0n && amount < NANO_PER_CENT ? "<$0.01" : formatUsd(amount - (amount % NANO_PER_CENT)),
-  );
+export interface FormattedSum {
+  readonly parts: readonly string[];
+  readonly total: string;
+}
+
+/**
+ * A total and its parts, so that the shown parts add up to the shown total: all have the decimals of the total, which is rounded
+ * towards zero, and the parts with the largest remainders get the steps that rounding left over. Parts that are not the whole
+ * total are rounded towards zero, too.
+ */
+export function formatSum(parts: readonly Nano[], total: Nano = sumOf(parts)): FormattedSum {
+  const decimals = decimalsOf([total]);
+  const step = stepOf(decimals);
+  const steps =
+    sumOf(parts) === total
+      ? apportion(parts, step, total / step)
+      : parts.map((part) => part / step);
+  return {
+    parts: parts.map((part, index) => formatSteps(steps[index] ?? 0n, decimals, part)),
+    total: formatSteps(total / step, decimals, total),
+  };
+}
+
+/** The parts in steps, by the method of the largest remainder. */
+function apportion(parts: readonly Nano[], step: Nano, total: bigint): readonly bigint[] {
+  const steps = parts.map((part) => part / step - (part % step < 0n ? 1n : 0n));
+  const remainders = parts.map((part, index) => part - (steps[index] ?? 0n) * step);
+  const byRemainder = remainders
+    .map((_, index) => index)
+    .toSorted((one, other) => Number((remainders[other] ?? 0n) - (remainders[one] ?? 0n)));
+  const left = Number(total - sumOf(steps));
+  for (const index of byRemainder.slice(0, Math.max(0, left)))
+    steps[index] = (steps[index] ?? 0n) + 1n;
+  return steps;
+}
+
+function decimalsOf(amounts: readonly Nano[]): number {
+  const isReached = (least: Nano): boolean =>
+    amounts.some((amount) => amount >= least || amount <= -least);
+  if (isReached(NANO_PER_USD) || amounts.every((amount) => amount === 0n)) return 2;
+  return isReached(NANO_PER_CENT) ? 4 : 6;
+}
+
+function stepOf(decimals: number): Nano {
+  return NANO_PER_USD / 10n ** BigInt(decimals);
+}
+
+/** An amount that is not zero is not shown as zero. */
+function formatSteps(steps: bigint, decimals: number, amount: Nano): string {
+  if (steps === 0n && amount !== 0n) return `<$${(10 ** -decimals).toFixed(decimals)}`;
+  const magnitude = steps < 0n ? -steps : steps;
+  const scale = 10n ** BigInt(decimals);
+  const fraction = (magnitude % scale).toString().padStart(decimals, "0");
+  return `${steps < 0n ? "−" : ""}$${(magnitude / scale).toLocaleString("en-US")}.${fraction}`;
+}
+
+function sumOf(amounts: readonly bigint[]): bigint {
+  return amounts.reduce((sum, amount) => sum + amount, 0n);
 }
 
 /** `2026-11-21 14:05 UTC`, or `2026-11-21 15:05 GMT+1` in another time zone. */

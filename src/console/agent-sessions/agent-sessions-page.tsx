@@ -5,7 +5,13 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import type { SessionDetails, SessionView } from "../../agent-sessions/agent-sessions.ts";
 import { maxNano, type Nano } from "../../base/money/money.ts";
-import { formatCosts, formatInteger, formatUsd, pluralize } from "../../base/text/format.ts";
+import {
+  formatCosts,
+  formatInteger,
+  formatSum,
+  formatUsd,
+  pluralize,
+} from "../../base/text/format.ts";
 import {
   Card,
   EmptyState,
@@ -158,16 +164,18 @@ export function agentSessionPage(props: SessionPageProps): PageLayout {
 function sessionFigures({ session, totals }: SessionDetails): readonly Figure[] {
   const { limit, spent, held, stoppedAt } = session;
   const left = limit === undefined ? undefined : maxNano(limit - spent - held, 0n);
+  const shown = formatSum([spent, held, left ?? 0n], limit);
+  const [shownSpent, shownHeld, shownLeft] = shown.parts;
   return [
     {
       label: "Cost",
-      value: formatUsd(spent),
-      remark: held === 0n ? "no open calls" : `${formatUsd(held)} held by open calls`,
+      value: shownSpent,
+      remark: held === 0n ? "no open calls" : `${shownHeld} held by open calls`,
     },
     {
       label: "Limit",
-      value: limit === undefined ? "–" : formatUsd(limit),
-      remark: left === undefined ? "none was set" : `${formatUsd(left)} left`,
+      value: limit === undefined ? "–" : shown.total,
+      remark: left === undefined ? "none was set" : `${shownLeft} left`,
     },
     {
       label: "Calls",

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { type Nano, usdText } from "../../base/money/money.ts";
-import { formatInteger, formatUsd } from "../../base/text/format.ts";
+import { formatInteger, formatSum, formatUsd } from "../../base/text/format.ts";
 import { formatCredits } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
@@ -43,6 +43,7 @@ export function billingPage(props: BillingPageProps): PageLayout {
   const { user, workspace, balance, rejected } = props;
   const canBuy = hasPermission(workspace.role, "billing.buy");
   const { promo, paid, held, owed = 0n } = balance;
+  const sum = formatSum([paid, promo]);
   const pageError = rejected?.form === undefined ? rejected?.error.message : undefined;
   return consolePage({
     title: "Billing",
@@ -75,9 +76,9 @@ export function billingPage(props: BillingPageProps): PageLayout {
         )}
         <Figures
           figures={[
-            { label: "Balance", value: formatUsd(promo + paid), remark: creditsText(promo + paid) },
-            { label: "Purchased", value: formatUsd(paid), remark: "spent after promotional" },
-            { label: "Promotional", value: formatUsd(promo), remark: "spent first" },
+            { label: "Balance", value: sum.total, remark: creditsText(promo + paid) },
+            { label: "Purchased", value: sum.parts[0], remark: "spent after promotional" },
+            { label: "Promotional", value: sum.parts[1], remark: "spent first" },
             { label: "On hold", value: formatUsd(held), remark: "for running calls" },
           ]}
         />

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { BUDGET_FIELDS } from "../../accounts/budgets.ts";
 import { hasPermission } from "../../accounts/members.ts";
 import { usdText } from "../../base/money/money.ts";
-import { formatSpend, formatUsd } from "../../base/text/format.ts";
+import { formatSum } from "../../base/text/format.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
@@ -76,7 +76,9 @@ const DONE_TEXTS = { saved: "The budgets are saved. They apply to the next call.
 function BudgetCard({ state }: { readonly state: BudgetState }): Child {
   const { window, limit, used, held, remaining, endsAt } = state;
   const percent = limit === null || limit === 0n ? 0 : Number((used * 100n) / limit);
-  const running = held === 0n ? "" : ` ${formatUsd(held)} is on hold for running calls.`;
+  const shown = formatSum([used, held, remaining ?? 0n], limit ?? undefined);
+  const [shownUsed, shownHeld, shownLeft] = shown.parts;
+  const running = held === 0n ? "" : ` ${shownHeld} is on hold for running calls.`;
   const tone = percent >= 100 ? "danger" : percent >= 80 ? "warn" : "good";
   return (
     <Card
@@ -85,7 +87,7 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
       aside={limit === null ? <Tag>no budget</Tag> : <Tag tone={tone}>{percent}% used</Tag>}
     >
       <p class="amount">
-        <b>{formatSpend(used)}</b> {limit === null ? "spent" : `of ${formatUsd(limit)}`}
+        <b>{shownUsed}</b> {limit === null ? "spent" : `of ${shown.total}`}
       </p>
       {limit === null ? (
         <p class="note">No budget is set.</p>
@@ -93,7 +95,7 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
         <>
           <UsageBar label={WINDOW_TITLES[window]} used={used} limit={limit} />
           <p class="note">
-            {formatSpend(remaining ?? 0n)} left.{running} Resets on <DateTime at={endsAt} />.
+            {shownLeft} left.{running} Resets on <DateTime at={endsAt} />.
           </p>
         </>
       )}

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatSpend } from "../../base/text/format.ts";
+import { formatCosts } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, EmptyState, UsageBar } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
@@ -81,6 +81,7 @@ function AppTable({
   path,
 }: ConnectedAppsPageProps & { readonly path: string }): Child {
   const canRevoke = hasPermission(role, "keys.revoke");
+  const spends = formatCosts(apps.map(({ spent }) => spent));
   return (
     <Table
       label="Connected apps"
@@ -94,11 +95,11 @@ function AppTable({
         { name: "Expires", isDate: true },
         { name: "Actions" },
       ]}
-      rows={apps.map((key) => [
+      rows={apps.map((key, index) => [
         <a class="line" href={keyPath(accountId, key.id)} title={key.id}>
           <bdi>{key.app}</bdi>
         </a>,
-        <Spend apiKey={key} />,
+        <Spend apiKey={key} spend={spends[index]} />,
         <span class="line">{key.policy.models?.join(", ") ?? "all"}</span>,
         <span class="line">{people.get(key.createdBy ?? "") ?? "–"}</span>,
         <LastUse apiKey={key} />,
@@ -117,11 +118,17 @@ function AppTable({
   );
 }
 
-function Spend({ apiKey: { spent, limit } }: { readonly apiKey: Key }): Child {
+function Spend({
+  apiKey: { spent, limit },
+  spend,
+}: {
+  readonly apiKey: Key;
+  readonly spend: string | undefined;
+}): Child {
   return (
     <>
       {limit === null ? null : <UsageBar label="Limit" used={spent} limit={limit} />}
-      {formatSpend(spent)}
+      {spend}
     </>
   );
 }

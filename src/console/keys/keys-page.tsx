@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatSpend, formatUsd } from "../../base/text/format.ts";
+import { formatCosts, formatUsd } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CodeBlock, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
@@ -114,6 +114,7 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
   const { accountId } = workspace;
   if (keyLists.live.length === 0)
     return <p class="muted">No active keys. Calls need one: create it below.</p>;
+  const spends = formatCosts(keyLists.live.map(({ spent }) => spent));
   return (
     <Table
       label="Active keys"
@@ -127,7 +128,7 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
         { name: "Last used" },
         { name: "Expires", isDate: true },
       ]}
-      rows={keyLists.live.map((key) => [
+      rows={keyLists.live.map((key, index) => [
         <>
           <a class="line" href={keyPath(accountId, key.id)} title={key.id}>
             <bdi>{keyName(key)}</bdi>
@@ -137,7 +138,7 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
           </span>
         </>,
         <KeyState apiKey={key} now={now} />,
-        <LimitCell apiKey={key} />,
+        <LimitCell apiKey={key} spend={spends[index]} />,
         <span class="line" title={key.policy.models?.join(", ")}>
           {key.policy.models?.join(", ") ?? "all"}
         </span>,
@@ -167,18 +168,24 @@ export function KeyState({ apiKey, now }: { readonly apiKey: Key; readonly now: 
   return <Tag tone="good">Active</Tag>;
 }
 
-function LimitCell({ apiKey: { spent, limit, limitWindow } }: { readonly apiKey: Key }): Child {
+function LimitCell({
+  apiKey: { spent, limit, limitWindow },
+  spend,
+}: {
+  readonly apiKey: Key;
+  readonly spend: string | undefined;
+}): Child {
   if (limit === null)
     return (
       <>
-        {formatSpend(spent)} <span class="type">no limit</span>
+        {spend} <span class="type">no limit</span>
       </>
     );
   return (
     <>
       <UsageBar label="Limit" used={spent} limit={limit} />
       <span>
-        {formatSpend(spent)}
+        {spend}
         <span class="type">
           of {formatUsd(limit)} {limitWindow === null ? "in total" : WINDOW_TEXT[limitWindow]}
         </span>

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
-import { formatCost, formatInteger, formatMilliseconds } from "../../base/text/format.ts";
+import { formatCosts, formatInteger, formatMilliseconds } from "../../base/text/format.ts";
 import { Card, EmptyState, Segments, Tag } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { ClockLink, RelativeTime } from "../../http/pages/components/local-time.tsx";
@@ -278,15 +278,22 @@ function sortable(column: Column, { sort }: Pick<CallTableProps, "sort">): Colum
   };
 }
 
+/** Most calls cost less than a cent. */
+const COST_DECIMALS_MIN = 4;
+
 export function CallTable(props: CallTableProps): Child {
   const { calls, keyNames, workspace, label, isLong = false, isShort = false } = props;
   const isShown = ({ name }: Column): boolean => !isShort || SHORT_COLUMNS.has(name);
+  const costs = formatCosts(
+    calls.map(({ cost }) => cost),
+    COST_DECIMALS_MIN,
+  );
   return (
     <Table
       label={label}
       columns={COLUMNS.filter(isShown).map((column) => sortable(column, props))}
-      rows={calls.map((call) =>
-        callCells(call, { keyNames, workspace, isShort }).filter((_, index) => {
+      rows={calls.map((call, row) =>
+        callCells(call, { keyNames, workspace, isShort, cost: costs[row] }).filter((_, index) => {
           const column = COLUMNS[index];
           return column !== undefined && isShown(column);
         }),
@@ -302,7 +309,10 @@ function callCells(
     keyNames,
     workspace,
     isShort = false,
-  }: Pick<CallTableProps, "keyNames" | "workspace" | "isShort">,
+    cost,
+  }: Pick<CallTableProps, "keyNames" | "workspace" | "isShort"> & {
+    readonly cost: string | undefined;
+  },
 ): readonly Child[] {
   const href = `${workspacePath(workspace.accountId, "/logs")}/${call.id}`;
   const count = (tokens: number): string => (tokens === 0 ? "–" : formatInteger(tokens));
@@ -332,7 +342,7 @@ function callCells(
     count(call.outputTokens),
     count(call.reasoningTokens),
     <>
-      {formatCost(call.cost)}
+      {cost}
       {call.byok ? <span class="type">own key</span> : null}
     </>,
     formatMilliseconds(call.latencyMs),

@@ -6,7 +6,8 @@ import {
   formatInteger,
   formatPercentile,
   formatPercent,
-  formatSpend,
+  formatCosts,
+  formatSum,
   formatUsd,
   pluralize,
 } from "../../base/text/format.ts";
@@ -147,7 +148,7 @@ function overviewFigures(overview: Overview, period: Period): readonly Figure[] 
     },
     {
       label: `Spend, ${periodText(period)}`,
-      value: formatUsd(totals.cost),
+      value: formatSum([], totals.cost).total,
       remark: changeText(Number(totals.cost), previous && Number(previous.cost)),
     },
     {
@@ -219,7 +220,10 @@ function LatestCalls({ workspace, overview: { usage } }: PanelProps): Child {
 const WINDOW_TEXT = { day: "a day", week: "a week", month: "a month" } as const;
 
 function Keys({ workspace, overview }: PanelProps): Child {
-  const keys = overview.keys.toSorted((one, other) => (one.spent < other.spent ? 1 : -1));
+  const keys = overview.keys
+    .toSorted((one, other) => (one.spent < other.spent ? 1 : -1))
+    .slice(0, KEYS_SHOWN);
+  const spends = formatCosts(keys.map(({ spent }) => spent));
   return (
     <Card
       id="keys"
@@ -248,7 +252,7 @@ function Keys({ workspace, overview }: PanelProps): Child {
             { name: "Limit", isExtra: true },
             { name: "Spend", isNumber: true },
           ]}
-          rows={keys.slice(0, KEYS_SHOWN).map((key) => [
+          rows={keys.map((key, index) => [
             <a class="line" href={keyPath(workspace.accountId, key.id)} title={key.id}>
               <bdi>{keyName(key)}</bdi>
             </a>,
@@ -258,7 +262,7 @@ function Keys({ workspace, overview }: PanelProps): Child {
               <UsageBar label={`Limit of ${keyName(key)}`} used={key.spent} limit={key.limit} />
             ),
             <>
-              {formatSpend(key.spent)}
+              {spends[index]}
               {key.limit === null ? null : (
                 <span class="type">
                   of {formatUsd(key.limit)}

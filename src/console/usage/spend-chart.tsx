@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { NANO_PER_USD } from "../../base/money/money.ts";
-import { formatCosts, formatUsdShort } from "../../base/text/format.ts";
+import { formatSum, formatUsdShort } from "../../base/text/format.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { Legend, SERIES_MAX, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
@@ -36,7 +36,7 @@ export function SpendChart(props: SpendChartProps): Child {
     label,
     values: costs.map((cost) => Number(cost) / Number(NANO_PER_USD)),
   }));
-  const columns = groups.map(({ costs }) => formatCosts(costs));
+  const columns = groups.map(({ costs }) => formatSum(costs).parts);
   const isDaily = period.buckets.unit === "day";
   return (
     <Card id="spend-chart" title={title} aside={choice}>

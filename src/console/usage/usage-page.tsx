@@ -7,7 +7,7 @@ import {
   formatInteger,
   formatPercentile,
   formatPercent,
-  formatUsd,
+  formatSum,
 } from "../../base/text/format.ts";
 import {
   Card,
@@ -209,7 +209,7 @@ function totalFigures(
   return [
     {
       label: `Spend, ${periodText(period)}`,
-      value: formatUsd(totals.cost),
+      value: formatSum([], totals.cost).total,
       remark: changeText(Number(totals.cost), previous && Number(previous.cost)),
     },
     {
@@ -264,7 +264,10 @@ function GroupTable({
   const share = (sum: UsageSum): string =>
     totals.cost === 0n ? "–" : formatPercent(Number(sum.cost) / Number(totals.cost));
   const shown = groups.slice(0, GROUPS_SHOWN_MAX);
-  const costs = formatCosts(shown.map(({ cost }) => cost));
+  const { parts: costs } = formatSum(
+    groups.map(({ cost }) => cost),
+    totals.cost,
+  );
   const callCosts = formatCosts(shown.map(({ cost, calls }) => cost / BigInt(Math.max(1, calls))));
   return (
     <Card

@@ -2,7 +2,13 @@
 // One account, with the forms to change it.
 
 import type { Child } from "hono/jsx";
-import { formatCosts, formatDateTime, formatInteger, formatUsd } from "../../base/text/format.ts";
+import {
+  formatCosts,
+  formatDateTime,
+  formatInteger,
+  formatSum,
+  formatUsd,
+} from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details, Figures } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
@@ -111,13 +117,14 @@ function Summary({ details }: { readonly details: AccountDetails }): Child {
   const { account, createdFrom, verifiedAgent, promo, paid, held, owed, freeze, lastUsedAt } =
     details;
   const state = freeze === undefined ? "active" : freeze.by === "debt" ? "owing" : "frozen";
+  const balance = formatSum([paid, promo]);
   return (
     <>
       <Figures
         figures={[
-          { label: "Balance", value: formatUsd(promo + paid) },
-          { label: "Paid", value: formatUsd(paid) },
-          { label: "Promotional", value: formatUsd(promo) },
+          { label: "Balance", value: balance.total },
+          { label: "Paid", value: balance.parts[0] },
+          { label: "Promotional", value: balance.parts[1] },
           { label: "On hold", value: formatUsd(held) },
           { label: "Owed", value: formatUsd(owed) },
         ]}
@@ -151,6 +158,7 @@ function Summary({ details }: { readonly details: AccountDetails }): Child {
 }
 
 function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: AccountDetails }): Child {
+  const spent = formatCosts(keys.map((key) => key.spent));
   return (
     <>
       <Table
@@ -164,7 +172,7 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
           { name: "Last used", isDate: true },
           { name: "Spent", isNumber: true },
         ]}
-        rows={keys.map((key) => [
+        rows={keys.map((key, index) => [
           <code>{key.id}</code>,
           <bdi class="name">{key.name ?? "–"}</bdi>,
           <code>{`${key.prefix}…${key.last4}`}</code>,
@@ -174,7 +182,7 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
               : `expires ${formatDateTime(key.expiresAt)}`
             : `revoked ${utcDay(key.revokedAt)}`,
           key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt),
-          formatUsd(key.spent),
+          spent[index],
         ])}
       />
       {hasMoreKeys ? <p class="note">Older keys are not shown. Active keys come first.</p> : null}
@@ -231,7 +239,18 @@ function UsageTable({ details: { account, usage } }: { readonly details: Account
   );
 }
 
+/** The ledger is in nano-dollars: a column of two decimals would hide most charges. */
+const TRANSFER_DECIMALS = 6;
+
 function TransferTable({ transfers }: { readonly transfers: readonly AccountTransfer[] }): Child {
+  const amounts = formatCosts(
+    transfers.map(({ amount }) => amount),
+    TRANSFER_DECIMALS,
+  );
+  const changes = formatCosts(
+    transfers.map(({ balanceChange }) => balanceChange),
+    TRANSFER_DECIMALS,
+  );
   return (
     <Table
       label="Transfers"
@@ -244,19 +263,17 @@ function TransferTable({ transfers }: { readonly transfers: readonly AccountTran
         { name: "Balance change", isNumber: true },
         { name: "Reason" },
       ]}
-      rows={transfers.map((transfer) => [
+      rows={transfers.map((transfer, index) => [
         formatDateTime(transfer.at),
         <>
           {transfer.kind.replaceAll("_", " ")}
           <span class="type">{transfer.id}</span>
         </>,
         `${transfer.from} → ${transfer.to}`,
-        formatUsd(transfer.amount),
+        amounts[index],
         transfer.balanceChange === 0n
           ? "–"
-          : transfer.balanceChange > 0n
-            ? `+${formatUsd(transfer.balanceChange)}`
-            : formatUsd(transfer.balanceChange),
+          : `${transfer.balanceChange > 0n ? "+" : ""}${changes[index]}`,
         transfer.memo ?? "",
       ])}
     />

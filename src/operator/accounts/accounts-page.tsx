@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
-import { formatDateTime, formatUsd, formatInteger } from "../../base/text/format.ts";
+import { formatCosts, formatDateTime, formatInteger } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
@@ -54,7 +54,7 @@ export function accountsPage(
                 { name: "Created", isDate: true },
                 { name: "Last used", isDate: true },
               ]}
-              rows={accounts.data.map(accountRow)}
+              rows={accountRows(accounts.data)}
             />
           </div>
         )}
@@ -64,29 +64,41 @@ export function accountsPage(
   });
 }
 
-function accountRow(account: AccountSummary): readonly Child[] {
-  return [
+function accountRows(accounts: readonly AccountSummary[]): readonly (readonly Child[])[] {
+  const column = (name: "paid" | "promo" | "held" | "owed"): readonly string[] =>
+    formatCosts(accounts.map((account) => account[name]));
+  const [paid, promo, held, owed] = [
+    column("paid"),
+    column("promo"),
+    column("held"),
+    column("owed"),
+  ];
+  return accounts.map((account, index) => [
     <>
       <a href={accountPath(account.id)} title={account.id}>
-        {account.name === null ? <code>{account.id}</code> : <bdi>{account.name}</bdi>}
+        {account.name === null ? <code>{account.id}</code> : <bdi class="name">{account.name}</bdi>}
       </a>
       {account.name === null ? null : (
         <span class="type">
           <code>{account.id}</code>
         </span>
       )}
-      {account.email === null ? null : <span class="type">{account.email}</span>}
+      {account.email === null ? null : (
+        <span class="type">
+          <span class="name">{account.email}</span>
+        </span>
+      )}
     </>,
     <AccountStateBadge state={account.state} />,
-    formatUsd(account.paid),
-    formatUsd(account.promo),
-    formatUsd(account.held),
-    account.owed === 0n ? "–" : formatUsd(account.owed),
+    paid[index],
+    promo[index],
+    held[index],
+    account.owed === 0n ? "–" : owed[index],
     formatInteger(account.liveKeys),
     formatInteger(account.members),
     utcDay(account.createdAt),
     account.lastUsedAt === null ? "never" : formatDateTime(account.lastUsedAt),
-  ];
+  ]);
 }
 
 const STATE_CLASSES: Readonly<Record<AccountState, string>> = {

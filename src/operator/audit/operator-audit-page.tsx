@@ -109,7 +109,7 @@ export function AuditEntryTable({
           )}
           {entry.target === null || entry.target === entry.accountId ? null : (
             <span class="type">
-              {names.has(entry.target) ? <bdi>{names.get(entry.target)}</bdi> : null}
+              {names.has(entry.target) ? <bdi class="name">{names.get(entry.target)}</bdi> : null}
               {names.has(entry.target) ? `, ${entry.target}` : entry.target}
             </span>
           )}
@@ -132,7 +132,7 @@ function ActorCell({
   const facts = [actor.type, name === undefined ? null : actor.id, network];
   return (
     <>
-      <bdi>{name ?? actor.id}</bdi>
+      <bdi class="name">{name ?? actor.id}</bdi>
       <span class="type">{facts.filter((fact) => fact !== null).join(", ")}</span>
     </>
   );
@@ -140,5 +140,5 @@ function ActorCell({
 
 function detailText({ detail }: AuditEntry): Child {
   const text = formatAuditDetail(detail);
-  return text === "" ? null : <bdi>{text}</bdi>;
+  return text === "" ? null : <bdi class="name">{text}</bdi>;
 }

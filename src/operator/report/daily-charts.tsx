@@ -7,7 +7,7 @@ import {
   formatCosts,
   formatInteger,
   formatPercent,
-  formatUsd,
+  formatSum,
   formatUsdShort,
 } from "../../base/text/format.ts";
 import { Card, Tag } from "../../http/pages/components/content.tsx";
@@ -69,6 +69,7 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
     amounts,
     values: amounts.map((amount) => Number(amount) / Number(NANO_PER_USD)),
   }));
+  const columns = shown.map(({ amounts }) => formatSum(amounts).parts);
   return (
     <Card id={id} title={title} aside={<Legend series={shown} />}>
       {shown.length === 0 ? (
@@ -90,10 +91,7 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
                 { name: "Day", isDate: true },
                 ...shown.map(({ label }) => ({ name: label, isNumber: true })),
               ]}
-              rows={days.map((day, index) => [
-                day,
-                ...shown.map(({ amounts }) => formatUsd(amounts[index] ?? 0n)),
-              ])}
+              rows={days.map((day, index) => [day, ...columns.map((amounts) => amounts[index])])}
               isTall
             />
           </details>

@@ -7,7 +7,7 @@ import {
   formatCosts,
   formatDateTime,
   formatInteger,
-  formatUsd,
+  formatSum,
 } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Amounts, Card } from "../../http/pages/components/content.tsx";
@@ -21,7 +21,7 @@ import type { Report } from "../../verification/report.ts";
 import { operatorPage } from "../operator-layout.tsx";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { DailyCharts } from "./daily-charts.tsx";
-import { PROCESSOR_COLUMNS, reportFigures, totalCost } from "./report-output.ts";
+import { PROCESSOR_COLUMNS, reportFigures } from "./report-output.ts";
 
 const PATH = `${OPERATOR_PATH}/report`;
 
@@ -87,16 +87,19 @@ function ReportSections({ report }: { readonly report: Report }): Child {
   return (
     <>
       <div class="side-by-side small">
-        {Object.entries(reportFigures(report)).map(([section, amounts]) => (
-          <Card id={section} title={SECTION_TITLES[section] ?? section}>
-            <Amounts
-              items={Object.entries(amounts).map(([name, amount]) => [
-                AMOUNT_NAMES[name] ?? name.replaceAll("_", " "),
-                formatUsd(amount),
-              ])}
-            />
-          </Card>
-        ))}
+        {Object.entries(reportFigures(report)).map(([section, amounts]) => {
+          const shown = formatCosts(Object.values(amounts));
+          return (
+            <Card id={section} title={SECTION_TITLES[section] ?? section}>
+              <Amounts
+                items={Object.keys(amounts).map((name, index) => [
+                  AMOUNT_NAMES[name] ?? name.replaceAll("_", " "),
+                  shown[index],
+                ])}
+              />
+            </Card>
+          );
+        })}
       </div>
       <ProviderCostTable
         id="costs"
@@ -132,7 +135,7 @@ function ProviderCostTable({
   readonly emptyText: string;
   readonly costs: readonly ProviderCost[];
 }): Child {
-  const amounts = formatCosts(costs.map(({ cost }) => cost));
+  const sum = formatSum(costs.map(({ cost }) => cost));
   return (
     <Card id={id} title={title}>
       {costs.length === 0 ? (
@@ -154,7 +157,7 @@ function ProviderCostTable({
             formatInteger(cost.calls),
             formatInteger(cost.inputTokens),
             formatInteger(cost.outputTokens),
-            amounts[index] ?? "",
+            sum.parts[index],
           ])}
           footer={[
             "Total",
@@ -162,7 +165,7 @@ function ProviderCostTable({
             formatInteger(sumField(costs, "calls")),
             formatInteger(sumField(costs, "inputTokens")),
             formatInteger(sumField(costs, "outputTokens")),
-            formatUsd(totalCost(costs)),
+            sum.total,
           ]}
         />
       )}
@@ -178,6 +181,10 @@ function sumField(
 }
 
 function ProcessorTable({ report }: { readonly report: Report }): Child {
+  const columns = PROCESSOR_COLUMNS.map(([name]) => {
+    const shown = formatCosts(report.processors.map((totals) => totals[name]));
+    return report.processors.map((totals, index) => (totals[name] === 0n ? "–" : shown[index]));
+  });
   return (
     <Table
       label="Payments by processor"
@@ -186,9 +193,9 @@ function ProcessorTable({ report }: { readonly report: Report }): Child {
         { name: "Processor and type" },
         ...PROCESSOR_COLUMNS.map(([, label]) => ({ name: capitalize(label), isNumber: true })),
       ]}
-      rows={report.processors.map((totals) => [
+      rows={report.processors.map((totals, index) => [
         `${totals.processor}, ${totals.kind.replaceAll("_", " ")}`,
-        ...PROCESSOR_COLUMNS.map(([name]) => (totals[name] === 0n ? "–" : formatUsd(totals[name]))),
+        ...columns.map((column) => column[index]),
       ])}
     />
   );

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import type { Nano } from "../../base/money/money.ts";
-import { formatInteger, formatPercent, formatUsd } from "../../base/text/format.ts";
+import { formatCosts, formatInteger, formatPercent, formatUsd } from "../../base/text/format.ts";
 import { Card, Figures, Notice, Segments } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -98,6 +98,8 @@ function NetworkTable({ networks }: Pick<GrantsPageProps, "networks">): Child {
         many were claimed, and their balance.
       </p>
     );
+  const promo = formatCosts(networks.map((use) => use.promo));
+  const paid = formatCosts(networks.map((use) => use.paid));
   return (
     <Table
       label="Networks that created most accounts"
@@ -110,12 +112,12 @@ function NetworkTable({ networks }: Pick<GrantsPageProps, "networks">): Child {
         { name: "Paid credit left", isNumber: true },
         { name: "Latest account", isWide: true },
       ]}
-      rows={networks.map((use) => [
+      rows={networks.map((use, index) => [
         <code>{use.network}</code>,
         formatInteger(use.accounts),
         formatPercent(use.claimed / Math.max(1, use.accounts)),
-        formatUsd(use.promo),
-        formatUsd(use.paid),
+        promo[index],
+        paid[index],
         <a href={`${OPERATOR_PATH}/accounts/${use.latest}`}>
           <span class="line">{use.latest}</span>
         </a>,
@@ -135,6 +137,7 @@ function AgentTable({
         agents create with a signature their own quota and starting credit.
       </p>
     );
+  const granted = formatCosts(agents.map((use) => use.granted));
   return (
     <Table
       label="Operators of verified agents"
@@ -148,13 +151,13 @@ function AgentTable({
         { name: "Credit per account", isNumber: true },
         { name: "Latest account", isWide: true },
       ]}
-      rows={agents.map((use) => {
+      rows={agents.map((use, index) => {
         const listed = verifiedAgents.find(({ url }) => url === use.url);
         return [
           <code>{use.url}</code>,
           formatInteger(use.accounts),
           formatPercent(use.claimed / Math.max(1, use.accounts)),
-          formatUsd(use.granted),
+          granted[index],
           quotaText(use, listed),
           listed === undefined ? "not listed" : formatUsd(listed.startingCredit),
           use.latest === null ? (

@@ -7,7 +7,7 @@ import {
   formatInteger,
   formatPercentile,
   formatPercent,
-  formatUsd,
+  formatSum,
 } from "../../base/text/format.ts";
 import { Card, Figures, Notice, Tag } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
@@ -50,7 +50,7 @@ export function providersPage(
           figures={[
             {
               label: "Charged today",
-              value: formatUsd(providers.reduce((sum, { costToday }) => sum + costToday, 0n)),
+              value: formatSum(providers.map(({ costToday }) => costToday)).total,
               remark: "since 00:00 UTC, at list prices",
             },
             { label: "Calls", value: formatInteger(total("calls")), remark: "in 24 hours" },
@@ -92,7 +92,7 @@ export function providersPage(
 }
 
 function ProviderTable({ providers }: { readonly providers: readonly ProviderHealth[] }): Child {
-  const costs = formatCosts(providers.map(({ costToday }) => costToday));
+  const { parts: costs } = formatSum(providers.map(({ costToday }) => costToday));
   return (
     <Table
       label="Providers"

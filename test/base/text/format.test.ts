@@ -1,18 +1,20 @@
 import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
 import {
   formatAge,
   formatDateTime,
   formatDuration,
   formatInteger,
-  formatCost,
   formatCosts,
   formatSpend,
+  formatSum,
   formatUsd,
   formatUsdExact,
   formatUsdShort,
   pluralize,
 } from "../../../src/base/text/format.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/base/time.ts";
+import { TEST_SEED } from "../../support/random.ts";
 
 describe("formatUsd", () => {
   test.each([
@@ -75,16 +77,6 @@ test("groups thousands and counts nouns", () => {
   expect(pluralize(1_200, "key")).toBe("1,200 keys");
 });
 
-test.each([
-  [0n, "$0.00"],
-  [18_000n, "$0.000018"],
-  [669_870n, "$0.0007"],
-  [37_845_000n, "$0.0378"],
-  [26_760_000_000n, "$26.76"],
-])("formatCost shortens %p to %p", (amount, text) => {
-  expect(formatCost(amount)).toBe(text);
-});
-
 test("formatDateTime shows a time in another time zone, with its offset", () => {
   const at = Date.parse("2026-07-01T22:05:00Z");
   expect(formatDateTime(at)).toBe("2026-07-01 22:05 UTC");
@@ -99,6 +91,30 @@ test("gives the amounts of a column equally many decimals", () => {
     "$0.00",
   ]);
   expect(formatCosts([40_500_000n, 2_810_000n])).toEqual(["$0.0405", "$0.0028"]);
+  expect(formatCosts([1_234_000n, 18_000n, 1n])).toEqual(["$0.001234", "$0.000018", "<$0.000001"]);
+  expect(formatCosts([1_200_000_000n, 378_000n], 4)).toEqual(["$1.2000", "$0.0003"]);
+  expect(formatCosts([-2_500_000_000n, 0n])).toEqual(["−$2.50", "$0.00"]);
+});
+
+test("rounds the parts of a sum so that they add up to the total", () => {
+  expect(formatSum([3_337_000_000n, 16_663_000_000n])).toEqual({
+    parts: ["$3.34", "$16.66"],
+    total: "$20.00",
+  });
+  expect(formatSum([120_000_000_000n, 2_000_000n])).toEqual({
+    parts: ["$120.00", "<$0.01"],
+    total: "$120.00",
+  });
+  expect(formatSum([1_000_000_000n], 3_000_000_000n)).toEqual({ parts: ["$1.00"], total: "$3.00" });
+  fc.assert(
+    fc.property(fc.array(fc.bigInt({ min: -(10n ** 13n), max: 10n ** 13n })), (amounts) => {
+      const { parts, total } = formatSum(amounts);
+      const digits = (text: string): bigint =>
+        text.startsWith("<") ? 0n : BigInt(text.replace("−", "-").replaceAll(/[$,.]/g, ""));
+      expect(parts.map(digits).reduce((sum, part) => sum + part, 0n)).toBe(digits(total));
+    }),
+    { seed: TEST_SEED },
+  );
 });
 
 test.each([
