@@ -31,6 +31,8 @@ export interface PeopleRouteDeps {
   /** Undefined without an identity provider. */
   readonly signIn: SignIn | undefined;
   readonly baseUrl: string;
+  /** False if this gateway sends no emails. */
+  readonly sendsEmails: boolean;
 }
 
 export function peopleRoutes(deps: PeopleRouteDeps): readonly Route[] {
@@ -139,7 +141,7 @@ function keptFormRoute({ keptForms }: PeopleRouteDeps): Route {
   });
 }
 
-function sessionsRoute({ db }: PeopleRouteDeps): Route {
+function sessionsRoute({ db, sendsEmails }: PeopleRouteDeps): Route {
   return pageRoute({
     tag: "People",
     path: SESSIONS_PATH,
@@ -147,7 +149,7 @@ function sessionsRoute({ db }: PeopleRouteDeps): Route {
     summary: "List sessions",
     run: async ({ caller, now }) => {
       const list = await listSessions(db, caller.personId, now);
-      return sessionsPage(caller, list);
+      return sessionsPage(caller, list, sendsEmails);
     },
   });
 }

@@ -99,7 +99,11 @@ export function keptFormPage(user: SessionUser, { path, fields }: SentForm): Pag
   };
 }
 
-export function sessionsPage(user: SessionUser, sessions: readonly SessionRecord[]): PageLayout {
+export function sessionsPage(
+  user: SessionUser,
+  sessions: readonly SessionRecord[],
+  sendsEmails: boolean,
+): PageLayout {
   return {
     title: "Your sessions – Postern",
     isPrivate: true,
@@ -125,7 +129,13 @@ export function sessionsPage(user: SessionUser, sessions: readonly SessionRecord
     ),
     footer: (
       <p>
-        <a href="/console">Console</a> · <a href="/emails">Your emails</a>
+        <a href="/console">Console</a>
+        {sendsEmails ? (
+          <>
+            {" "}
+            · <a href="/emails">Your emails</a>
+          </>
+        ) : null}
       </p>
     ),
   };

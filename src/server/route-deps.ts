@@ -58,6 +58,8 @@ export function createRouteDeps(
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
   const accountData = { db, startExport: createExports(log), billing };
+  // In development, emails are kept and shown instead.
+  const sendsEmails = config.email !== undefined || config.development;
   return {
     db,
     accounts: accountRouteDeps(config, services),
@@ -76,7 +78,7 @@ export function createRouteDeps(
     deviceLogin: deviceLoginDeps(services, baseUrl),
     appSignIn: appSignInDeps(services),
     mcpSignIn: mcpSignInDeps(services, config),
-    people: { db, sessions, keptForms, signIn, baseUrl },
+    people: { db, sessions, keptForms, signIn, baseUrl, sendsEmails },
     emails: {
       db,
       baseUrl,
@@ -87,8 +89,7 @@ export function createRouteDeps(
     console: {
       db,
       baseUrl,
-      // In development, emails are kept and shown instead.
-      sendsEmails: config.email !== undefined || config.development,
+      sendsEmails,
       onSessionStopped: inference.stoppedSessions.add,
       accountData,
       keys,

@@ -38,7 +38,7 @@ export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
     ...keyRoutes(deps),
     ...claimRoutes(deps),
     ...claimPageRoutes({ ...deps, consolePath: "/console" }),
-    ...peopleRoutes({ ...deps, keptForms: createKeptForms(deps) }),
+    ...peopleRoutes({ ...deps, keptForms: createKeptForms(deps), sendsEmails: false }),
     stylesheet(),
   ];
 }

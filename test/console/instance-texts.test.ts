@@ -1,10 +1,14 @@
 // Texts depend on the instance: no page promises an email where none is sent.
 
 import { expect, test } from "bun:test";
+import { budgetsPage } from "../../src/console/budgets/budgets-page.tsx";
 import { consolePage } from "../../src/console/console-layout.tsx";
 import { KeyFields } from "../../src/console/keys/key-fields.tsx";
+import { settingsPage } from "../../src/console/settings/settings-page.tsx";
 import { renderPage } from "../../src/http/pages/layout.tsx";
+import { sessionsPage } from "../../src/people/sign-in-pages.tsx";
 import { textOf, visitPage } from "../billing/console-user.ts";
+import { startGateway } from "../support/gateway.ts";
 import { startWorkspaceHarness } from "./workspace-harness.ts";
 
 const USER = {
@@ -32,7 +36,7 @@ test("a page in development, where emails are kept and shown, mentions them", as
 });
 
 test("a page of a gateway that sends no emails does not mention them", () => {
-  const pageOf = (sendsEmails: boolean): string => {
+  const pagesOf = (sendsEmails: boolean): readonly string[] => {
     const workspace = {
       accountId: "acct_1",
       name: null,
@@ -41,11 +45,40 @@ test("a page of a gateway that sends no emails does not mention them", () => {
       sendsEmails,
       memberships: [],
     } as const;
+    const view = { workspace, user: USER };
     const main = KeyFields({ id: "key", values: {}, error: undefined, sendsEmails });
-    return renderPage(consolePage({ title: "Keys", workspace, user: USER, page: "/keys", main }));
+    const budget = { limit: null, used: 0n, held: 0n, remaining: null, endsAt: 0 } as const;
+    const budgets = {
+      day: { ...budget, window: "day" },
+      month: { ...budget, window: "month" },
+    } as const;
+    const pages = [
+      consolePage({ title: "Keys", ...view, page: "/keys", main }),
+      budgetsPage({ ...view, budgets }),
+      settingsPage(view),
+      sessionsPage(USER, [], sendsEmails),
+    ];
+    return pages.map(renderPage);
   };
-  expect(pageOf(true)).toContain("Sent by email and webhook.");
-  expect(pageOf(true)).toContain('href="/emails"');
-  expect(pageOf(false)).toContain("Sent by webhook.");
-  expect(pageOf(false)).not.toContain('href="/emails"');
+  for (const page of pagesOf(true)) expect(page).toMatch(/emails?\b/i);
+  expect(pagesOf(true)[0]).toContain("Sent by email and webhook.");
+  const texts = pagesOf(false).map((page) =>
+    page.replaceAll(USER.email, "").replace(/Then emails, names,/, ""),
+  );
+  expect(texts.filter((page) => /\bemail/i.test(page))).toEqual([]);
+  expect(texts[0]).toContain("Sent by webhook.");
+});
+
+test("the first link of a production home page without sign-in is the guide, not the API reference", async () => {
+  const gateway = await startGateway({
+    env: {
+      POSTERN_BASE_URL: "https://gateway.example.com",
+      POSTERN_SECRET: "a-secret-of-this-gateway-only-for-the-test",
+    },
+  });
+  const home = await (await fetch(`${gateway.url}/`, { headers: { accept: "text/html" } })).text();
+  const [, first] = /class="hero-links">[^]*?<a [^>]*href="([^"]+)"/.exec(home) ?? [];
+  expect(first).toBe("/docs");
+  expect(home).not.toContain("/console");
+  await gateway.stop();
 });

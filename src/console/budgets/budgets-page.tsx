@@ -130,8 +130,9 @@ function BudgetForm({ user, workspace, values, error }: BudgetFormProps): Child 
           ))}
         </div>
         <p class="hint">
-          Leave a field empty for no budget. 0 rejects all calls that cost credits. Emails and
-          webhooks are sent at 50%, 80% and 100% of a budget.
+          Leave a field empty for no budget. 0 rejects all calls that cost credits.{" "}
+          {workspace.sendsEmails ? "Emails and webhooks" : "Webhooks"} are sent at 50%, 80% and 100%
+          of a budget.
         </p>
         <div class="actions">
           <button type="submit">Save budgets</button>

@@ -41,12 +41,14 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
           <TimeZoneForm {...props} />
         </div>
         <div class="side-by-side">
-          <Card id="emails" title="Emails">
-            <p>
-              <a href="/emails">Choose which emails you get</a>. The choice applies to all your
-              workspaces.
-            </p>
-          </Card>
+          {workspace.sendsEmails ? (
+            <Card id="emails" title="Emails">
+              <p>
+                <a href="/emails">Choose which emails you get</a>. The choice applies to all your
+                workspaces.
+              </p>
+            </Card>
+          ) : null}
           <Card id="about" title="About this workspace">
             <Details
               items={[
@@ -125,7 +127,7 @@ function NameForm({ user, workspace, form }: SettingsPageProps): Child {
           value={form?.name ?? workspace.name ?? ""}
           error={form?.nameError}
           maxLength={80}
-          hint="Shown in the console, in invitations and in emails. Leave it empty to show the account id."
+          hint={`Shown in the console${workspace.sendsEmails ? ", in invitations and in emails" : " and in invitations"}. Leave it empty to show the account id.`}
         />
         <div class="actions">
           <button type="submit">Save name</button>
