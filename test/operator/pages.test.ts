@@ -477,7 +477,7 @@ describeEachStore((kind) => {
         await submit("freeze", { reason: "named" });
         for (const path of ["/operator/payments", "/operator/audit"])
           expect((await page(path)).text).toContain(
-            `title="${account.id}"><bdi>Acme &lt;production&gt;</bdi>`,
+            `title="${account.id}"><bdi class="name">Acme &lt;production&gt;</bdi>`,
           );
       });
 
@@ -515,13 +515,13 @@ describeEachStore((kind) => {
         await submit("freeze", { reason: "named" });
         const { text } = await page(`/operator/audit?account=${account.id}`);
         for (const expected of [
-          `title="${account.id}"><bdi>Acme</bdi></a><span class="type">${account.id}</span>`,
-          `<bdi>Build server</bdi>, ${keyId}</span>`,
-          `<bdi>grace@example.com</bdi><span class="type">person, ${person.id}, 192.0.2.0/24</span>`,
-          `<bdi>${OPERATOR_EMAIL}</bdi><span class="type">operator, `,
+          `title="${account.id}"><bdi class="name">Acme</bdi></a><span class="type">${account.id}</span>`,
+          `<bdi class="name">Build server</bdi>, ${keyId}</span>`,
+          `<bdi class="name">grace@example.com</bdi><span class="type">person, ${person.id}, 192.0.2.0/24</span>`,
+          `<bdi class="name">${OPERATOR_EMAIL}</bdi><span class="type">operator, `,
         ])
           expect(text).toContain(expected);
-        expect((await page()).text).toContain(`<bdi>Build server</bdi>, ${keyId}</span>`);
+        expect((await page()).text).toContain(`<bdi class="name">Build server</bdi>, ${keyId}</span>`);
       });
 
       test("the audit log covers all accounts and is filtered by account, actor and action", async () => {

@@ -36,7 +36,8 @@ export function formatSpend(amount: Nano): string {
 export function formatCosts(amounts: readonly Nano[], decimalsMin = 2): readonly string[] {
   const decimals = Math.max(decimalsMin, decimalsOf(amounts));
   const step = stepOf(decimals);
-  return amounts.map((amount) => formatSteps(amount / step, decimals, amount));
+  const steps = amounts.map((amount) => amount / step);
+  return formatSteps(steps, amounts, { decimals, decimalsMin });
 }
 
 export interface FormattedSum {
@@ -56,10 +57,9 @@ export function formatSum(parts: readonly Nano[], total: Nano = sumOf(parts)): F
     sumOf(parts) === total
       ? apportion(parts, step, total / step)
       : parts.map((part) => part / step);
-  return {
-    parts: parts.map((part, index) => formatSteps(steps[index] ?? 0n, decimals, part)),
-    total: formatSteps(total / step, decimals, total),
-  };
+  const all = [...steps, total / step];
+  const shown = formatSteps(all, [...parts, total], { decimals, decimalsMin: 2 });
+  return { parts: shown.slice(0, -1), total: shown.at(-1) ?? "" };
 }
 
 /** The parts in steps, by the method of the largest remainder. */
@@ -86,9 +86,29 @@ function stepOf(decimals: number): Nano {
   return NANO_PER_USD / 10n ** BigInt(decimals);
 }
 
-/** An amount that is not zero is not shown as zero. */
-function formatSteps(steps: bigint, decimals: number, amount: Nano): string {
-  if (steps === 0n && amount !== 0n) return `<$${(10 ** -decimals).toFixed(decimals)}`;
+interface Decimals {
+  readonly decimals: number;
+  readonly decimalsMin: number;
+}
+
+/** Leaves out decimals that are zero in all amounts. An amount that is not zero is not shown as zero. */
+function formatSteps(
+  steps: readonly bigint[],
+  amounts: readonly Nano[],
+  { decimals, decimalsMin }: Decimals,
+): readonly string[] {
+  const isHidden = steps.some((count, index) => count === 0n && amounts[index] !== 0n);
+  if (!isHidden && decimals > decimalsMin && steps.every((count) => count % 10n === 0n)) {
+    const fewer = steps.map((count) => count / 10n);
+    return formatSteps(fewer, amounts, { decimals: decimals - 1, decimalsMin });
+  }
+  const least = `<$${(10 ** -decimals).toFixed(decimals)}`;
+  return steps.map((count, index) =>
+    count === 0n && amounts[index] !== 0n ? least : formatDecimal(count, decimals),
+  );
+}
+
+function formatDecimal(steps: bigint, decimals: number): string {
   const magnitude = steps < 0n ? -steps : steps;
   const scale = 10n ** BigInt(decimals);
   const fraction = (magnitude % scale).toString().padStart(decimals, "0");

@@ -35,7 +35,7 @@ export function reportFigures(report: Report): Readonly<Record<string, NamedAmou
   };
 }
 
-export function totalCost(costs: readonly ProviderCost[]): Nano {
+function totalCost(costs: readonly ProviderCost[]): Nano {
   return costs.reduce((sum, { cost }) => sum + cost, 0n);
 }
 

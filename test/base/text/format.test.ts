@@ -93,6 +93,7 @@ test("gives the amounts of a column equally many decimals", () => {
   expect(formatCosts([40_500_000n, 2_810_000n])).toEqual(["$0.0405", "$0.0028"]);
   expect(formatCosts([1_234_000n, 18_000n, 1n])).toEqual(["$0.001234", "$0.000018", "<$0.000001"]);
   expect(formatCosts([1_200_000_000n, 378_000n], 4)).toEqual(["$1.2000", "$0.0003"]);
+  expect(formatCosts([50_000_000n, 0n])).toEqual(["$0.05", "$0.00"]);
   expect(formatCosts([-2_500_000_000n, 0n])).toEqual(["−$2.50", "$0.00"]);
 });
 
@@ -111,6 +112,8 @@ test("rounds the parts of a sum so that they add up to the total", () => {
       const { parts, total } = formatSum(amounts);
       const digits = (text: string): bigint =>
         text.startsWith("<") ? 0n : BigInt(text.replace("−", "-").replaceAll(/[$,.]/g, ""));
+      const decimals = new Set([...parts, total].map((text) => text.split(".")[1]?.length));
+      expect(decimals.size).toBe(1);
       expect(parts.map(digits).reduce((sum, part) => sum + part, 0n)).toBe(digits(total));
     }),
     { seed: TEST_SEED },
