@@ -521,7 +521,9 @@ describeEachStore((kind) => {
           `<bdi class="name">${OPERATOR_EMAIL}</bdi><span class="type">operator, `,
         ])
           expect(text).toContain(expected);
-        expect((await page()).text).toContain(`<bdi class="name">Build server</bdi>, ${keyId}</span>`);
+        expect((await page()).text).toContain(
+          `<bdi class="name">Build server</bdi>, ${keyId}</span>`,
+        );
       });
 
       test("the audit log covers all accounts and is filtered by account, actor and action", async () => {

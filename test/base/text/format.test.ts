@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
+import { array, assert, bigInt, property } from "fast-check";
 import {
   formatAge,
   formatDateTime,
@@ -107,8 +107,8 @@ test("rounds the parts of a sum so that they add up to the total", () => {
     total: "$120.00",
   });
   expect(formatSum([1_000_000_000n], 3_000_000_000n)).toEqual({ parts: ["$1.00"], total: "$3.00" });
-  fc.assert(
-    fc.property(fc.array(fc.bigInt({ min: -(10n ** 13n), max: 10n ** 13n })), (amounts) => {
+  assert(
+    property(array(bigInt({ min: -(10n ** 13n), max: 10n ** 13n })), (amounts) => {
       const { parts, total } = formatSum(amounts);
       const digits = (text: string): bigint =>
         text.startsWith("<") ? 0n : BigInt(text.replace("−", "-").replaceAll(/[$,.]/g, ""));
