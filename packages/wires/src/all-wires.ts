@@ -7,10 +7,13 @@ import { geminiWire } from "./gemini/gemini-wire.ts";
 import { messagesWire } from "./messages/messages-wire.ts";
 import { responsesWire } from "./responses/responses-wire.ts";
 
-export const INBOUND_WIRES: Readonly<Record<"chat" | "responses" | "messages", InboundWire>> = {
+export const INBOUND_WIRES: Readonly<
+  Record<"chat" | "responses" | "messages" | "gemini", InboundWire>
+> = {
   chat: chatWire,
   responses: responsesWire,
   messages: messagesWire,
+  gemini: geminiWire,
 };
 
 export const OUTBOUND_WIRES: Readonly<

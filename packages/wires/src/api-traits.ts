@@ -4,10 +4,14 @@
 import { codexWebSearchHint } from "./canonical/canonical-losses.ts";
 import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat/request/chat-fields.ts";
 import { responsesErrorFields } from "./error-object.ts";
+import { geminiCommonForm } from "./gemini/gemini-common-form.ts";
+import { GEMINI_FIELDS, KNOWN_GEMINI_FIELDS } from "./gemini/request/gemini-fields.ts";
+import { normalizeGeminiRequest } from "./gemini/request/normalize-gemini-request.ts";
 import { isObject, type JsonObject, objectIn } from "./json-fields.ts";
 import {
   chatLengthStop,
   type CutStream,
+  geminiLengthStop,
   messagesLengthStop,
   responsesLengthStop,
 } from "./length-stop.ts";
@@ -17,11 +21,13 @@ import { RELAYED_ENDPOINTS, type RelayedApi } from "./relayed/relayed-endpoints.
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";
 import { namesOf } from "./scalar-fields.ts";
 
-export type ApiName = "chat" | "responses" | "messages" | RelayedApi;
+export type ApiName = "chat" | "responses" | "messages" | "gemini" | RelayedApi;
 
 export interface ApiTraits {
   /** The field with the conversation or the text. */
-  readonly inputField: "messages" | "input";
+  readonly inputField: "messages" | "input" | "contents";
+  /** An item of the input has a role. */
+  readonly requiresRoles?: true;
   /** A field that can stand in place of the input. */
   readonly inputAlternative?: "prompt";
   /** False for an endpoint without a conversation, which has no stream and no routing. */
@@ -30,14 +36,21 @@ export interface ApiTraits {
   readonly relayed?: RelayedEndpoint;
   /** Clients also send bodies of another API to it. */
   readonly acceptsOtherForm?: boolean;
+  /** The body with the names that the reader knows; the same object if it has them already. */
+  readonly normalize?: (json: JsonObject) => JsonObject;
+  /** The body by the names of the other APIs, for what bounds a call's cost. Absent: it has these names itself. */
+  readonly commonForm?: (json: JsonObject) => JsonObject;
+  /** Its path names the model, and whether the reply is streamed. Its route adds both to the body. */
+  readonly hasCallInPath?: true;
   /** The output limit is required. */
   readonly requiresOutputLimit: boolean;
   /** The names of the output limit. Providers read one or the other, so the greatest value bounds the cost. */
   readonly outputLimitFields: readonly string[];
   /** The fields of a request that translation reads. */
   readonly knownFields: ReadonlySet<string>;
-  /** The number of choices in a reply. */
-  readonly choicesField?: "n";
+  /** The number of choices in a reply. A dot leads into an object, as in the names of output limits. */
+  readonly choicesField?: "n" | "generationConfig.candidateCount";
+  readonly serviceTierField: "service_tier" | "serviceTier";
   readonly backgroundField?: "background";
   /** A provider stores a reply unless the request says `store: false`. */
   readonly storesReplies: boolean;
@@ -60,7 +73,11 @@ export interface ApiTraits {
   /** The path of the output schema. */
   readonly schemaPath: readonly string[];
   /** Where the parts of a conversation are that only one provider can read. */
-  readonly foreignParts?: "items" | "contents";
+  readonly foreignParts?: "items" | "contents" | "parts";
+  /** The form of its errors. */
+  readonly errorFormat: "openai" | "messages" | "google";
+  /** The field of a reply with its usage. */
+  readonly usageField: "usage" | "usageMetadata";
   /** Providers reject each other's fields in a history. */
   readonly hasProviderFields: boolean;
   /** Callers' tools take settings that only some providers have. */
@@ -101,6 +118,9 @@ const RELAYED: ApiTraits = {
   reportsCacheTtl: true,
   usagePath: ["usage"],
   modelPath: ["model"],
+  usageField: "usage",
+  errorFormat: "openai",
+  serviceTierField: "service_tier",
   forwardsHeaders: false,
   keepAlive: COMMENT,
   errorFrame: (body) => `data: ${JSON.stringify(body)}\n\n`,
@@ -114,6 +134,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
   chat: {
     ...RELAYED,
     inputField: "messages",
+    requiresRoles: true,
     generates: true,
     outputLimitFields: namesOf(CHAT_FIELDS, "maxOutputTokens"),
     knownFields: KNOWN_CHAT_FIELDS,
@@ -157,6 +178,8 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
   messages: {
     ...RELAYED,
     inputField: "messages",
+    requiresRoles: true,
+    errorFormat: "messages",
     generates: true,
     requiresOutputLimit: true,
     outputLimitFields: namesOf(MESSAGES_FIELDS, "maxOutputTokens"),
@@ -172,6 +195,24 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     terminalEvent: encoder.encode('event: message_stop\ndata: {"type":"message_stop"}\n\n'),
     keepAlive: encoder.encode('event: ping\ndata: {"type":"ping"}\n\n'),
     errorFrame: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
+  },
+  gemini: {
+    ...RELAYED,
+    inputField: "contents",
+    normalize: normalizeGeminiRequest,
+    commonForm: geminiCommonForm,
+    hasCallInPath: true,
+    generates: true,
+    outputLimitFields: namesOf(GEMINI_FIELDS, "maxOutputTokens"),
+    choicesField: "generationConfig.candidateCount",
+    serviceTierField: "serviceTier",
+    knownFields: KNOWN_GEMINI_FIELDS,
+    foreignParts: "parts",
+    errorFormat: "google",
+    usageField: "usageMetadata",
+    usagePath: ["usageMetadata"],
+    modelPath: ["modelVersion"],
+    lengthStop: geminiLengthStop,
   },
 };
 

@@ -79,6 +79,27 @@ export function messagesLengthStop(cut: CutStream): string {
   return start + close + delta + namedFrame("message_stop", { type: "message_stop" });
 }
 
+export function geminiLengthStop(cut: CutStream): string {
+  const { inputTokens, cacheReadTokens, outputTokens, reasoningTokens, costUsd } = cut.usage;
+  const last = lastData(cut.latest);
+  return dataFrame({
+    candidates: [
+      { content: { parts: [{ text: "" }], role: "model" }, finishReason: "MAX_TOKENS", index: 0 },
+    ],
+    usageMetadata: {
+      promptTokenCount: inputTokens,
+      cachedContentTokenCount: cacheReadTokens,
+      candidatesTokenCount: outputTokens - reasoningTokens,
+      thoughtsTokenCount: reasoningTokens,
+      totalTokenCount: inputTokens + outputTokens,
+      cost: costUsd,
+    },
+    modelVersion: stringIn(last["modelVersion"]) ?? cut.model,
+    responseId: stringIn(last["responseId"]) ?? cut.id,
+    postern: { stopped_by: cut.reason },
+  });
+}
+
 export function responsesLengthStop(cut: CutStream): string {
   const { inputTokens, cacheReadTokens, outputTokens, reasoningTokens, costUsd } = cut.usage;
   const sequence = lastData(cut.latest)["sequence_number"];

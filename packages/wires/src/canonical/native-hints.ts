@@ -87,6 +87,20 @@ export const NATIVE_HINTS: Readonly<
     speed: "output",
     betas: "labels",
   },
+  gemini: {
+    safetySettings: "output",
+    labels: "labels",
+    "toolConfig.retrievalConfig": "tools",
+    "generationConfig.mediaResolution": "output",
+    "generationConfig.audioTimestamp": "output",
+    "generationConfig.enableEnhancedCivicAnswers": "output",
+    response: "tools",
+    responseJsonSchema: "tools",
+    behavior: "tools",
+    willContinue: "tools",
+    scheduling: "tools",
+    videoMetadata: "output",
+  },
 };
 
 /** Other providers' fields for reasoning on the chat wire: read into the canonical form, and kept for the chat wire. */
@@ -116,7 +130,9 @@ const NATIVE_MEANING: ReadonlySet<string> = new Set(
     "audio modalities moderation web_search_options data_sources documents document_name search_settings search_parameters " +
     "compound_custom citation_options exclude_domains include_domains guardrails safe_prompt safety_model safety_settings " +
     "compliance plugins image_config extra_body user_security_context structured_outputs grammar bad_words web_search web_fetch " +
-    "background conversation previous_response_id prompt image multi_agent text container mcp_servers thread fallbacks " +
+    "generationConfig.responseModalities generationConfig.speechConfig generationConfig.imageConfig " +
+    "generationConfig.responseMimeType generationConfig.responseSchema generationConfig.translationConfig cachedContent " +
+    "toolConfig.includeServerSideToolInvocations background conversation previous_response_id prompt image multi_agent text container mcp_servers thread fallbacks " +
     "fallback_credit_token inference_geo user_profile_id workspace_id"
   ).split(" "),
 );

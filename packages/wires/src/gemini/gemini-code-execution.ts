@@ -1,12 +1,14 @@
+// Gemini's code execution: a tool without settings; in the reply two parts, the code and its result.
+import type { NativePart } from "../canonical/canonical-parts.ts";
 import type {
   CodeReplyForm,
   CodeRequestForm,
 } from "../canonical/tools/canonical-code-execution.ts";
-// Gemini's code execution: a tool without settings; in the reply two parts, the code and its result.
-import { objectIn, stringIn } from "../json-fields.ts";
-import { withServerTool } from "./gemini-server-tools.ts";
+import { type JsonObject, objectIn, stringIn } from "../json-fields.ts";
+import { findServerTool, withServerTool } from "./gemini-server-tools.ts";
 
 export const geminiCode: CodeRequestForm = {
+  read: (request) => findServerTool(request, /^codeExecution$/),
   write: (request, tool, target, losses) =>
     withServerTool(request, { tool, title: "code execution", target }, losses, {
       codeExecution: {},
@@ -32,5 +34,17 @@ export const geminiCodeReply: CodeReplyForm = {
       };
     };
   },
-  writeCall: () => [],
+  writeCall: ({ code, output, error, isFailed }) => [
+    nativePart({ executableCode: { language: "PYTHON", code } }),
+    nativePart({
+      codeExecutionResult: {
+        outcome: isFailed ? "OUTCOME_FAILED" : "OUTCOME_OK",
+        output: isFailed ? error : output,
+      },
+    }),
+  ],
 };
+
+function nativePart(value: JsonObject): NativePart {
+  return { type: "native", wire: "gemini", value };
+}

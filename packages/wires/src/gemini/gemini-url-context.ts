@@ -3,9 +3,10 @@ import type {
   ServerToolDefinition,
   ServerToolRequestForm,
 } from "../canonical/tools/server-tool.ts";
-import { withServerTool } from "./gemini-server-tools.ts";
+import { findServerTool, withServerTool } from "./gemini-server-tools.ts";
 
 export const geminiFetch: ServerToolRequestForm<ServerToolDefinition> = {
+  read: (request) => findServerTool(request, /^urlContext$/),
   write: (request, tool, target, losses) =>
     withServerTool(request, { tool, title: "fetching of pages", target }, losses, {
       urlContext: {},

@@ -6,9 +6,10 @@ import type {
 // Grounding with Google Search: a tool without settings, and metadata of the reply.
 import { arrayIn, isObject, objectIn, stringIn } from "../json-fields.ts";
 import { addSettingHintLoss, addSettingLoss } from "../server-tool-fields.ts";
-import { withServerTool } from "./gemini-server-tools.ts";
+import { findServerTool, withServerTool } from "./gemini-server-tools.ts";
 
 export const geminiSearch: SearchRequestForm = {
+  read: (request) => findServerTool(request, /^googleSearch(?:Retrieval)?$/),
   write(request, search, target, losses) {
     const { allowedDomains, blockedDomains } = search;
     for (const one of [search.location, search.contextSize, search.maxUses])
@@ -38,5 +39,14 @@ export const geminiSearchReply: SearchReplyForm = {
       });
       return { kind: "call", call: { queries, sources } };
     },
-  writeCall: () => [],
+  writeCall: ({ queries, sources }) => [
+    {
+      type: "native",
+      wire: "gemini",
+      value: {
+        [SEARCH_QUERIES_FIELD]: queries,
+        groundingChunks: sources.map(({ url: uri, title }) => ({ web: { uri, title } })),
+      },
+    },
+  ],
 };

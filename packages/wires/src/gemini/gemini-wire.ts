@@ -2,16 +2,21 @@
 
 import type { CanonicalReply } from "../canonical/canonical-reply.ts";
 import { createReplyCollector } from "../canonical/collect-reply.ts";
-import type { OutboundWire, ReplyReadContext } from "../canonical/wire-interfaces.ts";
+import type { InboundWire, OutboundWire, ReplyReadContext } from "../canonical/wire-interfaces.ts";
 import { readError } from "./reply/map-gemini-error.ts";
 import { createStreamReader, readBodyEvents } from "./reply/read-gemini-stream.ts";
+import { createStreamWriter, writeReply } from "./reply/write-gemini-stream.ts";
+import { readRequest } from "./request/read-gemini-request.ts";
 import { writeRequest } from "./request/write-gemini-request.ts";
 
-export const geminiWire: OutboundWire = {
+export const geminiWire: InboundWire & OutboundWire = {
   name: "gemini",
+  readRequest,
   writeRequest,
   readReply,
+  writeReply,
   createStreamReader,
+  createStreamWriter,
   readError,
 };
 

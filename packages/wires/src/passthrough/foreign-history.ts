@@ -2,8 +2,9 @@
 // signatures and wrote the calls, so the provider would reject them, which would tie a conversation to one model.
 
 import { API_TRAITS, type ApiName } from "../api-traits.ts";
-import { isEncodedBlob } from "../canonical/reasoning-blobs.ts";
-import { isObject, type JsonObject } from "../json-fields.ts";
+import { decodeBlob, isEncodedBlob } from "../canonical/reasoning-blobs.ts";
+import { SKIP_SIGNATURE_CHECK } from "../gemini/request/write-gemini-turns.ts";
+import { arrayIn, isObject, type JsonObject } from "../json-fields.ts";
 import { isForeignCallBlock, isServerCallBlock } from "../messages/messages-server-calls.ts";
 import { isForeignRun } from "../responses/responses-server-calls.ts";
 
@@ -18,6 +19,7 @@ export interface KeptHistory {
   /** The field without what is foreign, as JSON text; undefined if nothing was removed. */
   readonly messages?: string;
   readonly input?: string;
+  readonly contents?: string;
   readonly dropped: readonly string[];
 }
 
@@ -34,6 +36,12 @@ export function dropForeignHistory({ api, text, json }: PassedRequest): KeptHist
     if (!Array.isArray(input)) return UNCHANGED;
     const kept = keepOwn(input, "input", dropped);
     return dropped.length === 0 ? UNCHANGED : { input: JSON.stringify(kept), dropped };
+  }
+  if (foreignParts === "parts") {
+    const { contents } = json;
+    const kept = arrayIn(contents).map((content, index) => ownContent(content, index, dropped));
+    const isSame = kept.every((content, index) => content === arrayIn(contents)[index]);
+    return isSame ? UNCHANGED : { contents: JSON.stringify(kept), dropped };
   }
   const { messages } = json;
   if (!Array.isArray(messages)) return UNCHANGED;
@@ -60,6 +68,25 @@ function keepOwn(list: readonly unknown[], path: string, dropped: string[]): rea
     dropped.push(`${path}[${index}].citations`);
     return [{ ...part, citations: own.length === 0 ? undefined : own }];
   });
+}
+
+/** The content with Google's own signatures. A call of another model gets Google's text for one without a signature. */
+function ownContent(content: unknown, index: number, dropped: string[]): unknown {
+  if (!isObject(content) || !Array.isArray(content["parts"])) return content;
+  const sent = content["parts"];
+  const parts = sent.flatMap((part: unknown, at): readonly unknown[] => {
+    if (!isObject(part) || !isEncodedBlob(part["thoughtSignature"])) return [part];
+    const { thoughtSignature, ...rest } = part;
+    const blob = decodeBlob(String(thoughtSignature), "gemini", "signature");
+    if (blob.wire === "gemini") return [{ ...rest, thoughtSignature: blob.data }];
+    dropped.push(`contents[${index}].parts[${at}].thoughtSignature`);
+    if (part["functionCall"] !== undefined)
+      return [{ ...rest, thoughtSignature: SKIP_SIGNATURE_CHECK }];
+    return part["thought"] === true || part["text"] === "" ? [] : [rest];
+  });
+  if (parts.length === sent.length && parts.every((part, at) => part === sent[at])) return content;
+  // Google refuses a content without parts.
+  return { ...content, parts: parts.length === 0 ? [{ text: "" }] : parts };
 }
 
 function isForeign(part: JsonObject): boolean {

@@ -67,3 +67,27 @@ export function readBlockReason(blockReason: string, detail: string | undefined)
     detail,
   };
 }
+
+const TO_GEMINI = {
+  stop: "STOP",
+  stop_sequence: "STOP",
+  tool_calls: "STOP",
+  length: "MAX_TOKENS",
+  context_full: "MAX_TOKENS",
+  refusal: "SAFETY",
+  content_filter: "SAFETY",
+  pause: "CONTINUATION",
+  bad_tool_call: "MALFORMED_FUNCTION_CALL",
+  error: "OTHER",
+} as const satisfies Record<FinishReason, `${SdkFinish}`>;
+
+/** The provider's own reason, if it is one of this API. */
+export function writeFinish({ reason, nativeReason, detail }: Finish): {
+  readonly finishReason: string;
+  readonly finishMessage: string | undefined;
+} {
+  const own = nativeReason === undefined ? undefined : lookUp(FINISH_REASON_BY_NAME, nativeReason);
+  const finishReason =
+    own === reason && nativeReason !== undefined ? nativeReason : TO_GEMINI[reason];
+  return { finishReason, finishMessage: detail };
+}

@@ -2,18 +2,28 @@
 
 import { addFieldLoss } from "../../canonical/canonical-losses.ts";
 import type { RequestField } from "../../canonical/canonical-request.ts";
+import { optionalString } from "../../json-fields.ts";
 import {
   firstStops,
+  flag,
+  integerFrom,
+  knownFields,
+  knownMembers,
   lost,
   missing,
+  numberFrom,
+  scalar,
   type ScalarField,
+  stopList,
   tierOf,
+  TOKENS_MAX,
   tolerated,
   type WriteContext,
   written,
 } from "../../scalar-fields.ts";
 
 const STOPS_MAX = 5;
+const ANY_INTEGER = integerFrom(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 const CACHES_BY_ITSELF = tolerated("This provider caches automatically.");
 const NO_USER = tolerated("This provider does not accept an end-user ID.");
 const TIER = tierOf({
@@ -34,20 +44,42 @@ export const GEMINI_FIELDS: readonly ScalarField[] = [
   missing("cacheRetention", CACHES_BY_ITSELF),
   missing("user", NO_USER),
   missing("safetyIdentifier", NO_USER),
-  written("maxOutputTokens", "generationConfig.maxOutputTokens"),
-  written("temperature", "generationConfig.temperature", sampling),
-  written("topP", "generationConfig.topP", sampling),
-  written("topK", "generationConfig.topK", sampling),
-  written("seed", "generationConfig.seed"),
-  written("frequencyPenalty", "generationConfig.frequencyPenalty"),
-  written("presencePenalty", "generationConfig.presencePenalty"),
-  written("stop", "generationConfig.stopSequences", firstStops(STOPS_MAX)),
-  written("n", "generationConfig.candidateCount"),
-  written("logprobs", "generationConfig.responseLogprobs", (value) => value || undefined),
+  scalar("maxOutputTokens", "generationConfig.maxOutputTokens", integerFrom(1, TOKENS_MAX)),
+  scalar("temperature", "generationConfig.temperature", numberFrom(0, 2), sampling),
+  scalar("topP", "generationConfig.topP", numberFrom(0, 1), sampling),
+  scalar("topK", "generationConfig.topK", integerFrom(0, 1_000_000), sampling),
+  scalar("seed", "generationConfig.seed", ANY_INTEGER),
+  scalar("frequencyPenalty", "generationConfig.frequencyPenalty", numberFrom(-2, 2)),
+  scalar("presencePenalty", "generationConfig.presencePenalty", numberFrom(-2, 2)),
+  scalar("stop", "generationConfig.stopSequences", stopList, firstStops(STOPS_MAX)),
+  scalar("n", "generationConfig.candidateCount", integerFrom(1, 128)),
+  scalar("logprobs", "generationConfig.responseLogprobs", flag, (value) => value || undefined),
   written("topLogprobs", "generationConfig.responseLogprobs", (count) => count > 0 || undefined),
-  written("topLogprobs", "generationConfig.logprobs", (count) => count || undefined),
-  written("serviceTier", "serviceTier", TIER),
+  scalar(
+    "topLogprobs",
+    "generationConfig.logprobs",
+    integerFrom(0, 20),
+    (count) => count || undefined,
+  ),
+  scalar("serviceTier", "serviceTier", readTier, TIER),
 ];
+
+export const KNOWN_GEMINI_FIELDS = knownFields(
+  GEMINI_FIELDS,
+  "model stream contents systemInstruction tools toolConfig generationConfig",
+);
+/** The fields of `generationConfig` that are read. */
+export const CONFIG_FIELDS = knownMembers(
+  GEMINI_FIELDS,
+  "generationConfig",
+  "thinkingConfig responseMimeType responseSchema responseJsonSchema _responseJsonSchema responseModalities",
+);
+
+/** Google's tier `standard` is `default` in the canonical form. */
+function readTier(value: unknown, path: string): string | undefined {
+  const tier = optionalString(value, path)?.toLowerCase();
+  return tier === "standard" || tier === "unspecified" ? "default" : tier;
+}
 
 function sampling(
   value: number,

@@ -22,24 +22,45 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
     original.output?.type === "json_object" && !acceptsSchemaWithTools(original, target);
   const request = needsJsonInstruction ? addJsonInstruction(original, losses) : original;
   const emulation = emulate(request, target, losses);
-  const native: JsonObject = takeNativeFields(request.native, "gemini", "", losses) ?? {};
-  const config = native["generationConfig"];
+  const native = nested(takeNativeFields(request.native, "gemini", "", losses) ?? {});
+  const config = objectIn(native["generationConfig"]);
+  const { tools, toolConfig } = mustOmitTools(request, target)
+    ? {}
+    : writeTools(request, target, emulation, losses);
   const body: JsonObject = {
     ...native,
     ...scalars,
     ...writeTurns(request, target, losses),
-    ...(mustOmitTools(request, target)
-      ? undefined
-      : writeTools(request, target, emulation, losses)),
+    tools,
+    toolConfig: omitIfEmpty({ ...objectIn(native["toolConfig"]), ...toolConfig }),
     generationConfig: omitIfEmpty({
-      ...(typeof config === "object" ? config : undefined),
+      ...config,
       ...objectIn(scalars["generationConfig"]),
       ...(emulation === undefined ? writeOutput(request, losses) : undefined),
-      thinkingConfig: writeThinking(request, target, losses),
+      thinkingConfig: omitIfEmpty({
+        ...objectIn(config?.["thinkingConfig"]),
+        ...writeThinking(request, target, losses),
+      }),
     }),
   };
   const operation = request.stream === true ? "streamGenerateContent" : "generateContent";
   return { body, losses, emulation, path: operationPath(target.model, operation) };
+}
+
+/** The reader lists the fields of an object by their path, such as `generationConfig.speechConfig`. */
+function nested(fields: JsonObject): JsonObject {
+  const result: Record<string, unknown> = {};
+  for (const [path, value] of Object.entries(fields)) {
+    const names = path.split(".");
+    let holder = result;
+    for (const name of names.slice(0, -1)) {
+      const inner: Record<string, unknown> = { ...objectIn(holder[name]) };
+      holder[name] = inner;
+      holder = inner;
+    }
+    holder[names.at(-1) ?? path] = value;
+  }
+  return result;
 }
 
 // Models before Gemini 3 reject functions together with JSON output, even if no call is allowed.

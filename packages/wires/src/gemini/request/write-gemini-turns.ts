@@ -28,7 +28,12 @@ import { type TurnWriteContext, writeMedia } from "./write-gemini-parts.ts";
 import { writeToolResults } from "./write-gemini-tool-results.ts";
 
 /** Google's documented signature for another model's call: Gemini 3 rejects a step whose first call has no signature. */
-const SKIP_SIGNATURE_CHECK = "skip_thought_signature_validator";
+export const SKIP_SIGNATURE_CHECK = "skip_thought_signature_validator";
+/** Google's two documented texts that are no signature. */
+export const SIGNATURES_WITHOUT_CHECK: ReadonlySet<string> = new Set([
+  SKIP_SIGNATURE_CHECK,
+  "context_engineering_is_the_way_to_go",
+]);
 
 interface Content {
   readonly role: "user" | "model";
