@@ -4,6 +4,7 @@
 import { isObject, type JsonObject, parseJson, parseObject } from "../base/json.ts";
 import { MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import { paymentMeta } from "./machine-payments.ts";
+import { faultForTool, resultForTool } from "./tool-steps.ts";
 import type { ToolContext, ToolResult } from "./tool.ts";
 
 export const PAYMENT_META = "x402/payment";
@@ -20,7 +21,7 @@ export async function resultOf(
   const body = parseObject(text);
   if (!response.ok || body === undefined) return errorResult(response.headers, body, text, context);
   const settlement = decodeHeader(response.headers.get("payment-response"));
-  const result = successResult(present(body));
+  const result = successResult(resultForTool(present(body), context));
   const receipt = paymentMeta(response.headers);
   if (settlement === undefined && receipt === undefined) return result;
   const settled = settlement === undefined ? {} : { [PAYMENT_RESPONSE_META]: settlement };
@@ -40,7 +41,10 @@ export function errorResult(
   text: string,
   context: ToolContext,
 ): ToolResult {
-  const fault = body && withTools(body, headers, context);
+  const seconds = Number(headers.get("retry-after") ?? "");
+  // MCP has no header for it.
+  const retry = seconds > 0 ? { retry_after_seconds: seconds } : {};
+  const fault = body && faultForTool(body, retry, context);
   const error = {
     type: "text" as const,
     text: fault === undefined ? text : JSON.stringify(fault),
@@ -63,21 +67,6 @@ function signInMeta(headers: Headers): JsonObject | undefined {
   return challenge.includes(MCP_RESOURCE_METADATA_PATH)
     ? { [SIGN_IN_META]: [challenge] }
     : undefined;
-}
-
-/** The error with the names of the tools of its next steps, and with `retry-after`, which MCP has no header for. */
-function withTools(body: JsonObject, headers: Headers, { toolFor }: ToolContext): JsonObject {
-  const { error } = body;
-  const seconds = Number(headers.get("retry-after") ?? "");
-  const retry = seconds > 0 ? { retry_after_seconds: seconds } : {};
-  if (!isObject(error)) return { ...body, ...retry };
-  const { next } = error;
-  if (!Array.isArray(next)) return { ...body, error: { ...error, ...retry } };
-  const steps = next.filter(isObject).map((step) => {
-    const tool = toolFor(String(step["method"]), String(step["url"]));
-    return tool === undefined ? step : Object.assign({}, step, { tool });
-  });
-  return { ...body, error: { ...error, ...retry, next: steps } };
 }
 
 /** x402's headers are base64-encoded JSON. */

@@ -13,28 +13,38 @@ import {
 
 const API_KEY_SCHEMA = {
   type: "string",
-  description: "The account's API key, if the connection sends none.",
+  description: "API key, if the connection sends none.",
 };
 const IDEMPOTENCY_SCHEMA = {
   type: "string",
-  description: "A random string of 128 bits: a repeated call returns the first result.",
+  description: "128 random bits; a repeated call returns the first result.",
 };
 
-/** All fields of the route's path, query and body as arguments, but those that the tool sets itself. */
+export interface InputOptions {
+  /** Fields that the tool sets itself. */
+  readonly fixed: JsonObject;
+  /** Set if an `id` chooses one record. */
+  readonly idDescription: string | undefined;
+}
+
+/** All fields of the route's path, query and body as arguments. */
 export function inputSchema(
   route: Route,
   own: z.ZodType | undefined,
-  fixed: JsonObject,
+  { fixed, idDescription }: InputOptions,
 ): ToolListing["inputSchema"] {
   const parts =
     own === undefined
       ? [route.params, route.query, route.body].filter((part) => part !== undefined).map(toSchema)
       : [toSchema(own)];
   const properties: Record<string, unknown> = Object.assign(
-    {},
+    idDescription === undefined ? {} : { id: { type: "string", description: idDescription } },
     ...parts.map((part) => part["properties"]),
   );
   for (const name of Object.keys(fixed)) delete properties[name];
+  // In a change, null removes a setting. Elsewhere it counts as left out.
+  if (route.method !== "PATCH")
+    for (const [name, schema] of Object.entries(properties)) properties[name] = withoutNull(schema);
   const required = parts.flatMap((part) =>
     Array.isArray(part["required"]) ? part["required"] : [],
   );
@@ -82,6 +92,14 @@ function typeOnly(member: unknown): JsonObject {
     return { type: [...new Set(anyOf.flatMap((one) => typeOnly(one)["type"]))] };
   if (only !== undefined) return { type: typeof only };
   return { type: type ?? "object" };
+}
+
+function withoutNull(schema: unknown): unknown {
+  const { anyOf, ...rest } = isObject(schema) ? schema : {};
+  if (!Array.isArray(anyOf)) return schema;
+  const others = anyOf.filter((one) => !isObject(one) || one["type"] !== "null");
+  const [only, ...more] = others;
+  return isObject(only) && more.length === 0 ? { ...rest, ...only } : { ...rest, anyOf: others };
 }
 
 /** The schema with its root in place: MCP requires `type: "object"` there, where zod has a reference. */

@@ -64,8 +64,19 @@ export interface Tool {
 /** Everything that a tool needs to know about the gateway. */
 export interface ToolContext {
   readonly baseUrl: string;
-  /** The name of the tool for a request of a `next` step, if there is one. */
-  readonly toolFor: (method: string, url: string) => string | undefined;
+  /** The tool for a request of a `next` step, if there is one. */
+  readonly toolFor: (method: string, url: string) => ToolForRequest | undefined;
+  readonly isResource: (uri: string) => boolean;
+  /** The tool that was called. */
+  readonly called?: string;
+}
+
+interface ToolForRequest {
+  readonly name: string;
+  /** Those in the path and the query. */
+  readonly arguments: JsonObject;
+  /** Arguments whose fields have other names. */
+  readonly names: Readonly<Record<string, string>>;
 }
 
 /** Arguments of every tool that are headers of the request, not fields. */

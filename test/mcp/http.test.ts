@@ -50,7 +50,10 @@ describe("revision 2026-07-28", () => {
       "create_response",
       "get_response",
       "get_balance",
+      "reopen_account",
       "get_usage",
+      "list_sessions",
+      "stop_session",
       "list_keys",
       "create_key",
       "revoke_key",
@@ -71,7 +74,7 @@ describe("revision 2026-07-28", () => {
     expect(text).not.toContain('"additionalProperties":{}');
     const tool = tools.find(({ name }) => name === "create_key");
     expect(valueAt(tool, "inputSchema.properties.limit_usd")).toMatchObject({
-      anyOf: [{ type: "number" }, { type: "string" }, { type: "null" }],
+      anyOf: [{ type: "number" }, { type: "string" }],
     });
   });
 
@@ -157,7 +160,10 @@ describe("revision 2026-07-28", () => {
       create_response: [],
       get_response: reads,
       get_balance: reads,
+      reopen_account: ["idempotentHint"],
       get_usage: reads,
+      list_sessions: reads,
+      stop_session: changes,
       list_keys: reads,
       create_key: [],
       revoke_key: changes,

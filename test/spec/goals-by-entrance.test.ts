@@ -213,7 +213,7 @@ async function mcpSession(counter: Counter): Promise<Session> {
       expect(refused["isError"]).toBe(true);
       const step = JSON.parse(textAt(refused, "content.0.text")) as Json;
       const next = valueAt(step, "error.next.0");
-      const args = (valueAt(next, "body") ?? {}) as Json;
+      const args = (valueAt(next, "arguments") ?? {}) as Json;
       return valueAt(await run(textAt(next, "tool"), args), "structuredContent") as Json;
     },
   };
