@@ -105,6 +105,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   usage_segment: "an index of usage records",
   usage_by_account: "an index of usage records",
   provider_hour: "sums over all accounts",
+  credential_hour: "sums over all accounts",
   charge_hour: "sums over all accounts",
   usage_pending: "emptied by the roll-ups within seconds",
   invoice: "accounting; without names or addresses",

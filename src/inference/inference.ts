@@ -28,6 +28,7 @@ import { createProviderAccounts, type ProviderAccounts } from "./providers/crede
 import type { ProviderSetting } from "./providers/provider-setting.ts";
 import { createRouteCache, type FindProviderKey } from "./routing/candidates.ts";
 import { createCircuitBreaker } from "./routing/circuit-breaker.ts";
+import { createCredentialOrder } from "./routing/credential-order.ts";
 import { recordOutcome } from "./routing/provider-statistics.ts";
 import { createRoutingState, providerHealth } from "./routing/routing.ts";
 import type { RelayDeps, ShutdownSignals } from "./streaming/relay-options.ts";
@@ -92,7 +93,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const { catalog, lease, now, timeouts, freezeOf, findProviderKey } = deps;
   const { accountAt, isAvailable } = createProviderAccounts({
     settings: deps.settings,
-    operatorProviders: () => catalog.current().providers,
+    catalog: catalog.current,
     readKeyVariable: deps.readKeyVariable,
     simulator: deps.simulator,
     allowUnknownFields: deps.allowUnknownFields,
@@ -104,8 +105,17 @@ export function createInference(deps: InferenceDeps): Inference {
   const { trackCall, whenIdle } = createOpenCallCounter();
   const { shutdownSignals, endCalls, forceShutdown } = createShutdownSignals();
   const findRoute = createRouteCache(accountAt);
-  const route = { catalog, routing, now, accountAt, findRoute, findProviderKey };
-  const send = { breaker, sendHttp: deps.sendHttp, timeouts, now };
+  const { order, recordRefusal } = createCredentialOrder({ isOpen: breaker.isOpen, now });
+  const route = {
+    catalog,
+    routing,
+    now,
+    accountAt,
+    findRoute,
+    findProviderKey,
+    orderCredentials: order,
+  };
+  const send = { breaker, sendHttp: deps.sendHttp, timeouts, now, recordRefusal };
   const abandonedCalls = createAbandonedCalls(deps.abandonedCallsPerMinute);
   const tokenCounts = createTokenCounts();
   const stoppedSessions = createStoppedSessions();
@@ -146,7 +156,10 @@ export function createInference(deps: InferenceDeps): Inference {
     countTokens: { route, send, freezeOf, isClaimed: deps.isClaimed },
     accountAt,
     isAvailable,
-    health: (model, at) => providerHealth(routing, model, at),
+    health: (model, at) => {
+      const { credentials = [] } = accountAt(model.provider) ?? {};
+      return providerHealth(routing, model, { credentials, now: at });
+    },
     openCircuits: () => breaker.listOpen(now()),
     stoppedSessions,
     trackCall,

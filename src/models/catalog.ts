@@ -2,6 +2,7 @@
 // and the operator's models file, the later ones winning, and it is immutable: a change creates a new catalog.
 
 import { kindOfWire, type ModelKind } from "@postern/wires";
+import type { Secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { memoize } from "../base/memoize.ts";
 import { closestName } from "../base/text/suggest.ts";
@@ -62,8 +63,20 @@ export interface Catalog {
   /** The models that can be called, ordered by id. */
   readonly models: readonly Model[];
   readonly providers: readonly OperatorProvider[];
+  /** Keys of the gateway beside those in its settings. */
+  readonly credentials: readonly CatalogCredential[];
   /** Every model, by each of its names in lower case, as `<provider>/<name>`. */
   readonly byName: ReadonlyMap<string, Model>;
+}
+
+export interface CatalogCredential {
+  readonly provider: string;
+  readonly name: string;
+  /** The share of accounts whose calls go to this key first, relative to the provider's other keys. */
+  readonly weight: number;
+  /** The content of `api_key_file`. */
+  readonly apiKey: Secret | undefined;
+  readonly keyVariable: string | undefined;
 }
 
 export interface ResolvedModel {
@@ -141,6 +154,7 @@ const modelsOf = memoize((table: PriceTable): readonly Model[] => {
 export function catalogOf(
   models: readonly Model[],
   providers: readonly OperatorProvider[] = [],
+  credentials: readonly CatalogCredential[] = [],
 ): Catalog {
   const byName = new Map<string, Model>();
   const index = (model: Model, name: string): void => {
@@ -153,6 +167,7 @@ export function catalogOf(
   return {
     models: models.filter(isOffered).toSorted((left, right) => (left.id < right.id ? -1 : 1)),
     providers,
+    credentials,
     byName,
   };
 }

@@ -3,24 +3,25 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { kindOfWire } from "@postern/wires";
+import { secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { utcDay } from "../base/time.ts";
 import { blankModel } from "./blank-model.ts";
 import { builtInModels, catalogOf, OPERATOR_SOURCE, wiresOf } from "./catalog.ts";
-import type { Catalog, Model } from "./catalog.ts";
+import type { Catalog, CatalogCredential, Model } from "./catalog.ts";
 import { parsePriceTable, PRICE_TABLE } from "./list-prices.ts";
 import type { PriceTable } from "./list-prices.ts";
 import type { Wire } from "./model-facts.ts";
-import { EMPTY_MODELS_FILE, isHidden, parseModelsFile } from "./models-file.ts";
-import type { ModelsFile, OperatorModel } from "./models-file.ts";
+import { isHidden, parseModelsFile } from "./models-file.ts";
+import type { ModelsFile, OperatorCredential, OperatorModel } from "./models-file.ts";
 import { datedCard } from "./price-card.ts";
 
-/** The source of the operator's models file. */
+/** The source of the operator's models file, and of the key files that it names. */
 export interface ModelsFileSource {
   readonly path?: string;
   /** A stamp that changes with the file; undefined if there is no file. */
-  stamp(): string | undefined;
-  read(): string;
+  stamp(keyFile?: string): string | undefined;
+  read(keyFile?: string): string;
 }
 
 interface RefreshResult {
@@ -45,33 +46,41 @@ export function createLiveCatalog(options: {
 }): LiveCatalog {
   const builtIn = builtInModels(options.prices);
   const { file } = options;
-  let stamp = file?.stamp();
-  let catalog = mergeModels(
-    builtIn,
-    file === undefined ? EMPTY_MODELS_FILE : parseAtStart(file),
-    options.now,
-  );
+  let stamp: string | undefined;
+  const keyStamps = new Map<string, string | undefined>();
+  // Each stamp is taken before the file is read, so that a change meanwhile is seen by the next refresh.
+  const load = (source: ModelsFileSource, now: number): Catalog => {
+    stamp = source.stamp();
+    keyStamps.clear();
+    return mergeModels(builtIn, parseModelsFile(source.read()), now, (keyFile) => {
+      keyStamps.set(keyFile, source.stamp(keyFile));
+      return source.read(keyFile);
+    });
+  };
+  const isChanged = (source: ModelsFileSource): boolean =>
+    source.stamp() !== stamp ||
+    [...keyStamps].some(([keyFile, seen]) => source.stamp(keyFile) !== seen);
+  let catalog =
+    file === undefined ? catalogOf(builtIn) : loadAtStart(file, () => load(file, options.now));
   let problem: { readonly error: string; readonly since: number } | undefined;
   const refresh = (now: number): RefreshResult => {
-    const found = file?.stamp();
-    if (file === undefined || found === stamp)
+    if (file === undefined || !isChanged(file))
       return problem === undefined ? { changed: false } : { changed: false, error: problem.error };
     try {
-      catalog = mergeModels(builtIn, parseModelsFile(file.read()), now);
+      catalog = load(file, now);
       problem = undefined;
     } catch (cause) {
       problem = { error: cause instanceof Error ? cause.message : String(cause), since: now };
     }
-    stamp = found;
     return problem === undefined ? { changed: true } : { changed: false, error: problem.error };
   };
   return { current: () => catalog, refresh, problem: () => problem };
 }
 
 /** An invalid file is an invalid setting: the process must not be restarted until it is corrected. */
-function parseAtStart(file: ModelsFileSource): ModelsFile {
+function loadAtStart(file: ModelsFileSource, load: () => Catalog): Catalog {
   try {
-    return parseModelsFile(file.read());
+    return load();
   } catch (cause) {
     const text = cause instanceof Error ? cause.message : String(cause);
     const message =
@@ -84,16 +93,23 @@ function parseAtStart(file: ModelsFileSource): ModelsFile {
 export function modelsFileAt(path: string): ModelsFileSource {
   return {
     path,
-    stamp: () => {
-      try {
-        const { mtimeMs, size, ino } = statSync(path);
-        return `${mtimeMs}-${size}-${ino}`;
-      } catch {
-        return undefined;
-      }
-    },
-    read: () => readSetting(path, "POSTERN_MODELS_FILE"),
+    stamp: (keyFile) => stampOf(keyFile ?? path),
+    read: (keyFile) =>
+      keyFile === undefined ? readSetting(path, "POSTERN_MODELS_FILE") : readKeyFile(keyFile),
   };
+}
+
+function readKeyFile(path: string): string {
+  return readSetting(path, "`api_key_file`");
+}
+
+function stampOf(path: string): string | undefined {
+  try {
+    const { mtimeMs, size, ino } = statSync(path);
+    return `${mtimeMs}-${size}-${ino}`;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The operator's table of list prices, or the built-in one. Throws if the file is missing or invalid. */
@@ -121,7 +137,12 @@ function readSetting(path: string, setting: string): string {
 }
 
 /** Merges the models file into the built-in models. Throws if an entry is incomplete or refers to an unknown model. */
-export function mergeModels(builtIn: readonly Model[], file: ModelsFile, now: number): Catalog {
+export function mergeModels(
+  builtIn: readonly Model[],
+  file: ModelsFile,
+  now: number,
+  readKey: ReadKey = readKeyFile,
+): Catalog {
   const models = new Map(builtIn.map((model) => [model.id, model]));
   const errors: string[] = [];
   for (const [index, entry] of file.models.entries()) {
@@ -129,12 +150,43 @@ export function mergeModels(builtIn: readonly Model[], file: ModelsFile, now: nu
     if (typeof merged === "string") errors.push(`  models[${index}]: ${merged}`);
     else models.set(merged.id, merged);
   }
+  const providers = new Set([...models.values()].map(({ provider }) => provider));
+  const credentials: CatalogCredential[] = [];
+  for (const [index, entry] of file.credentials.entries()) {
+    const credential = providers.has(entry.provider)
+      ? toCredential(entry, readKey)
+      : `the provider "${entry.provider}" has no models`;
+    if (typeof credential === "string") errors.push(`  credentials[${index}]: ${credential}`);
+    else credentials.push(credential);
+  }
   if (errors.length > 0) throw new Error(`The models file is not valid:\n${errors.join("\n")}`);
   // A hidden model keeps its price, because another model may answer under its name.
   for (const model of models.values()) {
     if (isHidden(file.hide, model.id)) models.set(model.id, { ...model, retired: true });
   }
-  return catalogOf([...models.values()], file.providers);
+  return catalogOf([...models.values()], file.providers, credentials);
+}
+
+type ReadKey = (keyFile: string) => string;
+
+/** As sent in a header. */
+const API_KEY = /^[\x21-\x7e]+$/;
+
+/** A text says what is wrong with the entry. */
+function toCredential(
+  { provider, name, weight, api_key_env, api_key_file }: OperatorCredential,
+  readKey: ReadKey,
+): CatalogCredential | string {
+  if (api_key_file === undefined)
+    return { provider, name, weight, keyVariable: api_key_env, apiKey: undefined };
+  try {
+    const key = readKey(api_key_file).trim();
+    return API_KEY.test(key)
+      ? { provider, name, weight, keyVariable: undefined, apiKey: secret(key) }
+      : `${api_key_file} must hold one API key and nothing else`;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
 }
 
 function mergeModel(

@@ -79,24 +79,46 @@ const ModelEntry = z.strictObject({
   same_as: z.string().min(1).optional(),
 });
 
+const VariableName = z
+  .string()
+  .regex(/^[A-Z][A-Z0-9_]*$/, "must be the name of an environment variable");
+
+/** Names the key in the settings of a provider, beside those of `credentials`. */
+export const GATEWAY_CREDENTIAL = "gateway";
+
 const ProviderEntry = z.strictObject({
   id: z
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be lowercase letters, digits, `-` and `_`"),
   base_url: z.url({ protocol: /^https?$/ }),
   wires: z.array(WireName).min(1),
-  api_key_env: z
-    .string()
-    .regex(/^[A-Z][A-Z0-9_]*$/, "must be the name of an environment variable")
-    .optional(),
+  api_key_env: VariableName.optional(),
   stops_billing_on_abort: z.boolean().default(false),
   request_timeout_seconds: z.int().positive().optional(),
   stream_timeout_seconds: z.int().positive().optional(),
 });
 
+/** One more key of the gateway at a provider. A file can be replaced while the gateway runs, an environment variable cannot. */
+const CredentialEntry = z
+  .strictObject({
+    provider: z.string().min(1),
+    name: z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be lowercase letters, digits, `-` and `_`")
+      .refine((name) => name !== GATEWAY_CREDENTIAL, "is the name of the key in the settings"),
+    api_key_env: VariableName.optional(),
+    api_key_file: z.string().min(1).optional(),
+    weight: z.number().min(0).max(1_000).default(1),
+  })
+  .refine(
+    (entry) => (entry.api_key_env === undefined) !== (entry.api_key_file === undefined),
+    "needs either `api_key_env` or `api_key_file`",
+  );
+
 const FileSchema = z.strictObject({
   $schema: z.string().optional(),
   providers: z.array(ProviderEntry).default([]),
+  credentials: z.array(CredentialEntry).default([]),
   models: z.array(ModelEntry).default([]),
   hide: z.array(z.string().min(1)).default([]),
 });
@@ -105,8 +127,7 @@ export type ModelsFile = z.infer<typeof FileSchema>;
 export type OperatorModel = z.infer<typeof ModelEntry>;
 /** A provider declared by the operator: any server that supports one of our wires. */
 export type OperatorProvider = z.infer<typeof ProviderEntry>;
-
-export const EMPTY_MODELS_FILE: ModelsFile = { providers: [], models: [], hide: [] };
+export type OperatorCredential = z.infer<typeof CredentialEntry>;
 
 /** Parses the models file. Throws one error that lists all problems, each with its path. */
 export function parseModelsFile(text: string): ModelsFile {
@@ -118,6 +139,10 @@ export function parseModelsFile(text: string): ModelsFile {
   const repeated = [
     ...duplicateIds(parsed.data.models, "models"),
     ...duplicateIds(parsed.data.providers, "providers"),
+    ...duplicateIds(
+      parsed.data.credentials.map(({ provider, name }) => ({ id: `${provider}/${name}` })),
+      "credentials",
+    ),
   ];
   if (repeated.length > 0) throw new Error(`The models file is not valid:\n${repeated.join("\n")}`);
   return parsed.data;
@@ -156,7 +181,10 @@ function issueText(issue: z.core.$ZodIssue): string {
 function duplicateIds(entries: readonly { readonly id: string }[], list: string): string[] {
   const seen = new Set<string>();
   return entries.flatMap(({ id }, index) => {
-    if (seen.has(id)) return [`  ${list}[${index}].id: "${id}" is defined twice`];
+    if (seen.has(id))
+      return [
+        `  ${list}[${index}]${list === "credentials" ? "" : ".id"}: "${id}" is defined twice`,
+      ];
     seen.add(id);
     return [];
   });

@@ -23,15 +23,13 @@ export interface ProviderEndpoint {
     readonly keyCheckPath?: string;
   };
   readonly baseUrl: string;
-  /** The gateway's own account at the provider. */
-  readonly credential:
-    | {
-        readonly apiKey: Secret | undefined;
-        /** Signs requests instead of sending an API key. */
-        readonly authorizer?: object;
-        readonly inProcess?: (request: Request) => Promise<Response>;
-      }
-    | undefined;
+  /** The gateway's own at the provider. */
+  readonly credentials: readonly {
+    readonly apiKey: Secret | undefined;
+    /** Signs requests instead of sending an API key. */
+    readonly authorizer?: object;
+  }[];
+  readonly inProcess?: ((request: Request) => Promise<Response>) | undefined;
 }
 
 export type KeyCheckResult =
@@ -54,15 +52,13 @@ export const UNCHECKED: KeyCheckResult = { kind: "accepted", status: "unchecked"
  * free, so no keys can be added for it.
  */
 export function canAddKey(
-  { provider, credential }: ProviderEndpoint,
+  { provider, credentials }: ProviderEndpoint,
   development: boolean,
 ): boolean {
   if (provider.isLocal || provider.allowsCallerKeys === false) return false;
   if (provider.id === "sim") return development;
-  return (
-    credential === undefined ||
-    credential.apiKey !== undefined ||
-    credential.authorizer !== undefined
+  return credentials.every(
+    ({ apiKey, authorizer }) => apiKey !== undefined || authorizer !== undefined,
   );
 }
 
@@ -126,7 +122,7 @@ function isKeyRefusal(status: number, errorBody: string): boolean {
 }
 
 function requestModels(
-  { provider, baseUrl, credential }: ProviderEndpoint,
+  { provider, baseUrl, inProcess }: ProviderEndpoint,
   apiKey: Secret | undefined,
   signal: AbortSignal,
 ): Promise<Response> {
@@ -141,9 +137,7 @@ function requestModels(
   else if (apiKey !== undefined) headers[provider.auth] = apiKey.reveal();
   const url = baseUrl + checkPathOf(provider);
   const init = { method: "GET", headers, redirect: "manual", signal } as const;
-  return credential?.inProcess === undefined
-    ? fetch(url, init)
-    : credential.inProcess(new Request(url, init));
+  return inProcess === undefined ? fetch(url, init) : inProcess(new Request(url, init));
 }
 
 // The list of models is a sibling of the generation endpoint.

@@ -30,6 +30,7 @@ import type { Db } from "../store/db.ts";
 import { findSchemaProblem } from "../store/migrate.ts";
 import { archiveUsage } from "../usage/archive/archive-usage.ts";
 import { sweepRefusedCalls } from "../usage/refused-calls.ts";
+import { sweepCredentialHours } from "../usage/rollup/credential-hours.ts";
 import { sweepProviderHours } from "../usage/rollup/provider-hours.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
 import { completeSegments } from "../usage/usage-segments.ts";
@@ -213,5 +214,6 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await db.write((tx) => sweepMcpSessions(tx, now));
   await db.write((tx) => sweepOperatorSessions(tx, now));
   await db.write((tx) => sweepProviderHours(tx, now));
+  await db.write((tx) => sweepCredentialHours(tx, now));
   await db.write((tx) => sweepRefusedCalls(tx, now));
 }

@@ -142,6 +142,7 @@ function createOperator(
         core.catalog
           .current()
           .models.filter(({ provider }) => modelCalls.inference.isAvailable(provider)),
+      keysAt: (provider) => modelCalls.inference.accountAt(provider)?.credentials ?? [],
       grantPerDay: config.limits.grantPerDay,
       verifiedAgents: config.verifiedAgents.map(({ url, accountsPerHour, startingCredit }) => ({
         url: new URL(url).origin,

@@ -69,6 +69,8 @@ export interface ProviderAttempt {
   readonly ms: number;
   /** Present if the attempt was made with the caller's own provider key. */
   readonly byok?: true;
+  /** The name of the gateway's key, if it was not the one in the settings. Only operators see it. */
+  readonly credential?: string;
 }
 
 /** What only a receipt says of a call. */

@@ -373,6 +373,41 @@ describe("postern doctor", () => {
     expect(stdout).not.toContain("bad-and-secret");
   });
 
+  test("checks the keys of the models file", async () => {
+    const provider = Bun.serve({
+      port: 0,
+      fetch: (request) =>
+        new Response("{}", {
+          status: request.headers.get("authorization") === "Bearer good" ? 200 : 401,
+        }),
+    });
+    const models = path.join(folder, "keys.json");
+    const keyFile = path.join(folder, "second-key");
+    writeFileSync(keyFile, "bad-and-secret");
+    const keyOf = (name: string, source: object) => ({ provider: "openai", name, ...source });
+    const credentials = [
+      keyOf("good", { api_key_env: "SECOND_KEY" }),
+      keyOf("bad", { api_key_file: keyFile }),
+      keyOf("unset", { api_key_env: "NO_SUCH_KEY" }),
+      { ...keyOf("account", { api_key_env: "SECOND_KEY" }), provider: "vertex" },
+    ];
+    writeFileSync(models, JSON.stringify({ credentials }));
+    const { code, stdout } = await runInProcess(["doctor"], {
+      ...settings,
+      OPENAI_API_KEY: "good",
+      OPENAI_BASE_URL: provider.url.href.replace(/\/$/, ""),
+      SECOND_KEY: "good",
+      POSTERN_MODELS_FILE: models,
+    });
+    await provider.stop(true);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/ok +openai\/good +OpenAI accepts the key/);
+    expect(stdout).toMatch(/fail +openai\/bad +OpenAI rejects the key \(401\)/);
+    expect(stdout).toMatch(/fail +openai\/unset .*NO_SUCH_KEY is not set/);
+    expect(stdout).toMatch(/fail +vertex\/account .*the provider/);
+    expect(stdout).not.toContain("bad-and-secret");
+  });
+
   test("checks Google's key, and reports a key as unverified if the model list is public", async () => {
     const asked: string[] = [];
     const provider = Bun.serve({

@@ -165,6 +165,36 @@ describe("models file", () => {
     ],
     ["a limit of zero", { models: [{ id: "a/b", context_length: 0 }] }, "models[0].context_length"],
     [
+      "a key without a source",
+      { credentials: [{ provider: "openai", name: "b" }] },
+      "credentials[0]: needs either `api_key_env` or `api_key_file`",
+    ],
+    [
+      "a key with two sources",
+      { credentials: [{ provider: "openai", name: "b", api_key_env: "B", api_key_file: "/b" }] },
+      "credentials[0]: needs either `api_key_env` or `api_key_file`",
+    ],
+    [
+      "a key with the name of that in the settings",
+      { credentials: [{ provider: "openai", name: "gateway", api_key_env: "B" }] },
+      "credentials[0].name: is the name of the key in the settings",
+    ],
+    [
+      "a negative weight",
+      { credentials: [{ provider: "openai", name: "b", api_key_env: "B", weight: -1 }] },
+      "credentials[0].weight",
+    ],
+    [
+      "two keys with one name",
+      {
+        credentials: [
+          { provider: "openai", name: "b", api_key_env: "B" },
+          { provider: "openai", name: "b", api_key_env: "C" },
+        ],
+      },
+      'credentials[1]: "openai/b" is defined twice',
+    ],
+    [
       "a duplicate model",
       { models: [{ id: "sim/echo" }, { id: "sim/echo" }] },
       'models[1].id: "sim/echo" is defined twice',
@@ -192,6 +222,16 @@ describe("models file", () => {
       "a model of an undeclared provider",
       { models: [{ id: "unknown/x", pricing: { tokens: { input: "1" } } }] },
       'the provider "unknown" is unknown',
+    ],
+    [
+      "a key at a provider without models",
+      { credentials: [{ provider: "opnai", name: "b", api_key_env: "B" }] },
+      'credentials[0]: the provider "opnai" has no models',
+    ],
+    [
+      "a key file that is missing",
+      { credentials: [{ provider: "openai", name: "b", api_key_file: "/nowhere/key" }] },
+      "credentials[0]: Cannot read /nowhere/key (ENOENT)",
     ],
     [
       "an unknown model in `priced_like`",
@@ -256,6 +296,31 @@ describe("live catalog", () => {
     file.version = 3;
     expect(live.refresh(NOW + 3)).toEqual({ changed: true });
     expect(live.problem()).toBeUndefined();
+  });
+
+  test("reloads a changed key file, and keeps the previous keys while it is invalid", () => {
+    const keys = new Map([["/key", "first"]]);
+    const credentials = [{ provider: "openai", name: "b", api_key_file: "/key" }];
+    const file: ModelsFileSource = {
+      stamp: (path) => (path === undefined ? "1" : keys.get(path)),
+      read: (path) =>
+        path === undefined ? JSON.stringify({ credentials }) : (keys.get(path) ?? ""),
+    };
+    const live = createLiveCatalog({ file, now: NOW });
+    const current = () => live.current().credentials.map(({ apiKey }) => apiKey?.reveal());
+    expect(current()).toEqual(["first"]);
+    expect(live.refresh(NOW)).toEqual({ changed: false });
+    keys.set("/key", "second\n");
+    expect(live.refresh(NOW)).toEqual({ changed: true });
+    expect(current()).toEqual(["second"]);
+    for (const invalid of ["", "two lines\nof text", "a b"]) {
+      keys.set("/key", invalid);
+      expect(live.refresh(NOW).error).toContain("/key must hold one API key and nothing else");
+      expect(current()).toEqual(["second"]);
+    }
+    keys.set("/key", "third");
+    expect(live.refresh(NOW)).toEqual({ changed: true });
+    expect(current()).toEqual(["third"]);
   });
 
   test("throws if the file is invalid at the start", () => {

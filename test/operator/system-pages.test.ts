@@ -1,14 +1,18 @@
 // The system page and the page of grants and abuse.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { textOf } from "../billing/console-user.ts";
+import { usageRecord } from "../ledger/fixtures.ts";
 import { demoUsage } from "../support/demo/demo-usage.ts";
 import { eventually } from "../support/eventually.ts";
 import { registerAccount } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import {
   fetchPage,
@@ -23,6 +27,14 @@ const SECRETS = {
   POSTERN_METRICS_TOKEN: "a-metrics-token-that-no-page-may-show-0002",
   OPENAI_API_KEY: "no-page-may-show-this-provider-key-0003",
 };
+
+const modelsFile = path.join(scratchFolder("operator-models"), "models.json");
+writeFileSync(
+  modelsFile,
+  JSON.stringify({
+    credentials: [{ provider: "groq", name: "eu", api_key_env: "SECOND_GROQ_KEY", weight: 2 }],
+  }),
+);
 
 const LEDGER_JOBS = [
   "heartbeat",
@@ -40,6 +52,9 @@ describeEachStore((store) => {
         ...SECRETS,
         POSTERN_GRANT_USD_PER_DAY: "5",
         POSTERN_VERIFIED_AGENTS: "https://agents.example;20;0.25",
+        GROQ_API_KEY: "no-page-may-show-this-provider-key-0004",
+        SECOND_GROQ_KEY: "no-page-may-show-this-provider-key-0005",
+        POSTERN_MODELS_FILE: modelsFile,
       });
       session = await signInOperator(harness);
     });
@@ -71,6 +86,37 @@ describeEachStore((store) => {
       expect(text).toMatch(/sim no calls 0 0 – – – \$0\.00/);
       expect(text).toMatch(/Charged today \$\d/);
       expect(text).toContain("None. A circuit opens for 10 seconds");
+    });
+
+    test("show the figures of each key of a provider that has several", async () => {
+      const { db } = harness.gateway.server;
+      const { now } = harness.clock;
+      const call = (id: string, credential?: string) =>
+        usageRecord({
+          id,
+          accountId: "acct_keys",
+          keyId: "key_1",
+          provider: "groq",
+          model: "groq/keys",
+          createdAt: now,
+          cost: 10_000_000n,
+          attempts: [
+            { provider: "groq", model: "groq/keys", status: 429, ms: 1 },
+            {
+              provider: "groq",
+              model: "groq/keys",
+              status: 200,
+              ms: 1,
+              ...(credential && { credential }),
+            },
+          ],
+        });
+      const calls = [call("req_keys_1"), call("req_keys_2", "eu"), call("req_keys_3", "eu")];
+      await db.write((tx) => insertUsage(tx, calls));
+      await rollUpUsage(db);
+      const text = textOf(await visit("/operator/providers"));
+      expect(text).toMatch(/groq gateway \S+ 1 1 3 \$0\.01/);
+      expect(text).toMatch(/groq eu up 2 2 0 \$0\.02/);
     });
 
     test("list settings without secrets", async () => {

@@ -52,7 +52,7 @@ export function openFakeProvider(): FakeProvider {
         ...changes,
       },
       baseUrl: `${url}/v1`,
-      credential: undefined,
+      credentials: [],
     }),
     close: () => server.stop(true),
   };

@@ -196,11 +196,12 @@ describe("the in-process simulator", () => {
   const endpointWith = (requireKey: string | boolean): ProviderEndpoint => {
     if (simProvider === undefined) throw new Error("no provider sim");
     const simulator = createSimulator({ now: () => 1, requireKey });
-    const credential = {
-      apiKey: undefined,
-      inProcess: (request: Request) => simulator.fetch(request),
+    return {
+      provider: simProvider,
+      baseUrl: "http://simulator.invalid",
+      credentials: [{ apiKey: undefined }],
+      inProcess: (request) => simulator.fetch(request),
     };
-    return { provider: simProvider, baseUrl: "http://simulator.invalid", credential };
   };
 
   test("checks keys without a network", async () => {
@@ -218,11 +219,11 @@ describe("a key can be added", () => {
 
   test("for every provider with an endpoint that requires a key", () => {
     expect(canAddKey(provider.endpoint(), false)).toBe(true);
-    expect(canAddKey({ ...provider.endpoint(), credential }, false)).toBe(true);
+    expect(canAddKey({ ...provider.endpoint(), credentials: [credential] }, false)).toBe(true);
   });
 
   test("not for a provider without a key, where any text would make calls free", () => {
-    const keyless = { ...provider.endpoint(), credential: { apiKey: undefined } };
+    const keyless = { ...provider.endpoint(), credentials: [{ apiKey: undefined }] };
     expect(canAddKey(keyless, true)).toBe(false);
     expect(canAddKey(provider.endpoint({ isLocal: true }), true)).toBe(false);
   });

@@ -46,6 +46,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   person: "a person can be a member of several accounts",
   process: "the processes of the gateway",
   provider_hour: "sums over all accounts",
+  credential_hour: "sums over all accounts",
   signing_key: "public keys of the gateway",
   secret_check: "of the gateway",
   session: "of a person",

@@ -2,26 +2,37 @@
 
 import type { Secret } from "../../base/crypto/secret.ts";
 import type { Config } from "../../config/config.ts";
-import { createProviderAccounts } from "../../inference/providers/credentials.ts";
+import {
+  createProviderAccounts,
+  type ProviderAccount,
+} from "../../inference/providers/credentials.ts";
 import type { ProviderSetting } from "../../inference/providers/provider-setting.ts";
 import { type Provider, PROVIDERS } from "../../inference/providers/providers.ts";
+import type { Catalog, CatalogCredential } from "../../models/catalog.ts";
 import type { OperatorProvider } from "../../models/models-file.ts";
 import { checkCloudAccount } from "./check-cloud-accounts.ts";
 import type { Finding } from "./finding.ts";
 
 const TIMEOUT_MS = 5_000;
 
-/** `declared`: the providers of the models file. */
+/** What the models file declares. */
+export type DeclaredProviders = Pick<Catalog, "providers" | "credentials">;
+
+type ProvidersConfig = Pick<Config, "providers" | "development" | "readKeyVariable">;
+
 export async function checkProviders(
-  config: Pick<Config, "providers" | "development" | "readKeyVariable">,
-  declared: readonly OperatorProvider[],
+  config: ProvidersConfig,
+  declared: DeclaredProviders,
 ): Promise<readonly Finding[]> {
   const { providers: settings, development } = config;
   const set = PROVIDERS.flatMap((provider) => {
     const setting = settings[provider.id];
     return setting === undefined ? [] : [checkProvider(provider, setting)];
   });
-  const own = declared.map((provider) => checkDeclaredProvider(provider, config));
+  const own = [
+    ...declared.providers.map((provider) => checkDeclaredProvider(provider, config)),
+    ...declared.credentials.map((credential) => checkCredential(credential, declared, config)),
+  ];
   if (set.length + own.length > 0) return Promise.all([...set, ...own]);
   return [
     {
@@ -53,7 +64,7 @@ async function checkDeclaredProvider(
     };
   const account = createProviderAccounts({
     settings: {},
-    operatorProviders: () => [declared],
+    catalog: () => ({ providers: [declared], credentials: [] }),
     readKeyVariable,
     simulator: undefined,
     allowUnknownFields: new Set(),
@@ -66,9 +77,52 @@ async function checkDeclaredProvider(
   };
   return probe(account.provider, {
     baseUrl: account.baseUrl,
-    apiKey: account.credential?.apiKey,
+    apiKey: account.credentials[0]?.apiKey,
     hints,
   });
+}
+
+/** A further key of a provider. */
+async function checkCredential(
+  { provider: id, name, keyVariable }: CatalogCredential,
+  declared: DeclaredProviders,
+  { providers: settings, readKeyVariable }: ProvidersConfig,
+): Promise<Finding> {
+  const account = createProviderAccounts({
+    settings,
+    catalog: () => declared,
+    readKeyVariable,
+    simulator: undefined,
+    allowUnknownFields: new Set(),
+    now: Date.now,
+  }).accountAt(id);
+  const credential = account?.credentials.find(({ label }) => label === name);
+  const check = `${id}/${name}`;
+  if (account === undefined || credential === undefined)
+    return {
+      status: "fail",
+      check,
+      message: `the key ${name} of ${id} is not used: ${notUsedReason(account, keyVariable)}`,
+      effect: `Calls of models at ${id} go to its other keys.`,
+      hint: "Correct it, or remove it from `credentials` in POSTERN_MODELS_FILE.",
+    };
+  const hints = {
+    key: `Put a valid key in ${keyVariable ?? "the file that api_key_file names"}.`,
+    url: `Check that this machine can reach ${account.baseUrl}.`,
+  };
+  const { apiKey } = credential;
+  const finding = await probe(account.provider, { baseUrl: account.baseUrl, apiKey, hints });
+  return { ...finding, check };
+}
+
+function notUsedReason(
+  account: ProviderAccount | undefined,
+  keyVariable: string | undefined,
+): string {
+  if (account === undefined) return "the provider has no URL";
+  return account.provider.cloudAuth === "google"
+    ? "the provider takes no API key"
+    : `${keyVariable ?? "its file"} is not set`;
 }
 
 function effectOf(name: string): string {

@@ -3,7 +3,6 @@
 import type { Config } from "../../config/config.ts";
 import { priceAge } from "../../models/catalog.ts";
 import { createLiveCatalog, modelsFileAt, readPriceTable } from "../../models/live-catalog.ts";
-import type { OperatorProvider } from "../../models/models-file.ts";
 import {
   UNLIMITED_HINT,
   UNLIMITED_MESSAGE,
@@ -12,7 +11,7 @@ import {
 import { exportSpans } from "../../telemetry/otlp-export.ts";
 import { type CliEnv, type Command, EXIT_FAILURE, EXIT_USAGE } from "../command.ts";
 import { checkTempo, checkX402 } from "./check-agent-payments.ts";
-import { checkProviders } from "./check-providers.ts";
+import { checkProviders, type DeclaredProviders } from "./check-providers.ts";
 import { checkServices } from "./check-services.ts";
 import { checkStore } from "./check-store.ts";
 import type { Finding } from "./finding.ts";
@@ -209,14 +208,14 @@ function checkConnections({ development, limits }: Config): readonly Finding[] {
   return [{ status: "ok", check: "connections", message }];
 }
 
-/** The providers of the models file; none if it cannot be read, which the check of models reports. */
-function declaredProviders(config: Config, now: number): readonly OperatorProvider[] {
-  const { modelsFile } = config;
-  if (modelsFile === undefined) return [];
+/** Those of the models file; none if it cannot be read, which the check of models reports. */
+function declaredProviders({ modelsFile }: Config, now: number): DeclaredProviders {
+  const none = { providers: [], credentials: [] };
+  if (modelsFile === undefined) return none;
   try {
-    return createLiveCatalog({ now, file: modelsFileAt(modelsFile) }).current().providers;
+    return createLiveCatalog({ now, file: modelsFileAt(modelsFile) }).current();
   } catch {
-    return [];
+    return none;
   }
 }
 

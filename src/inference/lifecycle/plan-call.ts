@@ -87,6 +87,7 @@ export function attemptRequestFor(
   const { input, request, candidate, plan } = call;
   const isCanceled = cancelCheckOf(input.signal, shutdownSignals, call);
   const isOtherModelNext = next !== undefined && next.candidate.model.id !== candidate.model.id;
+  const isOtherKeyNext = next !== undefined && !isOtherModelNext && !candidate.credential.byok;
   return {
     accountId: input.caller.accountId,
     isPaying: call.hold.isPaying,
@@ -94,12 +95,13 @@ export function attemptRequestFor(
     path: plan.path,
     body: plan.body,
     stream: request.stream,
-    hasFallback: next !== undefined,
+    // Another key would wait as long for the same provider.
+    hasFallback: next !== undefined && !isOtherKeyNext,
     isTranslated: plan.isTranslated,
     forwardedHeaders: withBeta(input.forwardedHeaders, plan.beta),
     callerSignal: input.signal,
     // A stream that has begun learns from its own cancellation that the caller has left.
     isCanceled: () => call.roll?.ended !== undefined || isCanceled(),
-    maxAttempts: isOtherModelNext ? 1 : undefined,
+    maxAttempts: isOtherModelNext || isOtherKeyNext ? 1 : undefined,
   };
 }

@@ -3,7 +3,8 @@
 
 import { WIRE_TRAITS } from "@postern/wires";
 import { type Secret, secret } from "../../base/crypto/secret.ts";
-import type { OperatorProvider } from "../../models/models-file.ts";
+import type { Catalog, CatalogCredential } from "../../models/catalog.ts";
+import { GATEWAY_CREDENTIAL, type OperatorProvider } from "../../models/models-file.ts";
 import type { Authorizer } from "./authorizer.ts";
 import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
 import type { ProviderSetting } from "./provider-setting.ts";
@@ -16,6 +17,8 @@ export interface Credential {
   readonly apiKey: Secret | undefined;
   /** Names the credential in circuits and records without revealing it. */
   readonly label: string;
+  /** Of the gateway's keys at this provider, the share of accounts that use this one first; 0 for a spare. */
+  readonly weight?: number;
   /** The caller's own provider key: the provider bills the caller. */
   readonly byok: boolean;
   /** The owner of the caller's provider key allows the provider to store requests and replies. */
@@ -30,8 +33,8 @@ export interface Credential {
 
 export interface ProviderAccountsDeps {
   readonly settings: Readonly<Record<string, ProviderSetting>>;
-  /** The providers in the current models file. */
-  readonly operatorProviders: () => readonly OperatorProvider[];
+  /** The providers and keys in the current models file. */
+  readonly catalog: () => Pick<Catalog, "providers" | "credentials">;
   /** Reads the environment variable that an operator's provider names as `api_key_env`. */
   readonly readKeyVariable: (variable: string) => string | undefined;
   /** The in-process simulator, if enabled. */
@@ -43,9 +46,11 @@ export interface ProviderAccountsDeps {
 
 export interface ProviderAccount {
   readonly provider: Provider;
-  /** The gateway's own account; undefined if it has none there. */
-  readonly credential: Credential | undefined;
+  /** The gateway's own; empty if it has no account there. */
+  readonly credentials: readonly Credential[];
   readonly baseUrl: string;
+  /** Replies within this process: the bundled simulator. */
+  readonly inProcess?: Credential["inProcess"] | undefined;
 }
 
 export interface ProviderAccounts {
@@ -54,8 +59,6 @@ export interface ProviderAccounts {
   readonly isAvailable: (providerId: string) => boolean;
 }
 
-/** The credential label of the gateway's own accounts. */
-export const GATEWAY_LABEL = "gateway";
 const SIMULATOR_URL = "http://simulator.invalid";
 
 export function createProviderAccounts(deps: ProviderAccountsDeps): ProviderAccounts {
@@ -65,12 +68,42 @@ export function createProviderAccounts(deps: ProviderAccountsDeps): ProviderAcco
     if (account !== undefined) accounts.set(provider.id, account);
   }
   const accountAt = (id: string): ProviderAccount | undefined => {
-    const builtIn = accounts.get(id);
-    if (builtIn !== undefined) return builtIn;
-    const declared = deps.operatorProviders().find((provider) => provider.id === id);
-    return declared === undefined ? undefined : operatorAccount(declared, deps);
+    const { providers, credentials } = deps.catalog();
+    const declared = providers.find((provider) => provider.id === id);
+    const account = accounts.get(id) ?? (declared && operatorAccount(declared, deps));
+    const further = credentials.filter(({ provider }) => provider === id);
+    return account === undefined || further.length === 0
+      ? account
+      : withFurtherKeys(account, further, deps);
   };
-  return { accountAt, isAvailable: (id) => accountAt(id)?.credential !== undefined };
+  return { accountAt, isAvailable: (id) => (accountAt(id)?.credentials.length ?? 0) > 0 };
+}
+
+/** Without the keys whose environment variable is not set. */
+function withFurtherKeys(
+  account: ProviderAccount,
+  further: readonly CatalogCredential[],
+  { readKeyVariable, allowUnknownFields }: ProviderAccountsDeps,
+): ProviderAccount {
+  const { provider, baseUrl, inProcess } = account;
+  const allowsUnknown = provider.id === "sim" || allowUnknownFields.has(provider.id);
+  const credentials = further.flatMap(({ name: label, weight, ...source }): Credential[] => {
+    // Vertex AI takes no API keys.
+    if (provider.cloudAuth === "google") return [];
+    const rawKey =
+      source.keyVariable === undefined ? undefined : readKeyVariable(source.keyVariable);
+    const apiKey = source.apiKey ?? (rawKey === undefined ? undefined : secret(rawKey));
+    if (apiKey === undefined) return [];
+    const credential = { provider, baseUrl, apiKey, label, weight, byok: false, allowsUnknown };
+    return [inProcess === undefined ? credential : { ...credential, inProcess }];
+  });
+  // A server that needs a key would refuse the calls without one.
+  const withKeys = account.credentials.filter(
+    ({ apiKey, authorizer }) => apiKey !== undefined || authorizer !== undefined,
+  );
+  return credentials.length === 0
+    ? account
+    : { ...account, credentials: [...withKeys, ...credentials] };
 }
 
 /** As the operator's settings have it. */
@@ -87,12 +120,13 @@ function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAcc
       provider,
       baseUrl: SIMULATOR_URL,
       apiKey: undefined,
-      label: GATEWAY_LABEL,
+      label: GATEWAY_CREDENTIAL,
       byok: false,
       allowsUnknown: true,
       inProcess: deps.simulator,
     };
-    return { provider, credential, baseUrl: SIMULATOR_URL };
+    const inProcess = deps.simulator;
+    return { provider, credentials: [credential], baseUrl: SIMULATOR_URL, inProcess };
   }
   if (baseUrl === "") return undefined;
   const isKeyless = provider.isLocal || provider.id === "sim";
@@ -105,13 +139,13 @@ function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAcc
     provider,
     baseUrl,
     apiKey: setting?.apiKey,
-    label: GATEWAY_LABEL,
+    label: GATEWAY_CREDENTIAL,
     byok: false,
     // The simulator stores nothing.
     allowsUnknown: provider.id === "sim" || deps.allowUnknownFields.has(provider.id),
     ...(authorizer === undefined ? {} : { authorizer }),
   };
-  return { provider, credential: isEnabled ? credential : undefined, baseUrl };
+  return { provider, credentials: isEnabled ? [credential] : [], baseUrl };
 }
 
 const WIRE_PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>> = {
@@ -161,9 +195,9 @@ function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps)
   const isReady = declared.api_key_env === undefined || apiKey !== undefined;
   return {
     provider,
-    credential: isReady
-      ? { provider, baseUrl, apiKey, label: GATEWAY_LABEL, byok: false, allowsUnknown }
-      : undefined,
+    credentials: isReady
+      ? [{ provider, baseUrl, apiKey, label: GATEWAY_CREDENTIAL, byok: false, allowsUnknown }]
+      : [],
     baseUrl,
   };
 }

@@ -12,6 +12,7 @@ import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
 import { datedCard } from "../../models/price-card.ts";
 import type { Credential, ProviderAccount } from "../providers/credentials.ts";
 import type { Provider, RelayedWire, UpstreamWire } from "../providers/providers.ts";
+import type { CredentialOrder } from "./credential-order.ts";
 
 export interface Candidate {
   /** The wires to call the provider on: the caller's own if the provider has it, otherwise in order of preference. */
@@ -37,6 +38,8 @@ export interface CandidateDeps {
   readonly accountAt: (id: string) => ProviderAccount | undefined;
   readonly findRoute: FindRoute;
   readonly findProviderKey: FindProviderKey;
+  /** Which of the gateway's keys at a provider a call goes to first. */
+  readonly orderCredentials: CredentialOrder["order"];
 }
 
 /** Finds the caller's own key for a provider; synchronous if it is cached. */
@@ -70,41 +73,44 @@ export function candidatesForModel(
   deps: CandidateDeps,
 ): Candidates | Promise<Candidates> {
   const route = deps.findRoute(resolved, wire, catalog);
+  const { gatewayCandidates } = route;
+  const ordered =
+    gatewayCandidates.length > 1
+      ? deps.orderCredentials(gatewayCandidates, caller.accountId)
+      : gatewayCandidates;
   const providerKey = deps.findProviderKey(caller, resolved.model.provider);
   return providerKey instanceof Promise
-    ? providerKey.then((key) => withProviderKey(route, resolved, key))
-    : withProviderKey(route, resolved, providerKey);
+    ? providerKey.then((key) => withProviderKey(route, resolved, ordered, key))
+    : withProviderKey(route, resolved, ordered, providerKey);
 }
 
 function withProviderKey(
-  { wires, upstreamName, account, gatewayCandidates }: CachedRoute,
+  { wires, upstreamName, account }: CachedRoute,
   { model }: ResolvedModel,
+  gatewayCandidates: readonly Candidate[],
   providerKey: CallerProviderKey | undefined,
 ): Candidates {
   if (providerKey === undefined) {
-    if (gatewayCandidates === undefined)
+    if (!isNonEmpty(gatewayCandidates))
       throw providerNotConfigured([
         { id: model.provider, acceptsCallerKeys: acceptsCallerKeys(account) },
       ]);
     return gatewayCandidates;
   }
+  const { provider, baseUrl, inProcess } = account;
+  const { id: label, apiKey, allowStore } = providerKey;
+  const credential = { provider, baseUrl, apiKey, label, byok: true, allowStore };
   const byokCandidate: Candidate = {
     wires,
     model,
     upstreamName,
-    credential: {
-      provider: account.provider,
-      baseUrl: account.baseUrl,
-      apiKey: providerKey.apiKey,
-      label: providerKey.id,
-      byok: true,
-      allowStore: providerKey.allowStore,
-      ...(account.credential?.inProcess === undefined
-        ? {}
-        : { inProcess: account.credential.inProcess }),
-    },
+    credential: inProcess === undefined ? credential : { ...credential, inProcess },
   };
-  return [byokCandidate, ...(gatewayCandidates ?? [])];
+  return [byokCandidate, ...gatewayCandidates];
+}
+
+function isNonEmpty(candidates: readonly Candidate[]): candidates is Candidates {
+  return candidates.length > 0;
 }
 
 /** The part of a model's candidates that is the same for all callers. */
@@ -112,8 +118,8 @@ interface CachedRoute {
   readonly wires: Candidate["wires"];
   readonly upstreamName: string;
   readonly account: ProviderAccount;
-  /** Undefined if the gateway has no account at the provider. */
-  readonly gatewayCandidates: readonly [Candidate] | undefined;
+  /** One for each of the gateway's keys at the provider. */
+  readonly gatewayCandidates: readonly Candidate[];
 }
 
 const CACHED_ROUTES_MAX = 1_000;
@@ -151,10 +157,15 @@ function computeRoute(
   if (account === undefined)
     throw providerNotConfigured([{ id: model.provider, acceptsCallerKeys: false }]);
   const wires = wiresFor(model, account.provider, wire, () => exampleOf(wire, catalog, accountAt));
-  const { credential, baseUrl } = account;
+  const { credentials, baseUrl } = account;
   const upstreamName =
     model.provider === "bedrock" ? nameInRegion(requestedName, baseUrl) : requestedName;
-  const gatewayCandidates = credential && ([{ wires, model, upstreamName, credential }] as const);
+  const gatewayCandidates = credentials.map((credential) => ({
+    wires,
+    model,
+    upstreamName,
+    credential,
+  }));
   return { wires, upstreamName, account, gatewayCandidates };
 }
 
@@ -251,7 +262,8 @@ function exampleOf(
     const account = accountAt(provider);
     return (
       wires.some((known) => known === wire) &&
-      account?.credential !== undefined &&
+      account !== undefined &&
+      account.credentials.length > 0 &&
       account.provider.paths[wire] !== undefined
     );
   })?.id;

@@ -30,10 +30,13 @@ export function priceCandidates(routed: Unpriced): PricedCandidates {
     try {
       const { model, credential } = candidate;
       const { provider, byok } = credential;
-      priced.push({
-        candidate,
-        estimate: estimateCost(request, model, provider, { catalog, now, byok }),
-      });
+      const previous = priced.at(-1);
+      // The gateway's keys at a provider have one price.
+      const estimate =
+        previous !== undefined && isPricedAs(candidate, previous.candidate)
+          ? previous.estimate
+          : estimateCost(request, model, provider, { catalog, now, byok });
+      priced.push({ candidate, estimate });
     } catch (error) {
       // A feature without a price at one provider may have one at the next.
       if (!(error instanceof Fault)) throw error;
@@ -42,6 +45,10 @@ export function priceCandidates(routed: Unpriced): PricedCandidates {
   }
   if (!isNonEmpty(priced)) throw firstFault ?? new Error("no candidates to price");
   return priced;
+}
+
+function isPricedAs(one: Candidate, other: Candidate): boolean {
+  return one.model === other.model && one.credential.byok === other.credential.byok;
 }
 
 function isNonEmpty(priced: readonly PricedCandidate[]): priced is PricedCandidates {

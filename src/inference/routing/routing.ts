@@ -13,7 +13,7 @@ import {
 } from "../../models/catalog.ts";
 import { cardAt } from "../../models/price-card.ts";
 import { modelsNamed, sameModels } from "../../models/same-model.ts";
-import { GATEWAY_LABEL } from "../providers/credentials.ts";
+import type { Credential } from "../providers/credentials.ts";
 import { PROVIDERS, type RelayedWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import {
@@ -59,18 +59,17 @@ export function createRoutingState(breaker: CircuitBreaker): RoutingState {
   };
 }
 
-/** Recent health of a model at its provider, on the gateway's own account. */
+/** Recent health of a model at its provider, on the gateway's own keys. */
 export function providerHealth(
   { statistics, isDown }: RoutingState,
   { provider, id, name }: Model,
-  now: number,
+  { credentials, now }: { readonly credentials: readonly Credential[]; readonly now: number },
 ): RecentHealth & { readonly status: "up" | "degraded" | "down" } {
   const health = statistics.health(provider, id, now);
-  const status = isDown(provider, GATEWAY_LABEL, name, { now })
-    ? "down"
-    : health.isDegraded
-      ? "degraded"
-      : "up";
+  const isDownForAll =
+    credentials.length > 0 &&
+    credentials.every(({ label }) => isDown(provider, label, name, { now }));
+  const status = isDownForAll ? "down" : health.isDegraded ? "degraded" : "up";
   return { ...health, status };
 }
 

@@ -13,6 +13,7 @@ import { runWhen, startDeadline } from "../../base/async/deadline.ts";
 import { Fault } from "../../base/fault.ts";
 import { memoize } from "../../base/memoize.ts";
 import { SECOND_MS } from "../../base/time.ts";
+import { GATEWAY_CREDENTIAL } from "../../models/models-file.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { Candidate } from "../routing/candidates.ts";
@@ -22,6 +23,7 @@ import {
   circuitName,
   type OpenCircuit,
 } from "../routing/circuit-breaker.ts";
+import type { CredentialOrder } from "../routing/credential-order.ts";
 import type { AttemptSample } from "../routing/provider-statistics.ts";
 import { type AttemptFailure, type FailedAttempt, toFailedAttempt } from "./failure.ts";
 import { outgoingRequest, senderFor, type UpstreamRequest } from "./outgoing-request.ts";
@@ -47,6 +49,7 @@ export interface AttemptDeps {
   readonly random?: () => number;
   /** Receives the attempts of paying accounts on the gateway's own accounts. */
   readonly recordAttempt?: (sample: AttemptSample) => void;
+  readonly recordRefusal?: CredentialOrder["recordRefusal"];
 }
 
 export interface AttemptRequest extends UpstreamRequest {
@@ -126,7 +129,7 @@ export async function attemptCandidate(
       const status = result.ok ? 200 : result.status;
       const ms = Math.max(0, deps.now() - startedAt);
       const attempted = { provider: credential.provider.id, model: model.id, status, ms };
-      attempts.push(credential.byok ? { ...attempted, byok: true } : attempted);
+      attempts.push({ ...attempted, ...keyOf(credential) });
       const now = deps.now();
       if (isShared) deps.recordAttempt?.({ ...attempted, stream: request.stream, now });
       if (result.ok) {
@@ -134,6 +137,8 @@ export async function attemptCandidate(
         return result;
       }
       recordFailedAttempt(breaker, circuit, caller, { result, now });
+      const retryAfterSeconds = retryAfterOf(result.fault);
+      if (isShared) deps.recordRefusal?.(candidate, { status, retryAfterSeconds, now });
       const delayMs = retryDelayMs(result, attempt, request.maxAttempts);
       if (delayMs === undefined) return result;
       previousFault = result.fault;
@@ -142,6 +147,11 @@ export async function attemptCandidate(
   } finally {
     unsubscribe();
   }
+}
+
+function keyOf({ byok, label }: Credential): Pick<ProviderAttempt, "byok" | "credential"> {
+  if (byok) return { byok: true };
+  return label === GATEWAY_CREDENTIAL ? {} : { credential: label };
 }
 
 function recordFailedAttempt(
@@ -195,10 +205,16 @@ function retryDelayMs(
   maxAttempts = ATTEMPTS_PER_CANDIDATE,
 ): number | undefined {
   if (!canRetry || attempt >= maxAttempts) return undefined;
-  const retryAfterMs = Number(fault.options.headers?.["retry-after"] ?? 0) * 1_000;
+  const retryAfterMs = (retryAfterOf(fault) ?? 0) * 1_000;
   return retryAfterMs <= RETRY_AFTER_MAX_MS
     ? Math.max(retryAfterMs, BACKOFF_MS * attempt)
     : undefined;
+}
+
+/** As the provider's reply says. */
+function retryAfterOf({ options: { headers } }: Fault): number | undefined {
+  const text = headers?.["retry-after"];
+  return text === undefined ? undefined : Number(text);
 }
 
 type AttemptResult = { readonly ok: true; readonly reply: UpstreamReply } | FailedAttempt;

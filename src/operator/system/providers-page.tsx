@@ -16,7 +16,12 @@ import { type Operator } from "../../http/route.ts";
 import { percentileMs } from "../../usage/rollup/latency-histogram.ts";
 import { operatorPage } from "../operator-layout.tsx";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
-import { errorRateOf, type ModelHealth, type ProviderHealth } from "./provider-health.ts";
+import {
+  errorRateOf,
+  type KeyHealth,
+  type ModelHealth,
+  type ProviderHealth,
+} from "./provider-health.ts";
 
 export const PROVIDERS_PATH = `${OPERATOR_PATH}/providers`;
 
@@ -31,6 +36,9 @@ export function providersPage(
   const total = (field: "calls" | "failures"): number =>
     providers.reduce((sum, provider) => sum + provider[field], 0);
   const circuits = providers.flatMap((provider) => provider.openCircuits);
+  const keys = providers.flatMap(({ provider, keys: ofProvider }) =>
+    ofProvider.map((key) => ({ ...key, provider })),
+  );
   const rate = errorRateOf({
     completed: providers.reduce((sum, { completed }) => sum + completed, 0),
     failures: total("failures"),
@@ -72,6 +80,11 @@ export function providersPage(
             <ProviderTable providers={providers} />
           )}
         </Card>
+        {keys.length === 0 ? null : (
+          <Card id="keys" title="Keys" aside={<span class="note">{PERIOD_NOTE}</span>}>
+            <KeyTable keys={keys} />
+          </Card>
+        )}
         <Card id="models" title="Models" aside={<span class="note">{PERIOD_NOTE}</span>}>
           {models.length === 0 ? (
             <p class="muted">No calls in the last 24 hours. Models with calls appear here.</p>
@@ -126,6 +139,52 @@ function HealthTag({ provider }: { readonly provider: ProviderHealth }): Child {
   if (provider.openCircuits.length > 0) return <Tag tone="danger">circuit open</Tag>;
   if (rate === undefined) return <Tag>no calls</Tag>;
   return rate > ERROR_RATE_WARN ? <Tag tone="warn">degraded</Tag> : <Tag tone="good">up</Tag>;
+}
+
+/** Of the providers at which the gateway has several. */
+function KeyTable({
+  keys,
+}: {
+  readonly keys: readonly (KeyHealth & { readonly provider: string })[];
+}): Child {
+  const costs = formatCosts(keys.map(({ cost }) => cost));
+  return (
+    <Table
+      label="Keys"
+      isStacked
+      columns={[
+        { name: "Provider" },
+        { name: "Key" },
+        { name: "Health" },
+        { name: "Weight", isNumber: true },
+        { name: "Calls", isNumber: true },
+        { name: "Failed attempts", isNumber: true },
+        { name: "Charged", isNumber: true },
+      ]}
+      rows={keys.map((key, index) => [
+        key.provider,
+        <code>{key.name}</code>,
+        key.openCircuits > 0 ? (
+          <Tag tone="danger">circuit open</Tag>
+        ) : (
+          <KeyHealthTag figures={key} />
+        ),
+        key.weight,
+        formatInteger(key.calls),
+        formatInteger(key.failures),
+        costs[index] ?? "",
+      ])}
+    />
+  );
+}
+
+function KeyHealthTag({ figures: { calls, failures } }: { readonly figures: KeyHealth }): Child {
+  if (calls + failures === 0) return <Tag>no calls</Tag>;
+  return failures / (calls + failures) > ERROR_RATE_WARN ? (
+    <Tag tone="warn">degraded</Tag>
+  ) : (
+    <Tag tone="good">up</Tag>
+  );
 }
 
 function ModelTable({ models }: { readonly models: readonly ModelHealth[] }): Child {

@@ -9,10 +9,17 @@ export interface SystemState {
   readonly jobRuns: ReadonlyMap<string, JobRun>;
   /** Models at providers that the gateway has an account for. */
   readonly callableModels: () => readonly { readonly provider: string; readonly id: string }[];
+  /** The gateway's keys at a provider. */
+  readonly keysAt: (provider: string) => readonly ProviderKeyState[];
   /** Starting credit for new accounts per UTC day; zero for no limit. */
   readonly grantPerDay: Nano;
   /** The operators whose agents may sign the creation of accounts. */
   readonly verifiedAgents: readonly ListedOperator[];
+}
+
+export interface ProviderKeyState {
+  readonly label: string;
+  readonly weight?: number;
 }
 
 export interface ListedOperator {

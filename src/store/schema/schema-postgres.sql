@@ -405,7 +405,8 @@ create table usage_pending (
   id text primary key,
   deltas text not null,
   failures text,
-  charges text
+  charges text,
+  credentials text
 );
 
 create table usage_rollup (
@@ -502,6 +503,16 @@ create table provider_hour (
   first_token_13 bigint not null,
   first_token_14 bigint not null,
   primary key (at, provider, model)
+);
+
+create table credential_hour (
+  at bigint not null,
+  provider text not null,
+  credential text not null,
+  calls bigint not null,
+  failures bigint not null,
+  cost_nano bigint not null,
+  primary key (at, provider, credential)
 );
 
 create table charge_hour (

@@ -469,7 +469,8 @@ create table usage_pending (
   id text primary key, -- id of the first call of the batch
   deltas text not null, -- JSON: what to add to the roll-ups
   failures text, -- JSON: failures of providers
-  charges text -- JSON: what to add to the charges by hour
+  charges text, -- JSON: what to add to the charges by hour
+  credentials text -- JSON: what to add to the figures of the keys of the models file
 ) without rowid;
 
 -- Sums of usage by hour and by UTC day.
@@ -569,6 +570,17 @@ create table provider_hour (
   first_token_13 bigint not null,
   first_token_14 bigint not null,
   primary key (at, provider, model)
+) without rowid;
+
+-- Calls of each key that the models file adds to a provider, over all accounts.
+create table credential_hour (
+  at bigint not null, -- start of the hour
+  provider text not null,
+  credential text not null, -- name of the key
+  calls bigint not null,
+  failures bigint not null, -- attempts that failed because of the provider
+  cost_nano bigint not null,
+  primary key (at, provider, credential)
 ) without rowid;
 
 -- What calls of all accounts were charged, by hour.

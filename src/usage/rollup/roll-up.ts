@@ -5,6 +5,11 @@ import { type Db, text, type Tx } from "../../store/db.ts";
 import type { FailureCount } from "../provider-failures.ts";
 import { labelDimensionOf } from "../usage-filter.ts";
 import { addToChargeHours, type ChargesAt, pendingCharges } from "./charge-hours.ts";
+import {
+  addToCredentialHours,
+  type CredentialHour,
+  pendingCredentialHours,
+} from "./credential-hours.ts";
 import { pendingDeltas, pendingFailures } from "./pending.ts";
 import { addToProviderHours } from "./provider-hours.ts";
 import type { RollupDelta } from "./rollup-delta.ts";
@@ -52,18 +57,21 @@ async function rollUpSome(tx: Tx): Promise<{ readonly found: number; readonly do
   const deltas: RollupDelta[] = [];
   const failures: FailureCount[] = [];
   const charges: ChargesAt[] = [];
+  const credentialHours: CredentialHour[] = [];
   const taken: string[] = [];
   for (const row of rows) {
     if (deltas.length >= DELTAS_PER_TRANSACTION) break;
     deltas.push(...pendingDeltas(row));
     failures.push(...pendingFailures(row));
     charges.push(...pendingCharges(row));
+    credentialHours.push(...pendingCredentialHours(row));
     taken.push(text(row, "id"));
   }
   await addToRollups(tx, await limitLabels(tx, deltas));
   // Last, because all processes add to the same few rows.
   await addToProviderHours(tx, deltas, failures);
   await addToChargeHours(tx, charges);
+  await addToCredentialHours(tx, credentialHours);
   await tx.deleteMany("usage_pending", "id", taken);
   return { found: rows.length, done: taken.length };
 }

@@ -10,6 +10,7 @@ import { listPriceOf } from "../list-price.ts";
 import { countFailures } from "../provider-failures.ts";
 import type { UsageRecord } from "../usage.ts";
 import { type ChargesAt, encodeCharges } from "./charge-hours.ts";
+import { encodeCredentialHours } from "./credential-hours.ts";
 import { LATENCY_BUCKETS, latencyBucket } from "./latency-histogram.ts";
 
 /** Columns of usage_rollup that are counts; `COUNTS` of a delta are in this order. */
@@ -184,7 +185,7 @@ export function queueRollup(
   const failures = countFailures(records);
   const encodedFailures = failures.length === 0 ? null : JSON.stringify(failures);
   return tx.insertMany("usage_pending", PENDING_COLUMNS, [
-    [id, deltas, encodedFailures, encodeCharges(charges)],
+    [id, deltas, encodedFailures, encodeCharges(charges), encodeCredentialHours(records)],
   ]);
 }
 
@@ -193,6 +194,7 @@ const PENDING_COLUMNS: readonly Column[] = [
   "deltas:text",
   "failures:text",
   "charges:text",
+  "credentials:text",
 ];
 
 // Short, because it is written with every batch: arrays instead of objects, and histograms without their zeros.

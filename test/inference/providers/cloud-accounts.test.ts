@@ -550,7 +550,10 @@ describe("Google Vertex AI", () => {
       return read.config;
     };
     const of = async (value: Record<string, string>): Promise<string> => {
-      const [finding] = await checkProviders({ ...settings(value), development: false }, []);
+      const [finding] = await checkProviders(
+        { ...settings(value), development: false },
+        { providers: [], credentials: [] },
+      );
       return `${finding?.status} ${finding?.message}`;
     };
     const whole = { VERTEX_CREDENTIALS: JSON.stringify(credentials), VERTEX_TOKEN_URL: tokenUrl };

@@ -12,6 +12,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "usage_pending",
     "usage_rollup",
     "provider_hour",
+    "credential_hour",
     "charge_hour",
     "usage_archive",
     "usage_segment",
