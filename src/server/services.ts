@@ -9,6 +9,7 @@ import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
 import { createSmtpSender } from "../email/smtp.ts";
+import { GATEWAY_CREDENTIAL } from "../models/models-file.ts";
 import { createOperatorContext } from "../operator/create-operator.ts";
 import type { OperatorContext } from "../operator/page-context.ts";
 import { createKeptForms, type KeptForms } from "../people/kept-form.ts";
@@ -142,7 +143,14 @@ function createOperator(
         core.catalog
           .current()
           .models.filter(({ provider }) => modelCalls.inference.isAvailable(provider)),
-      keysAt: (provider) => modelCalls.inference.accountAt(provider)?.credentials ?? [],
+      keysAt: (provider) =>
+        (modelCalls.inference.accountAt(provider)?.credentials ?? []).map(
+          ({ label: name, weight = 1 }) => ({
+            name,
+            weight,
+            isFromSettings: name === GATEWAY_CREDENTIAL,
+          }),
+        ),
       grantPerDay: config.limits.grantPerDay,
       verifiedAgents: config.verifiedAgents.map(({ url, accountsPerHour, startingCredit }) => ({
         url: new URL(url).origin,

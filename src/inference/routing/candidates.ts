@@ -12,7 +12,6 @@ import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
 import { datedCard } from "../../models/price-card.ts";
 import type { Credential, ProviderAccount } from "../providers/credentials.ts";
 import type { Provider, RelayedWire, UpstreamWire } from "../providers/providers.ts";
-import type { CredentialOrder } from "./credential-order.ts";
 
 export interface Candidate {
   /** The wires to call the provider on: the caller's own if the provider has it, otherwise in order of preference. */
@@ -39,7 +38,10 @@ export interface CandidateDeps {
   readonly findRoute: FindRoute;
   readonly findProviderKey: FindProviderKey;
   /** Which of the gateway's keys at a provider a call goes to first. */
-  readonly orderCredentials: CredentialOrder["order"];
+  readonly orderCredentials: (
+    candidates: readonly Candidate[],
+    accountId: string,
+  ) => readonly Candidate[];
 }
 
 /** Finds the caller's own key for a provider; synchronous if it is cached. */

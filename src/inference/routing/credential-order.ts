@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { memoize } from "../../base/memoize.ts";
 import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import type { Credential } from "../providers/credentials.ts";
-import type { Candidate } from "./candidates.ts";
+import type { Candidate, CandidateDeps } from "./candidates.ts";
 import { circuitName } from "./circuit-breaker.ts";
 
 /** A key that is not accepted, or whose account has no credit, is tried again by one call a minute. */
@@ -24,7 +24,7 @@ interface Refusal {
 }
 
 export interface CredentialOrder {
-  readonly order: (candidates: readonly Candidate[], accountId: string) => readonly Candidate[];
+  readonly order: CandidateDeps["orderCredentials"];
   /** Of a paying account's attempt: other callers' refusals cost them nothing. */
   readonly recordRefusal: (candidate: Candidate, refusal: Refusal) => void;
 }

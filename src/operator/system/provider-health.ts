@@ -2,7 +2,6 @@
 
 import type { Nano } from "../../base/money/money.ts";
 import { DAY_MS } from "../../base/time.ts";
-import { GATEWAY_CREDENTIAL } from "../../models/models-file.ts";
 import type { Reader } from "../../store/db.ts";
 import {
   type CredentialFigures,
@@ -110,13 +109,13 @@ function keyHealth(
     failures: totals.failures - named.failures,
     cost: totals.cost - named.cost,
   };
-  return keys.map(({ label, weight = 1 }): KeyHealth => {
-    const own = added.filter(({ credential }) => credential === label);
+  return keys.map(({ name, weight, isFromSettings }): KeyHealth => {
+    const own = added.filter(({ credential }) => credential === name);
     return {
-      name: label,
+      name,
       weight,
-      ...(label === GATEWAY_CREDENTIAL ? rest : sumFigures(own)),
-      openCircuits: openCircuits.filter(({ account }) => account === label).length,
+      ...(isFromSettings ? rest : sumFigures(own)),
+      openCircuits: openCircuits.filter(({ account }) => account === name).length,
     };
   });
 }

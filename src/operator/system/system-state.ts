@@ -18,8 +18,9 @@ export interface SystemState {
 }
 
 export interface ProviderKeyState {
-  readonly label: string;
-  readonly weight?: number;
+  readonly name: string;
+  readonly weight: number;
+  readonly isFromSettings: boolean;
 }
 
 export interface ListedOperator {
