@@ -91,30 +91,19 @@ export interface Inference extends ProviderAccounts {
 
 export function createInference(deps: InferenceDeps): Inference {
   const { catalog, lease, now, timeouts, freezeOf, findProviderKey } = deps;
-  const { accountAt, isAvailable } = createProviderAccounts({
-    settings: deps.settings,
-    catalog: catalog.current,
-    readKeyVariable: deps.readKeyVariable,
-    simulator: deps.simulator,
-    allowUnknownFields: deps.allowUnknownFields,
-    now,
-  });
+  const { accountAt, isAvailable } = providerAccountsOf(deps);
   const breaker = createCircuitBreaker();
   const routing = createRoutingState(breaker);
   const { statistics, sticky } = routing;
   const { trackCall, whenIdle } = createOpenCallCounter();
   const { shutdownSignals, endCalls, forceShutdown } = createShutdownSignals();
   const findRoute = createRouteCache(accountAt);
-  const { order, recordRefusal } = createCredentialOrder({ isOpen: breaker.isOpen, now });
-  const route = {
-    catalog,
-    routing,
+  const { orderCredentials, recordRefusal } = createCredentialOrder({
+    isOpen: breaker.isOpen,
     now,
-    accountAt,
-    findRoute,
-    findProviderKey,
-    orderCredentials: order,
-  };
+  });
+  const accounts = { accountAt, findRoute, findProviderKey, orderCredentials };
+  const route = { catalog, routing, now, ...accounts };
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now, recordRefusal };
   const abandonedCalls = createAbandonedCalls(deps.abandonedCallsPerMinute);
   const tokenCounts = createTokenCounts();
@@ -167,6 +156,17 @@ export function createInference(deps: InferenceDeps): Inference {
     endCalls,
     forceShutdown,
   };
+}
+
+function providerAccountsOf(deps: InferenceDeps): ProviderAccounts {
+  return createProviderAccounts({
+    settings: deps.settings,
+    catalog: () => deps.catalog.current(),
+    readKeyVariable: deps.readKeyVariable,
+    simulator: deps.simulator,
+    allowUnknownFields: deps.allowUnknownFields,
+    now: deps.now,
+  });
 }
 
 function planDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): PlanDeps {

@@ -24,7 +24,7 @@ interface Refusal {
 }
 
 export interface CredentialOrder {
-  readonly order: CandidateDeps["orderCredentials"];
+  readonly orderCredentials: CandidateDeps["orderCredentials"];
   /** Of a paying account's attempt: other callers' refusals cost them nothing. */
   readonly recordRefusal: (candidate: Candidate, refusal: Refusal) => void;
 }
@@ -46,7 +46,7 @@ export function createCredentialOrder({ isOpen, now }: CredentialOrderDeps): Cre
     );
   };
   return {
-    order: (candidates, accountId) => {
+    orderCredentials: (candidates, accountId) => {
       const at = now();
       return candidates
         .map((candidate) => ({

@@ -21,6 +21,7 @@ export type ModelHealth = ProviderPerformance;
 
 /** One of several keys of the gateway at a provider; figures of the last 24 hours. */
 export interface KeyHealth {
+  readonly provider: string;
   readonly name: string;
   readonly weight: number;
   readonly calls: number;
@@ -62,12 +63,16 @@ export async function readProviderHealth(
       const models = ofProvider(lastDay);
       const totals = sumFigures(models);
       const openCircuits = ofProvider(circuits);
+      const { calls, failures, cost } = totals;
       return {
-        ...totals,
         provider,
+        calls,
+        failures,
+        cost,
         models,
         openCircuits,
         keys: keyHealth(keysAt(provider), {
+          provider,
           totals,
           openCircuits,
           added: ofProvider(addedKeys),
@@ -92,6 +97,7 @@ function sumFigures(rows: readonly Figures[]): Figures {
 }
 
 interface KeyFigures {
+  readonly provider: string;
   readonly totals: Figures;
   readonly added: readonly CredentialFigures[];
   readonly openCircuits: readonly OpenCircuit[];
@@ -100,7 +106,7 @@ interface KeyFigures {
 /** What no key of the models file did was done with the key in the settings. */
 function keyHealth(
   keys: ReturnType<SystemState["keysAt"]>,
-  { totals, added, openCircuits }: KeyFigures,
+  { provider, totals, added, openCircuits }: KeyFigures,
 ): readonly KeyHealth[] {
   if (keys.length < 2) return [];
   const named = sumFigures(added);
@@ -112,6 +118,7 @@ function keyHealth(
   return keys.map(({ name, weight, isFromSettings }): KeyHealth => {
     const own = added.filter(({ credential }) => credential === name);
     return {
+      provider,
       name,
       weight,
       ...(isFromSettings ? rest : sumFigures(own)),

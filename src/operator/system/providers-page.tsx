@@ -36,9 +36,6 @@ export function providersPage(
   const total = (field: "calls" | "failures"): number =>
     providers.reduce((sum, provider) => sum + provider[field], 0);
   const circuits = providers.flatMap((provider) => provider.openCircuits);
-  const keys = providers.flatMap(({ provider, keys: ofProvider }) =>
-    ofProvider.map((key) => ({ ...key, provider })),
-  );
   const rate = errorRateOf({
     completed: providers.reduce((sum, { completed }) => sum + completed, 0),
     failures: total("failures"),
@@ -80,11 +77,7 @@ export function providersPage(
             <ProviderTable providers={providers} />
           )}
         </Card>
-        {keys.length === 0 ? null : (
-          <Card id="keys" title="Keys" aside={<span class="note">{PERIOD_NOTE}</span>}>
-            <KeyTable keys={keys} />
-          </Card>
-        )}
+        <KeyCard providers={providers} />
         <Card id="models" title="Models" aside={<span class="note">{PERIOD_NOTE}</span>}>
           {models.length === 0 ? (
             <p class="muted">No calls in the last 24 hours. Models with calls appear here.</p>
@@ -142,11 +135,17 @@ function HealthTag({ provider }: { readonly provider: ProviderHealth }): Child {
 }
 
 /** Of the providers at which the gateway has several. */
-function KeyTable({
-  keys,
-}: {
-  readonly keys: readonly (KeyHealth & { readonly provider: string })[];
-}): Child {
+function KeyCard({ providers }: { readonly providers: readonly ProviderHealth[] }): Child {
+  const keys = providers.flatMap(({ keys: ofProvider }) => ofProvider);
+  if (keys.length === 0) return null;
+  return (
+    <Card id="keys" title="Keys" aside={<span class="note">{PERIOD_NOTE}</span>}>
+      <KeyTable keys={keys} />
+    </Card>
+  );
+}
+
+function KeyTable({ keys }: { readonly keys: readonly KeyHealth[] }): Child {
   const costs = formatCosts(keys.map(({ cost }) => cost));
   return (
     <Table

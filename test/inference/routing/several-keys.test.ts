@@ -223,7 +223,7 @@ describe("the order of keys", () => {
       now: () => now,
     });
     const first = (candidates: readonly Candidate[], accountId: string): string =>
-      order.order(candidates, accountId)[0]?.credential.label ?? "";
+      order.orderCredentials(candidates, accountId)[0]?.credential.label ?? "";
     return { ...order, first, advance: (ms: number) => (now += ms) };
   }
   const shareOf = (label: string, firsts: readonly string[]): number =>
@@ -248,9 +248,9 @@ describe("the order of keys", () => {
   });
 
   test("puts keys with an open circuit last, and keeps all of them", () => {
-    const { order } = orderWith(["a"]);
+    const { orderCredentials } = orderWith(["a"]);
     for (const id of ACCOUNTS.slice(0, 50)) {
-      const labels = order([candidate("a"), candidate("b")], id).map(
+      const labels = orderCredentials([candidate("a"), candidate("b")], id).map(
         ({ credential }) => credential.label,
       );
       expect(labels).toEqual(["b", "a"]);
@@ -258,7 +258,7 @@ describe("the order of keys", () => {
   });
 
   test("puts a rate-limited key last until `retry-after`, at most for a minute", () => {
-    const { order, recordRefusal, first, advance } = orderWith();
+    const { orderCredentials, recordRefusal, first, advance } = orderWith();
     const candidates = [candidate("a"), candidate("b")];
     const [account = ""] = ACCOUNTS;
     const own = first(candidates, account);
@@ -271,7 +271,7 @@ describe("the order of keys", () => {
       for (const one of refused)
         recordRefusal(one, { status: 429, retryAfterSeconds, now: advance(0) });
       advance(ms - 1);
-      expect(order(candidates, account)[1]?.credential.label).toBe(own);
+      expect(orderCredentials(candidates, account)[1]?.credential.label).toBe(own);
       advance(1);
       expect(first(candidates, account)).toBe(own);
     }
