@@ -178,20 +178,14 @@ describe("a call at a provider with several keys", () => {
   });
 });
 
+/** The last one of this gateway: its keys are others then. */
 test("a key file is read again after a change, without a restart", async () => {
   for (const name of ["gateway", "spare"] satisfies KeyName[])
     failing.set(KEYS[name], { status: 401 });
   writeFileSync(pathOf("eu"), "the-next-key");
-  try {
-    await eventuallyPasses(async () => {
-      expect((await call()).keys).toContain("the-next-key");
-    });
-  } finally {
-    writeFileSync(pathOf("eu"), KEYS.eu);
-    await eventuallyPasses(async () => {
-      expect((await call()).keys).toContain(KEYS.eu);
-    });
-  }
+  await eventuallyPasses(async () => {
+    expect((await call()).keys).toContain("the-next-key");
+  });
 });
 
 describe("the order of keys", () => {
