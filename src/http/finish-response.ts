@@ -1,6 +1,6 @@
 // The last step of every request: a thrown fault becomes a response, and each response gets the headers that all have.
 
-import type { Fault, NextStep } from "../base/fault.ts";
+import type { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import { compressResponse } from "./compress.ts";
 import { dialectOf } from "./dialect.ts";
@@ -11,13 +11,12 @@ import type { RequestContext } from "./request-context.ts";
 import { findApiKey } from "./request/api-key-header.ts";
 import { CORS_HEADERS, faultResponse, hasCommonHeaders, toFault } from "./response.ts";
 import {
-  type AuthenticatedKey,
   docsPathOf,
   type ErrorDialect,
   requiresKey,
   type Route,
+  type StepFilter,
 } from "./route.ts";
-import { createRouter } from "./router.ts";
 import { SWITCHING_PROTOCOLS } from "./web-socket.ts";
 
 interface RefusedCall {
@@ -49,23 +48,15 @@ export interface ResponseDeps {
 interface FaultResponderDeps {
   readonly log: Log;
   readonly baseUrl: string;
-  /** A next step is left out if the caller's key does not have the scope of its route. */
-  readonly routes: readonly Route[];
+  readonly allowsStep: StepFilter;
 }
 
 /** Logs what was thrown, and returns the response of its fault. */
 export function createFaultResponder(
   { faultPage, onRefusedCall }: ResponseDeps,
-  { log, baseUrl, routes }: FaultResponderDeps,
+  { log, baseUrl, allowsStep }: FaultResponderDeps,
 ): (context: RequestContext, error: unknown) => Response {
   const logFailure = createFailureLog(log);
-  const match = createRouter(routes);
-  const allowsStep = ({ granted }: AuthenticatedKey, { method, url }: NextStep): boolean => {
-    const found = match(method, new URL(url, baseUrl).pathname);
-    return (
-      found.kind !== "route" || found.route.scope === undefined || granted.has(found.route.scope)
-    );
-  };
   return (context, error) => {
     const fault = toFault(error);
     const { requestId, request, match: matched, key } = context;
@@ -96,7 +87,8 @@ export function createFaultResponder(
       baseUrl,
       isKeySent,
       docsPath,
-      allowsStep: key && ((step) => allowsStep(key, step)),
+      granted: key?.granted,
+      allowsStep,
     });
   };
 }

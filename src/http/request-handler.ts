@@ -12,7 +12,8 @@ import type { Peer, RequestContext } from "./request-context.ts";
 import { createSteps, type StepDeps } from "./request-steps.ts";
 import { splitTarget, validateTarget } from "./request/request-target.ts";
 import { jsonResponse, preflightResponse } from "./response.ts";
-import type { Route } from "./route.ts";
+import type { Route, StepFilter } from "./route.ts";
+import { createStepFilter } from "./step-filter.ts";
 import { createMatchRoute } from "./steps/match-route.ts";
 
 export interface RequestHandlerDeps extends StepDeps {
@@ -27,9 +28,10 @@ export interface RequestHandlerDeps extends StepDeps {
 export function createRequestHandler(
   deps: RequestHandlerDeps,
 ): (request: Request, peer: Peer) => Promise<Response> {
-  const { now: clock, responses = {} } = deps;
-  const takeSteps = createPipeline(deps);
-  const respondWithFault = createFaultResponder(responses, deps);
+  const { now: clock, responses = {}, log, baseUrl, routes } = deps;
+  const allowsStep = createStepFilter(routes, baseUrl);
+  const takeSteps = createPipeline(deps, allowsStep);
+  const respondWithFault = createFaultResponder(responses, { log, baseUrl, allowsStep });
   const finishResponse = createResponseFinisher(responses);
   return async (request, peer) => {
     const context = createContext(request, peer, clock());
@@ -47,9 +49,12 @@ export function createRequestHandler(
   };
 }
 
-function createPipeline(deps: RequestHandlerDeps): (context: RequestContext) => Promise<Response> {
+function createPipeline(
+  deps: RequestHandlerDeps,
+  allowsStep: StepFilter,
+): (context: RequestContext) => Promise<Response> {
   const matchRoute = createMatchRoute(deps);
-  const steps = createSteps(deps);
+  const steps = createSteps(deps, allowsStep);
   return async (context) => {
     const { request, path, query } = context;
     validateTarget(request, path, query);

@@ -2,7 +2,7 @@
 
 import { Fault } from "../base/fault.ts";
 import type { Step } from "./request-context.ts";
-import type { RouteKind } from "./route.ts";
+import type { RouteKind, StepFilter } from "./route.ts";
 import { type AdmissionLimits, admitCall, countOpenCall } from "./steps/admit.ts";
 import { authenticateKey, checkScope, type KeyDeps } from "./steps/authenticate.ts";
 import { limitRate, limitRefusals, type RateLimits } from "./steps/limit-rate.ts";
@@ -31,11 +31,15 @@ export interface StepDeps {
   readonly writes: WriteDeps;
 }
 
-export function createSteps(deps: StepDeps): Readonly<Record<RouteKind, readonly Step[]>> {
+export function createSteps(
+  deps: StepDeps,
+  allowsStep: StepFilter,
+): Readonly<Record<RouteKind, readonly Step[]>> {
   const { baseUrl, now, clientIpOf, keys, sessions = {}, limits = {} } = deps;
   const start = [drain(deps.isDraining), disableIdleTimeout];
   const readBody = receiveBody(limits, clientIpOf);
-  const receive = [readBody, parseInput(clientIpOf)];
+  const parse = parseInput(clientIpOf, allowsStep);
+  const receive = [readBody, parse];
   const write = runWrite(deps.writes, now);
   const key = [...start, authenticateKey(keys, "store"), limitRate(limits), checkScope, ...receive];
   const session = [...start, findSession(sessions)];
@@ -55,14 +59,14 @@ export function createSteps(deps: StepDeps): Readonly<Record<RouteKind, readonly
       admitCall(limits),
       readBody,
       countOpenCall(limits),
-      parseInput(clientIpOf),
+      parse,
       runRead,
     ],
-    "open-page": [...session, parseInput(clientIpOf), runRead],
+    "open-page": [...session, parse, runRead],
     "open-form": [...session, readBody, parseForm, runRead],
-    page: [...session, requireSession, parseInput(clientIpOf), runRead],
+    page: [...session, requireSession, parse, runRead],
     form: [...session, readBody, keepFormWithoutSession(sessions, baseUrl), parseForm, runRead],
-    "operator-page": [...operator, requireOperator(sessions), parseInput(clientIpOf), runRead],
+    "operator-page": [...operator, requireOperator(sessions), parse, runRead],
     "operator-form": [...operator, readBody, requireOperator(sessions), parseForm, runRead],
   };
 }

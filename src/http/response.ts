@@ -1,10 +1,12 @@
 // Turns a route's result or error into an HTTP response. The error envelope is that of the API that was called; only the
 // public part of a Fault is sent.
 
-import { awsErrorType, errorBody, publicError, type PublicError } from "../base/error-body.ts";
-import { Fault, type NextStep, READ_OWN_KEY_STEP } from "../base/fault.ts";
+import { awsErrorType, errorBody, publicError } from "../base/error-body.ts";
+import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
-import type { ErrorDialect, RouteResponse } from "./route.ts";
+import type { ErrorDialect, RouteResponse, StepFilter } from "./route.ts";
+import type { Scope } from "./scopes.ts";
+import { withAllowedSteps } from "./step-filter.ts";
 
 const UNAVAILABLE_RETRY_SECONDS = 1;
 
@@ -34,8 +36,9 @@ export interface ErrorContext {
   readonly isKeySent: boolean;
   /** The page of the endpoint that was called. */
   readonly docsPath?: string | undefined;
-  /** Whether the caller's key has the scope of a next step; undefined without a key. */
-  readonly allowsStep?: ((step: NextStep) => boolean) | undefined;
+  /** The scopes of the caller's key; undefined without a key. */
+  readonly granted?: ReadonlySet<Scope> | undefined;
+  readonly allowsStep?: StepFilter | undefined;
 }
 
 export function toFault(error: unknown): Fault {
@@ -89,17 +92,17 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
     context.dialect === "page"
       ? `${fault.publicMessage}\n\nRequest id: ${context.requestId}\n`
       : JSON.stringify(
-          errorBody(context.dialect, errorWithSteps(fault, context), context.requestId),
+          errorBody(
+            context.dialect,
+            withAllowedSteps(
+              publicError(fault, context.docsPath),
+              context.granted,
+              context.allowsStep,
+            ),
+            context.requestId,
+          ),
         );
   return new Response(body, { status: fault.status, headers: all });
-}
-
-/** Without the steps that the scopes of the caller's key do not allow. */
-function errorWithSteps(fault: Fault, { docsPath, allowsStep }: ErrorContext): PublicError {
-  const error = publicError(fault, docsPath);
-  if (allowsStep === undefined || error.next === undefined || error.next.length === 0) return error;
-  const allowed = error.next.filter(allowsStep);
-  return { ...error, next: allowed.length === 0 ? [READ_OWN_KEY_STEP] : allowed };
 }
 
 /** SDKs and coding agents repeat these statuses unless a header says that it does not help: Claude Code repeats a 401 for minutes. */

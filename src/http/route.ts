@@ -2,7 +2,7 @@
 // the tests all derive from it.
 
 import type { z } from "zod";
-import type { FaultCode } from "../base/fault.ts";
+import type { FaultCode, NextStep } from "../base/fault.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
 import type { Tx } from "../store/db.ts";
 import type { KeyPolicy } from "./key-policy.ts";
@@ -26,6 +26,7 @@ export interface Caller {
   readonly restrictions?: KeyRestrictions;
   /** The account's own setting, if it has one. */
   readonly responseStorage?: ResponseStorage | undefined;
+  readonly granted?: ReadonlySet<Scope>;
 }
 
 /** The columns of a key that restrict its calls, as they are stored. */
@@ -83,6 +84,9 @@ export interface ResponseDoc {
   readonly alternatives?: readonly Pick<ResponseDoc, "schema" | "contentType" | "example">[];
 }
 
+/** Whether a key with these scopes can take a next step. */
+export type StepFilter = (granted: ReadonlySet<Scope>, step: NextStep) => boolean;
+
 /** Input of every handler. `now` is the time of arrival in epoch milliseconds; handlers do not read a clock. */
 export interface RouteInput<P, Q, B, C> {
   readonly params: P;
@@ -99,6 +103,8 @@ export interface RouteInput<P, Q, B, C> {
   readonly bodyText: string;
   /** Set if the connection can become a WebSocket. */
   readonly acceptWebSocket?: ((handlers: WebSocketHandlers) => void) | undefined;
+  /** For errors within a response. */
+  readonly allowsStep?: StepFilter | undefined;
 }
 
 /** Who may call a route, and what its requests go through: the steps of each kind are in request-steps.ts. */

@@ -184,6 +184,36 @@ describe.each(STORE_KINDS)("sessions of agents on %s", (store) => {
     },
   );
 
+  test.each(["chat/completions", "messages"])(
+    "that are stopped tell an open stream of %s only the step that its key can take",
+    async (path) => {
+      const key = await mint({ scopes: ["models:write"] });
+      const id = `scoped-${path.length}`;
+      const content = "[[sim: hang=2]] one two three four five six";
+      const open = (raw: string): Promise<Response> =>
+        fetch(`${gateway.url}/v1/${path}`, {
+          method: "POST",
+          headers: {
+            authorization: `Bearer ${raw}`,
+            "content-type": "application/json",
+            "x-postern-session": id,
+          },
+          body: JSON.stringify({
+            model: "sim/echo",
+            stream: true,
+            max_tokens: 100,
+            messages: [{ role: "user", content }],
+          }),
+        });
+      const [scoped, whole] = [await open(key), await open(account.key)];
+      expect((await stop(id)).status).toBe(200);
+      const scopedText = await scoped.text();
+      expect(scopedText).toContain('"/v1/keys/self"');
+      expect(scopedText).not.toContain('"/v1/sessions');
+      expect(await whole.text()).toContain('"/v1/sessions');
+    },
+  );
+
   test("are stopped by their own key, or by one that manages others", async () => {
     const one = await mint({ name: "one", scopes: ["models:write"] });
     const two = await mint({ name: "two", scopes: ["models:write"] });

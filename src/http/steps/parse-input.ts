@@ -6,14 +6,14 @@ import type { RequestContext, Step } from "../request-context.ts";
 import { decodeForm, decodeJson, requireJsonContentType } from "../request/body-decoder.ts";
 import { parseQuery } from "../request/request-target.ts";
 import { type InputLocation, parseWithSchema } from "../request/validate.ts";
-import type { Route } from "../route.ts";
+import type { Route, StepFilter } from "../route.ts";
 import type { ClientIpOf } from "./receive-body.ts";
 
 type DecodeBody = (context: RequestContext, route: Route) => unknown;
 
 /** For the API: the body is JSON or a form, as the route declares. */
-export function parseInput(clientIpOf: ClientIpOf): Step {
-  return parseWith(clientIpOf, ({ request, bodyText }, { body, bodyType }) => {
+export function parseInput(clientIpOf: ClientIpOf, allowsStep: StepFilter): Step {
+  return parseWith({ clientIpOf, allowsStep }, ({ request, bodyText }, { body, bodyType }) => {
     if (bodyType === "raw") requireJsonContentType(request);
     if (body === undefined || bodyType === "raw") return undefined;
     return bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
@@ -22,12 +22,17 @@ export function parseInput(clientIpOf: ClientIpOf): Step {
 
 /** For pages: the body is a form that one of our own pages must have sent, with the token of the session if there is one. */
 export function parsePageForm(clientIpOf: ClientIpOf, baseUrl: string): Step {
-  return parseWith(clientIpOf, ({ request, bodyText, user }) =>
+  return parseWith({ clientIpOf }, ({ request, bodyText, user }) =>
     requireSameOriginForm(decodeForm(request, bodyText), request.headers, user, baseUrl),
   );
 }
 
-function parseWith(clientIpOf: ClientIpOf, decodeBody: DecodeBody): Step {
+interface ParseDeps {
+  readonly clientIpOf: ClientIpOf;
+  readonly allowsStep?: StepFilter;
+}
+
+function parseWith({ clientIpOf, allowsStep }: ParseDeps, decodeBody: DecodeBody): Step {
   return (context, route) => {
     const { request, peer, query } = context;
     const isRaw = route.bodyType === "raw";
@@ -46,6 +51,7 @@ function parseWith(clientIpOf: ClientIpOf, decodeBody: DecodeBody): Step {
       request,
       bodyText: context.bodyText,
       acceptWebSocket: peer.acceptWebSocket,
+      allowsStep,
     };
     return undefined;
   };

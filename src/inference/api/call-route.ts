@@ -37,7 +37,7 @@ export function callInputOf(
   input: Omit<ModelInput, "params" | "query">,
   { idempotent, hasPayment = false }: Pick<Partial<CallInput>, "idempotent" | "hasPayment"> = {},
 ): CallInput {
-  const { caller, requestId, now, headers, request, bodyText } = input;
+  const { caller, requestId, now, headers, request, bodyText, allowsStep } = input;
   const { labels, sessionId } = readCallLabels(headers);
   const limit = readSessionLimit(headers, sessionId);
   return {
@@ -53,5 +53,6 @@ export function callInputOf(
     session: sessionId === undefined ? undefined : { id: sessionId, limit },
     idempotent,
     hasPayment,
+    allowsStep,
   };
 }

@@ -1,10 +1,12 @@
 // The values that a model call consists of, in the order of its stages: each stage adds what it has learned.
 
 import type { FetchedFiles } from "@postern/wires";
+import { publicError, type PublicError } from "../../base/error-body.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { Nano } from "../../base/money/money.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
-import type { Caller } from "../../http/route.ts";
+import type { Caller, StepFilter } from "../../http/route.ts";
+import { withAllowedSteps } from "../../http/step-filter.ts";
 import type { Catalog } from "../../models/catalog.ts";
 import type { Tx } from "../../store/db.ts";
 import type { Outcome, ProviderAttempt, UsageRecord } from "../../usage/usage.ts";
@@ -36,8 +38,18 @@ export interface CallInput {
   readonly idempotent: IdempotentCall | undefined;
   /** Whether the request contains a payment. If so, a lack of credits is an error at once and not only after a fallback. */
   readonly hasPayment?: boolean;
+  /** For errors within a stream. */
+  readonly allowsStep?: StepFilter | undefined;
   /** Set for a call that runs in the background, which has been prepared already. */
   readonly statefulCall?: StatefulCall;
+}
+
+/** What the caller sees of a fault, with the next steps that its key can take. */
+export function publicErrorFor(
+  { caller, allowsStep }: Pick<CallInput, "caller" | "allowsStep">,
+  fault: Fault,
+): PublicError {
+  return withAllowedSteps(publicError(fault), caller.granted, allowsStep);
 }
 
 export interface CallSession {

@@ -2,6 +2,7 @@
 // call, and then as a count. Without an answer the gateway counts itself.
 
 import { API_TRAITS, readCount, writeCountRequest } from "@postern/wires";
+import { publicError } from "../../base/error-body.ts";
 import { Fault } from "../../base/fault.ts";
 import { parseObject } from "../../base/json.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -70,6 +71,7 @@ function planOf(
       requestId,
       now,
       modelIdOf: (name) => name,
+      toPublicError: publicError,
       isStrict: false,
       isLossy: true,
       adjustments,

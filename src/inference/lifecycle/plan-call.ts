@@ -10,7 +10,13 @@ import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import { isStrict } from "../translate/losses.ts";
 import { planFor } from "../translate/plan.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
-import type { CandidateRequest, HeldCall, Hold, OpenCall } from "./call.ts";
+import {
+  type CandidateRequest,
+  type HeldCall,
+  type Hold,
+  type OpenCall,
+  publicErrorFor,
+} from "./call.ts";
 import { canRoll } from "./hold/hold.ts";
 import { cancelCheckOf } from "./reply/client-disconnect.ts";
 
@@ -46,6 +52,7 @@ export function planCall(
       requestId: input.requestId,
       now: input.now,
       modelIdOf: (name) => answeredModelId(catalog, candidate, name),
+      toPublicError: (fault) => publicErrorFor(input, fault),
       files: files?.files,
       isStrict: isStrict(sent.request.json, input.headers),
       isLossy: readLossy(sent.request.json, input.headers),

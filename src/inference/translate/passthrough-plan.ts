@@ -10,7 +10,7 @@ import {
   usageOf,
   WIRE_TRAITS,
 } from "@postern/wires";
-import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
+import { errorBody, errorFormat } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
@@ -37,7 +37,7 @@ export function passthroughPlan(input: PlanInput): TransportPlan {
 }
 
 function planOf(input: PlanInput, adapted: AdaptedFields | undefined): TransportPlan {
-  const { candidate, requestId, modelIdOf } = input;
+  const { candidate, requestId, modelIdOf, toPublicError } = input;
   const { api, wantsUsage } = input.request;
   if (!isStreamingApi(api)) throw new Error(`${api} has a plan of its own`);
   // The text that is sent differs from this only in fields that the gateway writes.
@@ -76,7 +76,7 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
         toErrorBody: (data) =>
           errorBody(
             errorFormat(api),
-            publicError(
+            toPublicError(
               streamErrorFault(
                 OUTBOUND_WIRES[WIRE_TRAITS[api].base].readError(200, data),
                 candidate.credential,

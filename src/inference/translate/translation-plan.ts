@@ -12,7 +12,7 @@ import {
   withFetchedFiles,
   type WrittenRequest,
 } from "@postern/wires";
-import { errorFormat, errorObject, publicError } from "../../base/error-body.ts";
+import { errorFormat, errorObject } from "../../base/error-body.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";
@@ -117,7 +117,7 @@ interface ChosenTranslation extends TranslatedRequest {
 
 function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan {
   const { api, canonical, wire, written } = translation;
-  const { request, candidate, requestId, now, modelIdOf } = input;
+  const { request, candidate, requestId, now, modelIdOf, toPublicError } = input;
   const { credential, model } = candidate;
   const inbound = INBOUND_WIRES[api];
   const dropped = [
@@ -154,7 +154,7 @@ function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan
         toErrorObject: (error) =>
           errorObject(
             errorFormat(api),
-            publicError(streamErrorFault(error, credential, { isTranslated: true })),
+            toPublicError(streamErrorFault(error, credential, { isTranslated: true })),
             requestId,
           ),
       }),

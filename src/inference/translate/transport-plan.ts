@@ -1,6 +1,8 @@
 // How a call reaches the provider's API, and how its reply comes back.
 
 import { type Usage, type FetchedFiles, WIRE_TRAITS } from "@postern/wires";
+import type { PublicError } from "../../base/error-body.ts";
+import type { Fault } from "../../base/fault.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -41,6 +43,8 @@ export interface PlanInput {
   readonly now: number;
   /** The id, in `GET /v1/models`, of the model that the provider names in its reply. */
   readonly modelIdOf: (name: string) => string;
+  /** What the caller sees of an error within a stream. */
+  readonly toPublicError: (fault: Fault) => PublicError;
   readonly adjustments: RequestAdjustments;
   /** By their URL, if the gateway fetched files for the candidate's provider. */
   readonly files?: FetchedFiles | undefined;

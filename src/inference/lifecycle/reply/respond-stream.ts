@@ -12,7 +12,7 @@ import {
   createAwsFrameParser,
   WIRE_TRAITS,
 } from "@postern/wires";
-import { errorBody, errorFormat, publicError } from "../../../base/error-body.ts";
+import { errorBody, errorFormat } from "../../../base/error-body.ts";
 import { Fault } from "../../../base/fault.ts";
 import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
@@ -29,7 +29,7 @@ import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import { tooLongFault } from "../../upstream/too-long-reply.ts";
 import { transportFault } from "../../upstream/transport-fault.ts";
-import type { HeldCall, MeteredReply } from "../call.ts";
+import { type HeldCall, type MeteredReply, publicErrorFor } from "../call.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { stoppedSessionFault } from "../hold/hold-faults.ts";
 import { settle, type SettleDeps } from "../settle.ts";
@@ -213,7 +213,7 @@ function streamErrorBody(
     failure === "stopped"
       ? stoppedSessionFault(input.session?.id ?? "")
       : streamFault(failure, candidate.credential);
-  return errorBody(errorFormat(request.api), publicError(fault), input.requestId);
+  return errorBody(errorFormat(request.api), publicErrorFor(input, fault), input.requestId);
 }
 
 function streamFault(failure: Exclude<StreamFailure, "stopped">, credential: Credential): Fault {
