@@ -74,7 +74,7 @@ function closeRoute(): Route {
     scope: "account:close",
     tag: "Accounts",
     summary: "Close the account",
-    description: `Refuses model calls and purchases at once. For ${GRACE_DAYS} days everything can be read and exported, and POST /v1/account/reopen undoes it. Then emails, names, webhooks, stored responses and provider keys are erased for good; transfers and invoices are kept without them. The balance is not paid out by this request. A workspace that a person owns is closed in the console.`,
+    description: `Refuses model calls and purchases at once. For ${GRACE_DAYS} days everything can be read and exported, and POST /v1/account/reopen undoes it. Then emails, names, webhooks, stored responses and provider keys are erased for good; transfers are kept without them, and paid invoices keep the buyer that they name. The balance is not paid out by this request. A workspace that a person owns is closed in the console.`,
     dialect: "openai",
     responses: {
       200: {

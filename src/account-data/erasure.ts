@@ -70,6 +70,7 @@ export const ERASURES: readonly Erasure[] = [
   { table: "usage_rollup", key: "label", rows: `${OF_ACCOUNT} and label <> ''` },
   { table: "claim_attempt", key: "id", rows: OF_ACCOUNT },
   { table: "invitation", key: "id", rows: OF_ACCOUNT },
+  { table: "billing_details", key: "account_id", rows: OF_ACCOUNT },
   { table: "auto_top_up", key: "account_id", rows: OF_ACCOUNT },
   {
     table: "payment_method",
@@ -108,7 +109,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   credential_hour: "sums over all accounts",
   charge_hour: "sums over all accounts",
   usage_pending: "emptied by the roll-ups within seconds",
-  invoice: "accounting; without names or addresses",
+  invoice: "accounting; a paid invoice keeps the buyer that it names",
   invoice_series: "no data of accounts",
   checkout: "accounting; ids of the payment processor",
   payment: "accounting",

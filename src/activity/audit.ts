@@ -39,6 +39,7 @@ export const AUDIT_ACTIONS = {
   "auto_top_up.changed": "Auto top-up was enabled, or its amounts were changed.",
   "auto_top_up.stopped": "The gateway stopped auto top-up.",
   "auto_top_up.turned_off": "Auto top-up was disabled.",
+  "billing_details.changed": "The billing details of invoices were changed.",
   "balance_alert.changed": "The threshold of `balance.low` was changed.",
   "budget.changed": "A daily or monthly budget was set or removed.",
   "claim.started": "A key asked a person to claim or join the account.",

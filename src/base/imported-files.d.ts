@@ -34,3 +34,8 @@ declare module "markdown-it/browser" {
   const text: string;
   export default text;
 }
+
+declare module "*.ttf" {
+  const path: string;
+  export default path;
+}

@@ -2,6 +2,7 @@
 
 import { Fault } from "../base/fault.ts";
 import type { PaymentOptions } from "../base/purchase-steps.ts";
+import type { OperatorLinks } from "../http/pages/operator-links.ts";
 import { getInvoice, type AmountLimits, findInvoice, type Invoice } from "./invoices/invoices.ts";
 import type { PayLinks } from "./invoices/pay-link.ts";
 import {
@@ -21,12 +22,11 @@ const REFRESH_TIMEOUT_MS = 4_000;
 const LOOPBACK = /^(127(\.\d+){3}|::1|::ffff:127(\.\d+){3}|localhost)$/;
 
 /** The seller, as receipts name it. */
-export interface OperatorDetails {
+export interface OperatorDetails extends OperatorLinks {
   readonly name: string;
   /** Lines of a postal address. */
   readonly address: readonly string[];
   readonly taxId: string | undefined;
-  readonly contact: string | undefined;
 }
 
 export interface BillingDeps extends PaymentDeps {

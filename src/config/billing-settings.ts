@@ -31,7 +31,23 @@ export const BILLING_SETTINGS: Readonly<Record<string, SettingDoc>> = {
   },
   POSTERN_OPERATOR_CONTACT: {
     defaultValue: "",
-    description: "An email address or URL for questions about payments.",
+    description: "An email address or URL for support and for questions about payments.",
+  },
+  POSTERN_TERMS_URL: {
+    defaultValue: "",
+    description: "The URL of your terms of service, for footers, documents and invoices.",
+  },
+  POSTERN_PRIVACY_URL: {
+    defaultValue: "",
+    description: "The URL of your privacy policy.",
+  },
+  POSTERN_DPA_URL: {
+    defaultValue: "",
+    description: "The URL of your data processing agreement.",
+  },
+  POSTERN_SUBPROCESSORS_URL: {
+    defaultValue: "",
+    description: "The URL of your list of sub-processors.",
   },
   POSTERN_BANK_DETAILS: {
     defaultValue: "",
@@ -80,6 +96,10 @@ const centsSetting = (min: number, max: number, fallback: number) =>
     )
     .default(fallback);
 const textSetting = z.string().max(TEXT_MAX).optional();
+const urlSetting = z
+  .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
+  .max(TEXT_MAX)
+  .optional();
 
 export const BILLING_ENVIRONMENT = {
   POSTERN_INVOICE_MIN_USD: centsSetting(INVOICE_MIN_CENTS, SUGGESTED_PURCHASE_CENTS, CENTS_PER_USD),
@@ -91,7 +111,15 @@ export const BILLING_ENVIRONMENT = {
   POSTERN_OPERATOR_NAME: z.string().max(TEXT_MAX).default("Postern"),
   POSTERN_OPERATOR_ADDRESS: textSetting,
   POSTERN_OPERATOR_TAX_ID: textSetting,
-  POSTERN_OPERATOR_CONTACT: textSetting,
+  POSTERN_OPERATOR_CONTACT: z
+    .string()
+    .max(TEXT_MAX)
+    .regex(/^(https?:\/\/\S+|[^\s@]+@[^\s@]+)$/, "must be an email address or a URL")
+    .optional(),
+  POSTERN_TERMS_URL: urlSetting,
+  POSTERN_PRIVACY_URL: urlSetting,
+  POSTERN_DPA_URL: urlSetting,
+  POSTERN_SUBPROCESSORS_URL: urlSetting,
   POSTERN_BANK_DETAILS: textSetting,
   STRIPE_SECRET_KEY: z
     .string()
@@ -134,6 +162,10 @@ export interface BillingConfig {
     readonly address: readonly string[];
     readonly taxId: string | undefined;
     readonly contact: string | undefined;
+    readonly termsUrl: string | undefined;
+    readonly privacyUrl: string | undefined;
+    readonly dpaUrl: string | undefined;
+    readonly subprocessorsUrl: string | undefined;
   };
   readonly bankDetails: string | undefined;
   readonly stripe?: {
@@ -171,6 +203,10 @@ export function billingConfigFrom(env: z.infer<typeof BillingEnv>): BillingConfi
       address: splitLines(env.POSTERN_OPERATOR_ADDRESS),
       taxId: env.POSTERN_OPERATOR_TAX_ID,
       contact: env.POSTERN_OPERATOR_CONTACT,
+      termsUrl: env.POSTERN_TERMS_URL,
+      privacyUrl: env.POSTERN_PRIVACY_URL,
+      dpaUrl: env.POSTERN_DPA_URL,
+      subprocessorsUrl: env.POSTERN_SUBPROCESSORS_URL,
     },
     bankDetails:
       env.POSTERN_BANK_DETAILS === undefined

@@ -97,6 +97,7 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
         { href: "/docs", label: "Docs" },
         ...(workspace.sendsEmails ? [{ href: "/emails", label: "Your emails" }] : []),
         { href: "/sessions", label: "Your sessions" },
+        ...workspace.operatorLinks,
       ],
       signOut: { action: "/signout", csrf: user.csrf },
     },

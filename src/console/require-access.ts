@@ -8,6 +8,7 @@ import {
   requirePermission,
   type Role,
 } from "../accounts/members.ts";
+import type { NavLink } from "../http/pages/layout.tsx";
 import type { Db } from "../store/db.ts";
 
 /** The workspace of a page, and the role of the signed-in person in it. */
@@ -19,6 +20,8 @@ export interface WorkspaceContext {
   readonly createdAt: number;
   /** False if this gateway sends no emails: then no page may promise one. */
   readonly sendsEmails: boolean;
+  /** The links of the operator, such as the support address. */
+  readonly operatorLinks: readonly NavLink[];
   /** All workspaces of the person, for the switcher. */
   readonly memberships: readonly Membership[];
 }
@@ -26,6 +29,7 @@ export interface WorkspaceContext {
 export interface ConsoleReadDeps {
   readonly db: Db;
   readonly sendsEmails: boolean;
+  readonly operatorLinks: readonly NavLink[];
 }
 
 /** The workspace, if the person's role has the permission. Throws `not_found` for people who are not members. */
@@ -40,5 +44,6 @@ export async function requireAccess(
     getAccount(deps.db, accountId),
     listMemberships(deps.db, personId),
   ]);
-  return { accountId, name, role, createdAt, sendsEmails: deps.sendsEmails, memberships };
+  const { sendsEmails, operatorLinks } = deps;
+  return { accountId, name, role, createdAt, sendsEmails, operatorLinks, memberships };
 }

@@ -1,5 +1,7 @@
 // The settings of this gateway that the generated documents need.
 
+import type { NavLink } from "../http/pages/layout.tsx";
+
 export const PRODUCT_NAME = "Postern";
 
 export interface DiscoverySettings {
@@ -47,10 +49,12 @@ export interface DiscoverySettings {
   readonly grants?: GrantSettings | undefined;
   /** How a call can pay for itself; empty or absent if only the balance pays. */
   readonly paymentMethods?: readonly { readonly method: string; readonly currency: string }[];
-  readonly termsUrl?: string;
-  readonly privacyUrl?: string;
-  /** An email address or page for support. */
-  readonly contactUrl?: string;
+  readonly termsUrl?: string | undefined;
+  readonly privacyUrl?: string | undefined;
+  /** A page or a `mailto:` link for support. */
+  readonly contactUrl?: string | undefined;
+  /** The links of the operator in footers. */
+  readonly operatorLinks?: readonly NavLink[];
 }
 
 interface GrantSettings {

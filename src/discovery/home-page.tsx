@@ -310,23 +310,17 @@ function NextSteps({
 }
 
 function Footer({ settings }: { readonly settings: DiscoverySettings }): Child {
-  const { termsUrl, privacyUrl } = settings;
+  const { operatorLinks = [] } = settings;
   return (
     <p>
       {PRODUCT_NAME} {settings.version}. Machine-readable: <a href="/llms.txt">llms.txt</a>,{" "}
       <a href="/openapi.yaml">openapi.yaml</a>.
-      {termsUrl === undefined ? null : (
+      {operatorLinks.map(({ href, label }) => (
         <>
           {" "}
-          <a href={termsUrl}>Terms</a>
+          <a href={href}>{label}</a>
         </>
-      )}
-      {privacyUrl === undefined ? null : (
-        <>
-          {" "}
-          <a href={privacyUrl}>Privacy</a>
-        </>
-      )}
+      ))}
     </p>
   );
 }

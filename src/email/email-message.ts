@@ -21,12 +21,20 @@ interface TemplateInput {
   /** A code such as `payment_failed`, in words. */
   readonly words: (field: string) => string;
   readonly usd: (field: string) => string;
+  /** The path of the receipt of an invoice. */
+  readonly receipt: (invoiceId: string) => string;
 }
 
 /** A name with these could be a link or an address, which a stranger may have chosen. */
 const LINK_LIKE = /[./:@\\]/;
 
-export function emailMessage(email: Email, baseUrl: string): EmailMessage {
+export interface EmailLinks {
+  readonly baseUrl: string;
+  /** The path of the receipt of a paid invoice. */
+  readonly receiptPath: (invoiceId: string) => string;
+}
+
+export function emailMessage(email: Email, { baseUrl, receiptPath }: EmailLinks): EmailMessage {
   const { accountId, workspaceName, data, type } = email;
   const isNameSafe = workspaceName !== null && !LINK_LIKE.test(workspaceName);
   const template = templateOf(type)({
@@ -34,6 +42,7 @@ export function emailMessage(email: Email, baseUrl: string): EmailMessage {
     workspace: isNameSafe ? `“${workspaceName}”` : accountId,
     text: (field) => textOf(data[field]),
     words: (field) => textOf(data[field]).replaceAll("_", " "),
+    receipt: receiptPath,
     usd: (field) => `$${Number(data[field] ?? 0).toFixed(2)}`,
   });
   const { subject, lines, link } = template;
@@ -129,6 +138,14 @@ const TEMPLATES: Readonly<Record<EmailType, (input: TemplateInput) => Template>>
       `The key that ends in ${text("last4")} of ${workspace} expires at ${text("expires_at")}. Requests with it are rejected from then on. Create a new key, or change its expiry.`,
     ],
     link: keys(accountId),
+  }),
+  "invoice.paid": ({ workspace, text, usd, receipt }) => ({
+    subject: `Receipt: ${usd("amount_usd")} of credits for ${workspace}`,
+    lines: [
+      `${workspace} bought credits worth ${usd("amount_usd")}. The receipt shows fee, tax and total, and has the invoice as PDF.`,
+      "Anyone with the link can open the receipt.",
+    ],
+    link: { label: "Open the receipt", path: receipt(text("invoice_id")) },
   }),
   "top_up.failed": ({ workspace, accountId, text, words, usd }) => ({
     subject: `Automatic purchase for ${workspace} failed`,

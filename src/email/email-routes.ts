@@ -6,7 +6,7 @@ import { pageRoute, formRoute } from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import { emailMessage } from "./email-message.ts";
+import { type EmailLinks, emailMessage } from "./email-message.ts";
 import { emailSettingsPage, sentEmailsPage } from "./email-pages.tsx";
 import { EMAIL_CATEGORY_NAMES } from "./email-types.ts";
 import { listEmails, listOptOuts, setOptOuts } from "./emails.ts";
@@ -16,7 +16,7 @@ const LISTED_MAX = 50;
 
 export interface EmailRouteDeps {
   readonly db: Db;
-  readonly baseUrl: string;
+  readonly links: EmailLinks;
   /** Lists the emails of all people. */
   readonly isDevelopment: boolean;
   readonly isSmtpSet: boolean;
@@ -64,7 +64,7 @@ function changeSettingsRoute({ db }: EmailRouteDeps): Route {
   });
 }
 
-function listRoute({ db, baseUrl, isSmtpSet }: EmailRouteDeps): Route {
+function listRoute({ db, links, isSmtpSet }: EmailRouteDeps): Route {
   return pageRoute({
     tag: "People",
     path: "/emails/_sent",
@@ -72,7 +72,7 @@ function listRoute({ db, baseUrl, isSmtpSet }: EmailRouteDeps): Route {
     summary: "List the emails of this gateway",
     run: async ({ caller }) => {
       const emails = await listEmails(db, LISTED_MAX);
-      const listed = emails.map((email) => ({ email, message: emailMessage(email, baseUrl) }));
+      const listed = emails.map((email) => ({ email, message: emailMessage(email, links) }));
       return sentEmailsPage({ user: caller, listed, isSmtpSet });
     },
   });

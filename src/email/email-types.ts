@@ -9,6 +9,7 @@ export const EMAIL_CATEGORIES = {
   invitations: "A person invites you to a workspace",
   balance: "The balance of a workspace is low or used up",
   budgets: "A budget or the limit of a key reaches a threshold",
+  receipts: "A purchase of credits is paid",
   top_ups: "An automatic purchase fails or stops",
   keys: "A key expires soon",
   webhooks: "A webhook is disabled because its endpoint keeps failing",
@@ -27,6 +28,8 @@ export interface MemberEmail {
   readonly roles: readonly Role[];
   /** Not to the person whom the event names. */
   readonly exceptNamed?: boolean;
+  /** Also to the billing contacts of the account. */
+  readonly toContacts?: boolean;
 }
 
 /** An email to the address in the event's data, whose owner may never have signed in. */
@@ -43,6 +46,7 @@ const EVENT_EMAILS = {
   "budget.reached": { category: "budgets", roles: PAYERS },
   "key.limit_reached": { category: "budgets", roles: OWNERS_AND_ADMINS },
   "key.expiring": { category: "keys", roles: OWNERS_AND_ADMINS },
+  "invoice.paid": { category: "receipts", roles: PAYERS, toContacts: true },
   "top_up.failed": { category: "top_ups", roles: PAYERS },
   "top_up.stopped": { category: "top_ups", roles: PAYERS },
   "top_up.ceiling_reached": { category: "top_ups", roles: PAYERS },

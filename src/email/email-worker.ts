@@ -7,7 +7,7 @@ import type { Log } from "../base/log.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { emailMessage } from "./email-message.ts";
+import { type EmailLinks, emailMessage } from "./email-message.ts";
 import {
   EMAIL_DUE_TABLE,
   type EmailOutcome,
@@ -32,7 +32,7 @@ export interface EmailWorkerDeps {
   readonly db: Db;
   readonly log: Log;
   readonly now: () => number;
-  readonly baseUrl: string;
+  readonly links: EmailLinks;
   /** Undefined where no SMTP server is set: emails are queued and expire. */
   readonly send: SendEmail | undefined;
 }
@@ -73,11 +73,11 @@ async function queueNewEmails(tx: Tx, now: number): Promise<void> {
 async function attempt(
   email: LeasedEmail,
   send: SendEmail,
-  { log, now, baseUrl }: EmailWorkerDeps,
+  { log, now, links }: EmailWorkerDeps,
 ): Promise<EmailOutcome> {
   const at = now();
   if (at - email.createdAt > LIFETIME_MS) return failure(at, "not sent within a day");
-  const message = { id: email.id, to: email.address, ...emailMessage(email, baseUrl) };
+  const message = { id: email.id, to: email.address, ...emailMessage(email, links) };
   const result = await send(message);
   if (result.isSent) return { status: "sent", dueAt: at, error: null, now: now() };
   const error = result.error.slice(0, ERROR_LENGTH_MAX);

@@ -1,6 +1,7 @@
 // The queue of emails: one row per recipient of an event. It owns the tables email and email_opt_out. email-worker.ts sends
 // them. A worker leases a due email by moving `due_at` ahead.
 
+import { readBillingDetails } from "../accounts/billing-details.ts";
 import { recordAuditEntry } from "../activity/audit.ts";
 import type { StoredEvent } from "../activity/events.ts";
 import { newId } from "../base/id.ts";
@@ -108,7 +109,7 @@ export async function queueEmails(tx: Tx, event: StoredEvent): Promise<void> {
 async function listMemberRecipients(
   tx: Tx,
   { accountId, data }: StoredEvent,
-  { roles, category, exceptNamed = false }: MemberEmail,
+  { roles, category, exceptNamed = false, toContacts = false }: MemberEmail,
 ): Promise<readonly Recipient[]> {
   const rows = await tx.all(
     `select person.id, person.email from membership join person on person.id = membership.person_id
@@ -117,9 +118,17 @@ async function listMemberRecipients(
      order by person.id`,
     [accountId, ...roles, category],
   );
-  return rows
+  const members = rows
     .map((row) => ({ address: text(row, "email"), personId: text(row, "id") }))
     .filter(({ address }) => !exceptNamed || address !== data["email"]);
+  const contacts = toContacts ? (await readBillingDetails(tx, accountId)).contacts : [];
+  const addresses = new Set(members.map(({ address }) => foldEmail(address)));
+  return [
+    ...members,
+    ...contacts
+      .filter((address) => !addresses.has(address))
+      .map((address) => ({ address, personId: null })),
+  ];
 }
 
 /** The address that the event names, unless its owner turned the category off or it got several today. */

@@ -34,6 +34,8 @@ interface RefusedCall {
 export interface ResponseDeps {
   /** Renders a fault as HTML; without it, faults of pages are plain text. */
   readonly faultPage?: (fault: Fault, requestId: string) => Response;
+  /** The operator's support address, for internal errors. */
+  readonly contact?: string | undefined;
   readonly descriptors?: DescriptorGuard | undefined;
   /** Whether clients should connect again, to another process: connections are closed after their response. */
   readonly isLeaving?: (() => boolean) | undefined;
@@ -53,7 +55,7 @@ interface FaultResponderDeps {
 
 /** Logs what was thrown, and returns the response of its fault. */
 export function createFaultResponder(
-  { faultPage, onRefusedCall }: ResponseDeps,
+  { faultPage, onRefusedCall, contact }: ResponseDeps,
   { log, baseUrl, allowsStep }: FaultResponderDeps,
 ): (context: RequestContext, error: unknown) => Response {
   const logFailure = createFailureLog(log);
@@ -86,6 +88,7 @@ export function createFaultResponder(
       requestId,
       baseUrl,
       isKeySent,
+      contact,
       docsPath,
       granted: key?.granted,
       allowsStep,

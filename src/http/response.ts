@@ -1,7 +1,7 @@
 // Turns a route's result or error into an HTTP response. The error envelope is that of the API that was called; only the
 // public part of a Fault is sent.
 
-import { awsErrorType, errorBody, publicError } from "../base/error-body.ts";
+import { awsErrorType, errorBody, type PublicError, publicError } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
 import type { ErrorDialect, RouteResponse, StepFilter } from "./route.ts";
@@ -34,6 +34,8 @@ export interface ErrorContext {
   readonly baseUrl: string;
   /** Whether an API key was sent; only then `www-authenticate` names an error. */
   readonly isKeySent: boolean;
+  /** The operator's support address, for internal errors. */
+  readonly contact?: string | undefined;
   /** The page of the endpoint that was called. */
   readonly docsPath?: string | undefined;
   /** The scopes of the caller's key; undefined without a key. */
@@ -92,17 +94,17 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
     context.dialect === "page"
       ? `${fault.publicMessage}\n\nRequest id: ${context.requestId}\n`
       : JSON.stringify(
-          errorBody(
-            context.dialect,
-            withAllowedSteps(
-              publicError(fault, context.docsPath),
-              context.granted,
-              context.allowsStep,
-            ),
-            context.requestId,
-          ),
+          errorBody(context.dialect, errorWithSteps(fault, context), context.requestId),
         );
   return new Response(body, { status: fault.status, headers: all });
+}
+
+/** An internal error names the support address, if the operator has one. */
+function errorWithSteps(fault: Fault, context: ErrorContext): PublicError {
+  const { contact, docsPath, granted, allowsStep } = context;
+  const error = withAllowedSteps(publicError(fault, docsPath), granted, allowsStep);
+  if (fault.code !== "internal" || contact === undefined) return error;
+  return { ...error, message: `${error.message} Support: ${contact}` };
 }
 
 /** SDKs and coding agents repeat these statuses unless a header says that it does not help: Claude Code repeats a 401 for minutes. */

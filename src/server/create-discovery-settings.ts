@@ -7,6 +7,7 @@ import type { PaymentOptions } from "../base/purchase-steps.ts";
 import { CLAIM_BONUS } from "../claims/claim-bonus.ts";
 import type { Config } from "../config/config.ts";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
+import { contactHref, operatorLinks } from "../http/pages/operator-links.ts";
 import type { CheapModel } from "../models/cheapest-models.ts";
 
 const FEE_PERCENT = 5;
@@ -35,6 +36,7 @@ export function discoverySettings(
   isSignInDisabled: boolean,
   { cheapModels, startedAt }: { cheapModels: readonly CheapModel[]; startedAt: number },
 ): DiscoverySettings {
+  const { operator } = config.billing;
   return {
     baseUrl: config.baseUrl,
     docsUrl: config.docsUrl,
@@ -66,6 +68,10 @@ export function discoverySettings(
     grants: grantSettings(config),
     paymentMethods: paymentMethods(config),
     hasPaymentPage: paymentOptions(config).hasPage,
+    termsUrl: operator.termsUrl,
+    privacyUrl: operator.privacyUrl,
+    contactUrl: operator.contact && contactHref(operator.contact),
+    operatorLinks: operatorLinks(operator),
   };
 }
 

@@ -9,6 +9,7 @@ import { fundingSteps } from "../base/purchase-steps.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
 import { createDeviceLogins } from "../device-login/device-login.ts";
+import { operatorLinks } from "../http/pages/operator-links.ts";
 import { findApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
@@ -81,7 +82,7 @@ export function createRouteDeps(
     people: { db, sessions, keptForms, signIn, baseUrl, sendsEmails },
     emails: {
       db,
-      baseUrl,
+      links: { baseUrl, receiptPath: billing.links.receiptPath },
       isDevelopment: config.development,
       isSmtpSet: config.email !== undefined,
     },
@@ -90,6 +91,7 @@ export function createRouteDeps(
       db,
       baseUrl,
       sendsEmails,
+      operatorLinks: operatorLinks(config.billing.operator),
       onSessionStopped: inference.stoppedSessions.add,
       accountData,
       keys,

@@ -3,6 +3,7 @@
 import { type AccountDataDeps, accountDataRoutes } from "../account-data/account-data-routes.ts";
 import { type AccountRouteDeps, accountRoutes } from "../account-data/accounts-routes.ts";
 import { balanceAlertRoutes } from "../accounts/balance-alert-routes.ts";
+import { billingDetailsRoutes } from "../accounts/billing-details-routes.ts";
 import { budgetRoutes } from "../accounts/budgets-routes.ts";
 import { activityRoutes } from "../activity/activity-routes.ts";
 import {
@@ -99,6 +100,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...webhookRoutes(deps.webhooks),
     ...activityRoutes({ db }),
     ...balanceAlertRoutes({ db }),
+    ...billingDetailsRoutes({ db }),
     ...billingRoutes(deps.billing),
     ...x402Routes(deps.billing),
     ...mppRoutes(deps.billing),

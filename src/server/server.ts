@@ -11,7 +11,7 @@ import {
 import { openCallsFor } from "../http/guards/open-calls.ts";
 import { createOverloadGuard } from "../http/guards/overload.ts";
 import { type RateLimiter, rateLimiterFor } from "../http/guards/rate-limiter.ts";
-import { faultPage } from "../http/pages/fault-page.tsx";
+import { createFaultPage } from "../http/pages/fault-page.tsx";
 import type { Peer } from "../http/request-context.ts";
 import { createRequestHandler } from "../http/request-handler.ts";
 import { createClientIpResolver } from "../http/request/client-ip.ts";
@@ -116,7 +116,7 @@ interface HandlerState {
 }
 
 function createHandler(
-  { baseUrl, development, limits, trustedProxies }: Config,
+  { baseUrl, development, limits, trustedProxies, billing: { operator } }: Config,
   { log, now, overload = createOverloadGuard() }: ServerOptions,
   { core, modelCalls, sessions, keptForms, operatorContext }: Services,
   { routes, rateLimiter, isLeaving, isDraining }: HandlerState,
@@ -156,7 +156,8 @@ function createHandler(
       findLiveKey,
     },
     responses: {
-      faultPage,
+      faultPage: createFaultPage(operator.contact),
+      contact: operator.contact,
       descriptors: openFiles && descriptorGuard(openFiles, log),
       isLeaving,
       blocksForeignOrigins: development,

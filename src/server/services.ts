@@ -69,7 +69,6 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     allowLoopback: development,
   });
   const send = config.email && createSmtpSender(config.email, baseUrl);
-  const emailWorker = createEmailWorker({ db, log, now, baseUrl, send });
   const sessions = createSessions({ db, master, baseUrl });
   const keptForms = createKeptForms({ master, baseUrl });
   const signIn =
@@ -89,6 +88,9 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     paymentOptions: paymentOptions(config),
     isSignInDisabled,
   });
+  const { receiptPath } = billing.deps.links;
+  const emailLinks = { baseUrl, receiptPath };
+  const emailWorker = createEmailWorker({ db, log, now, links: emailLinks, send });
   const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
   const ledgerVerification = createVerification(config, options, db);
   return {

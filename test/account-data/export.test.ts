@@ -20,7 +20,11 @@ import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
 const BILLING = {
-  links: { urlFor: (id: string) => id, verifyToken: () => undefined },
+  links: {
+    urlFor: (id: string) => id,
+    receiptPath: (id: string) => `/pay/${id}/receipt`,
+    verifyToken: () => undefined,
+  },
   baseUrl: "https://gateway.example",
   paymentOptions: { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
 };

@@ -85,6 +85,8 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     send(world, "PATCH", "/v1/account/response_storage", { retention_days: 7 }),
   changeBalanceAlert: (world) => () =>
     send(world, "PATCH", "/v1/account/balance-alert", { low_usd: 5 }),
+  changeBillingDetails: (world) => () =>
+    send(world, "PATCH", "/v1/billing/details", { name: "Example Ltd" }),
   mintKey: (world) => () => send(world, "POST", "/v1/keys", { name: "ci" }),
   changeKey: async (world) => {
     const { id } = await create(world, "/v1/keys", { name: "ci" });

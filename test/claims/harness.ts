@@ -4,7 +4,7 @@
 import { type Secret, secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type ClaimLimits, type Claims, createClaims } from "../../src/claims/claims.ts";
-import { faultPage } from "../../src/http/pages/fault-page.tsx";
+import { createFaultPage } from "../../src/http/pages/fault-page.tsx";
 import type { Peer } from "../../src/http/request-context.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
@@ -92,7 +92,7 @@ export function createHarness(db: Db, options: HarnessOptions = {}): Harness {
     now,
     keys: { find: keys.find },
     sessions: { find: sessions.find },
-    responses: { faultPage },
+    responses: { faultPage: createFaultPage(undefined) },
     writes: {
       db,
       beginIdempotent: idempotency.begin,

@@ -43,6 +43,7 @@ test("a page of a gateway that sends no emails does not mention them", () => {
       role: "owner",
       createdAt: 0,
       sendsEmails,
+      operatorLinks: [],
       memberships: [],
     } as const;
     const view = { workspace, user: USER };

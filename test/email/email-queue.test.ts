@@ -20,6 +20,11 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
 const log = createLog({ level: "error", isPretty: false, now: () => NOW, write: () => {} });
 
+const LINKS = {
+  baseUrl: "https://p.test",
+  receiptPath: (invoiceId: string) => `/pay/${invoiceId}/receipt`,
+};
+
 describeEachStore((kind, open) => {
   describe(`the email queue on ${kind}`, () => {
     let store: TestStore;
@@ -51,7 +56,7 @@ describeEachStore((kind, open) => {
       return Promise.resolve({ isSent: true });
     };
     const worker = (send: SendEmail | undefined = accept): EmailWorker =>
-      createEmailWorker({ db: store.db, log, now: () => now, baseUrl: "https://p.test", send });
+      createEmailWorker({ db: store.db, log, now: () => now, links: LINKS, send });
     const event = (): NewEvent => ({
       type: "balance.empty",
       accountId,
@@ -118,7 +123,7 @@ describeEachStore((kind, open) => {
         db: store.db,
         log,
         now: () => now,
-        baseUrl: "https://p.test",
+        links: LINKS,
         send: undefined,
       }).tick();
       expect(await statuses()).toEqual(["pending"]);

@@ -1,98 +1,167 @@
 // The invoice of a paid purchase as PDF. Its amounts are those of the credited payment, as on the receipt.
 
+import { readFileSync } from "node:fs";
+import boldFont from "dejavu-fonts-ttf/ttf/DejaVuSans-Bold.ttf" with { type: "file" };
+import regularFont from "dejavu-fonts-ttf/ttf/DejaVuSans.ttf" with { type: "file" };
+import { type Buyer, buyerLines } from "../../accounts/billing-details.ts";
+import { importedFile } from "../../base/imported-file.ts";
+import { lazy } from "../../base/lazy.ts";
 import { utcDay } from "../../base/time.ts";
 import type { OperatorDetails } from "../billing-deps.ts";
 import type { Payment } from "../payments/payment-rows.ts";
 import { feeOf, formatCents, formatCredits } from "./cents.ts";
 import { type Invoice, invoiceNumber } from "./invoices.ts";
-import { type PdfText, writePdf } from "./pdf-document.ts";
 
 export interface InvoicePdfProps {
   readonly invoice: Invoice;
   readonly payment: Payment;
   readonly operator: OperatorDetails;
-  /** null if the workspace has no name. */
-  readonly workspaceName: string | null;
+  /** As of the payment. */
+  readonly buyer: Buyer;
 }
 
-const [LEFT, MIDDLE, RIGHT] = [56, 310, 539];
-/** A longer name would leave the page. */
-const LINE_MAX = 46;
+type Document = PDFKit.PDFDocument;
 
-export function invoicePdf(props: InvoicePdfProps): Uint8Array<ArrayBuffer> {
-  const { invoice } = props;
+const MARGIN = 56;
+const WIDTH = 595 - 2 * MARGIN;
+const COLUMN = 230;
+const RIGHT = MARGIN + WIDTH;
+const AMOUNT_WIDTH = 130;
+const MUTED = "#5a605c";
+const TEXT = "#1b1d1c";
+const RULE = "#d5d8d6";
+
+// Not the standard fonts of PDF: they have only the letters of Western Europe.
+const fonts = lazy(() => ({
+  regular: readFileSync(importedFile(regularFont)),
+  bold: readFileSync(importedFile(boldFont)),
+}));
+
+export async function invoicePdf(props: InvoicePdfProps): Promise<Uint8Array<ArrayBuffer>> {
+  const { default: PDFDocument } = await import("pdfkit");
+  const { invoice, payment, operator } = props;
   const number = invoiceNumber(invoice);
-  const items = lineItems(props);
-  const top = 330;
-  const texts: readonly PdfText[] = [
-    { text: "Invoice", x: LEFT, y: 78, size: 22, isBold: true },
-    ...facts(props).flatMap(([name, value], index): readonly PdfText[] => [
-      { text: name, x: LEFT, y: 112 + index * 16 },
-      { text: value, x: LEFT + 90, y: 112 + index * 16 },
-    ]),
-    ...party("Seller", sellerLines(props), LEFT),
-    ...party("Buyer", buyerLines(props), MIDDLE),
-    { text: "Item", x: LEFT, y: top, isBold: true },
-    { text: "Amount (USD)", x: RIGHT - 70, y: top, isBold: true },
-    ...items.flatMap(({ label, amount, isBold }, index): readonly PdfText[] => [
-      { text: label, x: LEFT, y: top + 26 + index * 22, isBold },
-      { text: amount, x: RIGHT, y: top + 26 + index * 22, isBold, isRight: true },
-    ]),
-    ...(props.operator.contact === undefined
-      ? []
-      : [{ text: `Questions: ${props.operator.contact}`, x: LEFT, y: 790, size: 9 }]),
-  ];
-  const rule = (y: number) => ({ x1: LEFT, x2: RIGHT, y });
-  const lines = [rule(top + 8), ...items.map((_, index) => rule(top + 33 + index * 22))];
-  return writePdf({ title: `Invoice ${number}`, texts, lines });
+  const { regular, bold } = fonts();
+  const document = new PDFDocument({
+    size: "A4",
+    margin: MARGIN,
+    lang: "en",
+    // The type of the font is too narrow: a buffer is a font, too.
+    font: regular as unknown as string,
+    info: {
+      Title: `Invoice ${number}`,
+      Author: operator.name,
+      CreationDate: new Date(payment.paidAt),
+    },
+  });
+  const chunks: Uint8Array[] = [];
+  const ended = new Promise((resolve) => document.on("end", resolve));
+  document.on("data", (chunk: Uint8Array) => chunks.push(chunk));
+  document.registerFont("regular", regular);
+  document.registerFont("bold", bold);
+  writeHeader(document, props, number);
+  writeItems(document, lineItems(props));
+  writeFooter(document, operator);
+  document.end();
+  await ended;
+  return Uint8Array.from(Buffer.concat(chunks));
 }
 
-function facts({ invoice, payment }: InvoicePdfProps): readonly (readonly [string, string])[] {
-  return [
-    ["Number", invoiceNumber(invoice)],
+function writeHeader(document: Document, props: InvoicePdfProps, number: string): void {
+  const { invoice, payment, operator, buyer } = props;
+  document.font("bold").fontSize(20).fillColor(TEXT).text("Invoice", MARGIN, MARGIN);
+  document.fontSize(10).moveDown(0.8).lineGap(2);
+  const facts = [
+    ["Number", number],
     ["Issued and paid", utcDay(payment.paidAt)],
+    ...(buyer.po_number === null ? [] : [["PO number", buyer.po_number]]),
     ["Payment", payment.id],
     ["Reference", invoice.id],
+  ] as const;
+  for (const [name, value] of facts) {
+    const { y } = document;
+    document
+      .font("regular")
+      .fillColor(MUTED)
+      .text(name ?? "", MARGIN, y, { width: 110 });
+    document.fillColor(TEXT).text(value ?? "", MARGIN + 110, y, { width: WIDTH - 110 });
+  }
+  const top = document.y + 22;
+  const seller = [
+    operator.name,
+    ...operator.address,
+    ...(operator.taxId === undefined ? [] : [`Tax ID ${operator.taxId}`]),
   ];
-}
-
-function party(title: string, lines: readonly string[], x: number): readonly PdfText[] {
-  return [
-    { text: title, x, y: 204, size: 9 },
-    ...lines.slice(0, 6).map((line, index): PdfText => ({
-      text: line.length > LINE_MAX ? `${line.slice(0, LINE_MAX - 1)}…` : line,
-      x,
-      y: 222 + index * 15,
-      isBold: index === 0,
-    })),
+  const ends = [
+    writeParty(document, ["Seller", ...seller], { x: MARGIN, y: top }),
+    writeParty(document, ["Buyer", ...buyerLines(buyer)], { x: RIGHT - COLUMN, y: top }),
   ];
+  document.y = Math.max(...ends) + 30;
 }
 
-function sellerLines({ operator }: InvoicePdfProps): readonly string[] {
-  const { name, address, taxId } = operator;
-  return [name, ...address, ...(taxId === undefined ? [] : [`Tax ID ${taxId}`])];
-}
-
-function buyerLines({ invoice, workspaceName }: InvoicePdfProps): readonly string[] {
-  return workspaceName === null ? [invoice.accountId] : [workspaceName, invoice.accountId];
+/** Returns where the text ends. */
+function writeParty(
+  document: Document,
+  [title = "", name = "", ...lines]: readonly string[],
+  { x, y }: { readonly x: number; readonly y: number },
+): number {
+  document.font("regular").fontSize(9).fillColor(MUTED).text(title, x, y, { width: COLUMN });
+  document.fontSize(10).fillColor(TEXT).moveDown(0.3);
+  document.font("bold").text(name, { width: COLUMN });
+  document.font("regular");
+  for (const line of lines) document.text(line, { width: COLUMN });
+  return document.y;
 }
 
 interface Item {
   readonly label: string;
   readonly amount: string;
-  readonly isBold: boolean;
+  readonly isTotal?: boolean;
 }
 
 function lineItems({ payment }: InvoicePdfProps): readonly Item[] {
   const { credits, amountCents, taxCents, refundedCents, disputedCents } = payment;
-  const purchase = { credits, totalCents: amountCents - taxCents };
-  const line = (label: string, amount: string, isBold = false): Item => ({ label, amount, isBold });
+  const totalCents = amountCents - taxCents;
   return [
-    line(`${credits.toLocaleString("en-US")} credits`, formatCredits(credits)),
-    line("Platform fee (5%)", formatCredits(feeOf(purchase))),
-    line("Tax", formatCents(taxCents)),
-    line("Total", formatCents(amountCents), true),
-    ...(refundedCents === 0 ? [] : [line("Refunded", `-${formatCents(refundedCents)}`)]),
-    ...(disputedCents === 0 ? [] : [line("Disputed", `-${formatCents(disputedCents)}`)]),
+    { label: `${credits.toLocaleString("en-US")} credits`, amount: formatCredits(credits) },
+    { label: "Platform fee (5%)", amount: formatCredits(feeOf({ credits, totalCents })) },
+    { label: "Subtotal", amount: formatCents(totalCents) },
+    { label: "Tax", amount: formatCents(taxCents) },
+    { label: "Total", amount: formatCents(amountCents), isTotal: true },
+    { label: "Paid", amount: formatCents(amountCents) },
+    ...(refundedCents === 0
+      ? []
+      : [{ label: "Refunded", amount: `−${formatCents(refundedCents)}` }]),
+    ...(disputedCents === 0
+      ? []
+      : [{ label: "Disputed", amount: `−${formatCents(disputedCents)}` }]),
   ];
+}
+
+function writeItems(document: Document, items: readonly Item[]): void {
+  const heading: Item = { label: "Item", amount: "Amount (USD)" };
+  for (const { label, amount, isTotal = false } of [heading, ...items] satisfies readonly Item[]) {
+    const { y } = document;
+    const isHeading = label === heading.label;
+    document
+      .font(isTotal || isHeading ? "bold" : "regular")
+      .fontSize(isHeading ? 9 : 10)
+      .fillColor(isHeading ? MUTED : TEXT);
+    document.text(label, MARGIN, y, { width: WIDTH - AMOUNT_WIDTH });
+    document.text(amount, RIGHT - AMOUNT_WIDTH, y, { width: AMOUNT_WIDTH, align: "right" });
+    const bottom = document.y + 5;
+    document.moveTo(MARGIN, bottom).lineTo(RIGHT, bottom).lineWidth(0.6).stroke(RULE);
+    document.y = bottom + 7;
+  }
+}
+
+function writeFooter(document: Document, { contact, termsUrl }: OperatorDetails): void {
+  const lines = [
+    "Credits are prepaid and pay for language model calls at the providers' list prices.",
+    ...(contact === undefined ? [] : [`Questions: ${contact}`]),
+    ...(termsUrl === undefined ? [] : [`Terms: ${termsUrl}`]),
+  ];
+  document.font("regular").fontSize(8.5).fillColor(MUTED);
+  // Above the bottom margin: a line below it would begin another page.
+  document.text(lines.join("\n"), MARGIN, 842 - MARGIN - lines.length * 12, { width: WIDTH });
 }

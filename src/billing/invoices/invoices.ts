@@ -1,5 +1,7 @@
 // Invoices for credits. Only payments/payment-facts.ts marks an invoice as paid or refunded.
 
+import { getAccount } from "../../accounts/accounts.ts";
+import { type Buyer, readBillingDetails } from "../../accounts/billing-details.ts";
 import { authorize, byActor } from "../../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../../activity/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
@@ -11,6 +13,7 @@ import {
   type Reader,
   type Row,
   text,
+  textOrNull,
   type Tx,
   integer,
   integerOrNull,
@@ -36,6 +39,8 @@ export interface Invoice {
   readonly voidedAt: number | null;
   /** In the order of payment, without gaps; null until it is paid. */
   readonly number: number | null;
+  /** The buyer at the time of the payment; null until it is paid. */
+  readonly buyer: Buyer | null;
 }
 
 export interface AmountLimits {
@@ -191,11 +196,14 @@ export async function setPaid(
   id: string,
   { taxCents, at }: { readonly taxCents: number; readonly at: number },
 ): Promise<void> {
-  const number = (await lockInvoice(tx, id))?.number ?? (await takeNumber(tx));
+  const invoice = await lockInvoice(tx, id);
+  if (invoice === undefined) throw new Error(`no invoice ${id}`);
+  const number = invoice.number ?? (await takeNumber(tx));
+  const buyer = invoice.buyer ?? (await readBuyer(tx, invoice.accountId));
   await tx.run(
-    `update invoice set status = 'paid', paid_at = ?, tax_cents = ?, voided_at = null, number = ?
+    `update invoice set status = 'paid', paid_at = ?, tax_cents = ?, voided_at = null, number = ?, buyer = ?
      where id = ?`,
-    [at, taxCents, number, id],
+    [at, taxCents, number, JSON.stringify(buyer), id],
   );
 }
 
@@ -235,7 +243,19 @@ async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> 
     });
 }
 
+async function readBuyer(reader: Reader, accountId: string): Promise<Buyer> {
+  const { name: workspace } = await getAccount(reader, accountId);
+  const { contacts: _contacts, ...details } = await readBillingDetails(reader, accountId);
+  return { account_id: accountId, workspace, ...details };
+}
+
+/** The buyer of a paid invoice as of its payment, of another one as of now. */
+export async function buyerOf(reader: Reader, { accountId, buyer }: Invoice): Promise<Buyer> {
+  return buyer ?? (await readBuyer(reader, accountId));
+}
+
 export function toInvoice(row: Row): Invoice {
+  const buyer = textOrNull(row, "buyer");
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
@@ -247,5 +267,7 @@ export function toInvoice(row: Row): Invoice {
     paidAt: integerOrNull(row, "paid_at"),
     voidedAt: integerOrNull(row, "voided_at"),
     number: integerOrNull(row, "number"),
+    // Safe because only setPaid writes it, from a Buyer.
+    buyer: buyer === null ? null : (JSON.parse(buyer) as Buyer),
   };
 }

@@ -19,7 +19,7 @@ import { listAgentPaymentMethods } from "../payments/agent-payment-rows.ts";
 import { inFlightPaymentOf } from "../payments/checkouts.ts";
 import { paymentsOfInvoice } from "../payments/payment-rows.ts";
 import { invoicePdf, type InvoicePdfProps } from "./invoice-pdf.ts";
-import { findInvoice, type Invoice, invoiceNumber } from "./invoices.ts";
+import { buyerOf, findInvoice, type Invoice, invoiceNumber } from "./invoices.ts";
 import { payPage, type PayPageProps } from "./pay-page.tsx";
 import { receiptPage } from "./receipt-page.tsx";
 
@@ -148,7 +148,7 @@ function invoicePdfRoute(billing: BillingDeps): Route {
     responses: { 200: { description: "The invoice.", contentType: "application/pdf" } },
     run: async ({ params: { token } }) => {
       const purchase = await requirePaid(billing, token);
-      return new Response(invoicePdf(purchase), {
+      return new Response(await invoicePdf(purchase), {
         headers: {
           "content-type": "application/pdf",
           "content-disposition": `inline; filename="${invoiceNumber(purchase.invoice)}.pdf"`,
@@ -168,8 +168,7 @@ async function requirePaid(billing: BillingDeps, token: string): Promise<Invoice
     throw new Fault("not_found", "invoice is not paid", {
       message: "This invoice has no receipt yet, because it is not paid.",
     });
-  const { name: workspaceName } = await getAccount(db, invoice.accountId);
-  return { invoice, payment, operator, workspaceName };
+  return { invoice, payment, operator, buyer: await buyerOf(db, invoice) };
 }
 
 async function requireInvoiceByToken({ db, links }: BillingDeps, token: string): Promise<Invoice> {

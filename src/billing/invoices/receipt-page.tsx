@@ -2,6 +2,7 @@
 // The receipt of a paid invoice, for printing. Its amounts are those of the credited payment.
 
 import type { Child } from "hono/jsx";
+import { type Buyer, buyerLines } from "../../accounts/billing-details.ts";
 import { utcDay } from "../../base/time.ts";
 import { APP_SCRIPT } from "../../http/pages/assets.ts";
 import { Details } from "../../http/pages/components/content.tsx";
@@ -10,14 +11,14 @@ import type { OperatorDetails } from "../billing-deps.ts";
 import type { Payment } from "../payments/payment-rows.ts";
 import { formatCents } from "./cents.ts";
 import { type Invoice, invoiceNumber } from "./invoices.ts";
-import { Buyer, InvoiceLineItems } from "./line-items.tsx";
+import { InvoiceLineItems } from "./line-items.tsx";
 
 export interface ReceiptPageProps {
   readonly invoice: Invoice;
   readonly payment: Payment;
   readonly operator: OperatorDetails;
-  /** null if the workspace has no name. */
-  readonly workspaceName: string | null;
+  /** As of the payment. */
+  readonly buyer: Buyer;
   readonly pdfUrl: string;
   /** Set for members of the workspace. */
   readonly billingPageUrl?: string;
@@ -30,6 +31,7 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
     ["Refunded", refundedCents],
     ["Disputed", disputedCents],
   ] as const;
+  const { po_number: poNumber } = props.buyer;
   const returnedCents = refundedCents + disputedCents;
   return {
     title: `Receipt ${invoice.id} – ${operator.name}`,
@@ -56,6 +58,7 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
             ["Invoice", <code>{invoice.id}</code>],
             ["Payment", <code>{payment.id}</code>],
             ["Paid on", utcDay(payment.paidAt)],
+            ...(poNumber === null ? [] : [["PO number", poNumber] as const]),
           ]}
         />
         <Parties {...props} />
@@ -82,7 +85,8 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
   };
 }
 
-function Parties({ invoice, operator, workspaceName }: ReceiptPageProps): Child {
+function Parties({ operator, buyer }: ReceiptPageProps): Child {
+  const [buyerName, ...lines] = buyerLines(buyer);
   return (
     <div class="parties">
       <section aria-labelledby="seller">
@@ -99,7 +103,12 @@ function Parties({ invoice, operator, workspaceName }: ReceiptPageProps): Child 
       <section aria-labelledby="buyer">
         <h2 id="buyer">Buyer</h2>
         <address>
-          <Buyer accountId={invoice.accountId} name={workspaceName} />
+          <strong>
+            <bdi>{buyerName}</bdi>
+          </strong>
+          {lines.map((line) => (
+            <span>{line}</span>
+          ))}
         </address>
       </section>
     </div>

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { changeBalanceAlert } from "../../accounts/balance-alert-routes.ts";
+import { changeBillingDetails } from "../../accounts/billing-details.ts";
 import { authorize, type Permission } from "../../accounts/members.ts";
 import { type Act, personAct } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
@@ -46,6 +47,14 @@ export const BillingForm = z.discriminatedUnion("do", [
   }),
   z.object({ do: z.literal("turn_off") }),
   z.object({ do: z.literal("alert"), low_usd: Amount }),
+  z.object({
+    do: z.literal("details"),
+    name: z.string(),
+    address: z.string(),
+    tax_id: z.string(),
+    po_number: z.string(),
+    contacts: z.string(),
+  }),
 ]);
 export type BillingForm = z.infer<typeof BillingForm>;
 
@@ -57,6 +66,7 @@ export const BILLING_PERMISSIONS: Readonly<Record<BillingForm["do"], Permission>
   allow: "billing.auto_top_up",
   turn_off: "billing.auto_top_up",
   alert: "billing.buy",
+  details: "billing.buy",
 };
 
 export interface BillingFormDeps {
@@ -112,6 +122,11 @@ export async function handleBillingForm(
     case "alert":
       await db.write((tx) => changeBalanceAlert(tx, act, body.low_usd));
       return done("alert_saved");
+    case "details": {
+      const contacts = body.contacts.split(/[\s,;]+/).filter((contact) => contact !== "");
+      await db.write((tx) => changeBillingDetails(tx, act, { ...body, contacts }));
+      return done("details_saved");
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // The routes of the billing page. All members see it; only the owner buys credits and changes auto top-up.
 
 import { z } from "zod";
+import { readBillingDetails } from "../../accounts/billing-details.ts";
 import { authorize } from "../../accounts/members.ts";
 import { newId } from "../../base/id.ts";
 import { plainAmount } from "../../base/money/amount-text.ts";
@@ -193,7 +194,10 @@ function changeRoute(deps: BillingPageDeps): Route {
           if (body.do === "buy")
             return buyPageOf(deps, { user, workspace, amountText: body.amount_usd, error });
           const page = await readBilling(deps, { user, workspace, now });
-          const rejectedForm = body.do === "allow" || body.do === "alert" ? body.do : undefined;
+          const rejectedForm =
+            body.do === "allow" || body.do === "alert" || body.do === "details"
+              ? body.do
+              : undefined;
           const rejected = { form: rejectedForm, values: body, error };
           return billingPageOf(deps, { ...page, rejected });
         },
@@ -252,10 +256,11 @@ async function readBilling(
   { user, workspace, now, cursor }: BillingPageRequest,
 ): Promise<BillingPageProps> {
   const { accountId } = workspace;
-  const [balance, lowThreshold, topUp, invoices] = await Promise.all([
+  const [balance, lowThreshold, topUp, details, invoices] = await Promise.all([
     getWallet(db, accountId),
     getLowBalanceThreshold(db, accountId),
     readAutoTopUpSummary(db, accountId, now),
+    readBillingDetails(db, accountId),
     listInvoices(db, accountId, {
       limit: INVOICES_PER_PAGE,
       ...(cursor === undefined ? {} : { cursor }),
@@ -270,6 +275,7 @@ async function readBilling(
     balance,
     lowThreshold,
     topUp,
+    details,
     canSaveMethods: paymentMethodsOf(billing.processor) !== undefined,
     invoices: invoices.data.map((invoice) => {
       const automatic = topUps.find(({ invoiceId }) => invoiceId === invoice.id);

@@ -2,6 +2,7 @@
 // The billing page: balance, auto top-up, alerts and invoices.
 
 import type { Child } from "hono/jsx";
+import type { BillingDetails } from "../../accounts/billing-details.ts";
 import { hasPermission } from "../../accounts/members.ts";
 import { type Nano, usdText } from "../../base/money/money.ts";
 import { formatInteger, formatSum, formatUsd } from "../../base/text/format.ts";
@@ -17,6 +18,7 @@ import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx"
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import { buyPath } from "./buy-page.tsx";
+import { DetailsCard } from "./details-card.tsx";
 import { InvoiceTable, type InvoiceItem } from "./invoice-table.tsx";
 import type { RejectedForm } from "./rejected-form.ts";
 import { TopUpCard, TopUpNotice } from "./top-up-card.tsx";
@@ -30,6 +32,7 @@ export interface BillingPageProps {
   /** Whether payment methods can be saved and charged automatically. */
   readonly canSaveMethods: boolean;
   readonly topUp: AutoTopUpSummary;
+  readonly details: BillingDetails;
   readonly invoices: readonly InvoiceItem[];
   /** The cursor of the older invoices. */
   readonly olderCursor?: string;
@@ -86,6 +89,7 @@ export function billingPage(props: BillingPageProps): PageLayout {
           <TopUpCard {...props} />
           <AlertCard {...props} />
         </div>
+        <DetailsCard {...props} />
         <InvoiceTable {...props} />
       </>
     ),
@@ -104,6 +108,7 @@ const DONE_TEXTS = {
   method_removed: "The payment method is removed, and auto top-up is off.",
   top_up_on: "Auto top-up is on.",
   top_up_off: "Auto top-up is off.",
+  details_saved: "The billing details are saved. They are on invoices that are paid from now on.",
   alert_saved: "The low-balance alert is saved.",
   invoice_voided: "The invoice is voided. It can no longer be paid.",
   payment_unavailable:

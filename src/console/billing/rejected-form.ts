@@ -3,7 +3,7 @@
 import type { FormError } from "../../http/pages/page-response.ts";
 
 export interface RejectedForm {
-  readonly form: "allow" | "alert" | undefined;
+  readonly form: "allow" | "alert" | "details" | undefined;
   /** As entered. */
   readonly values: Readonly<Record<string, string>>;
   readonly error: FormError;

@@ -101,6 +101,13 @@ export function Sidebar({ site, page }: SidebarProps): Child {
             <SidebarSection section={section} page={page} />
           ))}
       </nav>
+      {site.operatorLinks.length === 0 ? null : (
+        <nav class="docs-operator" aria-label="Operator">
+          {site.operatorLinks.map(({ href, label }) => (
+            <a href={href}>{label}</a>
+          ))}
+        </nav>
+      )}
     </div>
   );
 }

@@ -17,6 +17,7 @@ import modelPageImage from "../../../docs/images/model.webp" with { type: "file"
 import modelsPageImage from "../../../docs/images/models.webp" with { type: "file" };
 import operatorReport from "../../../docs/images/operator-report.webp" with { type: "file" };
 import { Fault } from "../../base/fault.ts";
+import { importedFile } from "../../base/imported-file.ts";
 import { lazy } from "../../base/lazy.ts";
 import { lookUp } from "../../base/look-up.ts";
 import { SECOND_MS } from "../../base/time.ts";
@@ -171,7 +172,7 @@ function imageRoute(): Route {
       const file = lookUp(SITE_IMAGES, params.name);
       if (file === undefined) throw new Fault("not_found", `no image ${params.name}`);
       const type = params.name.endsWith(".webp") ? "image/webp" : "image/png";
-      return new Response(new Uint8Array(readFileSync(file)), {
+      return new Response(new Uint8Array(readFileSync(importedFile(file))), {
         headers: { "content-type": type, "cache-control": "public, max-age=300" },
       });
     },

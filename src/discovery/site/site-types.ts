@@ -1,5 +1,6 @@
 // The pages of the documentation site. Every page is Markdown; HTML and the search index are derived from it.
 
+import type { NavLink } from "../../http/pages/layout.tsx";
 import type { TryIt } from "./try-it.tsx";
 
 /** Each has a menu of its own. */
@@ -32,6 +33,8 @@ export interface Site {
   readonly sections: readonly SiteSection[];
   readonly pages: readonly SitePage[];
   readonly bySlug: ReadonlyMap<string, SitePage>;
+  /** The links of the operator, such as the terms. */
+  readonly operatorLinks: readonly NavLink[];
 }
 
 export function pageUrl(slug: string): string {

@@ -40,7 +40,13 @@ export function createDocsSite(
     ...written.slice(lastAt),
   ];
   const pages = sections.flatMap((section) => section.pages);
-  return { sections, pages, bySlug: new Map(pages.map((page) => [page.slug, page])) };
+  const { operatorLinks = [] } = settings;
+  return {
+    sections,
+    pages,
+    bySlug: new Map(pages.map((page) => [page.slug, page])),
+    operatorLinks,
+  };
 }
 
 /** Links between files become links between pages; links to files outside the site lose their link. */

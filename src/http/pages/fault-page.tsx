@@ -4,8 +4,16 @@
 import type { Fault } from "../../base/fault.ts";
 import { faultText } from "./fault-text.ts";
 import { pageHeaders, renderPage } from "./layout.tsx";
+import { contactHref } from "./operator-links.ts";
 
-export function faultPage(fault: Fault, requestId: string): Response {
+export type RenderFaultPage = (fault: Fault, requestId: string) => Response;
+
+/** With the support address, if the operator has one. */
+export function createFaultPage(contact: string | undefined): RenderFaultPage {
+  return (fault, requestId) => faultPage(fault, requestId, contact);
+}
+
+function faultPage(fault: Fault, requestId: string, contact: string | undefined): Response {
   const isNotFound = fault.status === 404;
   const title = isNotFound ? "Not found" : "Something went wrong";
   const layout = {
@@ -23,6 +31,11 @@ export function faultPage(fault: Fault, requestId: string): Response {
         )}
         <p class="note">
           Request id: <code>{requestId}</code>
+          {contact === undefined ? null : (
+            <>
+              . Support: <a href={contactHref(contact)}>{contact}</a>
+            </>
+          )}
         </p>
       </>
     ),

@@ -637,12 +637,22 @@ create table invoice (
   created_at bigint not null,
   paid_at bigint,
   voided_at bigint,
+  buyer text,
   number bigint unique
 );
 
 create index invoice_by_account on invoice (account_id, id);
 
 create index invoice_by_status on invoice (account_id, status);
+
+create table billing_details (
+  account_id text primary key,
+  name text,
+  address text,
+  tax_id text,
+  po_number text,
+  contacts text not null
+);
 
 create table invoice_series (
   id text primary key,

@@ -718,12 +718,23 @@ create table invoice (
   created_at bigint not null,
   paid_at bigint,
   voided_at bigint,
+  buyer text, -- billing details at the time of the payment, as JSON; null until it is paid
   number bigint unique -- in the order of payment, without gaps; null until it is paid
 ) without rowid;
 
 create index invoice_by_account on invoice (account_id, id);
 
 create index invoice_by_status on invoice (account_id, status);
+
+-- What invoices of an account say about the buyer, and who gets its receipts.
+create table billing_details (
+  account_id text primary key,
+  name text, -- legal name of the buyer
+  address text, -- lines of a postal address
+  tax_id text, -- VAT or another tax number
+  po_number text, -- number of the buyer's purchase order
+  contacts text not null -- email addresses that get receipts, one a line
+) without rowid;
 
 -- The last number of paid invoices.
 create table invoice_series (

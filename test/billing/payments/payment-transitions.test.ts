@@ -22,6 +22,7 @@ const INVOICE = {
   paidAt: null,
   voidedAt: null,
   number: null,
+  buyer: null,
 } as const;
 
 function factOf(kind: FactKind, changes: Partial<PaymentFact> = {}): PaymentFact {

@@ -162,7 +162,10 @@ const SETTING_SECTIONS: readonly (readonly [title: string, names: RegExp])[] = [
   ["Stored responses and usage records", /^POSTERN_(STORE_RESPONSES|RESPONSE_|USAGE_)/],
   ["Operators and alerts", /^POSTERN_(OPERATORS|ALERT_.*|VERIFY_LEDGER_HOURS)$/],
   ["Email", /^POSTERN_(SMTP_URL|EMAIL_FROM)$/],
-  ["Purchases and receipts", /^POSTERN_(INVOICE|OPERATOR|BANK)_/],
+  [
+    "Purchases and receipts",
+    /^POSTERN_((INVOICE|OPERATOR|BANK)_|(TERMS|PRIVACY|DPA|SUBPROCESSORS)_URL)/,
+  ],
   ["Stripe", /^STRIPE_/],
   ["x402", /^X402_/],
   ["Tempo", /^TEMPO_/],

@@ -30,6 +30,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "membership",
     "invitation",
     "response_storage",
+    "billing_details",
   ],
   keys: ["api_key"],
   "provider-keys": ["provider_key"],
