@@ -47,6 +47,7 @@ const OPTIONAL_TAGS: ReadonlySet<string> = new Set(["Discovery", "Operations"]);
 /** Endpoints that agents rarely need; the OpenAPI description has them. */
 const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v2/rerank",
+  "/v1/billing/details",
   "/v1/moderations",
   "/v1/responses/input_tokens",
 ]);
