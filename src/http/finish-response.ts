@@ -11,6 +11,7 @@ import type { RequestContext } from "./request-context.ts";
 import { findApiKey } from "./request/api-key-header.ts";
 import { CORS_HEADERS, faultResponse, hasCommonHeaders, toFault } from "./response.ts";
 import {
+  type AuthenticatedKey,
   docsPathOf,
   type ErrorDialect,
   requiresKey,
@@ -41,6 +42,11 @@ export interface ResponseDeps {
   readonly isLeaving?: (() => boolean) | undefined;
   /** Set in development: responses to pages of other hosts have no CORS headers. */
   readonly blocksForeignOrigins?: boolean;
+  /** The headers of replies to a key with a request rate of its own; undefined for other keys. */
+  readonly rateHeadersOf?: (
+    key: AuthenticatedKey,
+    now: number,
+  ) => Readonly<Record<string, string>> | undefined;
   /** Called for each model call of a known key that is refused. */
   readonly onRefusedCall?: (call: RefusedCall) => void;
   /** Called once per request, for the metrics. */
@@ -140,13 +146,17 @@ function errorDialectOf({ match, path, request }: RequestContext): ErrorDialect 
 export function createResponseFinisher({
   descriptors,
   isLeaving,
+  rateHeadersOf,
   blocksForeignOrigins = false,
 }: ResponseDeps): (context: RequestContext, response: Response) => Response | Promise<Response> {
   return (context, response) => {
     const { request, now } = context;
     const { headers } = response;
     // Model calls set these headers when they create the response: adding them here costs more than routing.
-    if (!hasCommonHeaders(response)) setCommonHeaders(headers, context);
+    if (!hasCommonHeaders(response)) {
+      setCommonHeaders(headers, context);
+      if (context.key !== undefined) addMissing(headers, rateHeadersOf?.(context.key, now));
+    }
     const isScarce = descriptors?.isScarce(now) === true && response.status !== SWITCHING_PROTOCOLS;
     if (isScarce || isLeaving?.() === true) headers.set("connection", "close");
     if (blocksForeignOrigins && isForeignOrigin(request.headers)) removeCorsHeaders(headers);
@@ -170,6 +180,11 @@ function setCommonHeaders(headers: Headers, context: RequestContext): void {
   if (isOpenToPages(path, match?.route))
     for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
   if (dialect === "oauth") disableCaching(headers);
+}
+
+function addMissing(headers: Headers, added: Readonly<Record<string, string>> = {}): void {
+  for (const [name, value] of Object.entries(added))
+    if (!headers.has(name)) headers.set(name, value);
 }
 
 /** The API, the documents about it, and the endpoints of claims: a page may be an agent, too. None of them reads cookies. */

@@ -17,6 +17,7 @@ import type { FetchFilesDeps } from "./lifecycle/fetch-files.ts";
 import { createHeldCredit, type HeldCredit } from "./lifecycle/hold/held-credit.ts";
 import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold/hold-lifetime.ts";
 import type { HoldDeps } from "./lifecycle/hold/hold.ts";
+import { createKeyRates, type KeyRates } from "./lifecycle/hold/key-rates.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
 import type { OfferDeps } from "./lifecycle/offer.ts";
 import type { PrepareCall } from "./lifecycle/parse-call.ts";
@@ -79,6 +80,8 @@ export interface Inference extends ProviderAccounts {
   readonly openCircuits: () => readonly string[];
   /** Sessions whose open streams end. */
   readonly stoppedSessions: StoppedSessions;
+  /** The headers of replies to a key with a rate of its own. */
+  readonly rateHeadersOf: KeyRates["headersOf"];
   /** The returned function ends the tracking; `whenIdle` waits for it. */
   readonly trackCall: () => () => void;
   /** Resolves when no call is open. */
@@ -109,6 +112,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const tokenCounts = createTokenCounts();
   const stoppedSessions = createStoppedSessions();
   const heldCredit = createHeldCredit(deps.creditWaitMs);
+  const rates = createKeyRates(deps.limits.requestsPerMinute);
   const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics, heldCredit });
   const relay = relayDepsOf(deps, shutdownSignals);
   const roll = { raise: deps.ledger.raise, now, monotonicNow: relay.now, timer: relay.timer };
@@ -121,7 +125,7 @@ export function createInference(deps: InferenceDeps): Inference {
     tokenCounts,
     parse: { prepareCall: deps.prepareCall },
     route,
-    hold: holdDepsOf(deps, heldCredit),
+    hold: holdDepsOf(deps, heldCredit, rates),
     roll,
     files: fetchFilesDepsOf(deps),
     plan: planDepsOf(deps, shutdownSignals),
@@ -151,6 +155,7 @@ export function createInference(deps: InferenceDeps): Inference {
     },
     openCircuits: () => breaker.listOpen(now()),
     stoppedSessions,
+    rateHeadersOf: rates.headersOf,
     trackCall,
     whenIdle,
     endCalls,
@@ -198,7 +203,7 @@ function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): Rel
   };
 }
 
-function holdDepsOf(deps: InferenceDeps, heldCredit: HeldCredit): HoldDeps {
+function holdDepsOf(deps: InferenceDeps, heldCredit: HeldCredit, rates: KeyRates): HoldDeps {
   const { ledger, lease, now, limits, isClaimed, findLimitRaiser, freezeOf } = deps;
   const { isSignInDisabled, paymentOptions } = deps;
   return {
@@ -206,7 +211,7 @@ function holdDepsOf(deps: InferenceDeps, heldCredit: HeldCredit): HoldDeps {
     lease,
     now,
     lifetimeMs: holdLifetimeMs(deps.timeouts),
-    rateLimit: rateLimitOf(limits),
+    rates,
     openCallsMax: limits.openCallsPerKey || undefined,
     isClaimed,
     findLimitRaiser,
@@ -231,16 +236,6 @@ function createShutdownSignals() {
     shutdownSignals: { drained: drained.signal, forced: forced.signal },
     endCalls: drained.abort,
     forceShutdown: forced.abort,
-  };
-}
-
-const BURST_SECONDS = 10;
-
-function rateLimitOf({ requestsPerMinute }: InferenceDeps["limits"]): HoldDeps["rateLimit"] {
-  if (requestsPerMinute === 0) return undefined;
-  return {
-    intervalMs: Math.ceil(60_000 / requestsPerMinute),
-    burst: Math.max(1, Math.floor((requestsPerMinute * BURST_SECONDS) / 60)),
   };
 }
 

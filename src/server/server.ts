@@ -122,7 +122,7 @@ function createHandler(
   { routes, rateLimiter, isLeaving, isDraining }: HandlerState,
 ): Server["handle"] {
   const { db, keys, explainRejectedKey, idempotency, bodyQuota } = core;
-  const { metrics } = modelCalls;
+  const { metrics, inference } = modelCalls;
   const openFiles = findOpenFiles();
   return createRequestHandler({
     routes,
@@ -160,6 +160,7 @@ function createHandler(
       contact: operator.contact,
       descriptors: openFiles && descriptorGuard(openFiles, log),
       isLeaving,
+      rateHeadersOf: inference.rateHeadersOf,
       blocksForeignOrigins: development,
       onRefusedCall: core.refusedCalls.add,
       onResponse: (route, status, ms) => metrics.recordRequest(route?.id ?? "none", status, ms),

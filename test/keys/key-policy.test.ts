@@ -6,6 +6,8 @@ import { createUser, makeOwner } from "../billing/console-user.ts";
 import {
   type ApiResponse,
   call,
+  chat,
+  createFakeClock,
   expectError,
   type Json,
   listAt,
@@ -117,6 +119,36 @@ describe.each(STORE_KINDS)("the policy of a key on %s", (store) => {
     expect(valueAt(refused.body, "error.retry_after_seconds")).toBe(wait);
     const other = await chatWith(account.key);
     expect([other.status, other.headers.get("ratelimit")]).toEqual([200, null]);
+  });
+
+  test("of calls per minute are in every reply, also to requests that it does not count", async () => {
+    const clock = createFakeClock();
+    const own = await startGateway({ store, now: clock.now });
+    const { key: first } = await registerAccount(own);
+    const body = { requests_per_minute: 12 };
+    const created = await call(own, "POST /v1/keys", { key: first, body });
+    const key = textAt(created.body, "api_key");
+    const sent = async (): Promise<readonly unknown[]> => {
+      const replies = [
+        await call(own, "GET /v1/account", { key }),
+        await call(own, "GET /v1/keys/self", { key }),
+        await call(own, "GET /v1/webhooks/hook_none", { key }),
+        await call(own, "POST /v1/chat/completions", { key, body: {} }),
+        await chat(own, key, { model: "sim/no-such" }),
+      ];
+      for (const { headers } of replies)
+        expect(headers.get("ratelimit-policy")).toBe('"minute";q=12;w=60, "burst";q=2;w=10');
+      return [...new Set(replies.map(({ headers }) => headers.get("ratelimit")))];
+    };
+    expect(await sent()).toEqual(['"burst";r=2;t=0']);
+    const stream = await chat(own, key, { stream: true });
+    expect(stream.headers.get("ratelimit")).toBe('"burst";r=1;t=5');
+    expect(await sent()).toEqual(['"burst";r=1;t=5']);
+    clock.advance(5_000);
+    expect(await sent()).toEqual(['"burst";r=2;t=0']);
+    const unlimited = await call(own, "GET /v1/account", { key: first });
+    expect(unlimited.headers.get("ratelimit-policy")).toBeNull();
+    await own.stop();
   });
 
   test("limits tokens per minute", async () => {

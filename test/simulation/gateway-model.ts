@@ -20,6 +20,7 @@ import type {
 } from "../../src/inference/lifecycle/call.ts";
 import { confirmHold, suspendedFault } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "../../src/inference/lifecycle/hold/hold.ts";
+import { createKeyRates } from "../../src/inference/lifecycle/hold/key-rates.ts";
 import { toStoredReply } from "../../src/inference/lifecycle/reply/idempotent-reply.ts";
 import { chargeUsage, NOTHING_BILLED } from "../../src/inference/lifecycle/reply/meter.ts";
 import {
@@ -357,7 +358,7 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
       lease,
       now,
       lifetimeMs: HOLD_LIFETIME_MS,
-      rateLimit: undefined,
+      rates: createKeyRates(0),
       openCallsMax: undefined,
       isClaimed: async () => false,
       heldCredit: NO_WAITING,

@@ -19,18 +19,23 @@ function normalize(name: string): string {
   return name.toLowerCase().replaceAll(/[-_. ]/g, "");
 }
 
-/** Levenshtein distance. */
+/** Levenshtein distance, where two letters in the wrong order are one typo. */
 function editDistance(left: string, right: string): number {
+  let beforePrevious: number[] = [];
   let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (let row = 1; row <= left.length; row++) {
     const current = [row];
     for (let column = 1; column <= right.length; column++) {
       const substitution =
         (previous[column - 1] ?? 0) + (left[row - 1] === right[column - 1] ? 0 : 1);
+      const isSwap =
+        left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1] && row > 1;
+      const swap = isSwap ? (beforePrevious[column - 2] ?? 0) + 1 : substitution;
       current.push(
-        Math.min((previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1, substitution),
+        Math.min((previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1, substitution, swap),
       );
     }
+    beforePrevious = previous;
     previous = current;
   }
   return previous[right.length] ?? 0;

@@ -8,7 +8,7 @@ import {
   InvalidRequest,
   type RelayedApi,
 } from "@postern/wires";
-import { invalid } from "../../base/fault.ts";
+import { Fault, invalid } from "../../base/fault.ts";
 import {
   isObject,
   type JsonObject,
@@ -16,6 +16,7 @@ import {
   optionalInteger,
   optionalString,
 } from "../../base/json.ts";
+import { closestName } from "../../base/text/suggest.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import { rejectAmbiguousMembers } from "./ambiguous-members.ts";
 import { rejectTooMany } from "./count-limits.ts";
@@ -62,15 +63,9 @@ export function parseRequest(
   rejectTooMany(json);
   const bounds = toolBounds(json);
   const gatewayFields = gatewayFieldsOf(traits, json);
-  const model = readModel(json, traits.relayed?.defaultModel);
-  asInvalidFault(() => validateContent(traits, json));
-  let outputMax: number | undefined;
-  for (const field of purpose === "count" ? [] : traits.outputLimitFields) {
-    const limit = optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS);
-    if (limit !== undefined) outputMax = Math.max(outputMax ?? limit, limit);
-  }
-  if (traits.requiresOutputLimit && purpose === "call" && outputMax === undefined)
-    throw invalid("max_tokens", "`max_tokens` is required on POST /v1/messages.");
+  const { model, outputMax } = namingMisspelt(traits, json, () =>
+    readRequired(traits, json, purpose),
+  );
   const { choicesField } = traits;
   const choices =
     choicesField === undefined
@@ -93,6 +88,44 @@ export function parseRequest(
     serviceTier: optionalString(json["service_tier"], "service_tier"),
     speed: optionalString(json["speed"], "speed"),
   };
+}
+
+function readRequired(
+  traits: ApiTraits,
+  json: JsonObject,
+  purpose: "call" | "count",
+): { readonly model: string; readonly outputMax: number | undefined } {
+  const model = readModel(json, traits.relayed?.defaultModel);
+  asInvalidFault(() => validateContent(traits, json));
+  let outputMax: number | undefined;
+  for (const field of purpose === "count" ? [] : traits.outputLimitFields) {
+    const limit = optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS);
+    if (limit !== undefined) outputMax = Math.max(outputMax ?? limit, limit);
+  }
+  if (traits.requiresOutputLimit && purpose === "call" && outputMax === undefined)
+    throw invalid("max_tokens", "`max_tokens` is required on POST /v1/messages.");
+  return { model, outputMax };
+}
+
+/** If a required field is missing and an unknown one has nearly its name, the error names that one. */
+function namingMisspelt<T>({ knownFields }: ApiTraits, json: JsonObject, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    const field = error instanceof Fault ? error.options.param : undefined;
+    if (field === undefined || json[field] !== undefined) throw error;
+    const unknown = Object.keys(json).filter((name) => !knownFields.has(name));
+    const sent = closestName(field, unknown.slice(0, UNKNOWN_FIELDS_MAX));
+    throw sent === undefined ? error : misspeltField(sent, field);
+  }
+}
+
+/** Of a large body, the first are enough. */
+const UNKNOWN_FIELDS_MAX = 100;
+
+function misspeltField(sent: string, field: string): Fault {
+  const message = `Unknown field \`${sent}\`. Did you mean \`${field}\`?`;
+  return new Fault("invalid_request", message, { message, param: sent, isUnknownField: true });
 }
 
 /** The body in the form of the API that was called. */

@@ -4,15 +4,8 @@
 import { Fault, reopenStep } from "../../../base/fault.ts";
 import { minNano, type Nano, nanoFromUsd } from "../../../base/money/money.ts";
 import type { PaymentOptions } from "../../../base/purchase-steps.ts";
-import { MINUTE_MS } from "../../../base/time.ts";
-import type { KeyPolicy } from "../../../http/key-policy.ts";
 import { rateLimitHeaders } from "../../../http/rate-limit-headers.ts";
-import type {
-  HoldOutcome,
-  HoldRequest,
-  KeyRateLimit,
-  SessionRequest,
-} from "../../../ledger/decide.ts";
+import type { HoldOutcome, HoldRequest, SessionRequest } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
 import type { Lease } from "../../../ledger/lease.ts";
 import type { Ledger } from "../../../ledger/ledger.ts";
@@ -31,13 +24,14 @@ import {
   type LimitRaiser,
   operatorFreezeFault,
 } from "./hold-faults.ts";
+import type { KeyRates } from "./key-rates.ts";
 
 export interface HoldDeps extends FreezeDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "raise" | "settle">;
   readonly lease: Pick<Lease, "term">;
   readonly now: () => number;
   readonly lifetimeMs: number;
-  readonly rateLimit: KeyRateLimit | undefined;
+  readonly rates: KeyRates;
   readonly openCallsMax: number | undefined;
   readonly findLimitRaiser: FindLimitRaiser;
   readonly heldCredit: HeldCredit;
@@ -186,7 +180,7 @@ function tryHold(
   const holdRequest = holdRequestOf(deps, call, estimate);
   const outcome = deps.ledger.tryHoldSync(holdRequest);
   if (outcome?.status !== "held") return undefined;
-  call.hold = heldOf(outcome, holdRequest, isPaid, leaseTerm);
+  call.hold = heldOf(deps, outcome, holdRequest, { isPaid, leaseTerm });
   return call.hold;
 }
 
@@ -206,7 +200,7 @@ async function placeHold(
   const leaseTerm = deps.lease.term();
   const outcome = await holdInTurn(deps, holdRequest);
   if (outcome.status === "held") {
-    call.hold = heldOf(outcome, holdRequest, isPaid, leaseTerm);
+    call.hold = heldOf(deps, outcome, holdRequest, { isPaid, leaseTerm });
     if (isFirst) await call.statefulCall?.onHeld?.();
     return call.hold;
   }
@@ -249,10 +243,10 @@ async function holdInTurn(deps: HoldDeps, request: HoldRequest): Promise<HoldOut
 }
 
 function heldOf(
+  { rates }: HoldDeps,
   { amount, limit, isPaying, burstFullAt: fullAt }: Extract<HoldOutcome, { status: "held" }>,
-  { rateLimit, now, upfront, amount: wanted }: HoldRequest,
-  isPaid: boolean,
-  leaseTerm: number,
+  { keyId, rateLimit, now, upfront, amount: wanted }: HoldRequest,
+  { isPaid, leaseTerm }: Pick<Hold, "isPaid" | "leaseTerm">,
 ): Hold {
   const isRolling = upfront !== undefined;
   // The reply to the commit of a hold may have been lost, and with it the limit.
@@ -266,6 +260,7 @@ function heldOf(
     leaseTerm,
   };
   if (fullAt === undefined || rateLimit === undefined) return hold;
+  rates.record(keyId, fullAt);
   return { ...hold, rateLimitHeaders: rateLimitHeaders({ ...rateLimit, fullAt }, now) };
 }
 
@@ -289,7 +284,7 @@ function holdRequestOf(
     payingMinimum: payingMinimum === undefined ? undefined : cappedAt(payingMinimum, ceiling),
     now,
     expiresAt: now + deps.lifetimeMs,
-    rateLimit: isFirst ? rateLimitOf(policy, deps.rateLimit) : undefined,
+    rateLimit: isFirst ? deps.rates.limitOf(policy) : undefined,
     openCallsMax: isFirst ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
     restrictions,
     session: sessionRequestOf(input),
@@ -301,21 +296,6 @@ function sessionRequestOf({ session, caller }: CallInput): SessionRequest | unde
   const { sessionLimitUsd } = caller.policy ?? {};
   const limitMax = sessionLimitUsd === undefined ? undefined : nanoFromUsd(sessionLimitUsd);
   return { ...session, limitMax };
-}
-
-/** The burst is ten seconds' worth of calls, as for the gateway's own rate limit. */
-const BURSTS_PER_MINUTE = 6;
-
-function rateLimitOf(
-  policy: KeyPolicy | undefined,
-  limit: KeyRateLimit | undefined,
-): KeyRateLimit | undefined {
-  const perMinute = policy?.requestsPerMinute;
-  if (perMinute === undefined) return limit;
-  const intervalMs = Math.ceil(MINUTE_MS / perMinute);
-  return limit !== undefined && limit.intervalMs >= intervalMs
-    ? limit
-    : { intervalMs, burst: Math.max(1, Math.floor(perMinute / BURSTS_PER_MINUTE)), isTold: true };
 }
 
 function lowerLimit(left: number | undefined, right: number | undefined): number | undefined {
