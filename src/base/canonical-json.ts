@@ -1,10 +1,15 @@
-// JSON with sorted keys in base64url, the encoding of the Payment scheme's HTTP headers.
+// JSON with sorted keys; in base64url, it is the encoding of the Payment scheme's HTTP headers.
 
 import { isObject } from "./json.ts";
 
 /** Canonical JSON (RFC 8785) for strings, integers, arrays and objects, which clients encode again byte for byte. */
 export function encodeJson(value: unknown): string {
-  return Buffer.from(JSON.stringify(sortKeys(value))).toString("base64url");
+  return Buffer.from(canonicalText(value)).toString("base64url");
+}
+
+/** The same text for objects that differ only in the order of their keys. */
+export function canonicalText(value: unknown): string {
+  return JSON.stringify(sortKeys(value));
 }
 
 function sortKeys(value: unknown): unknown {

@@ -33,6 +33,8 @@ interface IdempotentRequest {
   readonly holdId?: string | undefined;
   /** The response has a secret, so it is repeated for minutes only. */
   readonly revealsSecret?: boolean;
+  /** How long the response is kept, and how old it may be. At most a day, the default. */
+  readonly maxAgeMs?: number;
 }
 
 export interface IdempotentResponse {
@@ -40,9 +42,14 @@ export interface IdempotentResponse {
   readonly body: string;
 }
 
+interface StoredResponse extends IdempotentResponse {
+  /** When its request began. */
+  readonly createdAt: number;
+}
+
 export interface Idempotency {
   /** Claims the key in the caller's transaction, or returns the stored response. */
-  readonly begin: (tx: Tx, request: IdempotentRequest) => Promise<IdempotentResponse | undefined>;
+  readonly begin: (tx: Tx, request: IdempotentRequest) => Promise<StoredResponse | undefined>;
   /** False if the key was released, or taken over by a repetition, because the request seemed dead. */
   readonly finish: (
     tx: Tx,
@@ -71,10 +78,11 @@ export function createIdempotency(master: MasterSecret, owner?: RunningProcess):
     begin: async (tx, request) => {
       await moveToCurrentSecret(tx, request, sealing);
       const id = idOf(request);
-      await tx.run("delete from idempotent_answer where id = ? and expires_at <= ?", [
-        id,
-        request.now,
-      ]);
+      const { maxAgeMs = RETENTION_MS } = request;
+      await tx.run(
+        "delete from idempotent_answer where id = ? and (expires_at <= ? or (state = 'done' and created_at <= ?))",
+        [id, request.now, request.now - maxAgeMs],
+      );
       // PostgreSQL waits here while another transaction holds the same key, and then sees its response.
       const inserted = await tx.run(
         `insert into idempotent_answer (id, fingerprint, state, hold_id, process, epoch, created_at, expires_at)
@@ -104,16 +112,18 @@ export function createIdempotency(master: MasterSecret, owner?: RunningProcess):
         throw secretShownFault();
       return {
         status: integer(row, "status"),
+        createdAt: integer(row, "created_at"),
         body: decrypt(encryptionKeyOf(request), id, text(row, "sealed")),
       };
     },
     finish: async (tx, request, response) => {
       const id = idOf(request);
       const updated = await tx.run(
-        `update idempotent_answer set state = 'done', status = ?, sealed = ? where ${IS_OWN_RECORD}`,
+        `update idempotent_answer set state = 'done', status = ?, sealed = ?, expires_at = created_at + ? where ${IS_OWN_RECORD}`,
         [
           response.status,
           encrypt(encryptionKeyOf(request), id, response.body),
+          request.maxAgeMs ?? RETENTION_MS,
           id,
           request.holdId ?? "",
         ],

@@ -16,7 +16,6 @@ import type {
   Hold,
   OpenCall,
   SettledCall,
-  StoredReply,
 } from "../../src/inference/lifecycle/call.ts";
 import { confirmHold, suspendedFault } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "../../src/inference/lifecycle/hold/hold.ts";
@@ -28,7 +27,10 @@ import {
   type RespondDeps,
 } from "../../src/inference/lifecycle/reply/respond-to-caller.ts";
 import { settle, type SettleDeps, settleFailed } from "../../src/inference/lifecycle/settle.ts";
-import { withIdempotency } from "../../src/inference/lifecycle/with-idempotency.ts";
+import {
+  type ClaimedReply,
+  withIdempotency,
+} from "../../src/inference/lifecycle/with-idempotency.ts";
 import { estimateCost } from "../../src/inference/metering/cost-estimate.ts";
 import type { Credential } from "../../src/inference/providers/credentials.ts";
 import { parseRequest } from "../../src/inference/request/parse-request.ts";
@@ -247,7 +249,7 @@ export async function serveCall(gateway: RunningGateway, call: SimulatedCall): P
   if (call.idempotencyKey === undefined) return trackCall(gateway, call);
   const scope = `${call.accountId} call`;
   const idempotent = { scope, key: call.idempotencyKey, body: "call", now: now() };
-  let replayed: StoredReply | undefined;
+  let replayed: ClaimedReply | undefined;
   let served = "";
   const deps = {
     db,

@@ -11,6 +11,8 @@ export interface IdempotentCall {
   readonly now: number;
   /** The response has a secret, so it is repeated for minutes only. */
   readonly revealsSecret?: boolean;
+  /** How long the response is kept, and how old it may be; a day by default. */
+  readonly maxAgeMs?: number;
 }
 
 const KEY_MAX_CHARACTERS = 255;

@@ -10,6 +10,7 @@ import {
 import { keyRoute, type Route, modelRoute } from "../../http/route.ts";
 import { LABELS_HEADER } from "../../usage/labels.ts";
 import { SESSION_HEADERS } from "../../usage/session-labels.ts";
+import type { CallInput } from "../lifecycle/call.ts";
 import {
   COUNT_HEADER,
   countResponseTokens,
@@ -20,7 +21,9 @@ import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import type { QuoteDeps } from "../lifecycle/quote.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
 import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
+import { readCacheUse, withResponseCache } from "../lifecycle/with-response-cache.ts";
 import {
+  CACHE_HEADER,
   HOLD_HEADER,
   LOSSY_HEADER,
   MAX_COST_HEADER,
@@ -113,6 +116,8 @@ const BILLED_ROUTE = {
     [HOLD_HEADER]: "`full` or `rolling`, as `postern.hold`.",
     [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
     [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
+    [CACHE_HEADER]:
+      "Seconds: take the reply of an identical call that is not older, and keep this one. See `/docs/caching`.",
     [LOSSY_HEADER]: "`true` or `false`, as `postern.lossy`.",
   },
 } as const;
@@ -120,6 +125,7 @@ const BILLED_ROUTE = {
 const RESPONSE_HEADERS = {
   "x-postern-cost-usd": "Cost in US dollars. A stream has it in its usage.",
   [RECEIPT_HEADER]: "The signed receipt, if asked for; not on streams.",
+  [CACHE_HEADER]: "If the cache was asked for: `hit`, `miss` or `bypass`.",
   "ratelimit-policy": "Of a key with its own limit: calls per minute, and of a burst.",
   ratelimit: "What is left of the burst, and seconds until it is full.",
   "x-postern-max-tokens": "The output limit that the credits afford, if lower.",
@@ -327,11 +333,14 @@ function callHandler(
     const idempotent = idempotentCallOf(api, routeInput, idempotency.now());
     const hasPayment = payment !== undefined && containsPayment(headers);
     const input = callInputOf(api, routeInput, { idempotent, hasPayment });
-    const run = (): Promise<Response> => infer(inferDeps, input);
-    const runPaid = payment && (() => withPayment(payment, input, request.url, run));
+    const run = (call: CallInput): Promise<Response> =>
+      payment === undefined
+        ? infer(inferDeps, call)
+        : withPayment(payment, call, request.url, () => infer(inferDeps, call));
     if (idempotent !== undefined)
-      return withIdempotency(idempotency, input, idempotent, runPaid ?? run);
-    return runPaid === undefined ? infer(inferDeps, input) : runPaid();
+      return withIdempotency(idempotency, input, idempotent, () => run(input));
+    const cache = readCacheUse(input, idempotency.now());
+    return cache === undefined ? run(input) : withResponseCache(idempotency, input, cache, run);
   };
 }
 

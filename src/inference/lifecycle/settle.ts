@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import type { Log } from "../../base/log.ts";
 import { usdText } from "../../base/money/money.ts";
 import { parseTraceParent } from "../../base/network/trace-parent.ts";
+import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, ReceiptDetail, UsageRecord } from "../../usage/usage.ts";
 import { tokenTotals } from "../metering/charge.ts";
@@ -78,6 +79,15 @@ async function chargeFailed(
   return isGivenUp === true && isAbandoned ? chargeHold(call, undefined, now) : NOTHING_BILLED;
 }
 
+/** The cache keeps no reply that another identical call could have been better served than with. */
+function isRepeatable(
+  { outputMax }: HeldCall,
+  { maxAgeMs }: IdempotentCall,
+  { outcome }: MeteredReply,
+): boolean {
+  return maxAgeMs === undefined || (outcome === "completed" && outputMax === undefined);
+}
+
 export async function settle(
   deps: SettleDeps,
   call: HeldCall,
@@ -91,7 +101,10 @@ export async function settle(
   deps.tokenCounts.add(input.caller, usage.inputTokens + usage.outputTokens, now);
   const { refuseUncovered = false } = metered;
   warnAboutUsage(log, usage, metered);
-  const idempotent = input.idempotent && { call: input.idempotent, reply: metered.stored };
+  const idempotent = input.idempotent && {
+    call: input.idempotent,
+    reply: isRepeatable(call, input.idempotent, metered) ? metered.stored : undefined,
+  };
   try {
     const record = { usage, idempotent, response: statefulCall?.storeReply() };
     const { id, accountId, keyId } = usage;

@@ -12,36 +12,59 @@ export interface IdempotencyDeps {
   /** A replay takes no hold, which would check the key. */
   readonly isKeyActive: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
   /** Returns the response of an earlier call, or reserves the key for this one. */
-  readonly begin: (tx: Tx, call: IdempotentModelCall) => Promise<StoredReply | undefined>;
+  readonly begin: (tx: Tx, call: IdempotentModelCall) => Promise<ClaimedReply | undefined>;
   readonly release: (tx: Tx, call: IdempotentModelCall) => Promise<void>;
+}
+
+export interface ClaimedReply extends StoredReply {
+  /** When the call that it is of began. */
+  readonly createdAt: number;
 }
 
 type IdempotentModelCall = IdempotentCall & { readonly holdId: string };
 
 export async function withIdempotency(
-  { db, now, isKeyActive, begin, release }: IdempotencyDeps,
-  { text, caller, requestId }: CallInput,
+  deps: IdempotencyDeps,
+  input: CallInput,
   idempotent: IdempotentCall,
   run: () => Promise<Response>,
 ): Promise<Response> {
+  const stored = await claimReply(deps, input, idempotent);
+  if (stored !== undefined) return replayReply(stored, input.text);
+  return runClaimed(deps, input, idempotent, run);
+}
+
+/** Returns the stored reply of an earlier call, or reserves the key for this one. */
+export async function claimReply(
+  { db, now, isKeyActive, begin, release }: IdempotencyDeps,
+  { caller, requestId }: CallInput,
+  idempotent: IdempotentCall,
+): Promise<ClaimedReply | undefined> {
   const call = { ...idempotent, holdId: requestId };
-  const releaseKey = (): Promise<void> => db.write((tx) => release(tx, call));
   const claim = db.write(async (tx) => {
     if (!(await isKeyActive(tx, caller.keyId, now())))
       throw endedKeyFault("revoked or expired key");
     return begin(tx, call);
   });
-  const stored = await claim.catch(async (error: unknown) => {
+  return claim.catch(async (error: unknown) => {
     // The claim may have been committed although its reply was lost.
-    if (isUnavailable(error)) await runNowOrLater(releaseKey);
+    if (isUnavailable(error)) await runNowOrLater(() => db.write((tx) => release(tx, call)));
     throw error;
   });
-  if (stored !== undefined) return replayReply(stored, text);
+}
+
+/** Frees the key if the call fails, so that it may be repeated. */
+export async function runClaimed(
+  { db, release }: IdempotencyDeps,
+  { requestId }: CallInput,
+  idempotent: IdempotentCall,
+  run: () => Promise<Response>,
+): Promise<Response> {
   try {
     return await run();
   } catch (error) {
-    // A failed call may be repeated under the same key.
-    await runNowOrLater(releaseKey);
+    const call = { ...idempotent, holdId: requestId };
+    await runNowOrLater(() => db.write((tx) => release(tx, call)));
     throw error;
   }
 }

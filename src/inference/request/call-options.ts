@@ -19,9 +19,18 @@ export const LOSSY_HEADER = "x-postern-lossy";
 export const RECEIPT_HEADER = "x-postern-receipt";
 export const QUOTE_HEADER = "x-postern-quote";
 export const HOLD_HEADER = "x-postern-hold";
+export const CACHE_HEADER = "x-postern-cache";
 export const SESSION_LIMIT_HEADER = "x-postern-session-limit-usd";
 
-const OPTIONS = ["hold", "lossy", "max_cost_usd", "on_max_cost", "quote", "receipt"] as const;
+const OPTIONS = [
+  "cache",
+  "hold",
+  "lossy",
+  "max_cost_usd",
+  "on_max_cost",
+  "quote",
+  "receipt",
+] as const;
 const NO_OPTIONS: JsonObject = {};
 
 type RequestHeaders = Pick<Headers, "get">;
@@ -84,6 +93,36 @@ export function readQuoteOffer(
   if (typeof offer !== "string")
     throw invalid(param, `\`${param}\` must be the \`offer\` of a quote.`);
   return { offer: offer.trim(), param };
+}
+
+/** Which replies of earlier identical calls the caller takes, and how long this one's is kept. */
+export interface CacheOption {
+  readonly seconds: number;
+  /** Also for requests with tools. */
+  readonly withTools: boolean;
+  /** Also for requests whose response the gateway stores. */
+  readonly withStored: boolean;
+}
+
+const CACHE_SECONDS_MAX = 86_400;
+
+/** Undefined if the request does not name the cache, or turns it off. */
+export function readCache(json: JsonObject, headers: RequestHeaders): CacheOption | undefined {
+  const stated = optionsOf(json)["cache"] ?? undefined;
+  const option = stated ?? headers.get(CACHE_HEADER) ?? "off";
+  const param = stated === undefined ? CACHE_HEADER : "postern.cache";
+  const [lifetime = "", ...names] = String(option)
+    .split(",")
+    .map((part) => part.trim());
+  if (lifetime === "off" && names.length === 0) return undefined;
+  const seconds = /^\d{1,5}$/.test(lifetime) ? Number(lifetime) : 0;
+  const isKnown = names.every((name) => name === "tools" || name === "stored");
+  if (seconds < 1 || seconds > CACHE_SECONDS_MAX || !isKnown)
+    throw invalid(
+      param,
+      `\`${param}\` must be a number of seconds from 1 to ${CACHE_SECONDS_MAX}, such as 3600, or \`3600, tools\` for requests with tools too, or off.`,
+    );
+  return { seconds, withTools: names.includes("tools"), withStored: names.includes("stored") };
 }
 
 /** The limit that a call sets for its session; undefined without the header. */

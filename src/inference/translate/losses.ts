@@ -6,7 +6,7 @@ import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 
 /** The request header with which a caller refuses every drop. */
-const STRICT_HEADER = "x-postern-strict";
+export const STRICT_HEADER = "x-postern-strict";
 
 /** Whether the caller wants a 400 instead of a dropped field: by the header, or by OpenRouter's field for it. */
 export function isStrict(json: JsonObject, headers: Pick<Headers, "get">): boolean {

@@ -43,6 +43,15 @@ export function replayReply(stored: StoredReply, requestText: string): Response 
         "The response to this `Idempotency-Key` was too large to be stored. Use a new key to run the request again.",
     });
   }
+  return storedResponse(stored, requestText, { "idempotent-replayed": "true" });
+}
+
+/** Of a reply that was not too large to be stored. */
+export function storedResponse(
+  stored: StoredReply,
+  requestText: string,
+  headers: ReplyHeaders,
+): Response {
   const { gatewayHeaders, body } = parseStoredReply(stored.body);
   const isStream = !/^\s*\{/.test(body) && /"stream"\s*:\s*true/.test(requestText);
   const contentType = isStream ? "text/event-stream; charset=utf-8" : "application/json";
@@ -51,7 +60,7 @@ export function replayReply(stored: StoredReply, requestText: string): Response 
       ...gatewayHeaders,
       "content-type": contentType,
       "cache-control": "no-store",
-      "idempotent-replayed": "true",
+      ...headers,
     },
   });
 }

@@ -1,0 +1,112 @@
+// The response cache, which a request asks for: an identical request of the same workspace gets the stored reply, free of charge.
+// It is an idempotent call whose key is a hash of the request, so a reply is stored in the transaction of its charge, encrypted
+// with a key that the store does not have.
+
+import { createHash } from "node:crypto";
+import { API_TRAITS } from "@postern/wires";
+import { canonicalText } from "../../base/canonical-json.ts";
+import { Fault } from "../../base/fault.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
+import { SECOND_MS } from "../../base/time.ts";
+import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
+import {
+  CACHE_HEADER,
+  type CacheOption,
+  LOSSY_HEADER,
+  readCache,
+  RECEIPT_HEADER,
+} from "../request/call-options.ts";
+import { STRICT_HEADER } from "../translate/losses.ts";
+import type { CallInput } from "./call.ts";
+import { storedResponse } from "./reply/idempotent-reply.ts";
+import {
+  claimReply,
+  type ClaimedReply,
+  type IdempotencyDeps,
+  runClaimed,
+} from "./with-idempotency.ts";
+
+type CacheResult = "hit" | "miss" | "bypass";
+
+/** How a request uses the cache; undefined if it does not ask for it. */
+export function readCacheUse(input: CallInput, now: number): IdempotentCall | "bypass" | undefined {
+  // A body that names no option needs no parsing here.
+  if (!input.headers.has(CACHE_HEADER) && !input.text.includes('"cache"')) return undefined;
+  const json = parseJson(input.text);
+  if (!isObject(json)) return undefined;
+  const option = readCache(json, input.headers);
+  if (option === undefined) return undefined;
+  if (!isCacheable(input, json, option)) return "bypass";
+  return {
+    scope: `${input.caller.accountId} cache`,
+    key: keyOf(input, json),
+    body: "",
+    now,
+    maxAgeMs: option.seconds * SECOND_MS,
+  };
+}
+
+/** The reply of a request with tools may depend on what they do, and that of a stored one has an id of its own. */
+function isCacheable(
+  { api }: CallInput,
+  json: JsonObject,
+  { withTools, withStored }: CacheOption,
+): boolean {
+  const hasTools = Array.isArray(json["tools"]) && json["tools"].length > 0;
+  const isStored = API_TRAITS[api].storesReplies === true && json["store"] !== false;
+  if (json["background"] === true) return false;
+  return (withTools || !hasTools) && (withStored || !isStored);
+}
+
+/** Keys with other restrictions do not share replies: one may not be allowed what the other is. */
+function keyOf({ api, caller, headers, forwardedHeaders }: CallInput, json: JsonObject): string {
+  const { postern, ...request } = json;
+  const identity = {
+    api,
+    request,
+    forwardedHeaders,
+    lossy: isObject(postern) ? postern["lossy"] : undefined,
+    lossyHeader: headers.get(LOSSY_HEADER),
+    strictHeader: headers.get(STRICT_HEADER),
+    restrictions: caller.restrictions,
+  };
+  return createHash("sha256").update(canonicalText(identity)).digest("hex");
+}
+
+/** `run` stores its reply if it gets the call of the cache. */
+export async function withResponseCache(
+  deps: IdempotencyDeps,
+  input: CallInput,
+  use: IdempotentCall | "bypass",
+  run: (input: CallInput) => Promise<Response>,
+): Promise<Response> {
+  if (use === "bypass") return marked(await run(input), "bypass");
+  const stored = await claimReply(deps, input, use).catch(bypassRunning);
+  if (stored === "running" || (stored !== undefined && stored.status !== 200))
+    return marked(await run(input), "bypass");
+  if (stored !== undefined) return cachedResponse(stored, input, deps.now());
+  const caching = { ...input, idempotent: use };
+  return marked(await runClaimed(deps, input, use, () => run(caching)), "miss");
+}
+
+/** An identical call has not ended yet: this one does not wait for it. */
+function bypassRunning(error: unknown): "running" {
+  if (error instanceof Fault && error.code === "conflict") return "running";
+  throw error;
+}
+
+function cachedResponse(stored: ClaimedReply, { text }: CallInput, now: number): Response {
+  const seconds = Math.max(0, Math.floor((now - stored.createdAt) / SECOND_MS));
+  const response = storedResponse(stored, text, {
+    age: String(seconds),
+    "x-postern-cost-usd": "0",
+  });
+  // It is about the call that was charged.
+  response.headers.delete(RECEIPT_HEADER);
+  return marked(response, "hit");
+}
+
+function marked(response: Response, result: CacheResult): Response {
+  response.headers.set(CACHE_HEADER, result);
+  return response;
+}
