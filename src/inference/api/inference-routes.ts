@@ -103,21 +103,17 @@ const BILLED_ROUTE = {
   ...CALL_ROUTE,
   idempotent: true,
   requestHeaders: {
-    [LABELS_HEADER]:
-      "Up to five labels such as `team=search, job=nightly`, to filter and group usage by.",
-    [SESSION_HEADERS.session]:
-      "The session of the call: up to 64 letters, digits and `_.:@+-`. Claude Code and Codex name theirs themselves.",
+    [LABELS_HEADER]: "Up to five labels of usage, such as `team=search, job=nightly`.",
+    [SESSION_HEADERS.session]: "The session of the call: up to 64 letters, digits and `_.:@+-`.",
     [SESSION_HEADERS.agent]: "The agent of the session that makes the call.",
     [SESSION_HEADERS.parent_agent]: "The agent that started this agent.",
-    [SESSION_LIMIT_HEADER]:
-      "The most that all calls of the session may spend in US dollars; later calls need not repeat it.",
+    [SESSION_LIMIT_HEADER]: "The most that all calls of the session may spend, in US dollars.",
     [MAX_COST_HEADER]: "The most that the call may cost, as `postern.max_cost_usd`.",
     [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",
     [HOLD_HEADER]: "`full` or `rolling`, as `postern.hold`.",
     [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
     [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
-    [CACHE_HEADER]:
-      "Seconds: take the reply of an identical call that is not older, and keep this one. See `/docs/caching`.",
+    [CACHE_HEADER]: "Seconds that a reply may serve identical calls: see `/docs/caching`.",
     [LOSSY_HEADER]: "`true` or `false`, as `postern.lossy`.",
   },
 } as const;
@@ -125,20 +121,18 @@ const BILLED_ROUTE = {
 const RESPONSE_HEADERS = {
   "x-postern-cost-usd": "Cost in US dollars. A stream has it in its usage.",
   [RECEIPT_HEADER]: "The signed receipt, if asked for; not on streams.",
-  [CACHE_HEADER]: "If the cache was asked for: `hit`, `miss` or `bypass`.",
+  [CACHE_HEADER]: "`hit`, `miss` or `bypass`.",
   "ratelimit-policy": "Of a key with its own limit: calls per minute, and of a burst.",
   ratelimit: "What is left of the burst, and seconds until it is full.",
   "x-postern-max-tokens": "The output limit that the credits afford, if lower.",
   "x-postern-budget-cut": "`true` if `max_cost_usd` or a stream's credits lowered it.",
-  "x-postern-max-tool-calls":
-    "The limit of tool calls that the gateway sent, if the request has none.",
+  "x-postern-max-tool-calls": "The limit of tool calls, if the gateway set it.",
   "x-postern-held-tool-calls": "The tool calls that the hold covers.",
   "x-postern-dropped":
-    "Paths of fields that an API cannot express, separated by commas. With `x-postern-strict: true` such a request gets a 400. See `/docs/translation`.",
+    "Fields that an API cannot express, separated by commas. With `x-postern-strict: true` they are a 400. See `/docs/translation`.",
   "x-postern-byok": "Whether your own provider key was used.",
   "x-postern-provider": "The provider that replied.",
-  "x-postern-model":
-    "The id of the model that replied: another than the requested one only if `models` names it.",
+  "x-postern-model": "The model that replied.",
 };
 
 function chatRoute(deps: InferenceRouteDeps): Route {

@@ -80,12 +80,13 @@ async function chargeFailed(
 }
 
 /** The cache keeps no reply that another identical call could have been better served than with. */
-function isRepeatable(
+function repeatableReply(
   { outputMax }: HeldCall,
   { maxAgeMs }: IdempotentCall,
-  { outcome }: MeteredReply,
-): boolean {
-  return maxAgeMs === undefined || (outcome === "completed" && outputMax === undefined);
+  { outcome, stored }: MeteredReply,
+): MeteredReply["stored"] {
+  const isAsAsked = outcome === "completed" && outputMax === undefined;
+  return maxAgeMs === undefined || isAsAsked ? stored : undefined;
 }
 
 export async function settle(
@@ -103,7 +104,7 @@ export async function settle(
   warnAboutUsage(log, usage, metered);
   const idempotent = input.idempotent && {
     call: input.idempotent,
-    reply: isRepeatable(call, input.idempotent, metered) ? metered.stored : undefined,
+    reply: repeatableReply(call, input.idempotent, metered),
   };
   try {
     const record = { usage, idempotent, response: statefulCall?.storeReply() };

@@ -53,7 +53,7 @@ function isCacheable(
   { withTools, withStored }: CacheOption,
 ): boolean {
   const hasTools = Array.isArray(json["tools"]) && json["tools"].length > 0;
-  const isStored = API_TRAITS[api].storesReplies === true && json["store"] !== false;
+  const isStored = API_TRAITS[api].storesReplies && json["store"] !== false;
   if (json["background"] === true) return false;
   return (withTools || !hasTools) && (withStored || !isStored);
 }

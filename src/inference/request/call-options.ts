@@ -111,9 +111,8 @@ export function readCache(json: JsonObject, headers: RequestHeaders): CacheOptio
   const stated = optionsOf(json)["cache"] ?? undefined;
   const option = stated ?? headers.get(CACHE_HEADER) ?? "off";
   const param = stated === undefined ? CACHE_HEADER : "postern.cache";
-  const [lifetime = "", ...names] = String(option)
-    .split(",")
-    .map((part) => part.trim());
+  const text = typeof option === "number" || typeof option === "string" ? String(option) : "";
+  const [lifetime = "", ...names] = text.split(",").map((part) => part.trim());
   if (lifetime === "off" && names.length === 0) return undefined;
   const seconds = /^\d{1,5}$/.test(lifetime) ? Number(lifetime) : 0;
   const isKnown = names.every((name) => name === "tools" || name === "stored");
