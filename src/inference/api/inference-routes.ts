@@ -119,7 +119,7 @@ const BILLED_ROUTE = {
 } as const;
 
 const RESPONSE_HEADERS = {
-  "x-postern-cost-usd": "Cost in US dollars. A stream has it in its usage.",
+  "x-postern-cost-usd": "In US dollars. A stream has it in its usage.",
   [RECEIPT_HEADER]: "The signed receipt, if asked for; not on streams.",
   [CACHE_HEADER]: "`hit`, `miss` or `bypass`.",
   "ratelimit-policy": "Of a key with its own limit: calls per minute, and of a burst.",
