@@ -122,15 +122,15 @@ const RESPONSE_HEADERS = {
   "x-postern-cost-usd": "In US dollars. A stream has it in its usage.",
   [RECEIPT_HEADER]: "The signed receipt, if asked for; not on streams.",
   [CACHE_HEADER]: "`hit`, `miss` or `bypass`.",
-  "ratelimit-policy": "Of a key with its own limit: calls per minute, and of a burst.",
-  ratelimit: "What is left of the burst, and seconds until it is full.",
+  "ratelimit-policy": "Calls per minute and burst, if the key has a limit.",
+  ratelimit: "The rest of the burst, and seconds until it is full.",
   "x-postern-max-tokens": "The output limit that the credits afford, if lower.",
   "x-postern-budget-cut": "`true` if `max_cost_usd` or a stream's credits lowered it.",
   "x-postern-max-tool-calls": "The limit of tool calls, if the gateway set it.",
   "x-postern-held-tool-calls": "The tool calls that the hold covers.",
   "x-postern-dropped":
     "Fields that an API cannot express, separated by commas. With `x-postern-strict: true` they are a 400. See `/docs/translation`.",
-  "x-postern-byok": "Whether your own provider key was used.",
+  "x-postern-byok": "Whether your provider key was used.",
   "x-postern-provider": "The provider that replied.",
   "x-postern-model": "The model that replied.",
 };
