@@ -143,6 +143,8 @@ export {
   usageSoFar,
   isEmptyReply,
 } from "./src/usage/stream-meter.ts";
+/** The image model that OpenAI's tool calls if the request names none. */
+export { DEFAULT_IMAGE_MODEL } from "./src/usage/responses-usage.ts";
 /** The last usage within the end of a reply that was cut: `lastUsageIn(text)`. */
 export { lastUsageIn } from "./src/usage/usage-in-tail.ts";
 export {

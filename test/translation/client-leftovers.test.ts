@@ -110,6 +110,29 @@ const LEFTOVERS: readonly (readonly [api: Api, fields: Json])[] = [
   ["chat", chatCall({ extra_content: { google: { thought_signature: "c2lnbmF0dXJl" } } }, {})],
   ["chat", onMessage({ created_at: TIME })],
   ["chat", onText({ id: UUID, createdAt: TIME })],
+  // What a client copies from a reply: members without a value, and the reply's own.
+  ["chat", onMessage({ audio: null, function_call: null, refusal: null, tool_calls: null })],
+  ["chat", onMessage({ annotations: [], reasoning: null, reasoning_details: [] })],
+  ["chat", onMessage({ finish_reason: "stop", usage: { prompt_tokens: 3, completion_tokens: 5 } })],
+  ["chat", onMessage({ usage_metadata: { input_tokens: 3, output_tokens: 5, total_tokens: 8 } })],
+  ["chat", onMessage({ name: null, cache_control: null, weight: 1 })],
+  ["chat", chatCall({ index: 0 }, { id: UUID, type: "tool" })],
+  ["messages", onMessage({ type: "message", model: "claude-opus-5-5", stop_reason: "end_turn" })],
+  ["messages", onMessage({ stop_sequence: null, usage: { input_tokens: 3, output_tokens: 5 } })],
+  ["messages", messagesCall({ index: 0 }, { name: "look", timestamp: TIME })],
+  ["messages", onText({ id: UUID, index: 0, citations: null })],
+  ["responses", responsesItems({ index: 0, provider_specific_fields: {} })],
+  ["responses", responsesItems({ model: "gpt-6", usage: { total_tokens: 8 } })],
+  // User interfaces: who wrote it and how it is shown.
+  ["chat", onMessage({ attachments: [], experimental_attachments: [] })],
+  ["chat", onMessage({ session_id: UUID, user_id: "u-7", example: false })],
+  ["chat", onMessage({ provider: "openai", done: true, statusHistory: [{ done: true }] })],
+  ["chat", { ...onMessage({ files: [] }), chat_id: UUID, thread_ts: 1_796_000_000 }],
+  ["messages", onMessage({ metadata: { run: UUID }, isSidechain: false })],
+  ["messages", onMessage({ uuid: UUID, parentUuid: null, timestamp: TIME })],
+  ["messages", onMessage({ providerData: { itemId: `msg_${UUID}` } })],
+  ["responses", responsesItems({ createdAt: TIME, parts: [{ type: "text", text: "yes" }] })],
+  ["responses", { ...responsesItems({ uuid: UUID }), created_at: TIME }],
   // Settings that no API has.
   ["chat", { ...onMessage({}), sampling_mode: "balanced" }],
   ["messages", { ...onMessage({}), thinking_mode: "balanced" }],
@@ -134,6 +157,10 @@ describe.each(WIRES.map((wire) => ({ wire })))("leftovers of a framework at $wir
       expect([status, (json["error"] as Json | null)?.["message"]]).toEqual([200, undefined]);
     },
   );
+});
+
+test("there are sixty leftovers, each at every wire", () => {
+  expect([LEFTOVERS.length >= 60, WIRES.length]).toEqual([true, 5]);
 });
 
 describe("a field that only the caller's framework knows", () => {

@@ -79,7 +79,7 @@ describe("a tool that the provider does not run", () => {
   test.each([
     ["responses", "mistral/mistral-large-latest", { type: "web_search" }],
     ["messages", "deepseek/deepseek-v4-pro", { type: "web_search_20250305", name: "web_search" }],
-    ["responses", "openai/gpt-5-mini", { type: "image_generation" }],
+    ["responses", "mistral/mistral-large-latest", { type: "image_generation" }],
   ] as const)("is named, over %s at %s", async (api, model, tool) => {
     const fn =
       api === "messages"

@@ -17,6 +17,7 @@ import {
 } from "./length-stop.ts";
 import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
 import type { RelayedEndpoint } from "./relayed/relayed-endpoint.ts";
+import { IMAGE_TOOL } from "./passes/image-tool.ts";
 import { RELAYED_ENDPOINTS, type RelayedApi } from "./relayed/relayed-endpoints.ts";
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";
 import { namesOf } from "./scalar-fields.ts";
@@ -66,6 +67,8 @@ export interface ApiTraits {
   readonly effortPath?: readonly string[];
   /** The field that turns on a web search. */
   readonly searchField?: "web_search_options";
+  /** The type of a tool that providers with a sibling API run only there. */
+  readonly siblingTool?: string;
   /** The members that ask for a web search, as OpenRouter's suffix `:online` of a model does. */
   readonly withSearch?: (json: JsonObject) => JsonObject;
   /** It has custom tools, but not every provider of it takes them. */
@@ -143,6 +146,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     terminalEvent: encoder.encode("data: [DONE]\n\n"),
     effortPath: ["reasoning_effort"],
     searchField: "web_search_options",
+    siblingTool: IMAGE_TOOL,
     withSearch: ({ web_search_options }) => ({ web_search_options: web_search_options ?? {} }),
     hasOptionalCustomTools: true,
     schemaPath: ["response_format"],

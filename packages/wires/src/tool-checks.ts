@@ -21,12 +21,6 @@ import { type JsonObject, parseObject } from "./json-fields.ts";
 
 const CUSTOM_TOOL_REASON = "This provider does not support custom tools with free-form input.";
 
-export interface ToolNameRule {
-  readonly pattern: RegExp;
-  /** The loss reason if a name does not match. */
-  readonly reason: string;
-}
-
 export interface CheckedTool {
   readonly tool: FunctionTool;
   readonly path: string;
@@ -39,15 +33,12 @@ export function checkFunctionTool(
   tool: Tool,
   target: Target,
   losses: Loss[],
-  nameRule?: ToolNameRule,
 ): CheckedTool | undefined {
   const path = tool.path ?? `tools.${tool.name}`;
   if (tool.type !== "function") {
     const reason = tool.type === "custom" ? CUSTOM_TOOL_REASON : nativeToolLossReason(tool);
     return addLoss(losses, path, reason);
   }
-  if (nameRule !== undefined && !nameRule.pattern.test(tool.name))
-    losses.push({ path: `${path}.name`, reason: nameRule.reason });
   const supportsStrict = target.abilities?.strictTools !== false;
   if (tool.strict === true && !supportsStrict)
     addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");

@@ -59,6 +59,8 @@ export interface WireTraits {
   readonly openaiFields?: "common" | "all";
   /** The wire that counts the tokens of a request to this one, without a price. */
   readonly countWire?: "count_tokens";
+  /** Names of tools that it takes. Absent: any. */
+  readonly toolName?: RegExp;
   /** Reasoning is on only if the request turns it on. */
   readonly reasonsOnRequest: boolean;
 }
@@ -133,6 +135,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     reasonsOnRequest: true,
     namedModelLists: ["advisors", "fallbacks"],
     countWire: "count_tokens",
+    toolName: /^[A-Za-z0-9_-]{1,128}$/,
   },
   count_tokens: { ...MESSAGES, operation: "count_tokens" },
   embeddings: RELAYED,
@@ -150,6 +153,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     isAlwaysWritten: true,
     lacksTerminalEvent: true,
     keyHeader: "x-goog-api-key",
+    toolName: /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/,
     cloudKeyHeader: "x-goog-api-key",
     readsGoogleStorage: true,
   },
@@ -160,6 +164,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     translated: "converse",
     isAlwaysWritten: true,
     framing: "aws",
+    toolName: /^[A-Za-z0-9_-]{1,64}$/,
     needsFetchedFiles: true,
   },
 };

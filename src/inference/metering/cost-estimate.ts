@@ -30,6 +30,7 @@ import {
   toolBounds,
   toolsOf,
 } from "../request/tool-bounds.ts";
+import { imageToolCost } from "./image-tool-cost.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
 import { outputLimitOf, pricedUnits, textBounds } from "./priced-units.ts";
@@ -60,8 +61,8 @@ export interface CostEstimate {
   readonly hiddenTokens: number;
   /** Usage reported above these counts is treated as the provider's mistake. */
   readonly plausible: PlausibleUsage;
-  /** Upper bound of what advisor models called by the provider may cost. */
-  readonly advisorCost: Nano;
+  /** Upper bound of what other models may cost that the provider calls: advisors, and those that draw images. */
+  readonly otherModelsCost: Nano;
   /** How the tool fees in the reply are billed; undefined if they are billed as the reply counts them. */
   readonly toolTerms: ToolTerms | undefined;
   /** All cache writes of the call are kept for longer, at a higher price; the reply does not report this. */
@@ -207,7 +208,10 @@ function estimateCall(
     outputLimitOf(request, limits.output),
     quirk?.hasUnboundedReasoning === true || !coversReasoning(provider, model),
   );
-  const advisorCost = advisorCostBound(request, model, promptTokens, context);
+  const otherModelsCost = context.byok
+    ? 0n
+    : advisorCostBound(request, model, promptTokens, context) +
+      imageToolCost(request, model, { ...context, card });
   const isOutputOpen = request.outputMax === undefined && limits.output > 0;
   const floor = Math.min(MIN_OUTPUT_TOKENS * request.choices + hiddenTokens, outputTokens);
   return {
@@ -227,14 +231,14 @@ function estimateCall(
       },
       limits,
     ),
-    advisorCost,
+    otherModelsCost,
     toolTerms: terms,
     hasLongCacheWrites: hasLongCacheWrites(request, model),
-    amount: maxCost(bound, outputTokens) + advisorCost,
+    amount: maxCost(bound, outputTokens) + otherModelsCost,
     unlimitedAmount: keepsOutputLimit(provider, model)
       ? undefined
-      : maxCost(bound, Math.max(outputTokens, limits.output * request.choices)) + advisorCost,
-    minimum: isOutputOpen ? maxCost(bound, floor) + advisorCost : undefined,
+      : maxCost(bound, Math.max(outputTokens, limits.output * request.choices)) + otherModelsCost,
+    minimum: isOutputOpen ? maxCost(bound, floor) + otherModelsCost : undefined,
   };
 }
 
@@ -304,10 +308,10 @@ function advisorCostBound(
   request: ParsedRequest,
   { id, provider, wires }: Model,
   inputTokens: number,
-  { catalog, now, byok }: EstimateContext,
+  { catalog, now }: EstimateContext,
 ): Nano {
   const hasAdvisors = wires.some((wire) => WIRE_TRAITS[wire].namedModelLists.includes("advisors"));
-  if (byok || !hasAdvisors) return 0n;
+  if (!hasAdvisors) return 0n;
   let sum = 0n;
   for (const { model, calls, param } of request.advisors) {
     const card = cardResolver(catalog, provider, now)(model);
@@ -324,7 +328,7 @@ function advisorCostBound(
 
 /** Output tokens, over all choices, that `available` covers after input, fees and hidden tokens. */
 export function affordableTokens(estimate: CostEstimate, available: Nano): number {
-  const remaining = available - estimate.advisorCost;
+  const remaining = available - estimate.otherModelsCost;
   if (remaining < 0n) return 0;
   const total = affordableOutput(estimate.bound, remaining, estimate.outputTokens);
   return Math.max(0, total - estimate.hiddenTokens);

@@ -8,13 +8,13 @@ import { couldIdentify } from "./plain-words.ts";
 
 const LABELS =
   "createdAt created_at updatedAt updated_at timestamp metadata response_metadata usage_metadata additional_kwargs " +
-  "provider_specific_fields providerData provider_data status chat_id session_id is_error";
-/** Open WebUI lists the models of a message, OpenRouter names its own; on the top level, the fields are the gateway's. */
-const MODELS = ["model", "models"];
+  "provider_specific_fields providerData provider_data status chat_id session_id uuid parentUuid is_error";
+/** Open WebUI lists the models of a message, OpenRouter names its own; on the top level, the fields have a meaning. */
+const OF_MESSAGES = ["model", "models", "user_id"];
 /** Items of a response have ids and a status of their own. */
 const LABELS_BY_LIST = {
-  messages: new Set([...LABELS.split(" "), ...MODELS, "id"]),
-  input: new Set([...LABELS.split(" ").filter((name) => name !== "status"), ...MODELS]),
+  messages: new Set([...LABELS.split(" "), ...OF_MESSAGES, "id"]),
+  input: new Set([...LABELS.split(" ").filter((name) => name !== "status"), ...OF_MESSAGES]),
 } as const satisfies Readonly<Record<string, ReadonlySet<string>>>;
 /** With the tags of a request, the owner of the provider account groups usage. */
 const TOP_LEVEL_LABELS: ReadonlySet<string> = new Set(

@@ -44,11 +44,13 @@ function choosePlan(input: PlanInput): TransportPlan {
 function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate["model"]): boolean {
   const abilities = abilitiesOf(model);
   const { takesCustomTools, takesFunctions, sibling } = WIRE_TRAITS[api];
-  const { hasOptionalCustomTools, searchField, schemaPath } = API_TRAITS[api];
-  if (hasOptionalCustomTools && hasCustomTools(json) && !takesCustomTools(abilities)) return true;
+  const { hasOptionalCustomTools, searchField, siblingTool, schemaPath } = API_TRAITS[api];
+  if (hasOptionalCustomTools && hasTool(json, "custom") && !takesCustomTools(abilities))
+    return true;
   const offersSibling = sibling !== undefined && model.wires.includes(sibling);
   if (offersSibling && hasFunctions(json) && !takesFunctions(abilities, effortIn(json)))
     return true;
+  if (offersSibling && siblingTool !== undefined && hasTool(json, siblingTool)) return true;
   // The gateway ends the reply at the stop sequence.
   if (abilities.stop === false && isSet(json["stop"])) return true;
   const search = searchField === undefined ? undefined : json[searchField];
@@ -59,10 +61,9 @@ function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate[
   return isObject(value) && value["type"] === "json_schema" && abilities.jsonSchema === false;
 }
 
-function hasCustomTools({ tools }: JsonObject): boolean {
+function hasTool({ tools }: JsonObject, type: string): boolean {
   return (
-    Array.isArray(tools) &&
-    tools.some((tool: unknown) => isObject(tool) && tool["type"] === "custom")
+    Array.isArray(tools) && tools.some((tool: unknown) => isObject(tool) && tool["type"] === type)
   );
 }
 

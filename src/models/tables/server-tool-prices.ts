@@ -36,6 +36,7 @@ const XAI = ["xai"];
 const XAI_PRICING = "https://docs.x.ai/developers/pricing";
 const CHECKED_ON = "2026-11-21";
 const TOOLS_CHECKED_ON = "2026-11-23";
+const IMAGES_CHECKED_ON = "2026-11-28";
 
 export const SERVER_TOOLS: readonly ServerTool[] = [
   // 0.01 USD, and 8,000 input tokens for the content of the search, which the usage of these models does not count.
@@ -101,6 +102,20 @@ export const SERVER_TOOLS: readonly ServerTool[] = [
     },
     source: "https://developers.openai.com/api/docs/changelog",
     checked: TOOLS_CHECKED_ON,
+  },
+  // What GPT Image 1 costs for its largest image in high quality.
+  {
+    providers: OPENAI,
+    name: /^image_generation$/,
+    title: "`image_generation` (at the price of the image model, by token)",
+    fee: {
+      meter: "image_generation",
+      models: OPENAI_TOOL_MODELS,
+      usd: "0.25",
+      unit: "image, if the reply does not report its tokens",
+    },
+    source: OPENAI_PRICING,
+    checked: IMAGES_CHECKED_ON,
   },
   {
     providers: OPENAI,

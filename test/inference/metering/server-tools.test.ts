@@ -1,13 +1,14 @@
 // Tools that providers run: their price is held and charged, and tools without a known price are refused on the gateway's
 // accounts.
 
-import { afterEach, expect, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { withBilledSearches } from "../../../src/inference/metering/tool-terms.ts";
 import type { ParsedRequest } from "../../../src/inference/request/parse-request.ts";
 import { feeOfTool, toolBounds } from "../../../src/inference/request/tool-bounds.ts";
 import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { cardAt } from "../../../src/models/price-card.ts";
 import { SERVER_TOOLS } from "../../../src/models/tables/server-tool-prices.ts";
+import { formatSse } from "../../support/format-sse.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -23,10 +24,26 @@ let account: TestAccount;
 
 const USAGE = { input_tokens: 1_000, output_tokens: 10, total_tokens: 1_010 };
 
-async function open(output: readonly Json[] = []): Promise<void> {
+async function open(output: readonly Json[] = [], more: Json = {}): Promise<void> {
   const reply = { id: "resp_1", object: "response", status: "completed", model: "gpt-4.1" };
-  const body = JSON.stringify({ ...reply, output, usage: USAGE });
-  provider = await startRawProvider(() => ({ body }));
+  const response = { ...reply, output, usage: USAGE, ...more };
+  const events = [
+    ...output.flatMap((item, output_index) => [
+      { type: "response.output_item.added", output_index, item },
+      { type: "response.output_item.done", output_index, item },
+    ]),
+    { type: "response.completed", response },
+  ].map((event, sequence_number) => ({ ...event, sequence_number }));
+  provider = await startRawProvider(({ body }) =>
+    (JSON.parse(body) as Json)["stream"] === true
+      ? {
+          headers: { "content-type": "text/event-stream" },
+          body: events
+            .map((event) => formatSse({ event: event.type, data: JSON.stringify(event) }))
+            .join(""),
+        }
+      : { body: JSON.stringify(response) },
+  );
   const env = Object.fromEntries(
     ["OPENAI", "XAI", "AZURE_OPENAI"].flatMap((prefix) => [
       [`${prefix}_BASE_URL`, `${provider.url}/v1`],
@@ -150,17 +167,103 @@ test.each([
   expect(provider.requests).toHaveLength(0);
 });
 
-test("refuses to generate images, whose price depends on another model", async () => {
-  await open();
-  const response = await send([{ type: "image_generation" }]);
-  expect([response.status, errorOf(await response.json())]).toEqual([
-    400,
-    expect.objectContaining({
-      param: "tools[0]",
-      message: expect.stringContaining("a tool that the provider of"),
-    }),
-  ]);
-  expect(provider.requests).toHaveLength(0);
+describe("images that the model generates", () => {
+  const image = (id: string): Json => ({
+    type: "image_generation_call",
+    id,
+    status: "completed",
+    result: "iVBORw0KGgo=",
+  });
+  const imageTokens = {
+    input_tokens: 100,
+    input_tokens_details: { image_tokens: 40 },
+    output_tokens: 1_000,
+  };
+  const tool = (fields: Json = {}): Json => ({ type: "image_generation", ...fields });
+
+  test.each([
+    ["GPT Image 1, which is the default", {}, 60n * 5_000n + 40n * 10_000n + 1_000n * 40_000n],
+    ["another one", { model: "gpt-image-1-mini" }, 60n * 2_000n + 40n * 2_500n + 1_000n * 8_000n],
+  ])("are charged by the tokens of the image model: %s", async (_, fields, cost) => {
+    await open([image("ig_1")], { tool_usage: { image_gen: imageTokens }, tools: [tool(fields)] });
+    expect((await send([tool(fields)])).status).toBe(200);
+    expect(await spent()).toBe(TOKENS + cost);
+    expect(await (await send([tool(fields)], { stream: true })).text()).toContain("ig_1");
+    expect(await spent()).toBe(2n * (TOKENS + cost));
+  });
+
+  test("are charged one by one if the reply does not have their tokens", async () => {
+    await open([image("ig_1"), image("ig_2"), { ...image("ig_3"), status: "failed" }]);
+    expect((await send([tool()])).status).toBe(200);
+    expect(await spent()).toBe(TOKENS + 2n * 250_000_000n);
+  });
+
+  test("are in the message of a chat", async () => {
+    await open([image("ig_1")]);
+    const call = (stream: boolean): Promise<Response> =>
+      fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({
+          model: "openai/gpt-4.1",
+          messages: [{ role: "user", content: "Draw a door." }],
+          tools: [tool()],
+          stream,
+        }),
+      });
+    const images = [
+      { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } },
+    ];
+    const { choices } = (await (await call(false)).json()) as {
+      choices: readonly { message: Json }[];
+    };
+    expect(choices[0]?.message["images"]).toEqual(images);
+    expect(await (await call(true)).text()).toContain(`"images":${JSON.stringify(images)}`);
+    expect(await spent()).toBe(2n * (TOKENS + 250_000_000n));
+  });
+
+  test("are held at what the largest of these can cost", async () => {
+    await open();
+    const held = async (fields: Json): Promise<number> => {
+      const response = await fetch(`${gateway.url}/v1/quote?api=responses`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({
+          model: "openai/gpt-4.1",
+          input: "hi",
+          max_output_tokens: 100,
+          max_tool_calls: 1,
+          tools: [tool(fields)],
+        }),
+      });
+      return Number(((await response.json()) as Json)["cost_usd_max"]);
+    };
+    // What OpenAI's calculator says for GPT Image 2 in high quality: 7,024, 5,488 and 12,329 tokens at $30 a million.
+    const published: readonly (readonly [fields: Json, usd: number])[] = [
+      [{ model: "gpt-image-2", quality: "high", size: "1024x1024" }, 0.2107],
+      [{ model: "gpt-image-2", quality: "high", size: "1536x1024" }, 0.1647],
+      [{ model: "gpt-image-2", size: "3584x2048" }, 0.3699],
+      [{ model: "gpt-image-1", quality: "high", size: "1024x1536" }, 0.25],
+      [{ quality: "low", size: "1024x1024" }, 0.25],
+      [{}, 0.25],
+    ];
+    for (const [fields, usd] of published)
+      expect({ fields, isCovered: (await held(fields)) >= usd }).toEqual({
+        fields,
+        isCovered: true,
+      });
+    expect(await held({ size: "huge-size" })).toBe(await held({ size: "3840x2160" }));
+  });
+
+  test("need an image model with a price", async () => {
+    await open();
+    const response = await send([tool({ model: "gpt-image-99" })]);
+    expect([response.status, errorOf(await response.json())["param"]]).toEqual([
+      400,
+      "tools[0].model",
+    ]);
+    expect(provider.requests).toHaveLength(0);
+  });
 });
 
 test("refuses OpenAI's tools at Azure, whose prices differ", async () => {

@@ -1,6 +1,9 @@
 // Why a recorded request is rightly refused at another model: what it asks for does not exist there, and dropping it would
 // change the reply, or it refers to storage at the recorded account.
 
+import { isObject } from "../../../src/base/json.ts";
+import type { Json } from "../support/harness.ts";
+
 /** Whether a refusal is about tools that providers run, storage at a provider, or the rest of a request. */
 type Subject = "tools" | "storage" | "content";
 
@@ -54,6 +57,31 @@ const POSSIBLE = /does not combine/;
 /** Whether the API of the model's provider has nothing for it. `isOwnApi`: the request is in that API. */
 export function hasNoEquivalent(reason: string, isOwnApi: boolean): boolean {
   return !isAboutAccount(reason) && !isOwnApi && !POSSIBLE.test(reason);
+}
+
+/** Calls, results and files of tools that a provider runs. The calls of others are `function_call` and `tool_use`. */
+const SERVER_PART =
+  /^(?!function_|custom_)\w+_call$|^server_tool_use$|^\w+_tool_result$|^mcp_|^container_upload$/;
+const SERVER_FIELDS: ReadonlySet<string> = new Set([
+  "web_search_options",
+  "mcp_servers",
+  "container",
+]);
+
+/** The name of the tool that a refusal of this field is about, if a provider runs it; undefined for anything else. */
+export function refusedTool(body: Json, param: string): string | undefined {
+  const [field = "", ...steps] = param.split(/[.[\]]+/).filter((step) => step !== "");
+  if (SERVER_FIELDS.has(field)) return field;
+  let value: unknown = body[field];
+  let name: string | undefined;
+  for (const step of steps) {
+    value = Array.isArray(value) ? value[Number(step)] : isObject(value) ? value[step] : undefined;
+    const type = isObject(value) ? value["type"] : undefined;
+    if (typeof type !== "string") continue;
+    if (field === "tools" ? !/^(?:function|custom)$/.test(type) : SERVER_PART.test(type))
+      name ??= type;
+  }
+  return name;
 }
 
 export const REFUSED_FOR: readonly string[] = [...new Set(MEANING.map(([, why]) => why))];

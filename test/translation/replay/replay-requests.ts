@@ -5,7 +5,7 @@ import { arrayIn, isObject } from "../../../src/base/json.ts";
 import { registerAccount, type TestAccount } from "../../support/gateway.ts";
 import { type Api, APIS, type Harness, type Json, modelOn } from "../support/harness.ts";
 import { type AcceptedRequest, parseJson } from "./accepted-requests.ts";
-import { isAboutAccount } from "./refusals.ts";
+import { isAboutAccount, refusedTool } from "./refusals.ts";
 
 /** One model for each wire, and a second one where the newest models take fewer parameters. */
 const TARGETS = {
@@ -29,6 +29,8 @@ export interface PairResult {
   readonly refusals: Map<string, number>;
   /** The same for requests that name an object of the account with which they were recorded. */
   readonly objectRefusals: Map<string, number>;
+  /** How many of both are for a tool that runs at one provider, by its name. */
+  readonly tools: Map<string, number>;
   /** How often a field was dropped, by its path without indices. */
   readonly dropped: Map<string, number>;
   /** Of these, how many are answered for an account with its own key of the provider. */
@@ -65,6 +67,7 @@ export async function replayRequests(
       answered: 0,
       refusals: new Map(),
       objectRefusals: new Map(),
+      tools: new Map(),
       dropped: new Map(),
       ownKeyAnswered: 0,
     })),
@@ -123,6 +126,8 @@ async function replayOne(
   const text = await response.text();
   if (response.status !== 200) {
     const reason = refusalReason(response.status, text);
+    const tool = refusedTool(body, paramOf(text));
+    if (tool !== undefined) count(result.tools, tool);
     if (isOwnApi(result) && isAboutAccount(reason)) context.objectRequests.add(request);
     const namesObject = context.objectRequests.has(request);
     count(namesObject ? result.objectRefusals : result.refusals, reason);
@@ -174,6 +179,12 @@ function refusalReason(status: number, text: string): string {
     .replaceAll(/`[^`]*`|"[^"]*"/g, "…")
     .split(/ (?:Remove it|Change it)/)[0];
   return `${status} ${withoutIndices(typeof param === "string" ? param : "")}: ${said?.slice(0, 160)}`;
+}
+
+function paramOf(text: string): string {
+  const error = parseJson(text)?.["error"];
+  const param = isObject(error) ? error["param"] : undefined;
+  return typeof param === "string" ? param : "";
 }
 
 function withoutIndices(path: string): string {

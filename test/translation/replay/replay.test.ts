@@ -10,33 +10,41 @@ import { replayReplies } from "./replay-replies.ts";
 import { isOwnApi, replayRequests, TARGET_PROVIDERS, type TargetName } from "./replay-requests.ts";
 import { refusalCounts, replyReport, requestReport } from "./report.ts";
 
-/** Of all recorded requests, how many may be refused. Each of these asks for what the model does not have. */
-const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> = {
+/**
+ * Of all recorded requests, how many may be refused, and how many of these for tools that run at one provider. The tools are
+ * in the report by name.
+ */
+const REFUSALS_MAX: Readonly<
+  Record<Api, Readonly<Record<TargetName, readonly [all: number, tools: number]>>>
+> = {
   chat: {
-    "chat (compatible server)": 3,
-    "responses (openai/gpt-5.5)": 0,
-    "messages (anthropic/claude-sonnet-4-5)": 5,
-    "messages (anthropic/claude-opus-5-5)": 5,
-    "gemini (gemini-3.1-flash)": 1,
-    "converse (claude-haiku-4-5)": 8,
+    "chat (compatible server)": [3, 3],
+    "responses (openai/gpt-5.5)": [0, 0],
+    "messages (anthropic/claude-sonnet-4-5)": [5, 0],
+    "messages (anthropic/claude-opus-5-5)": [5, 0],
+    "gemini (gemini-3.1-flash)": [1, 0],
+    "converse (claude-haiku-4-5)": [8, 3],
   },
   responses: {
-    "chat (compatible server)": 19,
-    "responses (openai/gpt-5.5)": 9,
-    "messages (anthropic/claude-sonnet-4-5)": 8,
-    "messages (anthropic/claude-opus-5-5)": 8,
-    "gemini (gemini-3.1-flash)": 9,
-    "converse (claude-haiku-4-5)": 19,
+    "chat (compatible server)": [19, 18],
+    "responses (openai/gpt-5.5)": [6, 6],
+    "messages (anthropic/claude-sonnet-4-5)": [8, 7],
+    "messages (anthropic/claude-opus-5-5)": [8, 7],
+    "gemini (gemini-3.1-flash)": [9, 8],
+    "converse (claude-haiku-4-5)": [19, 18],
   },
   messages: {
-    "chat (compatible server)": 20,
-    "responses (openai/gpt-5.5)": 6,
-    "messages (anthropic/claude-sonnet-4-5)": 3,
-    "messages (anthropic/claude-opus-5-5)": 3,
-    "gemini (gemini-3.1-flash)": 9,
-    "converse (claude-haiku-4-5)": 19,
+    "chat (compatible server)": [19, 18],
+    "responses (openai/gpt-5.5)": [5, 4],
+    "messages (anthropic/claude-sonnet-4-5)": [3, 2],
+    "messages (anthropic/claude-opus-5-5)": [3, 2],
+    "gemini (gemini-3.1-flash)": [8, 7],
+    "converse (claude-haiku-4-5)": [19, 18],
   },
 };
+/** Without these tools, all in: the share of requests that may be refused at the provider's own API, and in translation. */
+const OWN_API_SHARE_MAX = 0.01;
+const TRANSLATED_SHARE_MAX = 0.02;
 /**
  * The share that may be refused for anything but tools and storage of a provider, and the share that
  * may be refused although the provider could do it.
@@ -61,6 +69,7 @@ test("counts refusals by their reason", async () => {
   expect(found && refusalCounts(found)).toEqual({
     total: 2,
     refused: 1,
+    tools: 0,
     objects: 0,
     avoidable: 0,
     absent: 1,
@@ -90,7 +99,7 @@ test("counts requests that name an object of the recorded account on their own",
     { api: "responses", body: { input: "hi", tools } },
   ]);
   for (const result of results.filter(({ api }) => api === "responses")) {
-    expect(refusalCounts(result)).toMatchObject({ refused: 1, objects: 1, absent: 0 });
+    expect(refusalCounts(result)).toMatchObject({ refused: 1, tools: 1, objects: 1, absent: 0 });
     expect(result.ownKeyAnswered).toBe(isOwnApi(result) ? 1 : 0);
   }
 });
@@ -108,10 +117,18 @@ describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(
       console.log(requestReport(results));
       for (const result of results) {
         const { api, target } = result;
-        const { total, refused, objects, avoidable, absent, content } = refusalCounts(result);
+        const { total, refused, tools, objects, avoidable, absent, content } =
+          refusalCounts(result);
         const possible = refused - objects - absent;
-        const ceiling = REFUSALS_MAX[api][target];
-        expect([api, target, refused <= ceiling]).toEqual([api, target, true]);
+        const [allMax, toolsMax] = REFUSALS_MAX[api][target];
+        expect([api, target, refused <= allMax, tools <= toolsMax]).toEqual([
+          api,
+          target,
+          true,
+          true,
+        ]);
+        const shareMax = target.startsWith(`${api} `) ? OWN_API_SHARE_MAX : TRANSLATED_SHARE_MAX;
+        expect([api, target, (refused - tools) / total <= shareMax]).toEqual([api, target, true]);
         expect([api, target, avoidable]).toEqual([api, target, 0]);
         if (isOwnApi(result))
           expect([api, target, result.ownKeyAnswered]).toEqual([api, target, objects]);

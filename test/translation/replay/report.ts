@@ -7,12 +7,13 @@ import type { PairResult } from "./replay-requests.ts";
 export function requestReport(results: readonly PairResult[]): string {
   const lines = ["Requests that a provider accepted, sent to another model:", ""];
   for (const result of results) {
-    const { refused, objects, avoidable, content, absent, total } = refusalCounts(result);
+    const { refused, tools, objects, avoidable, content, absent, total } = refusalCounts(result);
     if (total === 0) continue;
     const rest = refused - objects;
     const own = result.ownKeyAnswered;
     lines.push(
       `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)})`,
+      `    tools that run at one provider: ${tools}${tools === 0 ? "" : ` (${byCount(result.tools).map(([name, times]) => `${times} ${name}`).join(", ")})`}; without them ${refused - tools} of ${total} refused (${percent(refused - tools, total)})`,
       `    objects of the recorded account: ${objects}${own === 0 ? "" : `, of which ${own} are answered with an own provider key`}`,
       ...byCount(result.objectRefusals).map(([reason, count]) => `        ${count} ${reason}`),
       `    without these: ${rest} of ${total - objects} refused (${percent(rest, total - objects)}): ${absent} without an equivalent, ${rest - absent} for what the provider could do, ${avoidable} for a form or a hint; ${content} are not about tools`,
@@ -39,6 +40,8 @@ export function replyReport(results: readonly ReplyResult[]): string {
 export interface RefusalCounts {
   readonly total: number;
   readonly refused: number;
+  /** Of these: refused for a tool that runs at one provider. */
+  readonly tools: number;
   /** Refused requests that name an object of the recorded account, such as a file: no other account has it. */
   readonly objects: number;
   /** Of the others: refused for the form of the request, or a hint, although the provider could be asked for the same. */
@@ -57,6 +60,7 @@ export function refusalCounts(result: PairResult): RefusalCounts {
   return {
     total: answered + objects + rest,
     refused: objects + rest,
+    tools: sumOf(result.tools),
     objects,
     avoidable: sumOf(refusals, (reason) => !isAboutMeaning(reason)),
     absent: sumOf(refusals, (reason) => hasNoEquivalent(reason, isSameApi)),

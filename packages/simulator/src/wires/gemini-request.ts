@@ -44,7 +44,9 @@ export function parseGeminiRequest(
     return invalidRequest(400, "* GenerateContentRequest.contents: contents is not specified\n");
   const config = settingsOf(body);
   const error =
-    validateSettings(config) ?? refusedThinkingLevel(metadata.pathModel ?? "", levelOf(config));
+    validateSettings(config) ??
+    refusedToolName(arrayIn(body["tools"])) ??
+    refusedThinkingLevel(metadata.pathModel ?? "", levelOf(config));
   if (error !== undefined) return error;
   const request = newRequest(body, metadata.pathModel);
   request.isStream = metadata.isStreaming;
@@ -94,6 +96,18 @@ function validateSettings(config: JsonObject): InvalidRequest | undefined {
   return count >= 1 && count <= MAX_CANDIDATES
     ? undefined
     : invalidRequest(400, `Invalid candidate count: ${count}.`);
+}
+
+const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/;
+
+function refusedToolName(tools: readonly unknown[]): InvalidRequest | undefined {
+  const index = readTools(tools).findIndex(({ name }) => !TOOL_NAME.test(name));
+  return index === -1
+    ? undefined
+    : invalidRequest(
+        400,
+        `* GenerateContentRequest.tools[0].function_declarations[${index}].name: Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 128.\n`,
+      );
 }
 
 function readSettings(request: NormalizedRequest, body: JsonObject, config: JsonObject): void {

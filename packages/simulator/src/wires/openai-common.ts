@@ -193,7 +193,7 @@ export function readToolChoice(
   if (choice === "required" || choice === "any") return { kind: "required" };
   if (!isObject(choice)) return { kind: "auto" };
   // The simulator runs no tools of providers, so it answers with a text.
-  if (String(choice["type"]).startsWith("web_search")) return { kind: "auto" };
+  if (/^(?:web_search|image_generation)/.test(String(choice["type"]))) return { kind: "auto" };
   if (choice["type"] !== "allowed_tools") return { kind: "named", names: [nameOf(choice)] };
   const allowed = isObject(choice["allowed_tools"]) ? choice["allowed_tools"] : choice;
   const names = arrayIn(allowed["tools"]).map((tool) => nameOf(objectOrEmpty(tool)));

@@ -99,13 +99,17 @@ export function parseResponsesRequest(
 }
 
 function readSettings(request: NormalizedRequest, body: JsonObject): void {
-  request.tools = readTools(arrayIn(body["tools"]));
+  const tools = arrayIn(body["tools"]);
+  request.tools = readTools(tools);
   if (request.tools.length > 0) addText(request, JSON.stringify(body["tools"]));
   if (stringOrEmpty(body["instructions"]) !== "")
     addText(request, stringOrEmpty(body["instructions"]));
   request.toolChoice = readToolChoice(body["tool_choice"], (choice) =>
     stringOrEmpty(choice["name"]),
   );
+  const hasProviderToolsOnly = tools.length > 0 && request.tools.length === 0;
+  if (request.toolChoice.kind === "required" && hasProviderToolsOnly)
+    request.toolChoice = { kind: "auto" };
   request.allowsParallelCalls = body["parallel_tool_calls"] !== false;
   request.responseFormat = readResponseFormat(objectOrEmpty(objectOrEmpty(body["text"])["format"]));
   if (request.responseFormat.kind === "schema")

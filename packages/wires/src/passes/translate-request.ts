@@ -28,10 +28,12 @@ import {
   withoutForeignCalls,
 } from "./foreign-content.ts";
 import { openAiToolsAsFunctions } from "./openai-client-tools.ts";
+import { withImageTool } from "./image-tool.ts";
 import { blocksAsText } from "./plain-blocks.ts";
 import { rejectSearchField, translateServerTools } from "./server-tools.ts";
 import { withSingleCall } from "./single-call.ts";
 import { withoutStops } from "./stop-sequences.ts";
+import { withFittingNames } from "./tool-names.ts";
 import {
   type ChangedRequest,
   type Translation,
@@ -58,6 +60,14 @@ export const TRANSLATION_STEPS: readonly TranslationStep[] = [
     applies: ({ caller, provider, abilities }) =>
       caller === provider && searchesOnlyOnResponses(abilities),
     change: rejectSearchField,
+  },
+  {
+    name: "image tool",
+    applies: ({ caller, provider, abilities }) =>
+      caller === "chat" &&
+      (WIRE_TRAITS[provider].ownerOfItems === "openai" ||
+        (caller === provider && searchesOnlyOnResponses(abilities))),
+    change: withImageTool,
   },
   {
     name: "server tools",
@@ -114,6 +124,7 @@ export const TRANSLATION_STEPS: readonly TranslationStep[] = [
     change: customToolsAsFunctions,
     loss: "This provider does not support grammars of tools; the grammar is in the description.",
   },
+  { name: "tool names", applies: () => true, change: withFittingNames },
   { name: "labels", applies: () => true, change: listPartLabels },
 ];
 

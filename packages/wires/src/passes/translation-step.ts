@@ -3,7 +3,13 @@
 
 import type { CanonicalEvent, PartHead } from "../canonical/canonical-events.ts";
 import type { Loss } from "../canonical/canonical-losses.ts";
-import type { NativePart, Part, ToolCallPart, WireName } from "../canonical/canonical-parts.ts";
+import type {
+  ImagePart,
+  NativePart,
+  Part,
+  ToolCallPart,
+  WireName,
+} from "../canonical/canonical-parts.ts";
 import type { CanonicalReply } from "../canonical/canonical-reply.ts";
 import type { CanonicalRequest } from "../canonical/canonical-request.ts";
 import type { Abilities, Target, WireStreamReader } from "../canonical/wire-interfaces.ts";
@@ -41,10 +47,12 @@ export type CallHead = Extract<PartHead, { type: "tool_call" }>;
 
 /** Created for each reply. */
 export interface Undo {
+  /** The caller's name of a tool that the provider knows by another one. */
+  readonly originalName?: (name: string) => string | undefined;
   /** A call in the form of the caller's tool; undefined for any other call. */
   readonly openCall?: (head: CallHead) => OpenCall | undefined;
   /** The parts that the caller's API has for a part of the provider's; undefined if it is not about the tool. */
-  readonly translatePart?: (part: Part) => readonly NativePart[] | undefined;
+  readonly translatePart?: (part: Part) => readonly (NativePart | ImagePart)[] | undefined;
   /** Of the calls in a choice, only the first is kept. */
   readonly keepsFirstCall?: true;
   /** The reply ends where one of these begins. */
@@ -83,12 +91,24 @@ function stopsOf(undos: readonly Undo[]): readonly string[] {
   return undos.flatMap(({ stops = [] }) => stops);
 }
 
-function undoCall(part: ToolCallPart, undos: readonly Undo[]): ToolCallPart {
+function undoCall(sent: ToolCallPart, undos: readonly Undo[]): ToolCallPart {
+  const part = withOriginalName(sent, undos);
   const call = openCall(part, undos);
   if (call === undefined) return part;
   const pushed = call.push(part.arguments);
   const { head, text } = call.end();
   return { ...part, custom: head.custom, item: head.item, arguments: pushed + text };
+}
+
+function withOriginalName<T extends { readonly name: string }>(
+  call: T,
+  undos: readonly Undo[],
+): T {
+  for (const undo of undos) {
+    const name = undo.originalName?.(call.name);
+    if (name !== undefined) return { ...call, name };
+  }
+  return call;
 }
 
 function openCall(head: CallHead, undos: readonly Undo[]): OpenCall | undefined {
@@ -99,7 +119,10 @@ function openCall(head: CallHead, undos: readonly Undo[]): OpenCall | undefined 
   return undefined;
 }
 
-function translatedPart(part: Part, undos: readonly Undo[]): readonly NativePart[] | undefined {
+function translatedPart(
+  part: Part,
+  undos: readonly Undo[],
+): ReturnType<NonNullable<Undo["translatePart"]>> {
   for (const undo of undos) {
     const parts = undo.translatePart?.(part);
     if (parts !== undefined) return parts;
@@ -132,7 +155,8 @@ function undoParts(reader: WireStreamReader, undos: readonly Undo[]): WireStream
     const { choice } = event;
     const key = `${choice} ${event.part}`;
     if (event.type === "part_start") {
-      const { head } = event;
+      const head =
+        event.head.type === "tool_call" ? withOriginalName(event.head, undos) : event.head;
       const parts = head.type === "whole" ? translatedPart(head.value, undos) : undefined;
       if (parts !== undefined)
         return parts.flatMap((value) => wholePart(value, choice, nextNumber(choice)));
@@ -142,7 +166,7 @@ function undoParts(reader: WireStreamReader, undos: readonly Undo[]): WireStream
       const call = head.type === "tool_call" ? openCall(head, undos) : undefined;
       const part = nextNumber(choice);
       open.set(key, { part, call });
-      if (call === undefined) return [{ ...event, part }];
+      if (call === undefined) return [{ ...event, part, head }];
       return call.head === undefined ? [] : [{ ...event, part, head: call.head }];
     }
     const found = open.get(key);
@@ -158,7 +182,11 @@ function undoParts(reader: WireStreamReader, undos: readonly Undo[]): WireStream
   };
 }
 
-function wholePart(value: NativePart, choice: number, part: number): readonly CanonicalEvent[] {
+function wholePart(
+  value: NativePart | ImagePart,
+  choice: number,
+  part: number,
+): readonly CanonicalEvent[] {
   return [
     { type: "part_start", choice, part, head: { type: "whole", value } },
     { type: "part_end", choice, part },

@@ -413,7 +413,6 @@ describe("requests to Gemini", () => {
       "stop",
       "serviceTier",
       "prediction",
-      "tools.a/b.name",
       "tools.c",
       "tools.web_search",
       "parallel_tool_calls",

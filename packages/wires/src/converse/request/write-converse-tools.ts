@@ -13,15 +13,9 @@ import {
   checkFunctionTool,
   writeClaudeSchema,
   effectiveToolChoice,
-  type ToolNameRule,
 } from "../../tool-checks.ts";
 import { acceptsSingleCall } from "./converse-model-family.ts";
 import { writeCachePoint } from "./write-converse-cache-points.ts";
-
-const TOOL_NAME_RULE: ToolNameRule = {
-  pattern: /^[A-Za-z0-9_-]{1,64}$/,
-  reason: "This provider requires a tool name of 1 to 64 letters, digits, _ and -.",
-};
 
 /** Sent if no tool may be called: the provider rejects a conversation with tool calls but without tools. */
 const PLACEHOLDER_TOOL: JsonObject = {
@@ -94,7 +88,7 @@ function placeholderTools(request: CanonicalRequest, losses: Loss[]): JsonObject
 
 function writeTool(tool: Tool, target: Target, losses: Loss[]): readonly JsonObject[] {
   if (tool.type === "native" && tool.wire === "converse") return [tool.value];
-  const checked = checkFunctionTool(tool, target, losses, TOOL_NAME_RULE);
+  const checked = checkFunctionTool(tool, target, losses);
   if (checked === undefined) return [];
   const { tool: fn, path } = checked;
   const { schema, strict } = writeClaudeSchema(checked, losses);

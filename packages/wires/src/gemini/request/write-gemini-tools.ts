@@ -11,14 +11,7 @@ import {
   addNativeChoiceLoss,
   checkFunctionTool,
   effectiveToolChoice,
-  type ToolNameRule,
 } from "../../tool-checks.ts";
-
-const TOOL_NAME_RULE: ToolNameRule = {
-  pattern: /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/,
-  reason:
-    "This provider requires a tool name of 1 to 128 letters, digits and _ . : - that starts with a letter or _.",
-};
 
 export interface WrittenTools {
   readonly tools?: readonly JsonObject[] | undefined;
@@ -54,7 +47,7 @@ export function writeTools(
 }
 
 function writeFunction(tool: Tool, target: Target, losses: Loss[]): readonly JsonObject[] {
-  const checked = checkFunctionTool(tool, target, losses, TOOL_NAME_RULE);
+  const checked = checkFunctionTool(tool, target, losses);
   if (checked === undefined) return [];
   const { tool: fn, path } = checked;
   if (fn.cache !== undefined)
