@@ -87,13 +87,15 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
   };
 }
 
-/** The usage with the fees and cache writes that depend on the request and not on the reply. */
+/** The usage with the fees, tier and cache writes that depend on the request and not on the reply. */
 function billedUsage(usage: Usage, estimate: CostEstimate, durationMs: number): Usage {
-  const { toolTerms, hasLongCacheWrites } = estimate;
-  if (toolTerms === undefined && !hasLongCacheWrites) return usage;
+  const { toolTerms, silentTier, hasLongCacheWrites } = estimate;
+  const isSilent = silentTier !== undefined && usage.serviceTier === undefined;
+  if (toolTerms === undefined && !isSilent && !hasLongCacheWrites) return usage;
   const { cache_write_5m: written = 0, ...tokens } = usage.tokens;
   return {
     ...usage,
+    ...(isSilent && { serviceTier: silentTier }),
     ...(toolTerms !== undefined && { fees: billedFees(usage.fees, toolTerms, durationMs) }),
     ...(hasLongCacheWrites && written > 0 && { tokens: { ...tokens, cache_write_1h: written } }),
   };

@@ -65,6 +65,8 @@ export interface CostEstimate {
   readonly otherModelsCost: Nano;
   /** How the tool fees in the reply are billed; undefined if they are billed as the reply counts them. */
   readonly toolTerms: ToolTerms | undefined;
+  /** The tier that a reply was served at if it names none; undefined if that is the standard tier. */
+  readonly silentTier: string | undefined;
   /** All cache writes of the call are kept for longer, at a higher price; the reply does not report this. */
   readonly hasLongCacheWrites: boolean;
   readonly amount: Nano;
@@ -233,6 +235,7 @@ function estimateCall(
     ),
     otherModelsCost,
     toolTerms: terms,
+    silentTier: provider.servesRequestedTier === true ? tierOf(request, card) : undefined,
     hasLongCacheWrites: hasLongCacheWrites(request, model),
     amount: maxCost(bound, outputTokens) + otherModelsCost,
     unlimitedAmount: keepsOutputLimit(provider, model)
@@ -240,6 +243,11 @@ function estimateCall(
       : maxCost(bound, Math.max(outputTokens, limits.output * request.choices)) + otherModelsCost,
     minimum: isOutputOpen ? maxCost(bound, floor) + otherModelsCost : undefined,
   };
+}
+
+/** The requested tier, if it is sent: without a price it is not. */
+function tierOf({ serviceTier }: ParsedRequest, card: PriceCard): string | undefined {
+  return serviceTier !== undefined && isPriced(card, { serviceTier }) ? serviceTier : undefined;
 }
 
 function hasLongCacheWrites({ api, json }: ParsedRequest, { provider }: Model): boolean {

@@ -56,6 +56,8 @@ export interface Provider {
   readonly outputLimitCoversReasoning: boolean;
   /** True if models that reason may exceed the caller's output limit, as the provider behind it decides. */
   readonly mayExceedOutputLimit?: true;
+  /** A reply need not name its service tier: a call is billed at the requested one. */
+  readonly servesRequestedTier?: true;
   /** The operator's own server: needs no key, and is free unless the operator sets prices. */
   readonly isLocal: boolean;
   /** The most input tokens of one image. */
@@ -198,6 +200,7 @@ export const PROVIDERS: readonly Provider[] = [
     baseUrl: "https://api.fireworks.ai/inference/v1",
     paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
     stopsBillingOnAbort: true,
+    servesRequestedTier: true,
     endUserField: "user",
   }),
   defineProvider({

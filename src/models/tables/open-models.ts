@@ -217,6 +217,25 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
     source: LITELLM,
     checked: "2026-11-28",
   },
+  // Kimi K2.6 is left out: its tokens have different factors. So are models whose list says that priority costs nothing.
+  ...(
+    [
+      [
+        "1.25",
+        /(?:^|\/)(?:kimi-k3(?:-us)?|deepseek-v4p1-flash(?:-1017)?(?:-us)?|glm-5p(?:2|3|3-us|3-flash|3-flash-us)|nemotron-(?:lightning-3p5-30b-a3b|3-ultra-nvfp4)|ember-1|ultramarine-1-flash-us)$/,
+      ],
+      ["1.2", /(?:^|\/)gpt-oss-120b$/],
+      ["1.5", /(?:^|\/)(?:kimi-k2p7-code|kimi-k3p1-pro|minimax-m3|qwen3p8-max|muse-spark-open)$/],
+    ] as const
+  ).map(
+    ([priority, match]): PriceRule => ({
+      providers: ["fireworks"],
+      match,
+      serviceTiers: { priority },
+      source: LITELLM,
+      checked: "2026-11-28",
+    }),
+  ),
   {
     providers: ["perplexity"],
     match: /^sonar(-reasoning)?$/,
