@@ -13,6 +13,8 @@ import {
 import { randomBase62, randomConsonants } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import { toNano } from "../base/money/money.ts";
+import { toLimitWindow } from "../base/money/spend-window.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { incrementUpTo, type WindowLimit } from "../claims/rate-counters.ts";
 import { MODEL_CALL_SCOPES } from "../http/scopes.ts";
@@ -20,6 +22,7 @@ import type { KeySettings } from "../keys/key-settings.ts";
 import { type Keys, revokeKey } from "../keys/keys.ts";
 import { createKeyForMember } from "../keys/member-keys.ts";
 import { integer, integerOrNull, type Row, text, textOrNull, type Tx } from "../store/db.ts";
+import type { KeyLimit } from "./key-limit.tsx";
 
 /** 256 bits. */
 const DEVICE_CODE_CHARACTERS = 43;
@@ -61,6 +64,10 @@ export interface DeviceViewer {
   readonly now: number;
 }
 
+interface Approval extends DeviceViewer, KeyLimit {
+  readonly accountId: string;
+}
+
 export type PolledLogin =
   | { readonly status: "issued"; readonly key: string; readonly email: string }
   | { readonly status: "pending" | "expired" | "denied" | "unknown" }
@@ -74,10 +81,7 @@ export interface DeviceLogins {
   /** Counts as a try of a code. Undefined if no program waits for it. */
   readonly find: (tx: Tx, viewer: DeviceViewer) => Promise<DeviceLogin | undefined>;
   /** Throws if the person may not create the key. Undefined if no program waits for the code. */
-  readonly approve: (
-    tx: Tx,
-    viewer: DeviceViewer & { readonly accountId: string },
-  ) => Promise<DeviceLogin | undefined>;
+  readonly approve: (tx: Tx, viewer: Approval) => Promise<DeviceLogin | undefined>;
   readonly deny: (tx: Tx, viewer: DeviceViewer) => Promise<DeviceLogin | undefined>;
   /** Throws, and changes nothing, if the person may no longer create the key. */
   readonly poll: (
@@ -171,14 +175,14 @@ async function findWaiting(
 async function setApproved(
   tx: Tx,
   id: string,
-  { accountId, personId, network, now }: DeviceViewer & { readonly accountId: string },
+  { accountId, personId, limit, limitWindow, network, now }: Approval,
 ): Promise<boolean> {
   const actor = { type: "person", id: personId } as const;
   await authorize(tx, { accountId, actor, network, now }, "keys.create");
   const approved = await tx.run(
-    `update device_login set approved_at = ?, person_id = ?, account_id = ?
+    `update device_login set approved_at = ?, person_id = ?, account_id = ?, limit_nano = ?, limit_window = ?
      where id = ? and approved_at is null and denied_at is null`,
-    [now, personId, accountId, id],
+    [now, personId, accountId, limit, limitWindow, id],
   );
   if (approved === 0) return false;
   await recordAuditEntry(tx, {
@@ -232,7 +236,14 @@ async function issue(tx: Tx, row: Row, { keys, clientIp, now }: Poll): Promise<P
     tx,
     personAct(accountId, personId, { clientIp, now }),
     keys,
-    deviceKeySettings(text(row, "client"), now),
+    deviceKeySettings(
+      text(row, "client"),
+      {
+        limit: toNano(row["limit_nano"]),
+        limitWindow: toLimitWindow(textOrNull(row, "limit_window")),
+      },
+      now,
+    ),
   );
   await tx.run("update device_login set key_id = ? where id = ?", [key.id, text(row, "id")]);
   const person = await tx.get("select email from person where id = ?", [personId]);
@@ -240,8 +251,9 @@ async function issue(tx: Tx, row: Row, { keys, clientIp, now }: Poll): Promise<P
 }
 
 /** What a person approves: calls of models, and nothing else of the workspace. */
-export function deviceKeySettings(client: string, now: number): KeySettings {
+export function deviceKeySettings(client: string, limit: KeyLimit, now: number): KeySettings {
   return {
+    ...limit,
     name: `${client} (signed in with a browser)`,
     scopes: MODEL_CALL_SCOPES,
     expiresAt: now + KEY_LIFETIME_MS,

@@ -18,7 +18,14 @@ import {
   type DeviceLogins,
   type DeviceViewer,
 } from "./device-login.ts";
-import { approvedPage, codeEntryPage, consentPage, deniedPage } from "./device-pages.tsx";
+import {
+  approvedPage,
+  codeEntryPage,
+  type ConsentPageProps,
+  consentPage,
+  deniedPage,
+} from "./device-pages.tsx";
+import { readKeyLimit } from "./key-limit.tsx";
 import { listKeyWorkspaces } from "./key-workspaces.tsx";
 
 export interface DevicePageDeps {
@@ -35,6 +42,8 @@ const DeviceForm = z.object({
   do: z.enum(["find", "approve", "deny"]),
   user_code: z.string().max(CODE_MAX),
   account: z.string().max(100).optional(),
+  limit_usd: z.string().max(40).optional(),
+  limit_window: z.string().max(10).optional(),
 });
 type DeviceForm = z.infer<typeof DeviceForm>;
 
@@ -101,16 +110,25 @@ async function decide(deps: DevicePageDeps, form: DeviceForm, visit: Visit): Pro
   }
   const accountId = form.account ?? "";
   const act = personAct(accountId, viewer.personId, { clientIp: visit.clientIp, now: viewer.now });
-  const settings = deviceKeySettings("check", viewer.now);
-  const problem = await findNewKeyProblem(db, act, deps.keys, settings);
-  if (problem !== undefined) {
+  try {
+    const limit = readKeyLimit(form);
+    const settings = deviceKeySettings("check", limit, viewer.now);
+    const problem = await findNewKeyProblem(db, act, deps.keys, settings);
+    if (problem !== undefined) throw problem;
+    const login = await db.write((tx) =>
+      deviceLogins.approve(tx, { ...viewer, ...limit, accountId }),
+    );
+    return login === undefined ? unknownCode(visit) : pageResponse(approvedPage(login, accountId));
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code === "rate_limited") throw error;
     const login = await db.write((tx) => deviceLogins.find(tx, viewer));
     return login === undefined
       ? unknownCode(visit)
-      : consent(deps, login, visit, problem.publicMessage);
+      : consent(deps, login, visit, {
+          values: form,
+          error: { message: error.publicMessage, field: error.options.param },
+        });
   }
-  const login = await db.write((tx) => deviceLogins.approve(tx, { ...viewer, accountId }));
-  return login === undefined ? unknownCode(visit) : pageResponse(approvedPage(login, accountId));
 }
 
 function unknownCode({ user, viewer }: Visit): Response {
@@ -123,7 +141,7 @@ async function consent(
   deps: DevicePageDeps,
   login: DeviceLogin,
   { user, viewer }: Visit,
-  error?: string,
+  rejected?: Pick<ConsentPageProps, "values" | "error">,
 ): Promise<Response> {
   const workspaces = await listKeyWorkspaces(deps.db, viewer.personId);
   const { network } = viewer;
@@ -134,8 +152,8 @@ async function consent(
       userCode: viewer.userCode.toUpperCase(),
       workspaces,
       network,
-      error,
+      ...rejected,
     }),
-    { status: error === undefined ? 200 : 400 },
+    { status: rejected === undefined ? 200 : 400 },
   );
 }

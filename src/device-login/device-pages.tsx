@@ -5,9 +5,11 @@ import type { Child } from "hono/jsx";
 import type { Membership } from "../accounts/members.ts";
 import { Details } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
+import type { FormError } from "../http/pages/page-response.ts";
 import type { SessionUser } from "../http/route.ts";
 import { DEVICE_PATH } from "./device-login-routes.ts";
 import { type DeviceLogin, KEY_LIFETIME_MS } from "./device-login.ts";
+import { KeyLimitFields, type KeyLimitValues } from "./key-limit.tsx";
 import { NoWorkspace, WorkspaceSelect } from "./key-workspaces.tsx";
 
 const KEY_DAYS = KEY_LIFETIME_MS / 86_400_000;
@@ -54,25 +56,30 @@ export function codeEntryPage({ user, userCode, error }: CodePageProps): PageLay
   );
 }
 
-interface ConsentPageProps {
+export interface ConsentPageProps {
   readonly user: SessionUser;
   readonly login: DeviceLogin;
   readonly userCode: string;
   readonly workspaces: readonly Membership[];
   /** Of the browser, for comparison. */
   readonly network: string;
-  readonly error?: string | undefined;
+  readonly values?: ConsentValues | undefined;
+  readonly error?: FormError | undefined;
+}
+
+interface ConsentValues extends KeyLimitValues {
+  readonly account?: string | undefined;
 }
 
 export function consentPage(props: ConsentPageProps): PageLayout {
-  const { user, login, userCode, workspaces, network, error } = props;
+  const { login, userCode, workspaces, network, error } = props;
   return page(
     "Sign in on a device",
     <>
       <h1>Give {login.client} a key?</h1>
-      {error === undefined ? null : (
+      {error === undefined || error.field === "limit_usd" ? null : (
         <p class="notice danger" role="alert">
-          {error}
+          {error.message}
         </p>
       )}
       <p class="intro">
@@ -86,15 +93,14 @@ export function consentPage(props: ConsentPageProps): PageLayout {
           ["Started", `${new Date(login.createdAt).toISOString().slice(11, 16)} UTC`],
           ["From network", <NetworkOf login={login} network={network} />],
           ["It can", "Call models with the workspace's credits, and read its own usage"],
-          ["It cannot", "Create keys, buy credits, or change the workspace"],
+          [
+            "It cannot",
+            "Spend more than the limit, create keys, buy credits, or change the workspace",
+          ],
           ["Until", `${KEY_DAYS} days from now, or until you revoke its key`],
         ]}
       />
-      {workspaces.length === 0 ? (
-        <NoWorkspace />
-      ) : (
-        <Decision user={user} userCode={userCode} workspaces={workspaces} />
-      )}
+      {workspaces.length === 0 ? <NoWorkspace /> : <Decision {...props} />}
     </>,
   );
 }
@@ -109,21 +115,18 @@ function NetworkOf({ login, network }: Pick<ConsentPageProps, "login" | "network
   );
 }
 
-function Decision({
-  user,
-  userCode,
-  workspaces,
-}: Pick<ConsentPageProps, "user" | "userCode" | "workspaces">): Child {
+function Decision({ user, userCode, workspaces, values = {}, error }: ConsentPageProps): Child {
   return (
     <form method="post" action={DEVICE_PATH}>
       <input type="hidden" name="csrf" value={user.csrf} />
       <input type="hidden" name="user_code" value={userCode} />
-      <WorkspaceSelect workspaces={workspaces} />
+      <WorkspaceSelect workspaces={workspaces} selected={values.account} />
+      <KeyLimitFields values={values} error={error} />
       <p class="actions">
         <button type="submit" name="do" value="approve">
           Sign in
         </button>{" "}
-        <button type="submit" class="secondary" name="do" value="deny">
+        <button type="submit" class="secondary" name="do" value="deny" formnovalidate>
           Do not sign in
         </button>
       </p>

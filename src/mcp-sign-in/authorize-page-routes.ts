@@ -6,12 +6,10 @@ import { personAct } from "../activity/audit.ts";
 import { decrypt, type DerivedKey, encrypt } from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { isObject, parseJson } from "../base/json.ts";
-import { plainAmount } from "../base/money/amount-text.ts";
-import { nanoFromUsd } from "../base/money/money.ts";
-import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import { type WindowLimit, incrementUpTo } from "../claims/rate-counters.ts";
 import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
+import { readKeyLimit } from "../device-login/key-limit.tsx";
 import { listKeyWorkspaces } from "../device-login/key-workspaces.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import { formErrorOf, pageResponse, redirect } from "../http/pages/page-response.ts";
@@ -142,17 +140,10 @@ async function consent(
   return consentPage({ ...shown, request, workspaces });
 }
 
-function grantOf(
-  request: AuthorizationRequest,
-  { limit_usd: amount = "", limit_window: window }: ConsentValues,
-): Grant {
-  const limit = nanoFromUsd(plainAmount(amount));
-  if (limit === undefined || limit <= 0n)
-    throw invalid("limit_usd", "The limit must be an amount in US dollars, such as 5 or 2.50.");
+function grantOf(request: AuthorizationRequest, values: ConsentValues): Grant {
   return {
     ...request,
-    limit,
-    limitWindow: LIMIT_WINDOWS.find((each) => each === window) ?? null,
+    ...readKeyLimit(values),
     keyName: `${request.clientName} (MCP sign-in)`,
     keyLifetimeMs: KEY_LIFETIME_MS,
     models: null,

@@ -3,12 +3,11 @@
 
 import type { Child } from "hono/jsx";
 import type { Membership } from "../accounts/members.ts";
-import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { DAY_MS } from "../base/time.ts";
 import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
+import { KeyLimitFields, type KeyLimitValues } from "../device-login/key-limit.tsx";
 import { NoWorkspace, WorkspaceSelect } from "../device-login/key-workspaces.tsx";
 import { Details } from "../http/pages/components/content.tsx";
-import { Field } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { FormError } from "../http/pages/page-response.ts";
 import type { SessionUser } from "../http/route.ts";
@@ -17,12 +16,9 @@ import { AUTHORIZE_PATH, type AuthorizationRequest } from "./authorize-request.t
 import { formTarget, isLoopbackRedirect, redirectTarget } from "./redirect-uris.ts";
 
 const KEY_DAYS = KEY_LIFETIME_MS / DAY_MS;
-const LIMIT_DEFAULT_USD = "10";
 
-export interface ConsentValues {
+export interface ConsentValues extends KeyLimitValues {
   readonly account?: string | undefined;
-  readonly limit_usd?: string | undefined;
-  readonly limit_window?: string | undefined;
 }
 
 interface ConsentPageProps {
@@ -92,24 +88,7 @@ function Decision({ user, sealed, workspaces, values = {}, error }: ConsentPageP
       <input type="hidden" name="csrf" value={user.csrf} />
       <input type="hidden" name="request" value={sealed} />
       <WorkspaceSelect workspaces={workspaces} selected={values.account} />
-      <Field
-        id="limit-usd"
-        name="limit_usd"
-        label="Limit (USD)"
-        inputMode="decimal"
-        value={values.limit_usd ?? LIMIT_DEFAULT_USD}
-        error={error?.field === "limit_usd" ? error.message : undefined}
-        isRequired
-      />
-      <label for="limit-window">Limit resets</label>
-      <select id="limit-window" name="limit_window">
-        <option value="">never</option>
-        {LIMIT_WINDOWS.map((window) => (
-          <option value={window} selected={window === (values.limit_window ?? "month")}>
-            every {window}
-          </option>
-        ))}
-      </select>
+      <KeyLimitFields values={values} error={error} />
       <p class="actions">
         <button type="submit" name="do" value="approve">
           Connect

@@ -388,7 +388,7 @@ async function startDeviceSignIn({ gateway }: World): Promise<DeviceCodes> {
 }
 
 function approveDevice({ gateway, workspace, owner }: World, code: string) {
-  const form = { do: "approve", user_code: code, account: workspace.id };
+  const form = { do: "approve", user_code: code, account: workspace.id, limit_usd: "5" };
   return visitPage(gateway, "/device", owner, form);
 }
 

@@ -99,8 +99,14 @@ describe.each(["sqlite", "postgres"] as const)("a sign-in with a browser on %s",
     choice: "find" | "approve" | "deny",
     userCode: string,
     accountId = account.id,
+    limit: Readonly<Record<string, string>> = { limit_usd: "5", limit_window: "week" },
   ): Promise<PageResponse> =>
-    visitPage(gateway, "/device", user, { do: choice, user_code: userCode, account: accountId });
+    visitPage(gateway, "/device", user, {
+      do: choice,
+      user_code: userCode,
+      account: accountId,
+      ...limit,
+    });
 
   async function signIn(): Promise<{ readonly started: Started; readonly key: string }> {
     const started = await start();
@@ -157,8 +163,29 @@ describe.each(["sqlite", "postgres"] as const)("a sign-in with a browser on %s",
       expect.objectContaining({
         name: "Claude Code (signed in with a browser)",
         expires_at: expect.any(String),
+        limit_usd: 5,
+        limit_window: "week",
       }),
     );
+  });
+
+  test("asks for the limit of the key, and shows what is wrong with it", async () => {
+    const started = await start();
+    const found = await decide(owner, "find", started.user_code);
+    expect(found.text).toMatch(/name="limit_usd"[^>]*value="10"/);
+    for (const limit_usd of ["", "0", "-1", "ten"]) {
+      const page = await decide(owner, "approve", started.user_code, account.id, {
+        limit_usd,
+        limit_window: "day",
+      });
+      expect([limit_usd, page.status, textOf(page)]).toEqual([
+        limit_usd,
+        400,
+        expect.stringContaining("The limit must be an amount in US dollars"),
+      ]);
+      expect(page.text).toContain('value="day" selected');
+    }
+    expect((await poll(started.device_code)).body["error"]).toBe("authorization_pending");
   });
 
   test("records the key as created by the person", async () => {

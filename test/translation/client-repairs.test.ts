@@ -103,31 +103,34 @@ describe.each(EVERY_WIRE)("a chat at $wire", ({ wire }) => {
       expect(JSON.stringify(sent)).toContain(text);
   });
 
-  test.each([false, true])("calls a tool by the name that it has (streamed: %p)", async (stream) => {
-    const name = wire === "chat" || wire === "responses" ? "3d_render" : "3d.render/v2";
-    const tools = [{ type: "function", function: { ...LOOK, name } }];
-    const USE = { role: "user", content: "Use the tool." };
-    const body = minimalBody("chat", wire, "x", {
-      messages: [USE],
-      tools,
-      tool_choice: { type: "function", function: { name } },
-      stream,
-    });
-    const { status, text, headers } = await callApi(harness, "chat", body);
-    expect([status, text.match(/"name":"([^"]*)"/)?.[1]]).toEqual([200, name]);
-    const takesName = wire === "chat" || wire === "responses";
-    expect(headers.get("x-postern-dropped")).toBe(takesName ? null : "tools[0].function.name");
-    const call = { id: "call_1", type: "function", function: { name, arguments: "{}" } };
-    const { message } = await send("chat", wire, {
-      tools,
-      messages: [
-        USE,
-        { role: "assistant", content: null, tool_calls: [call] },
-        { role: "tool", tool_call_id: "call_1", content: "done" },
-      ],
-    });
-    expect(message).toBeUndefined();
-  });
+  test.each([false, true])(
+    "calls a tool by the name that it has (streamed: %p)",
+    async (stream) => {
+      const name = wire === "chat" || wire === "responses" ? "3d_render" : "3d.render/v2";
+      const tools = [{ type: "function", function: { ...LOOK, name } }];
+      const USE = { role: "user", content: "Use the tool." };
+      const body = minimalBody("chat", wire, "x", {
+        messages: [USE],
+        tools,
+        tool_choice: { type: "function", function: { name } },
+        stream,
+      });
+      const { status, text, headers } = await callApi(harness, "chat", body);
+      expect([status, text.match(/"name":"([^"]*)"/)?.[1]]).toEqual([200, name]);
+      const takesName = wire === "chat" || wire === "responses";
+      expect(headers.get("x-postern-dropped")).toBe(takesName ? null : "tools[0].function.name");
+      const call = { id: "call_1", type: "function", function: { name, arguments: "{}" } };
+      const { message } = await send("chat", wire, {
+        tools,
+        messages: [
+          USE,
+          { role: "assistant", content: null, tool_calls: [call] },
+          { role: "tool", tool_call_id: "call_1", content: "done" },
+        ],
+      });
+      expect(message).toBeUndefined();
+    },
+  );
 
   test("keeps one call if parallel calls are forbidden", async () => {
     const tools = [NESTED, { ...NESTED, function: { ...LOOK, name: "other" } }];

@@ -16,8 +16,8 @@ import {
   responsesLengthStop,
 } from "./length-stop.ts";
 import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
-import type { RelayedEndpoint } from "./relayed/relayed-endpoint.ts";
 import { IMAGE_TOOL } from "./passes/image-tool.ts";
+import type { RelayedEndpoint } from "./relayed/relayed-endpoint.ts";
 import { RELAYED_ENDPOINTS, type RelayedApi } from "./relayed/relayed-endpoints.ts";
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";
 import { namesOf } from "./scalar-fields.ts";

@@ -227,15 +227,13 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
       ["1.2", /(?:^|\/)gpt-oss-120b$/],
       ["1.5", /(?:^|\/)(?:kimi-k2p7-code|kimi-k3p1-pro|minimax-m3|qwen3p8-max|muse-spark-open)$/],
     ] as const
-  ).map(
-    ([priority, match]): PriceRule => ({
-      providers: ["fireworks"],
-      match,
-      serviceTiers: { priority },
-      source: LITELLM,
-      checked: "2026-11-28",
-    }),
-  ),
+  ).map(([priority, match]): PriceRule => ({
+    providers: ["fireworks"],
+    match,
+    serviceTiers: { priority },
+    source: LITELLM,
+    checked: "2026-11-28",
+  })),
   {
     providers: ["perplexity"],
     match: /^sonar(-reasoning)?$/,

@@ -178,6 +178,8 @@ create table device_login (
   denied_at bigint,
   person_id text,
   account_id text,
+  limit_nano bigint,
+  limit_window text,
   key_id text
 );
 

@@ -199,6 +199,8 @@ create table device_login (
   denied_at bigint,
   person_id text, -- person who approved
   account_id text, -- workspace that the person chose
+  limit_nano bigint, -- limit of the key
+  limit_window text,
   key_id text -- key that the program got
 ) without rowid;
 

@@ -13,7 +13,13 @@ export function requestReport(results: readonly PairResult[]): string {
     const own = result.ownKeyAnswered;
     lines.push(
       `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)})`,
-      `    tools that run at one provider: ${tools}${tools === 0 ? "" : ` (${byCount(result.tools).map(([name, times]) => `${times} ${name}`).join(", ")})`}; without them ${refused - tools} of ${total} refused (${percent(refused - tools, total)})`,
+      `    tools that run at one provider: ${tools}${
+        tools === 0
+          ? ""
+          : ` (${byCount(result.tools)
+              .map(([name, times]) => `${times} ${name}`)
+              .join(", ")})`
+      }; without them ${refused - tools} of ${total} refused (${percent(refused - tools, total)})`,
       `    objects of the recorded account: ${objects}${own === 0 ? "" : `, of which ${own} are answered with an own provider key`}`,
       ...byCount(result.objectRefusals).map(([reason, count]) => `        ${count} ${reason}`),
       `    without these: ${rest} of ${total - objects} refused (${percent(rest, total - objects)}): ${absent} without an equivalent, ${rest - absent} for what the provider could do, ${avoidable} for a form or a hint; ${content} are not about tools`,

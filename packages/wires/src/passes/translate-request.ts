@@ -27,8 +27,8 @@ import {
   withoutCompactions,
   withoutForeignCalls,
 } from "./foreign-content.ts";
-import { openAiToolsAsFunctions } from "./openai-client-tools.ts";
 import { withImageTool } from "./image-tool.ts";
+import { openAiToolsAsFunctions } from "./openai-client-tools.ts";
 import { blocksAsText } from "./plain-blocks.ts";
 import { rejectSearchField, translateServerTools } from "./server-tools.ts";
 import { withSingleCall } from "./single-call.ts";

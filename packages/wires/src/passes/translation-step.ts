@@ -100,10 +100,7 @@ function undoCall(sent: ToolCallPart, undos: readonly Undo[]): ToolCallPart {
   return { ...part, custom: head.custom, item: head.item, arguments: pushed + text };
 }
 
-function withOriginalName<T extends { readonly name: string }>(
-  call: T,
-  undos: readonly Undo[],
-): T {
+function withOriginalName<T extends { readonly name: string }>(call: T, undos: readonly Undo[]): T {
   for (const undo of undos) {
     const name = undo.originalName?.(call.name);
     if (name !== undefined) return { ...call, name };

@@ -7,11 +7,7 @@ import type { CanonicalRequest, Tool } from "../../canonical/canonical-request.t
 import { outputToolDefinition } from "../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../canonical/wire-interfaces.ts";
 import type { JsonObject } from "../../json-fields.ts";
-import {
-  addNativeChoiceLoss,
-  checkFunctionTool,
-  effectiveToolChoice,
-} from "../../tool-checks.ts";
+import { addNativeChoiceLoss, checkFunctionTool, effectiveToolChoice } from "../../tool-checks.ts";
 
 export interface WrittenTools {
   readonly tools?: readonly JsonObject[] | undefined;
