@@ -98,14 +98,15 @@ describe.each(["sqlite", "postgres"] as const)("a sign-in with a browser on %s",
     user: TestUser,
     choice: "find" | "approve" | "deny",
     userCode: string,
-    accountId = account.id,
-    limit: Readonly<Record<string, string>> = { limit_usd: "5", limit_window: "week" },
+    more: Readonly<Record<string, string>> = {},
   ): Promise<PageResponse> =>
     visitPage(gateway, "/device", user, {
       do: choice,
       user_code: userCode,
-      account: accountId,
-      ...limit,
+      account: account.id,
+      limit_usd: "5",
+      limit_window: "week",
+      ...more,
     });
 
   async function signIn(): Promise<{ readonly started: Started; readonly key: string }> {
@@ -174,10 +175,8 @@ describe.each(["sqlite", "postgres"] as const)("a sign-in with a browser on %s",
     const found = await decide(owner, "find", started.user_code);
     expect(found.text).toMatch(/name="limit_usd"[^>]*value="10"/);
     for (const limit_usd of ["", "0", "-1", "ten"]) {
-      const page = await decide(owner, "approve", started.user_code, account.id, {
-        limit_usd,
-        limit_window: "day",
-      });
+      const limit = { limit_usd, limit_window: "day" };
+      const page = await decide(owner, "approve", started.user_code, limit);
       expect([limit_usd, page.status, textOf(page)]).toEqual([
         limit_usd,
         400,
@@ -270,7 +269,7 @@ describe.each(["sqlite", "postgres"] as const)("a sign-in with a browser on %s",
     const otherAccount = await registerAccount(gateway);
     await makeOwner(gateway, otherAccount.id, other);
     await decide(owner, "approve", started.user_code);
-    const second = await decide(other, "approve", started.user_code, otherAccount.id);
+    const second = await decide(other, "approve", started.user_code, { account: otherAccount.id });
     expect(second.status).toBe(404);
     expect((await decide(other, "deny", started.user_code)).status).toBe(404);
     const { body } = await poll(started.device_code);

@@ -210,7 +210,7 @@ describe("price", () => {
 
   test("distinguishes a tool without a known price from a free one", () => {
     expect(isPriced(card("openai/gpt-5"), { fees: ["web_search", "request"] })).toBe(true);
-    expect(isPriced(card("openai/gpt-5"), { fees: ["image_generation"] })).toBe(false);
+    expect(isPriced(card("openai/gpt-5"), { fees: ["grounding"] })).toBe(false);
     expect(isPriced(card("anthropic/claude-opus-5"), { fees: ["web_fetch"] })).toBe(true);
   });
 

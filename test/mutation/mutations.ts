@@ -210,7 +210,7 @@ const SETTLEMENTS: readonly Mutation[] = [
     [
       [
         "the smallest hold ignores the number of choices",
-        "MIN_OUTPUT_TOKENS * request.choices",
+        "MIN_OUTPUT_TOKENS * choices",
         "MIN_OUTPUT_TOKENS",
       ],
     ],
@@ -243,6 +243,28 @@ const SETTLEMENTS: readonly Mutation[] = [
         "reasoning is charged twice in a broken stream",
         "Math.max(0, outputTokens - (tokens.reasoning ?? 0))",
         "outputTokens",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/metering/charge.ts",
+    ["inference/metering/service-tiers"],
+    [
+      [
+        "a reply that does not name its tier is charged at the standard one",
+        "...(isSilent && { serviceTier: silentTier }),",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/metering/other-models-cost.ts",
+    ["inference/metering/server-tools"],
+    [
+      [
+        "images of a tool are held at their fee, whatever their size costs",
+        "BigInt(images) * (highest - fee)",
+        "0n",
       ],
     ],
   ),

@@ -2,6 +2,7 @@
 // and does not compare the name of an API.
 
 import { codexWebSearchHint } from "./canonical/canonical-losses.ts";
+import { IMAGE_TOOL } from "./canonical/tools/server-tool.ts";
 import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat/request/chat-fields.ts";
 import { responsesErrorFields } from "./error-object.ts";
 import { geminiCommonForm } from "./gemini/gemini-common-form.ts";
@@ -16,7 +17,6 @@ import {
   responsesLengthStop,
 } from "./length-stop.ts";
 import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
-import { IMAGE_TOOL } from "./passes/image-tool.ts";
 import type { RelayedEndpoint } from "./relayed/relayed-endpoint.ts";
 import { RELAYED_ENDPOINTS, type RelayedApi } from "./relayed/relayed-endpoints.ts";
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";

@@ -5,33 +5,20 @@ import { API_TRAITS, FEE_METERS, type FeeMeter, WIRE_TRAITS } from "@postern/wir
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
 import type { Nano } from "../../base/money/money.ts";
-import {
-  type Catalog,
-  type Model,
-  possibleCards,
-  cardResolver,
-  limitsOf,
-} from "../../models/catalog.ts";
+import { type Catalog, type Model, possibleCards, limitsOf } from "../../models/catalog.ts";
 import {
   affordableOutput,
   type CostBound,
   costBound,
   maxCost,
   type UsageBounds,
-  priceUpperBound,
 } from "../../models/price-bound.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import {
-  ADVISOR_OUTPUT_TOKENS,
-  DEFAULT_TOOL_CALLS,
-  NO_FEES,
-  toolBounds,
-  toolsOf,
-} from "../request/tool-bounds.ts";
-import { imageToolCost } from "./image-tool-cost.ts";
+import { DEFAULT_TOOL_CALLS, NO_FEES, toolBounds, toolsOf } from "../request/tool-bounds.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
+import { otherModelsCost } from "./other-models-cost.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
 import { outputLimitOf, pricedUnits, textBounds } from "./priced-units.ts";
 import {
@@ -210,12 +197,14 @@ function estimateCall(
     outputLimitOf(request, limits.output),
     quirk?.hasUnboundedReasoning === true || !coversReasoning(provider, model),
   );
-  const otherModelsCost = context.byok
+  const other = context.byok
     ? 0n
-    : advisorCostBound(request, model, promptTokens, context) +
-      imageToolCost(request, model, { ...context, card });
+    : otherModelsCost(request, model, { ...context, card, promptTokens });
+  const costOf = (tokens: number): Nano => maxCost(bound, tokens) + other;
+  const hasTools = inputTokens > requestTokens;
+  const { choices } = request;
   const isOutputOpen = request.outputMax === undefined && limits.output > 0;
-  const floor = Math.min(MIN_OUTPUT_TOKENS * request.choices + hiddenTokens, outputTokens);
+  const floor = Math.min(MIN_OUTPUT_TOKENS * choices + hiddenTokens, outputTokens);
   return {
     bounds,
     cards,
@@ -224,24 +213,16 @@ function estimateCall(
     hasFees: bounds.fees !== undefined && Object.keys(bounds.fees).length > 0,
     outputTokens,
     hiddenTokens,
-    plausible: plausibleUsage(
-      {
-        inputTokens,
-        outputTokens,
-        hasTools: inputTokens > requestTokens,
-        choices: request.choices,
-      },
-      limits,
-    ),
-    otherModelsCost,
+    plausible: plausibleUsage({ inputTokens, outputTokens, hasTools, choices }, limits),
+    otherModelsCost: other,
     toolTerms: terms,
     silentTier: provider.servesRequestedTier === true ? tierOf(request, card) : undefined,
     hasLongCacheWrites: hasLongCacheWrites(request, model),
-    amount: maxCost(bound, outputTokens) + otherModelsCost,
+    amount: costOf(outputTokens),
     unlimitedAmount: keepsOutputLimit(provider, model)
       ? undefined
-      : maxCost(bound, Math.max(outputTokens, limits.output * request.choices)) + otherModelsCost,
-    minimum: isOutputOpen ? maxCost(bound, floor) + otherModelsCost : undefined,
+      : costOf(Math.max(outputTokens, limits.output * choices)),
+    minimum: isOutputOpen ? costOf(floor) : undefined,
   };
 }
 
@@ -309,29 +290,6 @@ function outputBound(
 // Perplexity's models search in every call: the request fee covers the search, and its results are not billed as input.
 function includesSearch({ fees, json }: ParsedRequest, { requestFees }: PriceCard): boolean {
   return fees !== NO_FEES && json["tools"] === undefined && Object.keys(requestFees).length > 0;
-}
-
-// Each advisor call reads the whole input, at the advisor model's own price. Wires without advisors drop the tool.
-function advisorCostBound(
-  request: ParsedRequest,
-  { id, provider, wires }: Model,
-  inputTokens: number,
-  { catalog, now }: EstimateContext,
-): Nano {
-  const hasAdvisors = wires.some((wire) => WIRE_TRAITS[wire].namedModelLists.includes("advisors"));
-  if (!hasAdvisors) return 0n;
-  let sum = 0n;
-  for (const { model, calls, param } of request.advisors) {
-    const card = cardResolver(catalog, provider, now)(model);
-    if (card === undefined)
-      throw new Fault("invalid_request", "no price for an advisor", {
-        message: `The advisor model "${model}" has no known price at the provider of ${id}, so it cannot be billed. Use a model from GET /v1/models in \`${param}\`.`,
-        param,
-      });
-    sum +=
-      BigInt(calls) * priceUpperBound({ inputTokens, outputTokens: ADVISOR_OUTPUT_TOKENS }, card);
-  }
-  return sum;
 }
 
 /** Output tokens, over all choices, that `available` covers after input, fees and hidden tokens. */

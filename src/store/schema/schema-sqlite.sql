@@ -200,7 +200,7 @@ create table device_login (
   person_id text, -- person who approved
   account_id text, -- workspace that the person chose
   limit_nano bigint, -- limit of the key
-  limit_window text,
+  limit_window text, -- when the limit resets
   key_id text -- key that the program got
 ) without rowid;
 

@@ -4,10 +4,9 @@
 import { addLoss } from "../canonical/canonical-losses.ts";
 import type { ImagePart, Part } from "../canonical/canonical-parts.ts";
 import type { CanonicalRequest, Tool } from "../canonical/canonical-request.ts";
+import { IMAGE_TOOL } from "../canonical/tools/server-tool.ts";
 import { stringIn } from "../json-fields.ts";
 import type { ChangedRequest, StepContext } from "./translation-step.ts";
-
-export const IMAGE_TOOL = "image_generation";
 
 export function withImageTool(
   request: CanonicalRequest,

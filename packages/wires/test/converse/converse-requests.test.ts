@@ -447,7 +447,6 @@ describe("requests to Converse", () => {
       "logprobs",
       "n",
       "serviceTier",
-      "tools.a.b.name",
       "tools.c",
       "tools.web_search",
     ]);

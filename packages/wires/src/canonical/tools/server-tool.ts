@@ -4,6 +4,9 @@ import type { NativePart } from "../canonical-parts.ts";
 import type { CanonicalRequest } from "../canonical-request.ts";
 import type { Target } from "../wire-interfaces.ts";
 
+/** OpenAI's tool that generates images. */
+export const IMAGE_TOOL = "image_generation";
+
 /** A value that the caller set, and its field, for errors. */
 export interface Setting<T> {
   readonly value: T;

@@ -1,7 +1,8 @@
-// The upper bound of what images cost that a model generates with a tool of its provider. They are billed by the tokens of an
-// image model. A reply without these tokens is billed by the image, at a fee that the hold contains already.
+// The upper bound of what other models cost that the provider calls for a request: advisors, and models that draw images for a
+// tool. Images are billed by the tokens of their model; a reply without these is billed by the image, at a fee that the hold
+// contains already.
 
-import { API_TRAITS, DEFAULT_IMAGE_MODEL } from "@postern/wires";
+import { API_TRAITS, DEFAULT_IMAGE_MODEL, WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { type Nano, nanoFromPico } from "../../base/money/money.ts";
@@ -9,7 +10,7 @@ import { cardResolver, type Catalog, type Model } from "../../models/catalog.ts"
 import { priceUpperBound } from "../../models/price-bound.ts";
 import type { PriceCard } from "../../models/price.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import { toolsOf } from "../request/tool-bounds.ts";
+import { ADVISOR_OUTPUT_TOKENS, toolsOf } from "../request/tool-bounds.ts";
 
 /** The prompt, which the model writes, and the images of the conversation that are edited, each at high fidelity. */
 const INPUT_TOKENS_MAX = 24_000;
@@ -18,17 +19,48 @@ const PARTIAL_IMAGES_TOKENS = 300;
 /** The largest size. A size in another form is refused by the provider. */
 const LARGEST_SIZE = "3840x2160";
 
-interface ImageToolContext {
+interface OtherModelsContext {
   readonly catalog: Catalog;
   readonly now: number;
-  /** The price card of the model that has the tool. */
+  /** Of the model that is called. */
   readonly card: PriceCard;
+  readonly promptTokens: number;
 }
 
-export function imageToolCost(
+export function otherModelsCost(
+  request: ParsedRequest,
+  model: Model,
+  context: OtherModelsContext,
+): Nano {
+  return advisorCost(request, model, context) + imageToolCost(request, model, context);
+}
+
+// Each advisor call reads the whole input, at the advisor model's own price. Wires without advisors drop the tool.
+function advisorCost(
+  request: ParsedRequest,
+  { id, provider, wires }: Model,
+  { catalog, now, promptTokens: inputTokens }: OtherModelsContext,
+): Nano {
+  const hasAdvisors = wires.some((wire) => WIRE_TRAITS[wire].namedModelLists.includes("advisors"));
+  if (!hasAdvisors) return 0n;
+  let sum = 0n;
+  for (const { model, calls, param } of request.advisors) {
+    const card = cardResolver(catalog, provider, now)(model);
+    if (card === undefined)
+      throw new Fault("invalid_request", "no price for an advisor", {
+        message: `The advisor model "${model}" has no known price at the provider of ${id}, so it cannot be billed. Use a model from GET /v1/models in \`${param}\`.`,
+        param,
+      });
+    sum +=
+      BigInt(calls) * priceUpperBound({ inputTokens, outputTokens: ADVISOR_OUTPUT_TOKENS }, card);
+  }
+  return sum;
+}
+
+function imageToolCost(
   { json, fees }: ParsedRequest,
   { id, provider }: Model,
-  { catalog, now, card }: ImageToolContext,
+  { catalog, now, card }: OtherModelsContext,
 ): Nano {
   const images = fees.image_generation ?? 0;
   if (images === 0) return 0n;
@@ -36,8 +68,9 @@ export function imageToolCost(
   let highest = 0n;
   for (const [index, tool] of toolsOf(json).entries()) {
     if (tool["type"] !== "image_generation") continue;
-    const model = tool["model"] ?? DEFAULT_IMAGE_MODEL;
-    const imageCard = cardResolver(catalog, provider, now)(String(model));
+    const name = tool["model"] ?? DEFAULT_IMAGE_MODEL;
+    const cardOf = cardResolver(catalog, provider, now);
+    const imageCard = typeof name === "string" ? cardOf(name) : undefined;
     if (imageCard === undefined) throw unknownModelFault(`tools[${index}].model`, id);
     const outputTokens = imageTokens(tool) + PARTIAL_IMAGES_TOKENS;
     const cost = priceUpperBound({ inputTokens: INPUT_TOKENS_MAX, outputTokens }, imageCard);
