@@ -1,7 +1,13 @@
 // Plans how a call reaches the provider's API and how its reply comes back: passed through on the caller's own wire,
 // translated between two wires.
 
-import { InvalidRequest, API_TRAITS, searchesOnlyOnResponses, WIRE_TRAITS } from "@postern/wires";
+import {
+  type Abilities,
+  InvalidRequest,
+  API_TRAITS,
+  searchesOnlyOnResponses,
+  WIRE_TRAITS,
+} from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
 import { isObject, isSet, type JsonObject, valueAt } from "../../base/json.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
@@ -43,14 +49,12 @@ function choosePlan(input: PlanInput): TransportPlan {
 // A model without a JSON schema field, or without custom tools or search options, would reject them even on its own API.
 function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate["model"]): boolean {
   const abilities = abilitiesOf(model);
-  const { takesCustomTools, takesFunctions, sibling } = WIRE_TRAITS[api];
-  const { hasOptionalCustomTools, searchField, siblingTool, schemaPath } = API_TRAITS[api];
+  const { takesCustomTools, sibling } = WIRE_TRAITS[api];
+  const { hasOptionalCustomTools, searchField, schemaPath } = API_TRAITS[api];
   if (hasOptionalCustomTools && hasTool(json, "custom") && !takesCustomTools(abilities))
     return true;
   const offersSibling = sibling !== undefined && model.wires.includes(sibling);
-  if (offersSibling && hasFunctions(json) && !takesFunctions(abilities, effortIn(json)))
-    return true;
-  if (offersSibling && siblingTool !== undefined && hasTool(json, siblingTool)) return true;
+  if (offersSibling && hasToolsOfSibling(api, json, abilities)) return true;
   // The gateway ends the reply at the stop sequence.
   if (abilities.stop === false && isSet(json["stop"])) return true;
   const search = searchField === undefined ? undefined : json[searchField];
@@ -59,6 +63,15 @@ function needsTranslation(api: StreamingApi, json: JsonObject, model: Candidate[
     return model.wires.includes(sibling);
   const value = valueAt(json, schemaPath);
   return isObject(value) && value["type"] === "json_schema" && abilities.jsonSchema === false;
+}
+
+/** Tools that the model takes only on the other API of its provider. */
+function hasToolsOfSibling(api: StreamingApi, json: JsonObject, abilities: Abilities): boolean {
+  const { siblingTool } = API_TRAITS[api];
+  return (
+    (siblingTool !== undefined && hasTool(json, siblingTool)) ||
+    (hasFunctions(json) && !WIRE_TRAITS[api].takesFunctions(abilities, effortIn(json)))
+  );
 }
 
 function hasTool({ tools }: JsonObject, type: string): boolean {

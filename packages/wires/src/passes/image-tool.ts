@@ -19,9 +19,7 @@ export function withImageTool(
     for (const tool of tools.filter(isChatImageTool)) addLoss(losses, tool.path ?? "tools", reason);
     return { request };
   }
-  const written = tools.map((tool): Tool =>
-    isChatImageTool(tool) ? { ...tool, wire: "responses" } : tool,
-  );
+  const written = tools.map(asResponsesTool);
   return {
     request: { ...request, tools: written },
     createUndo: () => ({
@@ -31,6 +29,10 @@ export function withImageTool(
       },
     }),
   };
+}
+
+function asResponsesTool(tool: Tool): Tool {
+  return isChatImageTool(tool) ? { ...tool, wire: "responses" } : tool;
 }
 
 function isChatImageTool(tool: Tool): tool is Extract<Tool, { type: "native" }> {
