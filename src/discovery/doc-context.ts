@@ -23,7 +23,7 @@ export function firstSentences(text: string): string {
 
 /** Documents that a client of their specification finds by their address. Texts for models do not list them. */
 export function isWellKnown(path: string): boolean {
-  if (path === "/robots.txt" || path === "/sitemap.xml") return true;
+  if (path === "/robots.txt" || path.startsWith("/sitemap.")) return true;
   return path.startsWith("/.well-known/") && !path.endsWith("/SKILL.md");
 }
 

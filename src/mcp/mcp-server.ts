@@ -11,6 +11,7 @@ import type {
 } from "@modelcontextprotocol/server";
 import type { Fault } from "../base/fault.ts";
 import { isObject } from "../base/json.ts";
+import { shortName } from "../base/text/suggest.ts";
 import { HOUR_MS } from "../base/time.ts";
 import type { Route } from "../http/route.ts";
 import {
@@ -173,7 +174,7 @@ function getPrompt(
   if (prompt === undefined)
     throw new ProtocolError(
       ProtocolErrorCode.InvalidParams,
-      `There is no prompt \`${name}\`. Use one from prompts/list.`,
+      `There is no prompt \`${shortName(name)}\`. Use one from prompts/list.`,
       { prompts: PROMPTS.map((each) => each.name) },
     );
   const missing = missingArgument(prompt, args);
@@ -204,7 +205,7 @@ async function callTool(
   if (tool === undefined)
     throw new sdk.ProtocolError(
       sdk.ProtocolErrorCode.InvalidParams,
-      `There is no tool \`${name}\`. Use one from tools/list.`,
+      `There is no tool \`${shortName(name)}\`. Use one from tools/list.`,
       { tools: tools.map(({ listing }) => listing.name) },
     );
   const resumed = resumedResult(name, context);

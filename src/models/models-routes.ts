@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
+import { shortName } from "../base/text/suggest.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import { matchesEtag } from "../http/etag.ts";
 import { type KeyPolicy, matchesGlob } from "../http/key-policy.ts";
@@ -289,7 +290,10 @@ function withFields(entries: readonly CatalogEntry[], text: string): readonly Ca
   const fields = text.split(",").map((name) => name.trim());
   const unknown = fields.find((name) => !FIELDS.has(name));
   if (unknown !== undefined)
-    throw invalid("fields", `Unknown field \`${unknown}\`. A model has ${[...FIELDS].join(", ")}.`);
+    throw invalid(
+      "fields",
+      `Unknown field \`${shortName(unknown)}\`. A model has ${[...FIELDS].join(", ")}.`,
+    );
   const names = new Set(["id", ...fields]);
   return entries.map((entry) => {
     // Safe because `snapshotOf` wrote the record.

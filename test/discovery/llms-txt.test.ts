@@ -51,7 +51,7 @@ describe("/llms.txt", () => {
   test("lists every endpoint that is not hidden, but no document with a well-known address", () => {
     const listed = site.routes.filter(
       ({ hidden, path }) =>
-        hidden !== true && !/^\/(?:\.well-known\/|robots\.txt$|sitemap\.xml$)/.test(path),
+        hidden !== true && !/^\/(?:\.well-known\/|robots\.txt$|sitemap\.(?:xml|md)$)/.test(path),
     );
     for (const route of listed) {
       expect(text).toContain(`- [${route.method} ${openApiPath(route.path)}](`);

@@ -1,8 +1,9 @@
-// The checks of isitagentready.com and Chrome Lighthouse's agentic-browsing audits, by their names. docs/site/mcp.md lists
-// those that do not apply, with the reason.
+// The published checks of isitagentready.com, Chrome Lighthouse's agentic-browsing audits, AgentGrade and agent-ready.dev, by
+// their names. docs/site/mcp.md lists those that do not apply, with the reason.
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { schemaErrors } from "../discovery/published-schemas.ts";
+import { postLegacy } from "../mcp/raw-mcp.ts";
 import { startFacilitator } from "../support/fakes/x402-facilitator.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { readText } from "../support/source/source-files.ts";
@@ -147,8 +148,118 @@ const LIGHTHOUSE_AUDITS: Readonly<Record<string, () => Promise<void>>> = {
   },
 };
 
+/** The capabilities of agentgrade.com. */
+const AGENTGRADE_CHECKS: Readonly<Record<string, () => Promise<void>>> = {
+  "Machine Payments": async () => {
+    await READINESS_CHECKS["x402"]?.();
+    await READINESS_CHECKS["mpp"]?.();
+  },
+  MCP: async () => {
+    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: CLIENT };
+    const initialized = await postLegacy(gateway, message("initialize", params));
+    expect(initialized.text).toContain('"serverInfo":{"name":"postern"');
+    const listed = await postLegacy(gateway, message("tools/list", {}));
+    expect(listed.text).toContain('"name":"send_message"');
+    const called = await postLegacy(gateway, message("tools/call", { name: "list_models" }));
+    expect(called.text).toContain('"structuredContent":{"object":"list"');
+  },
+  OpenAPI: async () => {
+    const { body, headers } = await get("/openapi.json");
+    expect(headers.get("content-type")).toContain("json");
+    expect(textAt(body, "openapi")).toMatch(/^3\.1/);
+  },
+  "llms.txt": async () => expect((await get("/llms.txt")).text).toMatch(/^# .+/),
+  "robots.txt": async () => {
+    await READINESS_CHECKS["robotsTxtAiRules"]?.();
+    expect((await get("/robots.txt")).text).toContain("Allow: /");
+  },
+};
+
+const CLIENT = { name: "test", version: "1" };
+const message = (method: string, params: object) => ({ jsonrpc: "2.0", id: 1, method, params });
+
+const PUBLIC_PAGES = ["/docs", "/docs/keys", "/docs/api/create-account", "/models", "/status"];
+
+async function onEachPage(check: (page: ApiResponse, path: string) => unknown): Promise<void> {
+  for (const path of PUBLIC_PAGES) await check(await get(path, "text/html"), path);
+}
+
+/** What agent-ready.dev checks: Vercel's Agent Readability specification and llmstxt.org. */
+const READABILITY_CHECKS: Readonly<Record<string, () => Promise<void>>> = {
+  "llms.txt": async () => {
+    const { text, headers } = await get("/llms.txt");
+    expect(headers.get("content-type")).toStartWith("text/plain");
+    expect(text).toMatch(/^# .+\n\n> .+/);
+    const sections = text.split(/^## /m).slice(1);
+    expect(sections.length).toBeGreaterThan(3);
+    for (const section of sections) expect(section).toMatch(/^- \[[^\]]+\]\(http[^)]+\)(: .+)?$/m);
+  },
+  "llms-full.txt": async () =>
+    expect((await get("/llms-full.txt")).text.length).toBeGreaterThan(10_000),
+  "AI bots": async () => expect((await get("/robots.txt")).text).not.toMatch(/^Disallow: \/$/m),
+  "sitemap.xml": async () => expect((await get("/sitemap.xml")).text).toContain("<lastmod>"),
+  "sitemap.md": async () => {
+    const { text, headers } = await get("/sitemap.md");
+    expect(headers.get("content-type")).toStartWith("text/markdown");
+    expect(text).toMatch(/^# .+\n\n## .+\n\n- \[/);
+    const links = [...text.matchAll(/\]\((http[^)]+)\)$/gm)].map(([, url = ""]) => url);
+    expect(links.length).toBeGreaterThan(50);
+    for (const url of links) expect((await get(new URL(url).pathname)).status).toBe(200);
+  },
+  "HTTP 200 and content type": () =>
+    onEachPage(({ status, headers }) => {
+      expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+      expect(headers.get("x-robots-tag")).toBeNull();
+    }),
+  "canonical link": () =>
+    onEachPage(({ text }, path) =>
+      expect(text).toContain(`<link rel="canonical" href="${path}"/>`),
+    ),
+  "meta tags": () =>
+    onEachPage(({ text }) => {
+      expect(text).toMatch(/<meta name="description" content="[^"]{50,}"/);
+      expect(text).toContain('<html lang="en">');
+      for (const name of ["og:title", "og:description"])
+        expect(text).toContain(`<meta property="${name}" content="`);
+    }),
+  "JSON-LD": () =>
+    onEachPage(({ text }) => {
+      const [, json = ""] = /<script type="application\/ld\+json">(.*?)<\/script>/.exec(text) ?? [];
+      expect(JSON.parse(json)).toMatchObject({ "@context": "https://schema.org" });
+    }),
+  "Markdown mirrors": async () => {
+    for (const path of ["/docs/keys", "/docs/api/create-account"]) {
+      const html = (await get(path, "text/html")).text;
+      expect(html).toContain(`<link rel="alternate" type="text/markdown" href="${path}.md"/>`);
+      const mirror = await get(`${path}.md`);
+      expect(mirror.headers.get("content-type")).toStartWith("text/markdown");
+      expect(mirror.headers.get("link")).toContain(`<${path}>; rel="canonical"`);
+      expect((await get(path, "text/markdown")).text).toBe(mirror.text);
+    }
+  },
+  "code fences": async () => {
+    for (const path of ["/docs/keys.md", "/docs/quick-start.md", "/auth.md"]) {
+      const fences = (await get(path)).text.match(/^```.*$/gm) ?? [];
+      const openings = fences.filter((_fence, index) => index % 2 === 0);
+      expect([path, openings.filter((fence) => !/^```\w/.test(fence))]).toEqual([path, []]);
+    }
+  },
+  "OpenAPI link": async () => expect((await get("/llms.txt")).text).toContain("/openapi.yaml"),
+};
+
 /** They have rows with reasons in the documentation. */
 const NOT_APPLICABLE = [
+  "Bazaar",
+  "AI Plugin",
+  "Claude Plugin",
+  "Skills",
+  "agents.txt",
+  "Identity",
+  "AGENTS.md",
+  "page headings",
+  "text-to-HTML ratio",
+  "glossary link",
+  "Sitemap section",
   "dnsAid",
   "webBotAuth",
   "a2aAgentCard",
@@ -169,6 +280,14 @@ describe("isitagentready", () => {
 
 describe("Lighthouse's agentic-browsing audits", () => {
   test.each(Object.entries(LIGHTHOUSE_AUDITS))("pass %s", (_name, check) => check());
+});
+
+describe("AgentGrade", () => {
+  test.each(Object.entries(AGENTGRADE_CHECKS))("passes %s", (_name, check) => check());
+});
+
+describe("agent-ready.dev", () => {
+  test.each(Object.entries(READABILITY_CHECKS))("passes %s", (_name, check) => check());
 });
 
 /** All checks of isitagentready.com. */

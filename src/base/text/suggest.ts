@@ -1,6 +1,13 @@
 // Finds the name that a caller probably meant by one that does not exist.
 
 const MIN_SEGMENT_CHARACTERS = 2;
+/** A longer name cannot be a typo of another, and may be megabytes. */
+export const NAME_MAX_CHARACTERS = 64;
+
+/** The beginning of a name that a caller sent, for an error that repeats it. */
+export function shortName(name: string): string {
+  return name.slice(0, NAME_MAX_CHARACTERS);
+}
 
 /** The most similar name: equal without case and separators, a few typos away, or one of its `_`-separated words. */
 export function closestName(wanted: string, names: readonly string[]): string | undefined {

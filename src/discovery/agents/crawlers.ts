@@ -1,8 +1,8 @@
-// What crawlers read first: robots.txt with content signals (contentsignals.org), and sitemap.xml.
+// What crawlers read first: robots.txt with content signals (contentsignals.org), and the sitemaps.
 
 import type { Route } from "../../http/route.ts";
 import type { DocContext } from "../doc-context.ts";
-import { pageUrl, type Site } from "../site/site-types.ts";
+import { pageTitle, pageUrl, type Site, type SitePage } from "../site/site-types.ts";
 
 /** Crawlers of AI services that look for a group of their own. */
 const AI_CRAWLERS = [
@@ -63,6 +63,19 @@ export async function sitemapXml(
     "</urlset>",
     "",
   ].join("\n");
+}
+
+export async function sitemapMd(
+  { settings: { baseUrl } }: DocContext,
+  site: () => Promise<Site>,
+): Promise<string> {
+  const { sections } = await site();
+  const linkOf = (page: SitePage): string =>
+    `- [${pageTitle(page)}](${baseUrl}${pageUrl(page.slug || "index")}.md)`;
+  const lists = sections.map(
+    ({ title, pages }) => `## ${title}\n\n${pages.map(linkOf).join("\n")}\n`,
+  );
+  return ["# Sitemap\n", ...lists].join("\n");
 }
 
 const PAGE_TYPES = /^text\/(html|markdown|plain)\b/;

@@ -8,7 +8,7 @@ import { llmsTxt } from "../llms-txt.ts";
 import { mcpAuthorizationServerMetadata } from "../oauth-metadata.ts";
 import { type Site, pageUrl } from "../site/site-types.ts";
 import { apiCatalog, ardManifest } from "./catalogs.ts";
-import { robotsTxt, sitemapXml } from "./crawlers.ts";
+import { robotsTxt, sitemapMd, sitemapXml } from "./crawlers.ts";
 import {
   MCP_AUTHORIZATION_SERVER_PATH,
   MCP_CARD_TYPE,
@@ -151,6 +151,13 @@ export const AGENT_DOCUMENTS: readonly AgentDocument[] = [
     summary: "Get the sitemap",
     ...text("The public pages.", "application/xml"),
     build: sitemapXml,
+  },
+  {
+    path: "/sitemap.md",
+    id: "getMarkdownSitemap",
+    summary: "Get the sitemap as Markdown",
+    ...text("The pages of the documentation by section.", "text/markdown"),
+    build: sitemapMd,
   },
   {
     path: "/llms-full.txt",

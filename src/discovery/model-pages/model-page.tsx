@@ -54,6 +54,7 @@ export function modelPage(content: ModelPageContent, baseUrl: string): string {
     description: `${model.name} (${model.id}): prices, context, providers and code.`,
     path: "/models",
     markdownUrl: `/models/${model.id}.md`,
+    canonicalUrl: `/models/${model.id}`,
     content: (
       <main id="main" tabindex={-1} class="with-examples">
         <div class="docs-text">

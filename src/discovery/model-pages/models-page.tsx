@@ -59,6 +59,7 @@ export function modelsPage(
     title: "Models",
     description: "The models that this gateway can call, with their prices.",
     path: "/models",
+    canonicalUrl: "/models",
     content: (
       <main id="main" tabindex={-1} class="models">
         <h1>Models</h1>

@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // The frame of the documentation and of the model pages: head, header with search, and the script.
 
+import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
 import { scriptAsset, STYLESHEET, styleAsset } from "../../http/pages/assets.ts";
 import { ICON, pageHeaders } from "../../http/pages/layout.tsx";
@@ -19,6 +20,10 @@ export interface SiteFrame {
   /** Whether the page has the sidebar of the documentation. */
   readonly hasSidebar?: boolean;
   readonly path: string;
+  /** The address that stands for the page and its copies; absent for search results. */
+  readonly canonicalUrl?: string;
+  /** The day of the last change, such as `2026-11-23`. */
+  readonly changed?: string | undefined;
   /** What was searched for. */
   readonly query?: string;
   readonly content: Child;
@@ -37,6 +42,14 @@ export function renderSite(frame: SiteFrame): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <meta name="description" content={frame.description} />
+        <meta property="og:title" content={frame.title} />
+        <meta property="og:description" content={frame.description} />
+        {frame.canonicalUrl === undefined ? null : (
+          <>
+            <link rel="canonical" href={frame.canonicalUrl} />
+            {structuredData(frame)}
+          </>
+        )}
         <link rel="icon" href={ICON} />
         <link rel="stylesheet" href={STYLESHEET.path} />
         <link rel="stylesheet" href={DOCS_STYLESHEET.path} />
@@ -58,6 +71,19 @@ export function renderSite(frame: SiteFrame): string {
     </html>
   );
   return `<!doctype html>${element.toString()}\n`;
+}
+
+/** Data, which no browser runs: the policy of scripts does not concern it. */
+function structuredData({ title, description, changed }: SiteFrame): Child {
+  const article = {
+    "@context": "https://schema.org",
+    "@type": "TechArticle",
+    headline: title,
+    description,
+    ...(changed === undefined ? {} : { dateModified: changed }),
+  };
+  const json = JSON.stringify(article).replaceAll("<", String.raw`\u003c`);
+  return <script type="application/ld+json">{raw(json)}</script>;
 }
 
 const LINKS = [

@@ -33,6 +33,8 @@ export function renderSitePage(site: Site, page: SitePage): string {
     title: pageTitle(page),
     description: pageSummary(page),
     markdownUrl: `${pageUrl(page.slug || "index")}.md`,
+    canonicalUrl: pageUrl(page.slug),
+    changed: page.changed,
     hasSidebar: true,
     path: page.slug.startsWith("api") ? "/docs/api" : "/docs",
     content: (

@@ -31,7 +31,7 @@ import { renderSearchPage } from "./search-page.tsx";
 import { siteHeaders } from "./site-frame.tsx";
 import { renderSitePage } from "./site-page.tsx";
 import type { SearchDocs } from "./site-search.ts";
-import type { Site } from "./site-types.ts";
+import { pageUrl, type Site } from "./site-types.ts";
 
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
@@ -63,7 +63,12 @@ export function siteRoutes(getSite: () => Promise<Site>, search: SearchDocs): re
       const markdown = [page.markdown, page.examples ?? ""].join("\n\n").trimEnd();
       found = {
         html: lazy(() => htmlDocument(renderSitePage(site, page))),
-        markdown: lazy(() => cachedDocument(`${markdown}\n`, MARKDOWN_TYPE, { vary: "accept" })),
+        markdown: lazy(() =>
+          cachedDocument(`${markdown}\n`, MARKDOWN_TYPE, {
+            vary: "accept",
+            link: `<${pageUrl(slug)}>; rel="canonical"`,
+          }),
+        ),
       };
       documents.set(slug, found);
     }

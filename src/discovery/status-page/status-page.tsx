@@ -23,6 +23,7 @@ export function statusPage(snapshot: StatusSnapshot): string {
     title: "Status",
     description: "Availability and latency of this gateway's providers, and incidents.",
     path: "/status",
+    canonicalUrl: "/status",
     feedUrl: FEED_PATH,
     content: (
       <main id="main" tabindex={-1} class="status">

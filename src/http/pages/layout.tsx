@@ -71,7 +71,13 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
         <title>{title}</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        {description === undefined ? null : <meta name="description" content={description} />}
+        {description === undefined ? null : (
+          <>
+            <meta name="description" content={description} />
+            <meta property="og:title" content={title} />
+            <meta property="og:description" content={description} />
+          </>
+        )}
         {isPrivate === true ? <meta name="robots" content="noindex" /> : null}
         <link rel="icon" href={ICON} />
         <link rel="stylesheet" href={STYLESHEET.path} />

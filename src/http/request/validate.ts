@@ -2,14 +2,12 @@
 
 import { z } from "zod";
 import { Fault } from "../../base/fault.ts";
-import { closestName } from "../../base/text/suggest.ts";
+import { closestName, NAME_MAX_CHARACTERS, shortName } from "../../base/text/suggest.ts";
 
 export type InputLocation = "path" | "query" | "body";
 
 type Issue = z.core.$ZodIssue;
 
-/** A longer name cannot be a typo of a field; it is not compared or repeated in full. */
-const NAME_MAX_CHARACTERS = 64;
 /** How zod's own messages begin. Our schemas' messages continue a sentence whose subject is the field: "must be …". */
 const DEFAULT_MESSAGE = /^(?:Invalid |Too (?:small|big): |Unrecognized key)/;
 
@@ -27,7 +25,7 @@ export function parseWithSchema<T>(
   if (issue === undefined) throw new Error("a failed validation without an issue");
   const path = issue.path.map(String).join(".");
   const unknownName = issue.code === "unrecognized_keys" ? issue.keys[0] : undefined;
-  const param = [path, unknownName?.slice(0, NAME_MAX_CHARACTERS)].filter(Boolean).join(".");
+  const param = [path, unknownName && shortName(unknownName)].filter(Boolean).join(".");
   const isDefault = DEFAULT_MESSAGE.test(issue.message);
   const message =
     unknownName !== undefined

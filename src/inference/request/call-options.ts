@@ -3,7 +3,7 @@
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { MAX_NANO, type Nano, nanoFromUsd } from "../../base/money/money.ts";
-import { closestName } from "../../base/text/suggest.ts";
+import { closestName, shortName } from "../../base/text/suggest.ts";
 import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 
 /** The most that the caller pays for a call. */
@@ -39,10 +39,11 @@ type RequestHeaders = Pick<Headers, "get">;
 export function rejectUnknownOptions(json: JsonObject): void {
   for (const name of Object.keys(optionsOf(json))) {
     if (OPTIONS.some((known) => known === name)) continue;
-    const meant = closestName(name, [...OPTIONS]);
+    const sent = shortName(name);
+    const meant = closestName(sent, [...OPTIONS]);
     throw invalid(
-      `postern.${name}`,
-      `Unknown field \`postern.${name}\`. ${meant === undefined ? `\`postern\` accepts ${OPTIONS.join(", ")}.` : `Did you mean \`${meant}\`?`}`,
+      `postern.${sent}`,
+      `Unknown field \`postern.${sent}\`. ${meant === undefined ? `\`postern\` accepts ${OPTIONS.join(", ")}.` : `Did you mean \`${meant}\`?`}`,
     );
   }
 }

@@ -3,6 +3,7 @@
 
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { shortName } from "../../base/text/suggest.ts";
 import { type Decimal, picoPerToken } from "../../models/price-card.ts";
 
 export const SORT_KEYS = ["price", "latency", "throughput"] as const;
@@ -50,8 +51,8 @@ export function readPreferences(
   for (const field of Object.keys(fields))
     if (!PREFERENCE_FIELDS.some((known) => known === field))
       throw invalid(
-        `provider.${field}`,
-        `Unknown field \`provider.${field}\`. \`provider\` accepts ${PREFERENCE_FIELDS.join(", ")}.`,
+        `provider.${shortName(field)}`,
+        `Unknown field \`provider.${shortName(field)}\`. \`provider\` accepts ${PREFERENCE_FIELDS.join(", ")}.`,
       );
   // Only checked here: the plan of a call reads it.
   readBoolean(fields, "require_parameters");
@@ -175,7 +176,7 @@ function readMaxPrice(maxPrice: unknown): RoutingPreferences["maxPrice"] {
   const prices: { prompt?: bigint; completion?: bigint } = {};
   for (const [field, value] of Object.entries(maxPrice)) {
     const known = PRICE_FIELDS.find((price) => price === field);
-    const path = `provider.max_price.${field}`;
+    const path = `provider.max_price.${shortName(field)}`;
     if (known === undefined)
       throw invalid(
         path,
