@@ -33,8 +33,8 @@ import type { CallInput, HeldCall, OpenCall, ParsedCall } from "./call.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
-import { spentFault, withShortfall } from "./hold/hold-faults.ts";
-import { ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
+import { spentFault, unaffordableFault, withShortfall } from "./hold/hold-faults.ts";
+import { coversCandidate, ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
 import { acceptOffer, type OfferDeps, withOffer, withOfferCeiling } from "./offer.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
@@ -165,6 +165,10 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
     const holding = ensureHold(deps.hold, call, { priced, remaining, isFallback });
     const hold = holding instanceof Promise ? await holding : holding;
     if (!hold.isPaid && !priced.candidate.credential.byok) continue;
+    if (isFallback && !coversCandidate(call, hold, priced)) {
+      call.shortfall ??= unaffordableFault(priced.candidate.model.id);
+      continue;
+    }
     const fetching = fetchFiles(deps.files, call, priced.candidate, hold);
     const fileFault = fetching === undefined ? undefined : await fetching;
     const planned = fileFault ?? planCall(deps.plan, call, priced, hold);

@@ -12,7 +12,7 @@ import type { SettledReply } from "../streaming/relay-options.ts";
 import { stopRollingHold } from "../streaming/rolling-hold.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
-import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
+import type { HeldCall, MeteredReply, ResponseWrite, SettledCall, StatefulCall } from "./call.ts";
 import type { TokenRateLimit } from "./enforce-key-policy.ts";
 import type { HeldCredit } from "./hold/held-credit.ts";
 import { releaseHold } from "./hold/hold.ts";
@@ -23,11 +23,12 @@ import {
   chargeHold,
   chargeTail,
   NOTHING_BILLED,
+  withinHold,
 } from "./reply/meter.ts";
 import { isUncovered, uncoveredUsage } from "./uncovered-call.ts";
 
 export interface SettleDeps {
-  readonly ledger: Pick<Ledger<SettledCall>, "settle">;
+  readonly ledger: Pick<Ledger<SettledCall>, "settle" | "raise">;
   readonly heldCredit: Pick<HeldCredit, "release">;
   readonly log: Log;
   readonly now: () => number;
@@ -52,7 +53,7 @@ export async function settleFailed(
   failed: FailedCandidate,
 ): Promise<void> {
   const { fault, isClientGone } = failed;
-  const billed = await chargeFailed(call, failed, deps.now());
+  const billed = await heldCharge(deps, call, await chargeFailed(call, failed, deps.now()));
   const countsAsAbandoned = isClientGone || billed.cost > 0n;
   const outcome = failedOutcome(failed);
   await settle(deps, call, { ...billed, outcome, status: fault.status, countsAsAbandoned });
@@ -71,7 +72,7 @@ async function chargeFailed(
   { isClientGone, wasSent, tail, isGivenUp, isCut }: FailedCandidate,
   now: number,
 ): Promise<BilledCharge> {
-  if (isCut === true) return chargeCut(call, undefined, now);
+  if (isCut === true) return withinHold(call, await chargeCut(call, undefined, now));
   if (tail !== undefined) return chargeTail(call, tail, now);
   if (isClientGone && wasSent) return chargeAbandoned(call, undefined, now);
   // Through a tool that the provider calls, such as an MCP server of the caller, a model's output reaches the caller.
@@ -87,6 +88,23 @@ function repeatableReply(
 ): MeteredReply["stored"] {
   const isAsAsked = outcome === "completed" && outputMax === undefined;
   return maxAgeMs === undefined || isAsAsked ? stored : undefined;
+}
+
+/** A provider may report more than a rolling hold has covered so far: the hold is raised to it, as far as that is affordable. */
+export function heldCharge(
+  { ledger, now }: Pick<SettleDeps, "ledger" | "now">,
+  call: HeldCall,
+  billed: BilledCharge,
+): BilledCharge | Promise<BilledCharge> {
+  const { roll, hold } = call;
+  if (roll === undefined || billed.cost <= hold.amount) return billed;
+  return ledger.raise({ ...roll.call.request, amount: billed.cost, now: now() }).then(
+    (outcome) => {
+      if (outcome.status === "raised") hold.amount = outcome.amount;
+      return withinHold(call, billed);
+    },
+    () => withinHold(call, billed),
+  );
 }
 
 export async function settle(
@@ -107,7 +125,8 @@ export async function settle(
     reply: repeatableReply(call, input.idempotent, metered),
   };
   try {
-    const record = { usage, idempotent, response: statefulCall?.storeReply() };
+    const response = storedResponse(statefulCall, usage.outcome);
+    const record = { usage, idempotent, response };
     const { id, accountId, keyId } = usage;
     const settled = await ledger.settle({
       id,
@@ -143,6 +162,14 @@ export async function settle(
     if (countsAsAbandoned && !usage.byok) deps.abandonedCalls.count(usage.keyId, now);
     if (call.hold.isPaying) deps.recordOutcome(usage, now);
   }
+}
+
+/** What could not be held for is not stored either. */
+function storedResponse(
+  statefulCall: StatefulCall | undefined,
+  outcome: Outcome,
+): ResponseWrite | undefined {
+  return outcome === "budget_cut" ? undefined : statefulCall?.storeReply();
 }
 
 function endTracking({ roll, untrack }: HeldCall): void {

@@ -34,6 +34,18 @@ export type StreamFailure =
   | "stopped"
   | "shut_down";
 
+/** `failed`: by an error event of the provider, which the caller has seen. */
+export type StreamEnd = "completed" | "failed" | StreamFailure;
+
+export function outcomeOf(end: StreamEnd): StreamOutcome {
+  if (end === "completed") return "completed";
+  // The gateway itself ended the stream.
+  if (end === "hold_lost" || end === "store_unavailable" || end === "shut_down") return "shut_down";
+  if (end === "stopped") return "client_aborted";
+  if (end === "too_long") return "limit_exceeded";
+  return end === "timed_out" ? "upstream_timeout" : "upstream_error";
+}
+
 export interface StreamLimits {
   /** Between two chunks of a stream. */
   readonly idleMs: number;
@@ -56,6 +68,8 @@ export interface StreamSettlement {
   readonly isGivenUp: boolean;
   /** The gateway ended the provider's stream, because no more credits could be held for it. */
   readonly isCut?: true;
+  /** The hold does not cover all output: the caller gets the rest only if its cost can be held. */
+  readonly isWithheld?: boolean;
 }
 
 export interface SettledReply {
@@ -63,6 +77,8 @@ export interface SettledReply {
   readonly isUncovered: boolean;
   /** The store is unavailable, and the settlement is retried later: the reply must not look complete. */
   readonly isDeferred: boolean;
+  /** The reply cost more than could be held for it, and the rest is not charged. */
+  readonly isClamped?: boolean;
 }
 
 /** How an abandoned stream is read on. */

@@ -5,19 +5,17 @@ import { type BodyHandler, pipeTo, setFlow } from "@postern/http-client";
 import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
 import type { HoldState } from "../../ledger/lease.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
-import type {
-  Drain,
-  RelayDeps,
-  RelayOptions,
-  SettledReply,
-  StreamFailure,
-  StreamOutcome,
-  StreamSettlement,
+import {
+  type Drain,
+  outcomeOf,
+  type RelayDeps,
+  type RelayOptions,
+  type SettledReply,
+  type StreamEnd,
+  type StreamFailure,
+  type StreamSettlement,
 } from "./relay-options.ts";
-import { checkHold, isBehind, type RollingHold } from "./rolling-hold.ts";
-
-/** `failed`: by an error event of the provider, which the caller has seen. */
-type StreamEnd = "completed" | "failed" | StreamFailure;
+import { arrivedTokens, checkHold, isBehind, isCovered, type RollingHold } from "./rolling-hold.ts";
 
 const KEEP_ALIVE_MS = 15_000;
 const EXTEND_HOLD_MS = 60_000;
@@ -35,8 +33,14 @@ interface Relay extends RelayOptions {
   lastSentAt: number;
   /** The term of the lease in which the hold was last confirmed. */
   heldTerm: number | undefined;
-  /** What arrived while it was uncertain whether the call's credits are still held. */
-  unconfirmed: Uint8Array[] | undefined;
+  /** Whether it is uncertain that the call's credits are still held. */
+  isUnconfirmed: boolean;
+  /** Output that the hold does not cover yet. */
+  withheld: Uint8Array | undefined;
+  /** Forgets what the last events of a cut would repeat of it. */
+  dropWithheld: () => void;
+  /** What arrived while the stream waited for its hold: until it is confirmed, or raised. */
+  waiting: Uint8Array[] | undefined;
   /** Whether the stream waits for the client; otherwise it waits for the provider. */
   isBackpressured: boolean;
   /** Whether nothing is sent any more: the client has left, or the gateway has ended the response. */
@@ -44,8 +48,8 @@ interface Relay extends RelayOptions {
   /** Why the gateway ended the response. */
   endedBy: StreamFailure | undefined;
   hasEnded: boolean;
-  /** Set if the body ended while the hold was uncertain; false if the connection was lost. */
-  unconfirmedEnd: boolean | undefined;
+  /** Set if the body ended while the stream waited; false if the connection was lost. */
+  waitingEnd: boolean | undefined;
   holdExtendedAt: number;
   /** Set once the response has ended before the provider's reply. */
   rest: Drain | undefined;
@@ -69,12 +73,15 @@ export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStr
     lastReceivedAt: now,
     lastSentAt: now,
     heldTerm: undefined,
-    unconfirmed: undefined,
+    isUnconfirmed: false,
+    withheld: undefined,
+    dropWithheld: () => {},
+    waiting: undefined,
     isBackpressured: false,
     hasClientLeft: false,
     endedBy: undefined,
     hasEnded: false,
-    unconfirmedEnd: undefined,
+    waitingEnd: undefined,
     holdExtendedAt: now,
     body,
     drain,
@@ -110,10 +117,9 @@ const BODY_HANDLER: BodyHandler<Relay> = {
     relay.bytes += bytes.length;
     if (relay.hasClientLeft) readRest(relay, bytes);
     else relayIfHeld(relay, bytes);
-    if (relay.roll !== undefined && !relay.hasEnded) updateHold(relay, relay.roll);
   },
   onEnd: (isWhole, relay) => {
-    if (relay.unconfirmed !== undefined) relay.unconfirmedEnd = isWhole;
+    if (relay.waiting !== undefined) relay.waitingEnd = isWhole;
     else relayEnd(relay, isWhole);
   },
 };
@@ -122,26 +128,42 @@ const BODY_HANDLER: BodyHandler<Relay> = {
 function updateFlow(relay: Relay): void {
   const { roll } = relay;
   const isUncovered = roll !== undefined && isBehind(roll);
-  const isBlocked = relay.isBackpressured || relay.unconfirmed !== undefined;
+  const isBlocked = relay.isBackpressured || relay.waiting !== undefined;
   const isPaused = isUncovered || (isBlocked && !relay.hasClientLeft);
   setFlow(relay.body, isPaused ? "paused" : "read");
 }
 
 function updateHold(relay: Relay, roll: RollingHold): void {
-  checkHold(roll, relay.lastReceivedAt, relay.pipeline.meter.outputBytes);
-  // Nothing more is relayed until the ledger has held more.
-  if (isBehind(roll) && !relay.hasEnded) updateFlow(relay);
+  checkHold(roll, relay.lastReceivedAt, arrivedTokens(relay.pipeline.meter));
+  if (relay.hasEnded) return;
+  // No later raise tells it.
+  if (roll.ended !== undefined && relay.withheld !== undefined) onHoldChange(relay);
+  else if (isBehind(roll)) updateFlow(relay);
 }
 
 /** More was held, or the stream must end because no more can be. */
 function onHoldChange(relay: Relay): void {
-  const ended = relay.roll?.ended;
-  if (relay.hasEnded) return;
+  const { roll, withheld } = relay;
+  if (relay.hasEnded || roll === undefined) return;
   // Of a complete reply only the usage is missing.
-  if (ended === undefined || relay.pipeline.meter.hasStopReason) return updateFlow(relay);
-  if (ended === "budget") cut(relay);
+  const isComplete = relay.pipeline.meter.hasStopReason && withheld === undefined;
+  if (roll.ended === undefined || isComplete) return relayWithheld(relay, roll);
+  if (roll.ended === "budget") cut(relay);
   else if (relay.hasClientLeft) endAbandoned(relay, false);
-  else finish(relay, ended);
+  else finish(relay, roll.ended);
+}
+
+function relayWithheld(relay: Relay, roll: RollingHold): void {
+  const { withheld } = relay;
+  if (withheld !== undefined && isCovered(roll, arrivedTokens(relay.pipeline.meter))) {
+    relay.withheld = undefined;
+    send(relay, withheld, relay.lastReceivedAt);
+  } else if (withheld !== undefined) {
+    // The raise was decided before all of it had arrived.
+    return updateHold(relay, roll);
+  }
+  relayWaiting(relay);
+  if (!relay.hasEnded) updateFlow(relay);
 }
 
 /** Closes the provider's stream, which ends its bill, settles, and ends the response as the API does at an output limit. */
@@ -156,18 +178,21 @@ function cut(relay: Relay): void {
     isCut: true,
   };
   settleOnce(relay, settlement).then(
-    ({ isDeferred, isUncovered }) => {
+    ({ isDeferred, isUncovered, isClamped }) => {
       if (isDeferred) closeResponse(relay, "store_unavailable");
       else if (isUncovered) closeResponse(relay, "hold_lost");
-      else closeCut(relay);
+      else closeCut(relay, isClamped === true);
     },
     () => closeResponse(relay, "unsettled"),
   );
 }
 
-function closeCut(relay: Relay): void {
-  const { sink } = relay;
+/** `isClamped`: what was withheld costs more than is held, so the caller does not get it. */
+function closeCut(relay: Relay, isClamped: boolean): void {
+  const { sink, withheld } = relay;
   if (sink === undefined || relay.hasClientLeft) return;
+  if (withheld !== undefined && !isClamped) void sink.functions.write(sink, withheld);
+  if (withheld !== undefined && isClamped) relay.dropWithheld();
   const bytes = relay.lengthStop();
   if (bytes !== undefined) void sink.functions.write(sink, bytes);
   sink.functions.end(sink);
@@ -175,8 +200,8 @@ function closeCut(relay: Relay): void {
 
 // A process that was suspended may have lost its holds: nothing is relayed until the store has confirmed this one.
 function relayIfHeld(relay: Relay, chunk: Uint8Array): void {
-  if (relay.unconfirmed !== undefined) {
-    relay.unconfirmed.push(chunk);
+  if (relay.waiting !== undefined) {
+    relay.waiting.push(chunk);
     return;
   }
   // Compared here because `confirmHold` reads the whole call, which costs more than the rest of this function.
@@ -187,28 +212,69 @@ function relayIfHeld(relay: Relay, chunk: Uint8Array): void {
     relay.heldTerm = term;
     return relayChunk(relay, chunk);
   }
-  relay.unconfirmed = [chunk];
+  relay.waiting = [chunk];
+  relay.isUnconfirmed = true;
   updateFlow(relay);
   const onConfirmed = (state: HoldState): void => {
-    const waiting = relay.unconfirmed ?? [];
-    relay.unconfirmed = undefined;
+    relay.isUnconfirmed = false;
     if (relay.hasEnded || relay.hasClientLeft) return;
     if (state !== "held")
       return finish(relay, state === "lost" ? "hold_lost" : "store_unavailable");
-    for (const bytes of waiting) relayChunk(relay, bytes);
-    if (relay.unconfirmedEnd !== undefined) relayEnd(relay, relay.unconfirmedEnd);
-    else if (!relay.hasEnded) updateFlow(relay);
+    const [first, ...later] = relay.waiting ?? [];
+    relay.waiting = undefined;
+    // Confirmed for what has arrived, also if the term has changed again since.
+    if (first !== undefined) relayChunk(relay, first);
+    relayAll(relay, later);
   };
   isHeld.then(onConfirmed, () => onConfirmed("lost"));
 }
 
+function relayWaiting(relay: Relay): void {
+  if (relay.isUnconfirmed || relay.withheld !== undefined) return;
+  const chunks = relay.waiting ?? [];
+  relay.waiting = undefined;
+  relayAll(relay, chunks);
+}
+
+function relayAll(relay: Relay, chunks: readonly Uint8Array[]): void {
+  for (const bytes of chunks) {
+    if (relay.hasEnded) return;
+    if (relay.hasClientLeft) readRest(relay, bytes);
+    else relayIfHeld(relay, bytes);
+  }
+  if (relay.hasEnded || relay.waiting !== undefined) return;
+  if (relay.waitingEnd === undefined) updateFlow(relay);
+  else relayEnd(relay, relay.waitingEnd);
+}
+
 function relayChunk(relay: Relay, chunk: Uint8Array): void {
   if (relay.hasEnded || relay.hasClientLeft) return;
-  const { pipeline } = relay;
+  const { roll } = relay;
+  // No chunk has more bytes of text than bytes.
+  if (roll === undefined || isCovered(roll, arrivedTokens(relay.pipeline.meter) + chunk.length)) {
+    relayPart(relay, chunk);
+    return;
+  }
+  for (let at = 0; at < chunk.length; at += PART_BYTES) {
+    if (relay.waiting !== undefined) {
+      relay.waiting.push(chunk.subarray(at));
+      return;
+    }
+    if (relay.hasEnded || relay.hasClientLeft) return;
+    relayPart(relay, chunk.subarray(at, at + PART_BYTES));
+  }
+}
+
+/** If the hold may not cover the rest of a chunk, it is relayed in parts of so many bytes: about an event each. */
+const PART_BYTES = 512;
+
+function relayPart(relay: Relay, chunk: Uint8Array): void {
+  const { pipeline, roll } = relay;
   if (!forward(relay, chunk)) endResponse(relay, "malformed");
   else if (pipeline.end !== undefined) finish(relay, pipeline.end);
   else if (pipeline.parser.hasCutEvent || relay.bytes > relay.deps.limits.streamMaxBytes)
     endResponse(relay, "too_long");
+  if (roll !== undefined && !relay.hasEnded) updateHold(relay, roll);
 }
 
 /** `isWhole`: the body was received to its end; otherwise the connection was lost. */
@@ -223,6 +289,8 @@ function relayEnd(relay: Relay, isWhole: boolean): void {
 /** False if the bytes are not a valid event stream, or an event exceeds the parser's limit. */
 function forward(relay: Relay, chunk: Uint8Array | undefined): boolean {
   const { pipeline } = relay;
+  const { first, latest, items } = pipeline;
+  const sentItems = items.length;
   let bytes: Uint8Array | undefined;
   try {
     bytes = chunk === undefined ? transformEnd(pipeline) : transformChunk(pipeline, chunk);
@@ -231,8 +299,26 @@ function forward(relay: Relay, chunk: Uint8Array | undefined): boolean {
   }
   if (bytes === undefined) return true;
   relay.record?.(bytes);
-  send(relay, bytes, relay.lastReceivedAt);
+  const { roll, hasClientLeft } = relay;
+  if (roll === undefined || hasClientLeft || isCovered(roll, arrivedTokens(relay.pipeline.meter))) {
+    send(relay, bytes, relay.lastReceivedAt);
+    return true;
+  }
+  withhold(relay, bytes, () => {
+    pipeline.first = first;
+    pipeline.latest = latest;
+    items.length = sentItems;
+  });
   return true;
+}
+
+/** Until more is held, or the cost of the reply shows that enough is. */
+function withhold(relay: Relay, bytes: Uint8Array, drop: () => void): void {
+  const { withheld } = relay;
+  if (withheld === undefined) relay.dropWithheld = drop;
+  relay.withheld = withheld === undefined ? bytes : Buffer.concat([withheld, bytes]);
+  relay.waiting ??= [];
+  updateFlow(relay);
 }
 
 function sendKeepAlive(relay: Relay): void {
@@ -282,11 +368,12 @@ function onClientGone(relay: Relay): void {
   if (relay.hasClientLeft) return;
   relay.hasClientLeft = true;
   if (relay.hasEnded) return;
-  for (const chunk of relay.unconfirmed ?? []) forward(relay, chunk);
-  relay.unconfirmed = undefined;
+  for (const chunk of relay.waiting ?? []) forward(relay, chunk);
+  relay.waiting = undefined;
+  relay.withheld = undefined;
   // Meters the bytes that have arrived.
   if (relay.sink === undefined) pipeTo(relay.body, BODY_HANDLER, relay);
-  if (relay.unconfirmedEnd !== undefined) relayEnd(relay, relay.unconfirmedEnd);
+  if (relay.waitingEnd !== undefined) relayEnd(relay, relay.waitingEnd);
   if (relay.hasEnded) return;
   drainRest(relay);
 }
@@ -316,10 +403,12 @@ function drainRest(relay: Relay): void {
 }
 
 function readRest(relay: Relay, chunk: Uint8Array): void {
+  const { roll } = relay;
   const isRead = forward(relay, chunk);
   if (!isRead || relay.pipeline.end !== undefined || relay.rest?.isKnown() === true)
     endAbandoned(relay, false);
   else if (relay.bytes > relay.restMaxBytes) giveUp(relay);
+  if (roll !== undefined && !relay.hasEnded) updateHold(relay, roll);
 }
 
 function giveUp(relay: Relay): void {
@@ -357,7 +446,8 @@ function finish(relay: Relay, end: StreamEnd): void {
   };
   const outcome = outcomeOf(end);
   const isAbandoned = outcome === "shut_down";
-  const settlement = { outcome, isWhole: isComplete, isAbandoned, isGivenUp: false };
+  const isWithheld = relay.withheld !== undefined;
+  const settlement = { outcome, isWhole: isComplete, isAbandoned, isGivenUp: false, isWithheld };
   if (end === "store_unavailable") {
     // The settlement waits for the store.
     closeIncomplete(end);
@@ -365,22 +455,14 @@ function finish(relay: Relay, end: StreamEnd): void {
     return;
   }
   void settleOnce(relay, settlement).then(
-    ({ isUncovered, isDeferred }) => {
+    ({ isUncovered, isDeferred, isClamped }) => {
       if (isComplete && isDeferred) closeIncomplete("store_unavailable");
       else if (isComplete && isUncovered) closeIncomplete("hold_lost");
+      else if (isWithheld && isClamped === true) closeCut(relay, true);
       else closeResponse(relay, end);
     },
     () => closeIncomplete("unsettled"),
   );
-}
-
-function outcomeOf(end: StreamEnd): StreamOutcome {
-  if (end === "completed") return "completed";
-  // The gateway itself ended the stream.
-  if (end === "hold_lost" || end === "store_unavailable" || end === "shut_down") return "shut_down";
-  if (end === "stopped") return "client_aborted";
-  if (end === "too_long") return "limit_exceeded";
-  return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }
 
 async function settleOnce(relay: Relay, settlement: StreamSettlement): Promise<SettledReply> {
@@ -405,6 +487,8 @@ function closeResponse(relay: Relay, end: StreamEnd): void {
   const { pipeline } = relay;
   const isUnsettled = end === "unsettled" || end === "store_unavailable";
   const hasErrorEvent = end === "failed" || (!isUnsettled && pipeline.meter.failed);
+  if (relay.withheld !== undefined && end === "completed")
+    void sink.functions.write(sink, relay.withheld);
   for (const bytes of pipeline.heldBack) void sink.functions.write(sink, bytes);
   const error =
     end === "completed" || hasErrorEvent ? undefined : errorEventOf(pipeline, relay.errorBody(end));

@@ -1,6 +1,7 @@
 // The hold of a stream that grows while the provider generates. It always covers what the provider may have billed by now, and
 // some seconds more, so that closing the connection ends the bill within the hold. Decision 0036 has the bound.
 
+import type { StreamMeter } from "@postern/wires";
 import { minNano, type Nano } from "../../base/money/money.ts";
 import type { RaiseOutcome, RaiseRequest } from "../../ledger/decide.ts";
 import { affordableOutput, maxCost } from "../../models/price-bound.ts";
@@ -46,7 +47,7 @@ export interface RollingHold {
   startedAt: number | undefined;
   /** Output tokens that the hold covers. */
   covered: number;
-  outputBytes: number;
+  outputTokens: number;
   isRaising: boolean;
   retryAt: number;
   refusal: HoldEnd | undefined;
@@ -69,7 +70,7 @@ export function startRollingHold(deps: RollDeps, call: RollingCall): RollingHold
     stopTimer: () => {},
     startedAt: hidesOutput ? deps.monotonicNow() : undefined,
     covered: 0,
-    outputBytes: 0,
+    outputTokens: 0,
     isRaising: false,
     retryAt: 0,
     refusal: undefined,
@@ -85,26 +86,42 @@ export function stopRollingHold(roll: RollingHold): void {
   roll.onChange = () => {};
 }
 
-/** `outputBytes`: all that has arrived so far. */
-export function checkHold(roll: RollingHold, at: number, outputBytes: number): void {
-  roll.outputBytes = outputBytes;
-  if (outputBytes > 0) roll.startedAt ??= at;
+/** Tokens around each tool call, which have no text. */
+const TOOL_CALL_TOKENS = 16;
+
+/** An upper bound of the output tokens that have arrived: no token of text is shorter than a byte. */
+export function arrivedTokens({
+  outputBytes,
+  toolCalls,
+}: Pick<StreamMeter, "outputBytes" | "toolCalls">): number {
+  return outputBytes + TOOL_CALL_TOKENS * toolCalls;
+}
+
+/** `outputTokens`: an upper bound of what has arrived so far. */
+export function checkHold(roll: RollingHold, at: number, outputTokens: number): void {
+  roll.outputTokens = outputTokens;
+  if (outputTokens > 0) roll.startedAt ??= at;
   update(roll, at);
 }
 
 /** Whether more has arrived than the hold covers until the ledger has answered. */
-export function isBehind({ isRaising, outputBytes, outputMax, covered }: RollingHold): boolean {
-  return isRaising && Math.min(outputBytes, outputMax) > covered;
+export function isBehind(roll: RollingHold): boolean {
+  return roll.isRaising && !isCovered(roll, roll.outputTokens);
 }
 
-/** The most output tokens that the provider can have billed. No token is shorter than a byte. */
+/** Whether so many output tokens are held for. */
+export function isCovered({ outputMax, covered }: RollingHold, outputTokens: number): boolean {
+  return Math.min(outputTokens, outputMax) <= covered;
+}
+
+/** The most output tokens that the provider can have billed. */
 export function generatedBy(
-  { startedAt, outputBytes, outputMax }: RollingHold,
+  { startedAt, outputTokens, outputMax }: RollingHold,
   at: number,
 ): number {
   const elapsedMs = startedAt === undefined ? 0 : at - startedAt;
   const unseen = Math.ceil((elapsedMs * UNSEEN_TOKENS_PER_SECOND) / 1_000);
-  return Math.min(outputMax, Math.max(unseen, outputBytes));
+  return Math.min(outputMax, Math.max(unseen, outputTokens));
 }
 
 function update(roll: RollingHold, at: number): void {

@@ -59,6 +59,16 @@ for (const store of STORE_KINDS)
       );
     }
 
+    async function mintKey(usd: number): Promise<TestAccount> {
+      const minted = await fetch(`${harness.gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ limit_usd: usd }),
+      });
+      const { api_key: key } = (await minted.json()) as { api_key: string };
+      return { ...account, key, headers: { ...account.headers, authorization: `Bearer ${key}` } };
+    }
+
     async function detailOf(id: string | null): Promise<Detail> {
       const row = await usageRecordOf(harness.gateway.server.db, id);
       return JSON.parse(String(row["detail"])) as Detail;
@@ -228,6 +238,27 @@ for (const store of STORE_KINDS)
         const [record] = await usageRecordsOf(harness.gateway.server.db, account.id);
         expect([record?.["provider"], String(record?.["cost_nano"])]).toEqual(["alpha", "0"]);
       });
+
+    test("a stream does not fall back to a provider whose input its hold cannot be raised to", async () => {
+      const limited = await mintKey(0.25);
+      harness.providers.beta.failure = UNAVAILABLE;
+      harness.providers.gamma.failure = UNAVAILABLE;
+      const text = "word ".repeat(20_000);
+      const response = await postCall(
+        harness.gateway,
+        limited,
+        "chat",
+        bodyOf("chat", text, {
+          model: "beta/echo",
+          stream: true,
+          provider: { order: ["beta", "gamma", "alpha"] },
+        }),
+      );
+      const error = errorOf(await response.json());
+      expect([response.status, error["code"]]).toEqual([503, "overloaded"]);
+      expect(harness.providers.beta.requests.length).toBeGreaterThan(0);
+      expect(harness.providers.alpha.requests).toEqual([]);
+    });
 
     test("with `allow_fallbacks: false`, only the first provider is tried", async () => {
       harness.providers.alpha.failure = UNAVAILABLE;

@@ -393,6 +393,14 @@ export function spentFault(): Fault {
   });
 }
 
+/** A fallback costs more than the candidate before it, and no more could be held. */
+export function unaffordableFault(model: string): Fault {
+  return new Fault("insufficient_credits", "the hold could not be raised for a fallback", {
+    message: `The credits that this call can hold do not cover its input at ${model}.`,
+    next: [{ method: "POST", url: "/v1/quote", why: "Read what the call needs at each model." }],
+  });
+}
+
 /** Rounded up, so that the amount is enough. */
 function formatUsdCeil(amount: Nano): string {
   const step = amount < NANO_PER_USD ? NANO_PER_USD / 1_000_000n : NANO_PER_USD / 100n;

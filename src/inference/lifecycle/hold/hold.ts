@@ -9,7 +9,11 @@ import type { HoldOutcome, HoldRequest, SessionRequest } from "../../../ledger/d
 import type { Freeze } from "../../../ledger/freezes.ts";
 import type { Lease } from "../../../ledger/lease.ts";
 import type { Ledger } from "../../../ledger/ledger.ts";
-import type { CostEstimate } from "../../metering/cost-estimate.ts";
+import {
+  affordableEstimate,
+  affordableTokens,
+  type CostEstimate,
+} from "../../metering/cost-estimate.ts";
 import { mostExpensive, type PricedCandidate } from "../../routing/priced-candidates.ts";
 import { firstHold } from "../../streaming/rolling-hold.ts";
 import type { CallInput, Hold, OpenCall, SettledCall } from "../call.ts";
@@ -157,6 +161,17 @@ async function raiseFor(
   const outcome = await ledger.raise(request);
   if (outcome.status === "raised") hold.amount = outcome.amount;
   return hold;
+}
+
+/** Whether a hold that was raised for a fallback covers its input and some output. */
+export function coversCandidate(
+  { request }: Pick<OpenCall, "request">,
+  hold: Hold,
+  { candidate, estimate }: PricedCandidate,
+): boolean {
+  if (candidate.credential.byok || !hold.isRolling || hold.amount >= estimate.amount) return true;
+  const affordable = affordableEstimate(estimate, hold.amount);
+  return affordableTokens(affordable, hold.amount) >= request.choices;
 }
 
 /** Refusals that the workspace's owner can lift. */

@@ -203,6 +203,16 @@ export function chargeCut(
   return chargeAbandoned(call, meter, endedAt, { count, generatedTokens: generated });
 }
 
+/**
+ * What a rolling hold covers of a charge. Its rest is the operator's, because limits of keys and budgets are promises. Only
+ * what costs more than the whole call may, because the provider ignores the output limit, is charged all the same.
+ */
+export function withinHold({ roll, hold }: HeldCall, billed: BilledCharge): BilledCharge {
+  const most = hold.amount + maxNano(billed.cost - hold.limit, 0n);
+  if (roll === undefined || billed.cost <= most) return billed;
+  return { charge: { ...billed.charge, cost: most, exact: false }, cost: most };
+}
+
 interface AbandonedOutput {
   readonly count?: ProviderCount | undefined;
   /** The most that the provider may have generated, if some of it is hidden. */
@@ -239,7 +249,7 @@ export async function chargeAbandoned(
   const { outputMax, estimate, request } = call;
   const sentMax = outputMax === undefined ? estimate.outputTokens : outputMax * request.choices;
   const isBeyondLimit = output > sentMax;
-  const paid = cost > hold.amount && !isBeyondLimit ? hold.amount : cost;
+  const paid = cost > hold.limit && !isBeyondLimit ? hold.limit : cost;
   return {
     charge: { ...charge, exact: false, cost: credential.byok ? charge.cost : paid },
     cost: paid,

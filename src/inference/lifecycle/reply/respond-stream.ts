@@ -32,7 +32,7 @@ import { transportFault } from "../../upstream/transport-fault.ts";
 import { type HeldCall, type MeteredReply, publicErrorFor } from "../call.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { stoppedSessionFault } from "../hold/hold-faults.ts";
-import { settle, type SettleDeps } from "../settle.ts";
+import { heldCharge, settle, type SettleDeps } from "../settle.ts";
 import type { StoppedSessions } from "../stopped-sessions.ts";
 import { drainOf, isCountedByProvider } from "./client-disconnect.ts";
 import {
@@ -48,6 +48,8 @@ import {
   chargeUsage,
   isNothing,
   isOutputUnreported,
+  type MeteredStream as ChargedStream,
+  withinHold,
 } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
 
@@ -104,24 +106,22 @@ export function respondStream(
     extendHold: () => deps.relay.extendHold(input.requestId),
     confirmHold: () => confirmHold(deps.lease, call),
     isStopped: () => deps.stoppedSessions.has(input.caller.accountId, input.session?.id),
-    settle: (settlement) => {
+    settle: async (settlement) => {
+      const billed = await chargeEnd(deps, call, { meter, count }, settlement);
+      const { charge, cost, isClamped } = billed;
+      settled = billed;
+      const isServed = settlement.isWithheld !== true || !isClamped;
       // What was relayed of a reply with an event that is too long has no end, so it is not replayed.
-      const canReplay = settlement.isWhole && !pipeline.parser.hasCutEvent;
-      const metered = {
-        ...meteredStream(meter, settlement),
+      const canReplay = settlement.isWhole && isServed && !pipeline.parser.hasCutEvent;
+      const ended = await settle(deps.settle, call, {
+        charge,
+        cost,
+        ...meteredStream(meter, isServed ? settlement : { ...settlement, outcome: "budget_cut" }),
         stored: canReplay ? recorder?.reply(headers) : undefined,
         firstTokenMs,
         responseSha256: hash?.digest("hex"),
-      };
-      if (settlement.isCut === true)
-        return chargeCutStream(deps, call, meter).then((charged) => {
-          settled = charged;
-          return settle(deps.settle, call, { ...charged, ...metered });
-        });
-      const billed = chargeStream(call, { meter, count }, settlement, deps.now());
-      return billed instanceof Promise
-        ? billed.then((charged) => settle(deps.settle, call, { ...charged, ...metered }))
-        : settle(deps.settle, call, { ...billed, ...metered });
+      });
+      return isClamped ? { ...ended, isClamped } : ended;
     },
     roll: call.roll,
     lengthStop: () => settled && lengthStopOf(call, pipeline, settled),
@@ -150,6 +150,25 @@ function meteredStream(
     // The end of the process, or of the credits, is not the caller's doing.
     countsAsAbandoned: isAbandoned && outcome !== "shut_down" && outcome !== "budget_cut",
   };
+}
+
+interface EndCharge extends BilledCharge {
+  /** The reply cost more than could be held for it. */
+  readonly isClamped: boolean;
+}
+
+async function chargeEnd(
+  deps: RespondStreamDeps,
+  call: HeldCall,
+  metered: ChargedStream,
+  settlement: StreamSettlement,
+): Promise<EndCharge> {
+  const isCut = settlement.isCut === true;
+  const billed = isCut
+    ? await chargeCutStream(deps, call, metered.meter)
+    : await chargeStream(call, metered, settlement, deps.now());
+  const held = isCut ? withinHold(call, billed) : await heldCharge(deps.settle, call, billed);
+  return { ...held, isClamped: held.cost < billed.cost };
 }
 
 /** The provider's stream is closed, so what was relayed is all that it can count. */
