@@ -22,7 +22,13 @@ type SettlePlan = {
   readonly pick: number;
   readonly cost: "zero" | "below" | "equal" | "above" | "far above" | "byok";
 };
-export type CallPlan = HoldPlan | SettlePlan;
+type RaisePlan = {
+  readonly kind: "raise";
+  /** Selects one of the earlier holds. */
+  readonly pick: number;
+  readonly amount: number;
+};
+export type CallPlan = HoldPlan | SettlePlan | RaisePlan;
 
 export type AdminPlan =
   | {
@@ -95,7 +101,19 @@ const settle: fc.Arbitrary<SettlePlan> = fc.record({
   pick: fc.nat({ max: 30 }),
   cost: fc.constantFrom("zero", "below", "below", "equal", "above", "far above", "byok"),
 });
-const calls = fc.array(fc.oneof(hold, settle), { maxLength: 4 });
+const raise: fc.Arbitrary<RaisePlan> = fc.record({
+  kind: fc.constant("raise" as const),
+  pick: fc.nat({ max: 30 }),
+  amount,
+});
+const calls = fc.array(
+  fc.oneof(
+    { weight: 2, arbitrary: hold },
+    { weight: 2, arbitrary: settle },
+    { weight: 1, arbitrary: raise },
+  ),
+  { maxLength: 4 },
+);
 
 const admin: fc.Arbitrary<AdminPlan> = fc.oneof(
   {

@@ -70,6 +70,7 @@ export type ModelOperation =
       process: number;
       expiresAt: number;
     }
+  | { kind: "raise"; id: string; amount: bigint }
   | { kind: "settle"; id: string; cost: bigint; byok: boolean }
   | { kind: "deposit"; id: string; bucket: "promo" | "paid"; amount: bigint }
   | { kind: "collect" }
@@ -258,6 +259,8 @@ export function applyOperation(
   switch (operation.kind) {
     case "hold":
       return hold(model, operation, clock);
+    case "raise":
+      return raise(model, operation, clock);
     case "settle":
       return settle(model, operation, clock);
     case "deposit":
@@ -392,6 +395,26 @@ function keyRejection(
       ? 0
       : rateLimitWaitMs(model, operation.key, operation.rateLimit, now);
   return wait > 0 ? `rate_limited ${wait}` : undefined;
+}
+
+function raise(
+  model: Model,
+  { id, amount }: ModelOperation & { kind: "raise" },
+  { now }: Clock,
+): readonly [Model, string] {
+  const raised = model.holds.get(id);
+  if (raised?.state !== "open") return [model, "lost"];
+  if (amount <= raised.amount) return [model, `raised ${raised.amount}`];
+  const { promo, paid, held, owed } = balances(model);
+  if (owed > 0n) return [model, "refused"];
+  const added = minNano(
+    amount - raised.amount,
+    promo + paid - held,
+    ...remainingLimits(model, raised.key, now),
+  );
+  if (added <= 0n) return [model, "refused"];
+  const after = { ...raised, amount: raised.amount + added };
+  return [{ ...model, holds: new Map(model.holds).set(id, after) }, `raised ${after.amount}`];
 }
 
 function settle(

@@ -269,6 +269,7 @@ function toOperation(
   }
   const id =
     holdIds.length === 0 ? `${account.id}.never` : (holdIds[call.pick % holdIds.length] ?? "");
+  if (call.kind === "raise") return { kind: "raise", id, amount: BigInt(call.amount) };
   const held = account.model.holds.get(id)?.amount ?? 10n;
   const costs = {
     zero: 0n,
@@ -288,6 +289,7 @@ function runCall(
   operation: ModelOperation,
 ): string | Promise<string> {
   if (operation.kind === "hold") return runHold(run, account, process, operation);
+  if (operation.kind === "raise") return runRaise(run, account, process, operation);
   if (operation.kind === "settle") return runSettle(run, account, process, operation);
   throw new Error("not a call");
 }
@@ -355,6 +357,29 @@ function outcomeText(outcome: HoldOutcome): string {
   }
 }
 
+async function runRaise(
+  run: HistoryRun,
+  account: HistoryAccount,
+  { ledger }: FaultyProcess,
+  { id, amount }: ModelOperation & { kind: "raise" },
+): Promise<string> {
+  const outcome = await ledger.raise({
+    id,
+    accountId: account.id,
+    keyId: keyOfHold(account, id),
+    amount,
+    now: run.now,
+    sessionId: sessionOf(id)?.id,
+  });
+  if (outcome.status !== "raised") return outcome.status;
+  run.counts.raises += 1;
+  return `raised ${outcome.amount}`;
+}
+
+function keyOfHold(account: HistoryAccount, id: string): string {
+  return keyIdsOf(account)[account.model.holds.get(id)?.key ?? 0] ?? "";
+}
+
 async function runSettle(
   run: HistoryRun,
   account: HistoryAccount,
@@ -364,7 +389,7 @@ async function runSettle(
   run.counts.settles += 1;
   const { now } = run;
   const { id, cost, byok } = operation;
-  const keyId = keyIdsOf(account)[account.model.holds.get(id)?.key ?? 0] ?? "";
+  const keyId = keyOfHold(account, id);
   const record = usageRecord({
     id,
     accountId: account.id,

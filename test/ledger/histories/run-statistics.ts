@@ -4,6 +4,7 @@ export interface RunStatistics {
   holds: number;
   /** Holds decided from cached rows. */
   heldSync: number;
+  raises: number;
   settles: number;
   rejections: number;
   budgets: number;
@@ -20,6 +21,7 @@ export const emptyStatistics = (): RunStatistics => ({
   histories: 0,
   holds: 0,
   heldSync: 0,
+  raises: 0,
   settles: 0,
   rejections: 0,
   budgets: 0,
