@@ -55,6 +55,87 @@ const LEDGER: readonly Mutation[] = [
         'return minimum <= outcome.posted ? "held_by_account" : undefined;',
         "return undefined;",
       ],
+      [
+        "a key's limit that its open calls hold is refused for good",
+        'return minimum <= outcome.remaining + outcome.held ? "held_by_key" : undefined;',
+        "return undefined;",
+      ],
+      [
+        "a call waits for a key's limit that no open call holds",
+        'return minimum <= outcome.remaining + outcome.held ? "held_by_key" : undefined;',
+        'return "held_by_key";',
+      ],
+      [
+        "a session's limit that its open calls hold is refused for good",
+        'return minimum <= outcome.limit - outcome.spent ? "held_by_key" : undefined;',
+        "return undefined;",
+      ],
+      [
+        "a budget that open calls hold is refused for good",
+        'return minimum <= (limit ?? 0n) - used ? "held_by_account" : undefined;',
+        "return undefined;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/decide.ts",
+    ["ledger/histories/histories"],
+    [
+      [
+        "an account with a debt raises its holds",
+        'if (owed !== undefined) return { status: "refused" };',
+        "",
+      ],
+      [
+        "a raise ignores the key's limit",
+        "const ofKey = remainingKeyLimit(key, keySpend, at, missing);",
+        "const ofKey = missing;",
+      ],
+      [
+        "a raise ignores the budgets",
+        "const ofBudget = remainingBudget(budget, { held, at, wanted: ofSession });",
+        "const ofBudget = ofSession;",
+      ],
+      [
+        "a raise adds the whole amount to what is held already",
+        "const missing = wanted - hold.amount;",
+        "const missing = wanted;",
+      ],
+      ["a raise is not held of the wallet", "wallet.held += added;", ""],
+      ["a raise is not held of the key's limit", "keySpend.held += added;", ""],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/reply/meter.ts",
+    ["inference/lifecycle/rolling-bursts"],
+    [
+      [
+        "a stream is charged more than its hold could be raised to",
+        "const most = hold.amount + maxNano(billed.cost - hold.limit, 0n);",
+        "const most = billed.cost;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/settle.ts",
+    ["inference/lifecycle/rolling-bursts"],
+    [
+      [
+        "a stream that was faster than its hold is charged only what was held",
+        "if (roll === undefined || billed.cost <= hold.amount) return billed;",
+        "return withinHold(call, billed);",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/streaming/relay.ts",
+    ["inference/lifecycle/rolling-bursts"],
+    [
+      [
+        "output is relayed that no credits are held for",
+        "if (roll === undefined || hasClientLeft || isCovered(roll, arrivedTokens(relay.pipeline.meter))) {",
+        "if (roll !== undefined || bytes.length > 0) {",
+      ],
     ],
   ),
   ...of(
@@ -387,7 +468,7 @@ const SETTLEMENTS: readonly Mutation[] = [
   ...of(
     "src/inference/lifecycle/reply/respond-stream.ts",
     ["inference/streaming/ended-entrances"],
-    [["a reply without its end is replayed", "isWhole && !pipeline.parser.hasCutEvent", "isWhole"]],
+    [["a reply without its end is replayed", "isServed && !pipeline.parser.hasCutEvent", "isServed"]],
   ),
   ...of(
     "src/inference/lifecycle/reply/client-disconnect.ts",

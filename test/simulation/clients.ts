@@ -31,6 +31,8 @@ const CLAIMS = createClaims({
 export interface Observations {
   /** Ids of calls whose reply was delivered, and their cost. */
   readonly served: Map<string, bigint>;
+  /** What each call costs of which a part left. */
+  readonly costs: Map<string, bigint>;
   /** Whether the process that served a call was neither killed nor suspended since. */
   readonly servers: Map<string, () => boolean>;
   /** Calls whose charge may be missing, because the store lost it: their hold or their process is gone too. */
@@ -67,6 +69,7 @@ export interface ClientWorld {
 export function emptyObservations(): Observations {
   return {
     served: new Map(),
+    costs: new Map(),
     servers: new Map(),
     lostCalls: new Set(),
     repliesByKey: new Map(),
@@ -150,6 +153,7 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
       cost: (AMOUNT * BigInt(50 + random.integer(51))) / 100n,
       providerMs,
       parts: 1 + random.integer(4),
+      rolls: world.hasRollingHolds,
       providerFails: random.chance(0.05),
       idempotencyKey: random.chance(0.6) ? name : undefined,
     };
@@ -162,7 +166,7 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
         : await sendUntilDone(clients, name, work);
     noteInternalError(observed, name, reply);
     if (reply.status !== "ok") continue;
-    observed.served.set(reply.value, plan.cost);
+    observed.served.set(reply.value, observed.costs.get(reply.value) ?? plan.cost);
     const replies = observed.repliesByKey.get(name) ?? new Set();
     observed.repliesByKey.set(name, replies.add(reply.value));
     if (plan.idempotencyKey === undefined || !random.chance(0.3)) continue;

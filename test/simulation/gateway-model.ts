@@ -18,15 +18,25 @@ import type {
   SettledCall,
 } from "../../src/inference/lifecycle/call.ts";
 import { confirmHold, suspendedFault } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
+import { spentFault } from "../../src/inference/lifecycle/hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "../../src/inference/lifecycle/hold/hold.ts";
 import { createKeyRates } from "../../src/inference/lifecycle/hold/key-rates.ts";
 import { toStoredReply } from "../../src/inference/lifecycle/reply/idempotent-reply.ts";
-import { chargeUsage, NOTHING_BILLED } from "../../src/inference/lifecycle/reply/meter.ts";
+import {
+  chargeUsage,
+  NOTHING_BILLED,
+  withinHold,
+} from "../../src/inference/lifecycle/reply/meter.ts";
 import {
   respond,
   type RespondDeps,
 } from "../../src/inference/lifecycle/reply/respond-to-caller.ts";
-import { settle, type SettleDeps, settleFailed } from "../../src/inference/lifecycle/settle.ts";
+import {
+  heldCharge,
+  settle,
+  type SettleDeps,
+  settleFailed,
+} from "../../src/inference/lifecycle/settle.ts";
 import {
   type ClaimedReply,
   withIdempotency,
@@ -35,6 +45,15 @@ import { estimateCost } from "../../src/inference/metering/cost-estimate.ts";
 import type { Credential } from "../../src/inference/providers/credentials.ts";
 import { parseRequest } from "../../src/inference/request/parse-request.ts";
 import type { Candidate } from "../../src/inference/routing/candidates.ts";
+import {
+  checkHold,
+  type HoldEnd,
+  isCovered,
+  type RollDeps,
+  type RollingHold,
+  startRollingHold,
+  TRANCHE_TOKENS,
+} from "../../src/inference/streaming/rolling-hold.ts";
 import type { TransportPlan } from "../../src/inference/translate/transport-plan.ts";
 import type { FailedCandidate } from "../../src/inference/upstream/attempt.ts";
 import type { UpstreamReply } from "../../src/inference/upstream/read-upstream-reply.ts";
@@ -64,6 +83,9 @@ const REQUEST = parseRequest(
   "chat",
   JSON.stringify({ model: "sim/echo", messages: [{ role: "user", content: "hello" }] }),
 );
+const STREAM_REQUEST = parseRequest("chat", JSON.stringify({ ...REQUEST.json, stream: true }));
+/** So many first parts of a hold that rolls are what its call may cost. */
+const TRANCHES = 4;
 const CANDIDATE = simulatorCandidate();
 const ESTIMATE = estimateCost(REQUEST, CANDIDATE.model, CANDIDATE.credential.provider, {
   catalog: CATALOG,
@@ -111,7 +133,7 @@ export interface RunningGateway {
   readonly idempotency: Idempotency;
   /** The ids of calls that have not ended. */
   readonly openCalls: Set<string>;
-  readonly onServed: (callId: string) => void;
+  readonly onServed: (callId: string, cost: bigint) => void;
   readonly onSettling: () => void;
 }
 
@@ -124,6 +146,8 @@ export interface SimulatedCall {
   readonly providerMs: number;
   /** The provider's reply arrives in so many parts. */
   readonly parts: number;
+  /** Whether its hold grows with its reply. */
+  readonly rolls: boolean;
   readonly providerFails: boolean;
   readonly idempotencyKey: string | undefined;
 }
@@ -132,7 +156,7 @@ export interface GatewayModelDeps {
   readonly world: World;
   readonly store: StoreModel;
   /** Called when a part of a reply leaves. */
-  readonly onServed: (gateway: GatewayModel, callId: string) => void;
+  readonly onServed: (gateway: GatewayModel, callId: string, cost: bigint) => void;
 }
 
 export function startGatewayModel(deps: GatewayModelDeps, name: string): GatewayModel {
@@ -183,7 +207,7 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
         });
       }),
   };
-  const onServed = (callId: string): void => deps.onServed(gateway, callId);
+  const onServed = (callId: string, served: bigint): void => deps.onServed(gateway, callId, served);
   const onSettling = (): void => {
     const ms = gateway.freezesAtSettlementMs;
     if (ms === 0) return;
@@ -206,7 +230,10 @@ function simulatorCandidate(): Candidate {
   const resolved = findModel(CATALOG, "sim/echo");
   if (resolved === undefined) throw new Error("the catalog has no simulator");
   // Safe: these are the only fields that are read.
-  const credential = { provider: { id: "sim" }, byok: false } as Credential;
+  const credential = {
+    provider: { id: "sim", stopsBillingOnAbort: true },
+    byok: false,
+  } as Credential;
   return { wires: ["chat"], model: resolved.model, upstreamName: "echo", credential };
 }
 
@@ -298,13 +325,18 @@ async function runCall(
   try {
     const [priced] = opened.candidates;
     const hold = await ensureHold(deps.hold, opened, { priced, remaining: [], isFallback: false });
-    const held = heldCallOf(opened, hold, call.cost);
+    const whole = hold.isRolling ? costAtLimit(call, hold.limit) : call.cost;
+    const held = heldCallOf(opened, hold, whole);
+    const roll = hold.isRolling ? startRoll(gateway, held) : undefined;
     for (let part = 1; part <= call.parts; part++) {
       await new Promise((resolve) => setTimeout(resolve, call.providerMs / call.parts));
       if (call.parts === 1) break;
-      if ((await confirmHold(lease, held)) !== "held")
+      const cost = (whole * BigInt(part)) / BigInt(call.parts);
+      const end = roll && (await coverPart(roll, held, cost));
+      if (end === "budget") return await cutStream(deps.settle, held, cost);
+      if (end !== undefined || (await confirmHold(lease, held)) !== "held")
         return await endStream(deps.settle, held, "shut_down");
-      onServed(call.id);
+      onServed(call.id, whole);
     }
     if (call.providerFails) {
       await settleFailed(deps.settle, held, PROVIDER_FAILURE);
@@ -313,12 +345,58 @@ async function runCall(
     onSettling();
     if (call.parts > 1) return await endStream(deps.settle, held, "completed");
     await respond(deps.respond, held, WHOLE_REPLY);
-    onServed(call.id);
+    onServed(call.id, whole);
     return call.id;
   } catch (error) {
     await releaseHold(deps.hold, opened).catch(() => {});
     throw error;
   }
+}
+
+const OUTPUT_TOKENS = BigInt(TRANCHES * TRANCHE_TOKENS);
+
+/** The output limit ends a stream at what its hold may grow to. A cost of whole tokens, as providers bill. */
+function costAtLimit({ cost, amount }: SimulatedCall, limit: bigint): bigint {
+  const tokens = ((cost < limit ? cost : limit) * OUTPUT_TOKENS) / amount;
+  return (tokens * amount) / OUTPUT_TOKENS;
+}
+
+function startRoll({ ledger, now }: RunningGateway, held: HeldCall): RollingHold {
+  const { input, hold, estimate } = held;
+  const { accountId, keyId } = input.caller;
+  const deps: RollDeps = {
+    raise: ledger.raise,
+    now,
+    monotonicNow: () => performance.now(),
+    timer: { add: () => () => {} },
+  };
+  const request = { id: input.requestId, accountId, keyId, sessionId: undefined };
+  held.roll = startRollingHold(deps, { request, hold, estimate, hidesOutput: false });
+  return held.roll;
+}
+
+/** As a relay does before it sends what has arrived: why the stream must end, if no more can be held. */
+async function coverPart(
+  roll: RollingHold,
+  { estimate }: HeldCall,
+  cost: bigint,
+): Promise<HoldEnd | undefined> {
+  const tokens = Number((cost * OUTPUT_TOKENS + estimate.amount - 1n) / estimate.amount);
+  for (;;) {
+    const changed = new Promise<void>((resolve) => {
+      roll.onChange = resolve;
+    });
+    checkHold(roll, performance.now(), tokens);
+    if (roll.ended !== undefined || isCovered(roll, tokens)) return roll.ended;
+    await changed;
+  }
+}
+
+async function cutStream(deps: SettleDeps, call: HeldCall, cost: bigint): Promise<never> {
+  const usage = { tokens: {}, fees: {}, statedCostUsd: Number(cost) / NANO_PER_USD };
+  const billed = withinHold(call, chargeUsage(call, usage, deps.now()));
+  await settle(deps, call, { ...billed, outcome: "budget_cut", status: 200 });
+  throw spentFault();
 }
 
 /** As a relay ends a stream: an incomplete one costs nothing here. */
@@ -330,7 +408,7 @@ async function endStream(
   const { requestId } = call.input;
   const isComplete = outcome === "completed";
   const billed = isComplete
-    ? chargeUsage(call, call.plan.readUsage({}), deps.now())
+    ? await heldCharge(deps, call, chargeUsage(call, call.plan.readUsage({}), deps.now()))
     : NOTHING_BILLED;
   const stored = isComplete ? toStoredReply(new Headers(), requestId) : undefined;
   const { isUncovered } = await settle(deps, call, { ...billed, outcome, status: 200, stored });
@@ -377,7 +455,7 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
 
 function openCallOf(
   { now }: RunningGateway,
-  { id, accountId, keyId, amount }: SimulatedCall,
+  { id, accountId, keyId, amount, parts, rolls }: SimulatedCall,
   idempotent: Idempotent | undefined,
 ): OpenCall {
   const input = {
@@ -390,14 +468,23 @@ function openCallOf(
     signal: { aborted: false },
     idempotent,
   };
+  const isRolling = rolls && parts > 1;
+  const outputTokens = Number(OUTPUT_TOKENS);
+  const perOutputToken = { num: amount * 1_000n, den: OUTPUT_TOKENS };
+  const estimate = {
+    ...ESTIMATE,
+    amount,
+    minimum: undefined,
+    ...(isRolling && { outputTokens, bound: [{ fixed: { num: 0n, den: 1n }, perOutputToken }] }),
+  };
   return {
     // Safe: these are the only fields that the stages after routing read.
     input: input as unknown as CallInput,
-    request: REQUEST,
+    request: isRolling ? STREAM_REQUEST : REQUEST,
     statefulCall: undefined,
     catalog: CATALOG,
     pricedAt: input.now,
-    candidates: [{ candidate: CANDIDATE, estimate: { ...ESTIMATE, amount, minimum: undefined } }],
+    candidates: [{ candidate: CANDIDATE, estimate }],
     ceiling: undefined,
     holdsAll: false,
     receipt: undefined,

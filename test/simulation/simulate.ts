@@ -118,17 +118,20 @@ function promoteLaggingStandby({ world, store, engine, query, observed }: Simula
     const before = findCalls(query);
     restore();
     const after = findCalls(query);
-    for (const id of before) if (!after.has(id)) observed.lostCalls.add(id);
+    for (const [id, amount] of before)
+      if (amount > (after.get(id) ?? -1n)) observed.lostCalls.add(id);
     store.setOutage(world.now() + world.random.integer(LAG_MAX_MS));
   });
 }
 
-/** The ids of the calls that the store knows. */
-function findCalls(query: Query): ReadonlySet<string> {
+/** The calls that the store knows, and what each holds or has cost. If its raise was lost, it holds less. */
+function findCalls(query: Query): ReadonlyMap<string, bigint> {
   const rows = query(
-    "select id from hold union select id from swept_hold union select id from usage_record",
+    `select id, cast(amount as text) as amount from hold
+      union select id, '0' from swept_hold
+      union select id, cast(cost_nano as text) from usage_record`,
   );
-  return new Set(rows.map((row) => text(row, "id")));
+  return new Map(rows.map((row) => [text(row, "id"), BigInt(text(row, "amount"))]));
 }
 
 export interface Simulator {
@@ -159,7 +162,8 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
   const observed = emptyObservations();
   // Its acknowledged payments and claims are lost too, so there are none.
   const isPromoted = world.random.chance(0.2);
-  const onServed = (gateway: GatewayModel, callId: string): void => {
+  const onServed = (gateway: GatewayModel, callId: string, cost: bigint): void => {
+    observed.costs.set(callId, cost);
     const { interruptions } = gateway;
     observed.servers.set(callId, () => gateway.interruptions === interruptions);
     if (isPromoted) return;

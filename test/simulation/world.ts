@@ -21,7 +21,12 @@ interface WorldRandom {
   readonly pick: <T>(items: readonly T[]) => T;
 }
 
+/** Earlier seeds were found without rolling holds, and repeat exactly. */
+const ROLLING_FROM_SEED = 1_000;
+
 export interface World {
+  /** Whether the holds of streams grow with their replies. */
+  readonly hasRollingHolds: boolean;
   readonly random: WorldRandom;
   /** Milliseconds since the start. */
   readonly now: () => number;
@@ -75,6 +80,7 @@ export function createWorld(seed: number): World {
     current = undefined;
   };
   const world: World = {
+    hasRollingHolds: seed >= ROLLING_FROM_SEED,
     random,
     now: () => time,
     schedule,

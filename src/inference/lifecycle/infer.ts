@@ -14,7 +14,7 @@ import {
   rejectUnknownOptions,
 } from "../request/call-options.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import { isFallbackable } from "../routing/priced-candidates.ts";
+import { isFallbackable, type PricedCandidate } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import {
   type RollDeps,
@@ -29,7 +29,7 @@ import {
   type FailedCandidate,
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
-import type { CallInput, HeldCall, OpenCall, ParsedCall } from "./call.ts";
+import type { CallInput, HeldCall, Hold, OpenCall, ParsedCall } from "./call.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
@@ -164,11 +164,7 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
     const isFallback = failed !== undefined;
     const holding = ensureHold(deps.hold, call, { priced, remaining, isFallback });
     const hold = holding instanceof Promise ? await holding : holding;
-    if (!hold.isPaid && !priced.candidate.credential.byok) continue;
-    if (isFallback && !coversCandidate(call, hold, priced)) {
-      call.shortfall ??= unaffordableFault(priced.candidate.model.id);
-      continue;
-    }
+    if (!paysFor(call, hold, priced, isFallback)) continue;
     const fetching = fetchFiles(deps.files, call, priced.candidate, hold);
     const fileFault = fetching === undefined ? undefined : await fetching;
     const planned = fileFault ?? planCall(deps.plan, call, priced, hold);
@@ -191,6 +187,21 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
   }
   if (failed === undefined) throw planFault ?? new Error("a call without a candidate");
   return failed;
+}
+
+/** A hold of zero pays only for the caller's own keys, and one that could not be raised not for a dearer fallback. */
+function paysFor(
+  call: OpenCall,
+  hold: Hold,
+  priced: PricedCandidate,
+  isFallback: boolean,
+): boolean {
+  const { credential, model } = priced.candidate;
+  if (credential.byok) return true;
+  if (!hold.isPaid) return false;
+  if (!isFallback || coversCandidate(call, hold, priced)) return true;
+  call.shortfall ??= unaffordableFault(model.id);
+  return false;
 }
 
 /** From here on the provider may generate output, also before its first event. */

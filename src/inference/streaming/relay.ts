@@ -155,15 +155,17 @@ function onHoldChange(relay: Relay): void {
 
 function relayWithheld(relay: Relay, roll: RollingHold): void {
   const { withheld } = relay;
-  if (withheld !== undefined && isCovered(roll, arrivedTokens(relay.pipeline.meter))) {
+  if (relay.isUnconfirmed) return;
+  if (withheld === undefined) return updateFlow(relay);
+  // The raise was decided before all of it had arrived.
+  if (!isCovered(roll, arrivedTokens(relay.pipeline.meter))) return updateHold(relay, roll);
+  whenHeld(relay, () => {
     relay.withheld = undefined;
     send(relay, withheld, relay.lastReceivedAt);
-  } else if (withheld !== undefined) {
-    // The raise was decided before all of it had arrived.
-    return updateHold(relay, roll);
-  }
-  relayWaiting(relay);
-  if (!relay.hasEnded) updateFlow(relay);
+    const chunks = relay.waiting ?? [];
+    relay.waiting = undefined;
+    relayAll(relay, chunks);
+  });
 }
 
 /** Closes the provider's stream, which ends its bill, settles, and ends the response as the API does at an output limit. */
@@ -204,36 +206,35 @@ function relayIfHeld(relay: Relay, chunk: Uint8Array): void {
     relay.waiting.push(chunk);
     return;
   }
-  // Compared here because `confirmHold` reads the whole call, which costs more than the rest of this function.
+  if (relay.heldTerm === relay.deps.leaseTerm()) return relayChunk(relay, chunk);
+  relay.waiting = [chunk];
+  whenHeld(relay, () => {
+    const [first, ...later] = relay.waiting ?? [];
+    relay.waiting = undefined;
+    if (first !== undefined) relayChunk(relay, first);
+    relayAll(relay, later);
+  });
+}
+
+/** Continues at once, or when the store has confirmed the hold. */
+function whenHeld(relay: Relay, onHeld: () => void): void {
+  // Compared here because `confirmHold` reads the whole call.
   const term = relay.deps.leaseTerm();
-  if (relay.heldTerm === term) return relayChunk(relay, chunk);
+  if (relay.heldTerm === term) return onHeld();
   const isHeld = relay.confirmHold();
   if (isHeld === "held") {
     relay.heldTerm = term;
-    return relayChunk(relay, chunk);
+    return onHeld();
   }
-  relay.waiting = [chunk];
   relay.isUnconfirmed = true;
   updateFlow(relay);
   const onConfirmed = (state: HoldState): void => {
     relay.isUnconfirmed = false;
     if (relay.hasEnded || relay.hasClientLeft) return;
-    if (state !== "held")
-      return finish(relay, state === "lost" ? "hold_lost" : "store_unavailable");
-    const [first, ...later] = relay.waiting ?? [];
-    relay.waiting = undefined;
-    // Confirmed for what has arrived, also if the term has changed again since.
-    if (first !== undefined) relayChunk(relay, first);
-    relayAll(relay, later);
+    if (state === "held") onHeld();
+    else finish(relay, state === "lost" ? "hold_lost" : "store_unavailable");
   };
   isHeld.then(onConfirmed, () => onConfirmed("lost"));
-}
-
-function relayWaiting(relay: Relay): void {
-  if (relay.isUnconfirmed || relay.withheld !== undefined) return;
-  const chunks = relay.waiting ?? [];
-  relay.waiting = undefined;
-  relayAll(relay, chunks);
 }
 
 function relayAll(relay: Relay, chunks: readonly Uint8Array[]): void {

@@ -5,6 +5,8 @@ import {
   createHeldCredit,
   type HoldAttempt,
 } from "../../../src/inference/lifecycle/hold/held-credit.ts";
+import { heldBy } from "../../../src/inference/lifecycle/hold/hold-faults.ts";
+import type { HoldOutcome } from "../../../src/ledger/decide.ts";
 import {
   type Gateway,
   registerAccount,
@@ -88,6 +90,30 @@ const MODEL = {
   pricing: { tokens: { input: "0", output: "10" } },
 };
 const CAP = 5n * USD;
+
+describe("a refusal", () => {
+  const session = { sessionId: "s-1", affordable: 0n };
+  const blocked = { window: "day", held: 60n, remaining: 0n, endsAt: 0 } as const;
+  const held: readonly (readonly [HoldOutcome, ReturnType<typeof heldBy>])[] = [
+    [{ status: "insufficient_credits", available: 0n, posted: 100n }, "held_by_account"],
+    [
+      { status: "key_limit", remaining: 40n, held: 60n, affordable: 0n, windowEndsAt: null },
+      "held_by_key",
+    ],
+    [{ status: "session_limit", ...session, limit: 150n, spent: 50n, held: 60n }, "held_by_key"],
+    [{ status: "budget", blocked: { ...blocked, limit: 150n, used: 50n } }, "held_by_account"],
+  ];
+  for (const [outcome, holder] of held)
+    test(`by ${outcome.status} waits only for what open calls hold`, () => {
+      expect([heldBy(outcome, { amount: 100n }), heldBy(outcome, { amount: 101n })]).toEqual([
+        holder,
+        undefined,
+      ]);
+      // The smallest useful hold, or the first part of a stream, is enough.
+      expect(heldBy(outcome, { amount: 500n, minimum: 100n })).toBe(holder);
+      expect(heldBy(outcome, { amount: 500n, upfront: 100n })).toBe(holder);
+    });
+});
 
 for (const store of STORE_KINDS)
   describe(`held credits on ${store}`, () => {

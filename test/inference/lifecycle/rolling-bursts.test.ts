@@ -188,10 +188,15 @@ for (const store of STORE_KINDS)
           const account = await accountWith(100);
           const limited = await mintKey(account, { limit_usd: 1.5 });
           const one = { api, tokens: 20_000, slice: 0, ...shape };
-          await Promise.all(Array.from({ length: 10 }, () => run(limited, one)));
+          const texts = await Promise.all(Array.from({ length: 10 }, () => run(limited, one)));
           await expectSettledLedger(gateway.server.db);
           const spent = sum(await costsOf(account));
           expect(usdText(spent)).toBe(usdText(spent < 1_500_000_000n ? spent : 1_500_000_000n));
+          // The limit pays for three whole texts; the others are cut.
+          const whole = texts.filter(
+            (text) => text.length > 60_000 && !text.includes("stopped_by"),
+          );
+          expect(whole.length).toBeLessThanOrEqual(3);
           // A reply of $0.50 fits, whatever the others hold.
           expect(spent).toBeGreaterThan(500_000_000n);
           await expectNoDebt(account);
