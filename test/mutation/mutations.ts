@@ -468,7 +468,13 @@ const SETTLEMENTS: readonly Mutation[] = [
   ...of(
     "src/inference/lifecycle/reply/respond-stream.ts",
     ["inference/streaming/ended-entrances"],
-    [["a reply without its end is replayed", "isServed && !pipeline.parser.hasCutEvent", "isServed"]],
+    [
+      [
+        "a reply without its end is replayed",
+        "isServed && !pipeline.parser.hasCutEvent",
+        "isServed",
+      ],
+    ],
   ),
   ...of(
     "src/inference/lifecycle/reply/client-disconnect.ts",

@@ -202,6 +202,15 @@ for (const store of STORE_KINDS)
           await expectNoDebt(account);
         });
 
+    test("charges hidden reasoning in full if it can be held, however fast it came", async () => {
+      const account = await accountWith(10);
+      const one = { api: "messages", events: 1, reasoning: 60_000, slice: 0 } as const;
+      await run(account, { ...one, model: "sim/large-hidden", tokens: 100 });
+      await expectSettledLedger(gateway.server.db);
+      const [cost = 0n] = await costsOf(account);
+      expect(cost).toBeGreaterThan(60_000n * 25_000n);
+    });
+
     /** Reads until this many bytes have arrived, then leaves. */
     const leave = async (caller: TestAccount, one: Burst, bytes: number): Promise<void> => {
       const controller = new AbortController();
