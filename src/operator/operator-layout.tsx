@@ -63,7 +63,14 @@ export function operatorPage(options: OperatorPageOptions): PageLayout {
       heading: heading ?? title,
       crumbs,
       actions,
-      sidebarHead: <p class="note">Operator pages. All changes are recorded in the audit log.</p>,
+      sidebarHead: (
+        <>
+          <p class="note">Operator pages. All changes are recorded in the audit log.</p>
+          <a class="button secondary" href={`${OPERATOR_PATH}/incidents#update`}>
+            Post an incident
+          </a>
+        </>
+      ),
       email: operator.email,
       accountLinks: [],
       signOut: { action: `${OPERATOR_PATH}/signout`, csrf: operator.csrf },

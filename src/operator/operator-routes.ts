@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { AUDIT_ACTIONS, type AuditAction, listAllAuditEntries } from "../activity/audit.ts";
 import { DAY_MS } from "../base/time.ts";
+import { csvDownload } from "../http/csv-download.ts";
 import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
 import { operatorPageRoute } from "../http/pages/page-routes.ts";
 import type { Route } from "../http/route.ts";
@@ -20,6 +21,7 @@ import { auditPage } from "./audit/operator-audit-page.tsx";
 import { incidentRoutes } from "./incidents/incident-routes.ts";
 import { type OperatorContext, emptyAsUndefined } from "./page-context.ts";
 import { paymentRoutes } from "./payments/payment-page-routes.ts";
+import { dailyCsv } from "./report/report-output.ts";
 import { reportPage } from "./report/report-page.tsx";
 import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
 import { signInRoutes } from "./sign-in/sign-in-page-routes.ts";
@@ -44,6 +46,7 @@ export function operatorRoutes({ operatorContext }: OperatorRouteDeps): readonly
     accountsRoute(operatorContext),
     ...accountDetailsRoutes(operatorContext),
     reportRoute(operatorContext),
+    reportCsvRoute(operatorContext),
     ...paymentRoutes(operatorContext),
     ...systemRoutes(operatorContext),
     ...incidentRoutes(operatorContext),
@@ -93,6 +96,24 @@ function reportRoute(context: OperatorContext): Route {
           { status: 400 },
         );
       }
+    },
+  });
+}
+
+function reportCsvRoute(context: OperatorContext): Route {
+  return operatorPageRoute({
+    path: `${OPERATOR_PATH}/report.csv`,
+    id: "exportReport",
+    summary: "Export the days of a report as CSV",
+    query: z.object({ from: z.string().optional(), to: z.string().optional() }),
+    responses: { 200: { description: "The days.", contentType: "text/csv" } },
+    faults: ["invalid_request"],
+    run: async ({ query: { from = "", to = "" }, now }) => {
+      const period = parsePeriod({ from, to }, now);
+      const figures = await context.db.snapshot(async (reader) =>
+        readDailyFigures(reader, period, await readTransferSums(reader)),
+      );
+      return csvDownload(await dailyCsv(figures), "report.csv");
     },
   });
 }

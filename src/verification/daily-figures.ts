@@ -4,10 +4,12 @@
 import { minIdAt } from "../base/id.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
 import { DAY_MS, utcDay } from "../base/time.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
 import { type Reader, type Row, text, integer } from "../store/db.ts";
 import type { Period } from "./provider-costs.ts";
 import { accountRanges } from "./provider-sums.ts";
 import { wholeHours } from "./report-period.ts";
+import { type Profit, profitByDay } from "./report.ts";
 import type { TransferSum } from "./transfer-sums.ts";
 
 /** More bars would be too thin to point at. */
@@ -19,13 +21,16 @@ export interface DailyFigures {
   readonly days: readonly string[];
   /** Amounts by series and day. */
   readonly income: ReadonlyMap<IncomeSeries, readonly Nano[]>;
+  /** By day. */
+  readonly profit: readonly Profit[];
   readonly cost: ReadonlyMap<string, readonly Nano[]>;
   readonly providers: readonly ProviderFigures[];
   readonly networks: readonly NetworkFigures[];
 }
 
-const INCOME_SERIES = ["purchases", "paid usage", "promotional usage"] as const;
-type IncomeSeries = (typeof INCOME_SERIES)[number];
+/** The first two are purchases, the others usage: they differ by orders of magnitude. */
+const INCOME_SERIES = ["purchases", "fees", "paid usage", "promotional usage"] as const;
+export type IncomeSeries = (typeof INCOME_SERIES)[number];
 
 export interface ProviderFigures {
   readonly provider: string;
@@ -66,6 +71,7 @@ export async function readDailyFigures(
   return {
     days,
     income: byDay(sums.income),
+    profit: profitByDay(transfers, days),
     cost: byDay(sums.cost),
     providers: [...sums.providers.values()].sort((one, other) => other.calls - one.calls),
     networks: await readNetworks(reader, period),
@@ -76,11 +82,13 @@ function addIncome({ income }: Sums, { at, from, to, kind, amount }: TransferSum
   const series: IncomeSeries | undefined =
     kind === "purchase" && to === "paid"
       ? "purchases"
-      : kind === "usage" && from === "paid"
-        ? "paid usage"
-        : kind === "usage" && from === "promo"
-          ? "promotional usage"
-          : undefined;
+      : kind === "purchase" && to === SYSTEM_ACCOUNTS.feeRevenue
+        ? "fees"
+        : kind === "usage" && from === "paid"
+          ? "paid usage"
+          : kind === "usage" && from === "promo"
+            ? "promotional usage"
+            : undefined;
   if (series !== undefined) addAmount(income, series, utcDay(at), amount);
 }
 

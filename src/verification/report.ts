@@ -1,6 +1,7 @@
 // Computes the report of a period from sums of transfers and the usage roll-ups.
 
 import type { Nano } from "../base/money/money.ts";
+import { utcDay } from "../base/time.ts";
 import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
 import type { Reader } from "../store/db.ts";
 import { type Period, type ProviderCost, readProviderCosts } from "./provider-costs.ts";
@@ -49,6 +50,45 @@ export interface Report {
   readonly providers: readonly ProviderCost[];
   /** List prices of calls with customers' own provider keys, which the provider bills to them. */
   readonly ownKeys: readonly ProviderCost[];
+}
+
+/** What the gateway earned: usage is sold at the providers' list prices, so only fees are income. */
+export interface Profit {
+  readonly fees: Nano;
+  /** Promotional credit that calls spent; the gateway pays the provider. Negative, as all that follow. */
+  readonly promotionalUsage: Nano;
+  readonly refundLosses: Nano;
+  readonly writtenOff: Nano;
+  /** Credit that operators gave by adjustments, less what they took. */
+  readonly adjustments: Nano;
+  readonly total: Nano;
+}
+
+export function profitOf({
+  feeIncome,
+  usage,
+  refundLoss,
+  writtenOff,
+  adjustments,
+}: Pick<Report, "feeIncome" | "usage" | "refundLoss" | "writtenOff" | "adjustments">): Profit {
+  const parts = {
+    fees: feeIncome,
+    promotionalUsage: -usage.promo,
+    refundLosses: -refundLoss,
+    writtenOff: -writtenOff,
+    adjustments: adjustments.down - adjustments.up,
+  };
+  return { ...parts, total: Object.values(parts).reduce((sum, part) => sum + part, 0n) };
+}
+
+/** The profit of each UTC day, in the order of the days. */
+export function profitByDay(
+  sums: readonly TransferSum[],
+  days: readonly string[],
+): readonly Profit[] {
+  const byDay = new Map<string, TransferSum[]>(days.map((day) => [day, []]));
+  for (const sum of sums) byDay.get(utcDay(sum.at))?.push(sum);
+  return days.map((day) => profitOf(computeFigures(byDay.get(day) ?? [])));
 }
 
 /** The reader must be a snapshot, and the sums must come from it. */

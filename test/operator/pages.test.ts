@@ -403,7 +403,14 @@ describeEachStore((kind) => {
         const text = (await page("/operator/report")).text.replaceAll(/<[^>]+>/g, " ");
         const compact = text.replaceAll(/\s+/g, " ");
         expect(compact).toContain("Charges by provider and day sim");
-        expect(compact).toMatch(/Income and charged usage by day .*promotional usage/);
+        expect(compact).toMatch(/Profit on \d{4}-\d\d-\d\d [−<]?\$[\d.]+ so far, in UTC/);
+        expect(compact).toMatch(/Charged usage by day promotional usage/);
+        const csv = await fetchPage(harness, "/operator/report.csv", session);
+        expect(csv.text).toMatch(/^day,.*promotional_usage_usd,.*charged_sim_usd,profit_usd\r\n/);
+        expect(csv.text).toMatch(/,-\d+\.\d+\r\n$/);
+        expect(
+          (await fetchPage(harness, "/operator/report.csv?from=2027-02-30", session)).status,
+        ).toBe(400);
         expect(compact).toMatch(/Provider Calls Failed Charged sim \d+ 0% \$0\.\d+/);
         expect(compact).toMatch(/Network Accounts Claimed 127\.0\.0\.1\/32 \d+/);
         const old = (await page("/operator/report?from=2020-01-01&to=2020-02-01")).text;

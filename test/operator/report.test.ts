@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { usdText } from "../../src/base/money/money.ts";
-import { DAY_MS } from "../../src/base/time.ts";
+import { DAY_MS, utcDay } from "../../src/base/time.ts";
 import type { Invoice } from "../../src/billing/invoices/invoices.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
@@ -22,8 +22,8 @@ import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { FIRST_CALL_ID, LAST_CALL_ID } from "../../src/verification/checkpoint.ts";
 import type { Period } from "../../src/verification/provider-costs.ts";
 import { parsePeriod, wholeHours } from "../../src/verification/report-period.ts";
-import { readReport, type Report } from "../../src/verification/report.ts";
-import { readTransferSums } from "../../src/verification/transfer-sums.ts";
+import { profitByDay, profitOf, readReport, type Report } from "../../src/verification/report.ts";
+import { readTransferSums, type TransferSum } from "../../src/verification/transfer-sums.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
 import { ALL_TRANSFERS, usageRecord } from "../ledger/fixtures.ts";
@@ -51,6 +51,7 @@ describe.each(KINDS)("report on %s", (kind) => {
   let startedAt: number;
   let reports: readonly Report[];
   let transfers: readonly TransferRow[];
+  let sums: readonly TransferSum[];
 
   beforeAll(async () => {
     ownCalls = 0;
@@ -90,6 +91,7 @@ describe.each(KINDS)("report on %s", (kind) => {
       }),
     );
     transfers = await readTransfers(store.db);
+    sums = await store.db.snapshot(readTransferSums);
     reports = await Promise.all(
       periods().map((period) =>
         store.db.snapshot(async (reader) =>
@@ -159,6 +161,26 @@ describe.each(KINDS)("report on %s", (kind) => {
           sum(list, (one) => one.to === "system:refund_expense"),
       );
     }
+  });
+
+  test("profit is fees less promotional usage, losses and given credit, and that of the days adds up to it", () => {
+    for (const report of reports) {
+      const list = transfersIn(report.period);
+      const given =
+        sum(list, (one) => one.from === "system:adjustment") -
+        sum(list, (one) => one.to === "system:adjustment");
+      const { total } = profitOf(report);
+      expect(total).toBe(
+        report.feeIncome - report.usage.promo - report.refundLoss - report.writtenOff - given,
+      );
+    }
+    const days: string[] = [];
+    for (let at = startedAt; at <= harness.clock.now + DAY_MS; at += DAY_MS) days.push(utcDay(at));
+    const byDay = profitByDay(sums, days);
+    expect(byDay.filter(({ total }) => total !== 0n).length).toBeGreaterThan(3);
+    expect(byDay.reduce((total, day) => total + day.total, 0n)).toBe(
+      reports[0] === undefined ? -1n : profitOf(reports[0]).total,
+    );
   });
 
   test("processor totals equal their clearing accounts", () => {

@@ -1,6 +1,5 @@
 // Invoices for credits. Only payments/payment-facts.ts marks an invoice as paid or refunded.
 
-import { getAccount } from "../../accounts/accounts.ts";
 import { type Buyer, readBillingDetails } from "../../accounts/billing-details.ts";
 import { authorize, byActor } from "../../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../../activity/audit.ts";
@@ -244,7 +243,8 @@ async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> 
 }
 
 async function readBuyer(reader: Reader, accountId: string): Promise<Buyer> {
-  const { name: workspace } = await getAccount(reader, accountId);
+  const row = await reader.get("select name from account where id = ?", [accountId]);
+  const workspace = row === undefined ? null : textOrNull(row, "name");
   const { contacts: _contacts, ...details } = await readBillingDetails(reader, accountId);
   return { account_id: accountId, workspace, ...details };
 }

@@ -10,11 +10,11 @@ import {
   listAuditEntries,
 } from "../../activity/audit.ts";
 import { type CsvColumn, writeCsv } from "../../base/text/csv-writer.ts";
+import { csvDownload, EXPORTED_MAX } from "../../http/csv-download.ts";
 import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { readEntryNames } from "../../keys/actor-names.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
-import { csvDownload, EXPORTED_MAX } from "../csv-download.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
 import { AccountPath, workspacePage } from "../workspace-routes.ts";

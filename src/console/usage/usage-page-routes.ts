@@ -1,9 +1,9 @@
 // The routes of the usage page and its export.
 
+import { csvDownload } from "../../http/csv-download.ts";
 import type { Route } from "../../http/route.ts";
 import { sumsToCsv } from "../../usage/csv.ts";
 import { readUsage, sumUsage } from "../../usage/usage-stats.ts";
-import { csvDownload } from "../csv-download.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
 import { AccountPath, workspacePage } from "../workspace-routes.ts";
 import type { SnippetSettings } from "./call-snippets.tsx";

@@ -13,20 +13,34 @@ import {
 import { Card, Tag } from "../../http/pages/components/content.tsx";
 import { Legend, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
-import type { DailyFigures, ProviderFigures } from "../../verification/daily-figures.ts";
+import type {
+  DailyFigures,
+  IncomeSeries,
+  ProviderFigures,
+} from "../../verification/daily-figures.ts";
 
 const ERROR_SHARE_WARN = 0.05;
 
 export function DailyCharts({ figures }: { readonly figures: DailyFigures }): Child {
   const { days, income, cost, providers, networks } = figures;
+  const series = (...names: readonly IncomeSeries[]) =>
+    new Map([...income].filter(([name]) => names.includes(name)));
   return (
     <>
-      <DayChart
-        id="income-by-day"
-        title="Income and charged usage by day"
-        days={days}
-        series={income}
-      />
+      <div class="side-by-side">
+        <DayChart
+          id="purchases-by-day"
+          title="Purchases and fees by day"
+          days={days}
+          series={series("purchases", "fees")}
+        />
+        <DayChart
+          id="usage-by-day"
+          title="Charged usage by day"
+          days={days}
+          series={series("paid usage", "promotional usage")}
+        />
+      </div>
       <DayChart id="cost-by-day" title="Charges by provider and day" days={days} series={cost} />
       <div class="side-by-side">
         <Card id="providers" title="Providers">

@@ -1,9 +1,11 @@
 // A report as text for a terminal and as JSON. Amounts are decimal dollars with all digits of the ledger.
 
 import { type Nano, usdText } from "../../base/money/money.ts";
+import { type CsvColumn, writeCsv } from "../../base/text/csv-writer.ts";
 import { timestamp } from "../../http/schemas.ts";
+import type { DailyFigures } from "../../verification/daily-figures.ts";
 import type { ProviderCost } from "../../verification/provider-costs.ts";
-import type { ProcessorTotals, Report } from "../../verification/report.ts";
+import { type ProcessorTotals, profitOf, type Report } from "../../verification/report.ts";
 
 type NamedAmounts = Readonly<Record<string, Nano>>;
 
@@ -11,7 +13,16 @@ type NamedAmounts = Readonly<Record<string, Nano>>;
 export function reportFigures(report: Report): Readonly<Record<string, NamedAmounts>> {
   const { grants, adjustments, usage, balances } = report;
   const { promo, paid, owed } = usage;
+  const profit = profitOf(report);
   return {
+    profit: {
+      fees: profit.fees,
+      promotional_usage: profit.promotionalUsage,
+      refund_losses: profit.refundLosses,
+      written_off: profit.writtenOff,
+      adjustments: profit.adjustments,
+      total: profit.total,
+    },
     income: { fees: report.feeIncome, usage_paid: paid },
     grants: { ...grants, total: grants.starting + grants.claim + grants.operator },
     usage: { promo, paid, owed, total: promo + paid + owed },
@@ -145,4 +156,20 @@ export function tableText(rows: readonly (readonly string[])[]): string {
         .trimEnd(),
     )
     .join("\n");
+}
+
+/** The days of a report, one row each. */
+export async function dailyCsv({ days, income, cost, profit }: DailyFigures): Promise<string> {
+  const amounts = [...income, ...cost].map(([name, values], index): CsvColumn<number> => [
+    `${index < income.size ? "" : "charged_"}${name.replaceAll(" ", "_")}_usd`,
+    (day) => usdText(values[day] ?? 0n),
+  ]);
+  return await writeCsv<number>(
+    [
+      ["day", (day) => days[day] ?? ""],
+      ...amounts,
+      ["profit_usd", (day) => Number(usdText(profit[day]?.total ?? 0n))],
+    ],
+    days.map((_, day) => day),
+  );
 }

@@ -10,14 +10,14 @@ import {
   formatSum,
 } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
-import { Amounts, Card } from "../../http/pages/components/content.tsx";
+import { Amounts, Card, Figures } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { type Operator } from "../../http/route.ts";
 import type { DailyFigures } from "../../verification/daily-figures.ts";
 import type { ProviderCost } from "../../verification/provider-costs.ts";
-import type { Report } from "../../verification/report.ts";
+import { profitOf, type Report } from "../../verification/report.ts";
 import { operatorPage } from "../operator-layout.tsx";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { DailyCharts } from "./daily-charts.tsx";
@@ -57,8 +57,14 @@ export function reportPage(
         <ErrorMessage message={errorMessage} />
         {report === undefined ? null : (
           <p class="note">
-            {formatDateTime(report.period.from)} to {formatDateTime(report.period.to)} (exclusive)
+            {formatDateTime(report.period.from)} to {formatDateTime(report.period.to)} (exclusive).{" "}
+            <a href={`${PATH}.csv?${new URLSearchParams(periodQuery).toString()}`}>
+              Export CSV by day
+            </a>
           </p>
+        )}
+        {report === undefined || figures === undefined ? null : (
+          <ProfitFigures report={report} figures={figures} />
         )}
         {figures === undefined ? null : <DailyCharts figures={figures} />}
         {report === undefined ? null : <ReportSections report={report} />}
@@ -67,7 +73,43 @@ export function reportPage(
   });
 }
 
+/** The last day is today, unless the period is in the past. */
+function ProfitFigures({
+  report,
+  figures,
+}: {
+  readonly report: Report;
+  readonly figures: DailyFigures;
+}): Child {
+  const profit = profitOf(report);
+  const last = figures.profit.at(-1);
+  const { parts, total } = formatSum([
+    profit.fees,
+    profit.promotionalUsage,
+    profit.refundLosses + profit.writtenOff,
+    profit.adjustments,
+  ]);
+  const [fees, promotional, losses, given] = parts;
+  return (
+    <Figures
+      figures={[
+        {
+          label: `Profit on ${figures.days.at(-1) ?? "the last day"}`,
+          value: formatSum([], last?.total ?? 0n).total,
+          remark: "so far, in UTC",
+        },
+        { label: "Profit of the period", value: total, remark: "the sum of these" },
+        { label: "Fees", value: fees, remark: "of purchases, less returned" },
+        { label: "Promotional credit", value: promotional, remark: "spent by calls" },
+        { label: "Losses", value: losses, remark: "refunds and write-offs" },
+        { label: "Credit given", value: given, remark: "adjustments, less taken" },
+      ]}
+    />
+  );
+}
+
 const SECTION_TITLES: Readonly<Record<string, string>> = {
+  profit: "Profit",
   income: "Income",
   grants: "Grants",
   usage: "Charged usage",
