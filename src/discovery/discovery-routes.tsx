@@ -173,7 +173,7 @@ const API_LINKS = {
 
 /** The home page as JSON: links to all documents, and to what a key can read. */
 function apiIndex(context: DocContext): unknown {
-  const { baseUrl, docsUrl, version } = context.settings;
+  const { baseUrl, docsUrl, version, cheapModels } = context.settings;
   return {
     name: PRODUCT_NAME,
     description: PRODUCT_SUMMARY,
@@ -185,6 +185,7 @@ function apiIndex(context: DocContext): unknown {
     openapi: `${baseUrl}/openapi.yaml`,
     protected_resource: `${baseUrl}/.well-known/oauth-protected-resource`,
     docs: docsUrl,
+    ...(cheapModels === undefined ? {} : { cheapest_models: cheapModels }),
     links: Object.fromEntries(
       Object.entries(API_LINKS)
         .filter(([, path]) => context.isMounted(`GET ${path}`))
@@ -197,7 +198,7 @@ function apiIndex(context: DocContext): unknown {
               method: "POST",
               url: `${baseUrl}/v1/accounts`,
               body: {},
-              why: "Create an account and get its first API key.",
+              why: "Create an account and get its first API key. Write the response to a file that only you can read.",
             },
           ],
         }

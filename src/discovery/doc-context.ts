@@ -42,7 +42,10 @@ export interface DocContext {
   /** The route's command as a fenced code block; empty if the route is not mounted. */
   readonly curl: (
     routeKey: RouteKey,
-    options?: CurlOptions & { readonly before?: readonly string[] },
+    options?: CurlOptions & {
+      readonly before?: readonly string[];
+      readonly after?: readonly string[];
+    },
   ) => string;
   /** The example of the route's success response as a fenced code block, or empty. */
   readonly responseExample: (routeKey: RouteKey) => string;
@@ -75,7 +78,11 @@ export function createDocContext(
       if (route === undefined) return "";
       return codeBlock(
         "sh",
-        [...(options?.before ?? []), curlCommand(route, settings, options)].join("\n"),
+        [
+          ...(options?.before ?? []),
+          curlCommand(route, settings, options),
+          ...(options?.after ?? []),
+        ].join("\n"),
       );
     },
     responseExample: (routeKey) => {

@@ -5,6 +5,13 @@ import { openApiPath } from "./curl.ts";
 import { cheapModelsText, creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
 import { type DocContext, isWellKnown, joinParagraphs } from "./doc-context.ts";
 import { TAGLINE } from "./home-page.tsx";
+import {
+  consentRules,
+  exportKeyLine,
+  KEY_IS_SHOWN_ONCE,
+  KEY_STAYS_IN_FILE,
+  registerCommands,
+} from "./key-commands.ts";
 import { START_CLAIM_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
 
 /** Plain text, because browsers download `text/markdown` instead of showing it. */
@@ -62,10 +69,9 @@ function quickStart(context: DocContext): string {
   const { baseUrl } = context.settings;
   return joinParagraphs([
     `The base URL is ${baseUrl}. OpenAI SDKs use ${baseUrl}/v1, Anthropic SDKs use ${baseUrl}. Send the API key as \`authorization: Bearer <API_KEY>\` or as \`x-api-key\`.`,
-    context.isMounted(REGISTER_ROUTE)
-      ? "Create an account. The response contains `api_key`, which is shown once: save it in a file with mode 0600 and export it as `POSTERN_API_KEY`."
-      : "",
-    context.curl(REGISTER_ROUTE),
+    context.isMounted(REGISTER_ROUTE) ? `Create an account. ${KEY_STAYS_IN_FILE}` : "",
+    registerCommands(context, [exportKeyLine(context)]),
+    context.isMounted(REGISTER_ROUTE) ? `${KEY_IS_SHOWN_ONCE} ${consentRules(context)}` : "",
     context.isMounted("POST /v1/chat/completions")
       ? joinWords(cheapModelsText(context.settings), "Call a model:")
       : "",
@@ -91,8 +97,6 @@ function routeLink(route: Route, context: DocContext): string {
   const { baseUrl } = context.settings;
   const path = `${route.method} ${openApiPath(route.path)}`;
   const url =
-    route.tag === "Discovery"
-      ? `${baseUrl}${route.path}`
-      : `${baseUrl}/docs/${endpointSlug(route.id)}.md`;
+    route.tag === "Discovery" ? `${baseUrl}${route.path}` : `/docs/${endpointSlug(route.id)}.md`;
   return `- [${path}](${url}): ${route.summary}${requiresKey(route) ? "" : " (no key)"}`;
 }

@@ -84,7 +84,7 @@ export async function loadMcpDeps(
 }
 
 function instructions(baseUrl: string): string {
-  return `Postern is an AI gateway. If a tool says that the key is missing, let your human sign in with this client, or call create_account: it returns a funded account's key, which the other tools of the session use. Then call send_message with a model from list_models. Every error has a code and \`next\` steps; ${baseUrl}/auth.md explains payment and how a human claims the account.`;
+  return `Postern is an AI gateway. If a tool says that the key is missing, let your human sign in with this client, or call create_account: it returns a funded account's key, which the other tools of the session use. Then call send_message with a model from list_models. Ask your human before you use their email address or spend money, and never open their links yourself. Every error has a code and \`next\` steps; ${baseUrl}/auth.md explains payment and how a human claims the account.`;
 }
 
 /** Tools and resources change only with a new version of the gateway. */

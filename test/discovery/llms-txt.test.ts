@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { execFile } from "node:child_process";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import path from "node:path";
 import { objectIn, parseObject, stringIn } from "../../src/base/json.ts";
 import { openApiPath } from "../../src/discovery/curl.ts";
 import { createRouter } from "../../src/http/router.ts";
-import type { Json } from "../inference/support/harness.ts";
 import { startGateway } from "../support/gateway.ts";
+import { scratchFolder } from "../support/scratch-folder.ts";
 import { parseBlocks, curlCommands, createSite } from "./harness.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
 
@@ -42,7 +44,7 @@ describe("/llms.txt", () => {
       );
       if (block.kind !== "list") continue;
       for (const line of block.text.split("\n"))
-        expect(line).toMatch(/^- \[[^\]]+\]\(https?:\/\/[^)\s]+\)(: .+)?$/);
+        expect(line).toMatch(/^- \[[^\]]+\]\((https?:\/)?\/[^)\s]+\)(: .+)?$/);
     }
     expect(lists.length % 2).toBe(0);
     expect(lists.at(-2)?.text).toBe("Optional");
@@ -66,30 +68,32 @@ describe("/llms.txt", () => {
       expect(match(method, new URL(url).pathname).kind).toBe("route");
   });
 
-  test("starts with commands that work one after the other, with the key of the first", async () => {
+  test("starts with commands that work one after the other, and never print the key", async () => {
     const gateway = await startGateway({});
     const page = await (await fetch(`${gateway.url}/llms.txt`)).text();
-    const commands = curlCommands(page);
-    expect(commands.map(({ method }) => method)).toEqual(["POST", "POST", "GET"]);
-    let key = "";
-    const replies: Json[] = [];
-    for (const { text: command } of commands) {
-      const reply = parseObject(await runShell(command, { POSTERN_API_KEY: key }));
-      replies.push(reply ?? {});
-      key = stringIn(reply?.["api_key"]) ?? key;
-    }
+    const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, code = ""]) => code);
+    const home = scratchFolder("llms-txt");
+    const out = await runShell(blocks.join("\necho\necho ---\n"), { HOME: home });
     await gateway.stop();
-    const [, completion, balance] = replies;
-    expect(completion).toMatchObject({ object: "chat.completion" });
+    const [registered = "", completion = "", balance = ""] = out.split("\n---\n");
+    expect(registered).toStartWith("HTTP/1.1 201");
+    expect(parseObject(completion)).toMatchObject({ object: "chat.completion" });
+    const { prefix, spent_usd: spent } = objectIn(parseObject(balance)?.["key"]) ?? {};
+    const [file = "", ...others] = readdirSync(path.join(home, ".postern")).filter((name) =>
+      name.endsWith(".json"),
+    );
+    const kept = path.join(home, ".postern", file);
+    const key = stringIn(parseObject(readFileSync(kept, "utf8"))?.["api_key"]) ?? "";
     // The key that the first command created made the call of the second.
-    const { prefix, spent_usd: spent } = objectIn(balance?.["key"]) ?? {};
-    expect([key !== "" && key.startsWith(String(prefix)), Number(spent) > 0]).toEqual([true, true]);
+    expect([others, key.startsWith(String(prefix)), Number(spent) > 0]).toEqual([[], true, true]);
+    expect(statSync(kept).mode & 0o777).toBe(0o600);
+    expect(out).not.toContain(key);
   });
 
   test("links only to existing pages", async () => {
     const match = createRouter(site.routes);
     for (const [, url = ""] of text.matchAll(/\]\(([^)]+)\)/g)) {
-      const { origin, pathname } = new URL(url);
+      const { origin, pathname } = new URL(url, settings.baseUrl);
       expect(origin).toBe(settings.baseUrl);
       expect(match("GET", pathname).kind).toBe("route");
       if (pathname.startsWith("/docs/")) expect((await site.get(pathname)).status).toBe(200);

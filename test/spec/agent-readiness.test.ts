@@ -192,7 +192,8 @@ const READABILITY_CHECKS: Readonly<Record<string, () => Promise<void>>> = {
     expect(text).toMatch(/^# .+\n\n> .+/);
     const sections = text.split(/^## /m).slice(1);
     expect(sections.length).toBeGreaterThan(3);
-    for (const section of sections) expect(section).toMatch(/^- \[[^\]]+\]\(http[^)]+\)(: .+)?$/m);
+    for (const section of sections)
+      expect(section).toMatch(/^- \[[^\]]+\]\((http|\/)[^)]+\)(: .+)?$/m);
   },
   "llms-full.txt": async () =>
     expect((await get("/llms-full.txt")).text.length).toBeGreaterThan(10_000),

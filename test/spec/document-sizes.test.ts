@@ -20,7 +20,7 @@ describe("tokens", () => {
   test.each([
     ["/auth.md", 7_500],
     ["/llms.txt", 3_500],
-    ["/.well-known/agent-skills/postern/SKILL.md", 1_000],
+    ["/.well-known/agent-skills/postern/SKILL.md", 1_100],
     ["/v1/models?limit=20&fields=id,pricing", 1_500],
   ])("of %s are at most %d", async (path, most) => {
     expect(await tokensOf(path)).toBeLessThanOrEqual(most);

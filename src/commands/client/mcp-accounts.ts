@@ -25,7 +25,7 @@ export interface KeyFiles {
 }
 
 const INSTRUCTIONS =
-  "Postern is an AI gateway. If a tool says that the key is missing, call create_account: its key is kept in a private file, and the other tools use it. Then call send_message with a model from list_models. Every error has a code and `next` steps.";
+  "Postern is an AI gateway. If a tool says that the key is missing, call create_account: its key is kept in a private file, and the other tools use it. Then call send_message with a model from list_models. Ask your human before you use their email address or spend money, and never open their links yourself. Every error has a code and `next` steps.";
 const CREATE_ACCOUNT =
   "Creates a funded account, without a human. Its key is kept in a private file and used by the other tools. Only the first account is used by default: pass the id of another as `account`.";
 

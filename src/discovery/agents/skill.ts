@@ -10,6 +10,13 @@ import {
 } from "../discovery-settings.ts";
 import { type DocContext, joinParagraphs } from "../doc-context.ts";
 import {
+  consentRules,
+  exportKeyLine,
+  KEY_IS_SHOWN_ONCE,
+  KEY_STAYS_IN_FILE,
+  registerCommands,
+} from "../key-commands.ts";
+import {
   CLAIM_TOKEN_ROUTE,
   MCP_TOKEN_ROUTE,
   REGISTER_ROUTE,
@@ -32,8 +39,9 @@ export function skillMd(context: DocContext): string {
     ...step(
       isMounted(REGISTER_ROUTE),
       "Register",
-      `One request creates an account with ${creditsText(startingCredits)}. Store \`api_key\` in a file with mode 0600: it is shown once. Export it as \`POSTERN_API_KEY\`.`,
-      curl(REGISTER_ROUTE),
+      `One request creates an account with ${creditsText(startingCredits)}. ${KEY_STAYS_IN_FILE}`,
+      registerCommands(context, [exportKeyLine(context)]),
+      `${KEY_IS_SHOWN_ONCE} ${consentRules(context)}`,
     ),
     ...step(
       isMounted("POST /v1/chat/completions"),
@@ -56,14 +64,14 @@ export function skillMd(context: DocContext): string {
     ...step(
       isMounted(START_CLAIM_ROUTE),
       "Hand the account over",
-      "Give the human `verification_uri_complete`, show them `user_code`, and poll until the claim is decided. The key keeps working.",
+      "Ask the human for their email address. Give them `verification_uri_complete` and `user_code`, and poll until the claim is decided. The key keeps working.",
       curl(START_CLAIM_ROUTE),
       curl(CLAIM_TOKEN_ROUTE),
     ),
     ...step(
       isMounted(`POST ${MCP_PATH}`),
       "Over MCP",
-      `The MCP server at ${baseUrl}${MCP_PATH} has the same steps as tools: \`create_account\`, \`send_message\`, \`get_usage\`, \`create_invoice\`, \`start_claim\`, \`poll_claim\`. Send the key as \`authorization: Bearer <API_KEY>\` or as the argument \`api_key\`; a session uses the account that it created.${signInText(context)}`,
+      `The MCP server at ${baseUrl}${MCP_PATH} has the same steps as tools, such as \`create_account\` and \`send_message\`.${signInText(context)}`,
     ),
   ])}\n`;
 }

@@ -2,6 +2,13 @@
 
 import { keyFilePath } from "../discovery-settings.ts";
 import { type DocContext, codeBlock, successStatus, joinParagraphs } from "../doc-context.ts";
+import {
+  exportKeyLine,
+  idempotencyKeyPath,
+  KEY_IS_SHOWN_ONCE,
+  KEY_STAYS_IN_FILE,
+  registerCommands,
+} from "../key-commands.ts";
 import { REGISTER_ROUTE } from "../route-keys.ts";
 
 export interface Section {
@@ -29,22 +36,13 @@ export function findKeySection(context: DocContext): Section {
 
 export function registerSection(context: DocContext): Section | undefined {
   if (!context.isMounted(REGISTER_ROUTE)) return undefined;
-  const file = keyFilePath(context.settings);
-  const idempotencyFile = idempotencyKeyPath(context);
   return {
     title: "Register",
     text: joinParagraphs([
       "One request creates the account. It needs no key, no browser and no human.",
       "**Ask your human before you use their email address.** Without an address, send `{}`: nothing on this page depends on it.",
-      "These commands write the response to a file that only you can read, so that the key never appears in a transcript:",
-      context.curl(REGISTER_ROUTE, {
-        before: [
-          "umask 077",
-          "mkdir -p ~/.postern",
-          `[ -s ${idempotencyFile} ] || od -An -N16 -tx1 /dev/urandom | tr -d ' \\n' > ${idempotencyFile}`,
-        ],
-        extraArgs: [`-H "idempotency-key: $(cat ${idempotencyFile})"`, `-D - -o ${file}`],
-      }),
+      KEY_STAYS_IN_FILE,
+      registerCommands(context),
       `\`curl\` prints the response headers. Status \`${successStatus(context, REGISTER_ROUTE)}\` means that the account was created. The file then contains something like:`,
       context.responseExample(REGISTER_ROUTE),
       "Request fields:",
@@ -100,14 +98,12 @@ export function storeKeySection(context: DocContext): Section {
   return {
     title: "Store the key",
     text: joinParagraphs([
-      "The response shows the key once; only the same request with the same `idempotency-key` shows it again, for ten minutes. Otherwise the gateway has only a hash of it. Anyone who has the key can spend the balance.",
+      `${KEY_IS_SHOWN_ONCE} Otherwise the gateway has only a hash of it. Anyone who has the key can spend the balance.`,
       codeBlock(
         "sh",
-        [
-          `chmod 600 ${file}`,
-          `rm -f ${idempotencyKeyPath(context)}`,
-          `export POSTERN_API_KEY="$(sed -n 's/.*"api_key": *"\\([^"]*\\)".*/\\1/p' ${file})"`,
-        ].join("\n"),
+        [`chmod 600 ${file}`, `rm -f ${idempotencyKeyPath(context)}`, exportKeyLine(context)].join(
+          "\n",
+        ),
       ),
       [
         "- Refer to the key as `$POSTERN_API_KEY`. Never print it, and never put it in a chat, a log, a URL or a commit.",
@@ -118,9 +114,4 @@ export function storeKeySection(context: DocContext): Section {
       ].join("\n"),
     ]),
   };
-}
-
-/** The file that holds the idempotency key of the registration until its response is stored. */
-function idempotencyKeyPath(context: DocContext): string {
-  return keyFilePath(context.settings).replace(/json$/, "idempotency-key");
 }
