@@ -71,6 +71,7 @@ export const ERASURES: readonly Erasure[] = [
   { table: "claim_attempt", key: "id", rows: OF_ACCOUNT },
   { table: "invitation", key: "id", rows: OF_ACCOUNT },
   { table: "billing_details", key: "account_id", rows: OF_ACCOUNT },
+  { table: "preset", key: "name", rows: OF_ACCOUNT },
   { table: "auto_top_up", key: "account_id", rows: OF_ACCOUNT },
   {
     table: "payment_method",

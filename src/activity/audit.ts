@@ -71,6 +71,8 @@ export const AUDIT_ACTIONS = {
   "payment.marked_absent": "An operator marked an x402 payment as not on chain.",
   "payment_method.removed": "The payment method was removed.",
   "payment_method.saved": "An owner saved a payment method.",
+  "preset.saved": "A version of a preset was saved.",
+  "preset.deleted": "A preset was deleted.",
   "provider_key.added": "A provider key was added.",
   "provider_key.changed": "The name, the API keys or `allow_store` of a provider key was changed.",
   "provider_key.deleted": "A provider key was deleted.",

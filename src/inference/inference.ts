@@ -65,6 +65,7 @@ export interface InferenceDeps {
   readonly paymentOptions: PaymentOptions;
   readonly freezeOf?: HoldDeps["freezeOf"];
   readonly findKey: InferDeps["findKey"];
+  readonly findPreset: InferDeps["findPreset"];
   readonly findProviderKey: FindProviderKey;
   readonly prepareCall?: PrepareCall;
   readonly offers: OfferDeps;
@@ -119,6 +120,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const infer: InferDeps = {
     now,
     findKey: deps.findKey,
+    findPreset: deps.findPreset,
     trackCall,
     lastAttemptStartMs: lastAttemptStartMs(timeouts),
     abandonedCalls,
@@ -146,7 +148,13 @@ export function createInference(deps: InferenceDeps): Inference {
   return {
     infer,
     // Counts say nothing about how a provider serves calls, so they stay out of its statistics.
-    countTokens: { route, send, freezeOf, isClaimed: deps.isClaimed },
+    countTokens: {
+      findPreset: deps.findPreset,
+      route,
+      send,
+      freezeOf,
+      isClaimed: deps.isClaimed,
+    },
     accountAt,
     isAvailable,
     health: (model, at) => {

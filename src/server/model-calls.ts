@@ -20,6 +20,7 @@ import { findFreeze } from "../ledger/freezes.ts";
 import { countOpenCalls } from "../ledger/ledger.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
 import { type ProcessMetricsDeps, watchEventLoop } from "../operations/process-metrics.ts";
+import { findPreset } from "../presets/presets.ts";
 import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";
 import { createProviderKeys, type ProviderKeys } from "../provider-keys/provider-keys.ts";
 import { signReceipt } from "../receipts/receipt.ts";
@@ -102,6 +103,7 @@ export function createModelCalls(
     paymentOptions: paymentOptions(config),
     freezeOf: (accountId) => findFreeze(db, accountId),
     findKey: (keyId, at) => findLiveKey(db, keyId, at),
+    findPreset: (accountId, name, version) => findPreset(db, accountId, name, version),
     findProviderKey: (caller, providerId) => providerKeys.findNewestKey(caller, providerId, now()),
     offers: offersOf(core, config.baseUrl),
     signReceipt: (record) => signReceipt(record, config.baseUrl, core.signingKeys.current()),

@@ -213,9 +213,10 @@ function workspaceCreation({
 
 function quoteDeps(
   db: Db,
-  { infer: { route, offers }, countTokens: { freezeOf, isClaimed } }: Inference,
+  { infer: { findPreset, route, offers }, countTokens: { freezeOf, isClaimed } }: Inference,
 ): RouteDeps["inference"]["quote"] {
   return {
+    findPreset,
     route,
     offers,
     freezeOf,

@@ -37,6 +37,7 @@ import { type ModelRoutesDeps, modelRoutes } from "../models/models-routes.ts";
 import { type OperationsDeps, operationsRoutes } from "../operations/operations-routes.ts";
 import { type OperatorRouteDeps, operatorRoutes } from "../operator/operator-routes.ts";
 import { type PeopleRouteDeps, peopleRoutes } from "../people/people-routes.ts";
+import { presetRoutes } from "../presets/presets-routes.ts";
 import {
   type ProviderKeyRouteDeps,
   providerKeyRoutes,
@@ -100,6 +101,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...webhookRoutes(deps.webhooks),
     ...activityRoutes({ db }),
     ...balanceAlertRoutes({ db }),
+    ...presetRoutes({ db }),
     ...billingDetailsRoutes({ db }),
     ...billingRoutes(deps.billing),
     ...x402Routes(deps.billing),

@@ -87,6 +87,11 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     send(world, "PATCH", "/v1/account/balance-alert", { low_usd: 5 }),
   changeBillingDetails: (world) => () =>
     send(world, "PATCH", "/v1/billing/details", { name: "Example Ltd" }),
+  savePreset: (world) => () => send(world, "POST", "/v1/presets/reviewer", { temperature: 0 }),
+  deletePreset: async (world) => {
+    await send(world, "POST", "/v1/presets/reviewer", {});
+    return () => send(world, "DELETE", "/v1/presets/reviewer");
+  },
   mintKey: (world) => () => send(world, "POST", "/v1/keys", { name: "ci" }),
   changeKey: async (world) => {
     const { id } = await create(world, "/v1/keys", { name: "ci" });

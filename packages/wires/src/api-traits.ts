@@ -17,6 +17,12 @@ import {
   responsesLengthStop,
 } from "./length-stop.ts";
 import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
+import {
+  chatWithPreset,
+  messagesWithPreset,
+  responsesWithPreset,
+  type WithPreset,
+} from "./preset-fields.ts";
 import type { RelayedEndpoint } from "./relayed/relayed-endpoint.ts";
 import { RELAYED_ENDPOINTS, type RelayedApi } from "./relayed/relayed-endpoints.ts";
 import { KNOWN_RESPONSES_FIELDS, RESPONSES_FIELDS } from "./responses/request/responses-fields.ts";
@@ -71,6 +77,8 @@ export interface ApiTraits {
   readonly siblingTool?: string;
   /** The members that ask for a web search, as OpenRouter's suffix `:online` of a model does. */
   readonly withSearch?: (json: JsonObject) => JsonObject;
+  /** The body with the fields of a preset that it lacks. */
+  readonly withPreset?: WithPreset;
   /** It has custom tools, but not every provider of it takes them. */
   readonly hasOptionalCustomTools: boolean;
   /** The path of the output schema. */
@@ -147,6 +155,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     effortPath: ["reasoning_effort"],
     searchField: "web_search_options",
     siblingTool: IMAGE_TOOL,
+    withPreset: chatWithPreset,
     withSearch: ({ web_search_options }) => ({ web_search_options: web_search_options ?? {} }),
     hasOptionalCustomTools: true,
     schemaPath: ["response_format"],
@@ -170,6 +179,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     schemaPath: ["text", "format"],
     foreignParts: "items",
     toolHint: codexWebSearchHint,
+    withPreset: responsesWithPreset,
     withSearch: ({ tools }) => withTool(tools, { type: "web_search" }),
     lengthStop: responsesLengthStop,
     endRepeatsReply: true,
@@ -191,6 +201,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     schemaPath: ["output_config", "format"],
     foreignParts: "contents",
     adapts: "claude",
+    withPreset: messagesWithPreset,
     withSearch: ({ tools }) => withTool(tools, { type: "web_search_20250305", name: "web_search" }),
     lengthStop: messagesLengthStop,
     modelPath: ["message", "model"],

@@ -38,6 +38,8 @@ export interface CallInput {
   readonly idempotent: IdempotentCall | undefined;
   /** Whether the request contains a payment. If so, a lack of credits is an error at once and not only after a fallback. */
   readonly hasPayment?: boolean;
+  /** The preset that the call named, with its version. */
+  readonly preset?: string;
   /** For errors within a stream. */
   readonly allowsStep?: StepFilter | undefined;
   /** Set for a call that runs in the background, which has been prepared already. */

@@ -18,10 +18,12 @@ import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
 import { countByProvider } from "./count-by-provider.ts";
 import { allowedCandidates } from "./enforce-key-policy.ts";
+import { expandPreset, type FindPreset } from "./expand-preset.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export interface CountTokensDeps extends FreezeDeps {
+  readonly findPreset: FindPreset;
   readonly route: RoutingDeps;
   readonly send: AttemptDeps;
 }
@@ -31,8 +33,9 @@ export const COUNT_HEADER = "x-postern-count";
 
 export async function countResponseTokens(
   deps: CountTokensDeps,
-  input: CallInput,
+  sent: CallInput,
 ): Promise<Response> {
+  const input = await expandPreset(deps.findPreset, sent);
   const request = parseRequest(input.api, input.text, "count");
   if (isSet(request.json["previous_response_id"]))
     throw invalid(
@@ -45,7 +48,8 @@ export async function countResponseTokens(
   return Response.json(body, { headers: { [COUNT_HEADER]: method } });
 }
 
-export async function countTokens(deps: CountTokensDeps, input: CallInput): Promise<Response> {
+export async function countTokens(deps: CountTokensDeps, sent: CallInput): Promise<Response> {
+  const input = await expandPreset(deps.findPreset, sent);
   const { accountId } = input.caller;
   const request = parseRequest("messages", input.text, "count");
   await rejectIfFrozen(deps, accountId);

@@ -31,6 +31,7 @@ import {
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, Hold, OpenCall, ParsedCall } from "./call.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
+import { expandPreset, type FindPreset } from "./expand-preset.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
 import { spentFault, unaffordableFault, withShortfall } from "./hold/hold-faults.ts";
@@ -53,6 +54,7 @@ export interface InferDeps {
   readonly lastAttemptStartMs: number;
   readonly abandonedCalls: AbandonedCalls;
   readonly tokenCounts: Pick<TokenRateLimit, "rejectIfExceeded">;
+  readonly findPreset: FindPreset;
   readonly parse: ParseDeps;
   readonly route: RoutingDeps;
   readonly hold: HoldDeps;
@@ -69,9 +71,11 @@ export interface InferDeps {
 /** How often the key of a call is read again because it changed until the hold. */
 const KEY_READS_MAX = 3;
 
-export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
-  rejectIfOftenAbandoned(deps.abandonedCalls, input);
-  deps.tokenCounts.rejectIfExceeded(input.caller, input.now);
+export async function infer(deps: InferDeps, sent: CallInput): Promise<Response> {
+  rejectIfOftenAbandoned(deps.abandonedCalls, sent);
+  deps.tokenCounts.rejectIfExceeded(sent.caller, sent.now);
+  const expanding = expandPreset(deps.findPreset, sent);
+  const input = expanding instanceof Promise ? await expanding : expanding;
   const parsing = parseCall(deps.parse, input);
   const parsed = parsing instanceof Promise ? await parsing : parsing;
   if (parsed instanceof Response) return parsed;

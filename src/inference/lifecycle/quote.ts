@@ -13,12 +13,14 @@ import type { RoutingDeps } from "../routing/routing.ts";
 import { firstHold } from "../streaming/rolling-hold.ts";
 import type { CallInput } from "./call.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
+import { expandPreset, type FindPreset } from "./expand-preset.ts";
 import { ceilCredits } from "./hold/hold-faults.ts";
 import { canRoll, type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
 import { type OfferDeps, signOffer } from "./offer.ts";
 import { routeCall } from "./route-call.ts";
 
 export interface QuoteDeps extends FreezeDeps {
+  readonly findPreset: FindPreset;
   readonly route: RoutingDeps;
   readonly offers: OfferDeps;
   /** The largest hold that the balance, the key's limit and the budgets cover. */
@@ -51,7 +53,8 @@ export interface RefusedQuote {
   readonly error: { readonly code: string; readonly message: string };
 }
 
-export async function quote(deps: QuoteDeps, input: CallInput): Promise<Quote> {
+export async function quote(deps: QuoteDeps, sent: CallInput): Promise<Quote> {
+  const input = await expandPreset(deps.findPreset, sent);
   const { accountId } = input.caller;
   const request = parseRequest(input.api, input.text);
   await rejectIfFrozen(deps, accountId);
@@ -64,9 +67,10 @@ export async function quote(deps: QuoteDeps, input: CallInput): Promise<Quote> {
 /** The same request at several models, in their order. */
 export async function quoteModels(
   deps: QuoteDeps,
-  input: CallInput,
+  sent: CallInput,
   models: readonly string[],
 ): Promise<readonly (Quote | RefusedQuote)[]> {
+  const input = await expandPreset(deps.findPreset, sent);
   const { json } = parseRequest(input.api, input.text);
   const quotes: (Quote | RefusedQuote)[] = [];
   for (const model of models) {

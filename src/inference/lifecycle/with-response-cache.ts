@@ -18,6 +18,7 @@ import {
 } from "../request/call-options.ts";
 import { STRICT_HEADER } from "../translate/losses.ts";
 import type { CallInput } from "./call.ts";
+import { namesPreset } from "./expand-preset.ts";
 import { storedResponse } from "./reply/idempotent-reply.ts";
 import {
   claimReply,
@@ -54,7 +55,8 @@ function isCacheable(
 ): boolean {
   const hasTools = Array.isArray(json["tools"]) && json["tools"].length > 0;
   const isStored = API_TRAITS[api].storesReplies && json["store"] !== false;
-  if (json["background"] === true) return false;
+  // A preset can change.
+  if (json["background"] === true || namesPreset({ text: String(json["model"]) })) return false;
   return (withTools || !hasTools) && (withStored || !isStored);
 }
 

@@ -580,6 +580,15 @@ create index provider_key_by_provider on provider_key (account_id, provider, id)
 
 -- responses
 
+create table preset (
+  account_id text not null,
+  name text not null,
+  version bigint not null,
+  created_at bigint not null,
+  settings text not null,
+  primary key (account_id, name, version)
+);
+
 create table response_storage (
   account_id text primary key,
   mode text not null,

@@ -653,6 +653,16 @@ create index provider_key_by_provider on provider_key (account_id, provider, id)
 
 -- responses
 
+-- Settings of model calls under a name.
+create table preset (
+  account_id text not null,
+  name text not null,
+  version bigint not null, -- counted from 1; a version never changes
+  created_at bigint not null,
+  settings text not null, -- JSON: fields of the body of a call
+  primary key (account_id, name, version)
+) without rowid;
+
 -- What an account itself lets the gateway store of its responses.
 create table response_storage (
   account_id text primary key,

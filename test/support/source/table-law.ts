@@ -33,6 +33,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "billing_details",
   ],
   keys: ["api_key"],
+  presets: ["preset"],
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],
   "device-login": ["device_login"],

@@ -4,6 +4,7 @@ import { API_TRAITS } from "@postern/wires";
 import { memoize } from "../../../base/memoize.ts";
 import { CORS_HEADERS } from "../../../http/response.ts";
 import type { HeldCall } from "../call.ts";
+import { PRESET_HEADER } from "../expand-preset.ts";
 
 /** Together, Node's HTTP client accepts headers of up to 16 KiB. */
 const DROPPED_HEADER_MAX_LENGTH = 4_000;
@@ -26,6 +27,7 @@ export function responseHeaders(
   for (const name in providerHeaders) headers.set(name, providerHeaders[name] ?? "");
   if (plan.dropped.length + replyLosses.length > 0)
     headers.set("x-postern-dropped", joinPaths([...plan.dropped, ...replyLosses]));
+  if (input.preset !== undefined) headers.set(PRESET_HEADER, input.preset);
   if (outputMax !== undefined) headers.set("x-postern-max-tokens", String(outputMax));
   if (outputMax !== undefined && (ceiling !== undefined || hold.isRolling))
     headers.set("x-postern-budget-cut", "true");
