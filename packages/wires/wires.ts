@@ -20,7 +20,6 @@ export type {
 /** What APIs differ in beside their form: `API_TRAITS.messages.requiresOutputLimit`. */
 export { API_TRAITS, type ApiTraits } from "./src/api-traits.ts";
 export type { CutStream } from "./src/length-stop.ts";
-export type { PresetFields } from "./src/preset-fields.ts";
 /** Endpoints without a conversation: `RELAYED_ENDPOINTS.images.unitsMax(body)`. */
 export type { ModelKind, RelayedEndpoint, RelayedForm } from "./src/relayed/relayed-endpoint.ts";
 export { kindOfWire, RELAYED_APIS, type RelayedApi } from "./src/relayed/relayed-endpoints.ts";

@@ -23,6 +23,8 @@ import { listKeys } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { listTransfers } from "../ledger/transfers.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
+import { toPresetRecord } from "../presets/preset-record.ts";
+import { listPresets } from "../presets/presets.ts";
 import { toProviderKeyRecord } from "../provider-keys/provider-key-record.ts";
 import { listProviderKeys } from "../provider-keys/provider-keys.ts";
 import type { Reader } from "../store/db.ts";
@@ -78,6 +80,8 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     toSection(await listProviderKeys(db, accountId, page), toProviderKeyRecord),
   webhook: async ({ db, accountId }, page) =>
     toSection(await listWebhooks(db, accountId, page), toWebhookRecord),
+  preset: async ({ db, accountId }) =>
+    onePage((await listPresets(db, accountId)).map(toPresetRecord)),
   invoice: async ({ db, accountId, billing }, page) =>
     toSection(await listInvoices(db, accountId, page), (invoice) =>
       toInvoiceRecord(invoice, billing),

@@ -55,6 +55,8 @@ const OPTIONAL_TAGS: ReadonlySet<string> = new Set(["Discovery", "Operations"]);
 const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v2/rerank",
   "/v1/billing/details",
+  "/v1/presets",
+  "/v1/presets/{name}",
   "/v1/moderations",
   "/v1/responses/input_tokens",
 ]);

@@ -94,7 +94,7 @@ export interface Inference extends ProviderAccounts {
 }
 
 export function createInference(deps: InferenceDeps): Inference {
-  const { catalog, lease, now, timeouts, freezeOf, findProviderKey } = deps;
+  const { catalog, lease, now, timeouts, freezeOf, findPreset, findProviderKey } = deps;
   const { accountAt, isAvailable } = providerAccountsOf(deps);
   const breaker = createCircuitBreaker();
   const routing = createRoutingState(breaker);
@@ -102,10 +102,8 @@ export function createInference(deps: InferenceDeps): Inference {
   const { trackCall, whenIdle } = createOpenCallCounter();
   const { shutdownSignals, endCalls, forceShutdown } = createShutdownSignals();
   const findRoute = createRouteCache(accountAt);
-  const { orderCredentials, recordRefusal } = createCredentialOrder({
-    isOpen: breaker.isOpen,
-    now,
-  });
+  const { isOpen } = breaker;
+  const { orderCredentials, recordRefusal } = createCredentialOrder({ isOpen, now });
   const accounts = { accountAt, findRoute, findProviderKey, orderCredentials };
   const route = { catalog, routing, now, ...accounts };
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now, recordRefusal };
@@ -120,7 +118,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const infer: InferDeps = {
     now,
     findKey: deps.findKey,
-    findPreset: deps.findPreset,
+    findPreset,
     trackCall,
     lastAttemptStartMs: lastAttemptStartMs(timeouts),
     abandonedCalls,
@@ -148,13 +146,7 @@ export function createInference(deps: InferenceDeps): Inference {
   return {
     infer,
     // Counts say nothing about how a provider serves calls, so they stay out of its statistics.
-    countTokens: {
-      findPreset: deps.findPreset,
-      route,
-      send,
-      freezeOf,
-      isClaimed: deps.isClaimed,
-    },
+    countTokens: { findPreset, route, send, freezeOf, isClaimed: deps.isClaimed },
     accountAt,
     isAvailable,
     health: (model, at) => {

@@ -4,7 +4,7 @@
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
-import { type Db, integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
+import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
 
 const PRESETS_PER_ACCOUNT_MAX = 200;
 /** Of one preset; the oldest are deleted. */
@@ -94,8 +94,8 @@ export async function findPreset(
 }
 
 /** The newest version of each, by name. */
-export async function listPresets(db: Db, accountId: string): Promise<readonly Preset[]> {
-  const rows = await db.all(
+export async function listPresets(reader: Reader, accountId: string): Promise<readonly Preset[]> {
+  const rows = await reader.all(
     `select * from preset where account_id = ? and version = (select max(version) from preset newest
      where newest.account_id = preset.account_id and newest.name = preset.name) order by name`,
     [accountId],

@@ -88,9 +88,7 @@ export function createModelCalls(
     sendHttp: config.hasOutboundProxy ? sendByFetch : httpClient.send,
     settings: config.providers,
     readKeyVariable: config.readKeyVariable,
-    simulator: usesSimulator(config)
-      ? createSimulator({ now, maxRecordedRequests: 0 }).fetch
-      : undefined,
+    simulator: simulatorOf(config, now),
     allowUnknownFields: new Set(config.allowUnknownFields),
     limits: config.limits,
     files: filesOf(config, options, bodyQuota),
@@ -120,6 +118,10 @@ export function createModelCalls(
     storeIdempotentReply: idempotency.finish,
   });
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };
+}
+
+function simulatorOf(config: Config, now: () => number): InferenceDeps["simulator"] {
+  return usesSimulator(config) ? createSimulator({ now, maxRecordedRequests: 0 }).fetch : undefined;
 }
 
 /** The providers at which callers can have keys of their own. */

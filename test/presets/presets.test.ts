@@ -120,6 +120,11 @@ describeEachStore((store) => {
   });
 
   describe(`DELETE /v1/presets/{name} on ${store}`, () => {
+    test("refuses a name that no preset can have", async () => {
+      expectStatus("deletePreset", 400, await send("DELETE", "/v1/presets/Upper"));
+      expectStatus("listPresets", 400, await send("GET", "/v1/presets?limit=5"));
+    });
+
     test("deletes all versions", async () => {
       await save("gone", {});
       const stranger = await registerAccount(gateway);

@@ -1,7 +1,7 @@
 // `"model": "@preset/<name>"`: the call gets the settings of a preset of its workspace where it has none of its own. It is read
 // before anything else, so keys, prices and limits see the call as if the caller had sent all of it.
 
-import { API_TRAITS, type PresetFields } from "@postern/wires";
+import { API_TRAITS } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject, objectIn, parseJson } from "../../base/json.ts";
 import type { CallInput } from "./call.ts";
@@ -61,8 +61,7 @@ async function expand(
     model: stated,
     models,
     provider,
-    // Safe because `PresetSettings` has validated them.
-    ...withPreset(body, common as PresetFields),
+    ...withPreset(body, common),
   });
   return { ...input, text, preset: `${name}@${preset.version}` };
 }

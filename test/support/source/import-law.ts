@@ -75,6 +75,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "keys",
     "provider-keys",
     "accounts",
+    "presets",
     "webhooks",
     "billing",
     "agent-sessions",

@@ -1,0 +1,56 @@
+// A preset as the API has it.
+
+import { z } from "zod";
+import { timestamp } from "../http/schemas.ts";
+import type { Preset } from "./presets.ts";
+
+const ModelId = z.string().min(1).max(256);
+const Members = z.record(z.string(), z.unknown());
+
+export const PresetSettings = z
+  .strictObject({
+    model: ModelId.meta({ description: "The model, if the call names none." }),
+    models: z.array(ModelId).min(1).max(10).meta({ description: "Fallback models." }),
+    provider: Members.meta({ description: "Preferences of routing, as in a call." }),
+    system: z
+      .string()
+      .min(1)
+      .max(32_768)
+      .meta({ description: "Text before the system text of the call." }),
+    temperature: z.number().min(0).max(2),
+    top_p: z.number().min(0).max(1),
+    max_output_tokens: z.int().min(1),
+    reasoning_effort: z.string().min(1).max(40),
+    fields: z
+      .strictObject({ chat: Members, responses: Members, messages: Members })
+      .partial()
+      .meta({ description: "Further fields of the body by API, such as `tools`." }),
+  })
+  .partial();
+
+export const PresetRecord = z
+  .object({
+    object: z.literal("preset"),
+    name: z.string(),
+    version: z.int(),
+    created_at: z.string(),
+    settings: PresetSettings,
+  })
+  .meta({ id: "Preset" });
+
+export const SETTINGS_EXAMPLE = {
+  model: "sim/echo",
+  system: "You are a careful reviewer.",
+  temperature: 0.2,
+  max_output_tokens: 1_000,
+};
+export const PRESET_EXAMPLE = {
+  object: "preset",
+  name: "reviewer",
+  version: 1,
+  created_at: "2026-11-28T09:30:00.000Z",
+  settings: SETTINGS_EXAMPLE,
+};
+export function toPresetRecord({ name, version, createdAt, settings }: Preset) {
+  return { object: "preset", name, version, created_at: timestamp(createdAt), settings };
+}
