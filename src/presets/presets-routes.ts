@@ -35,6 +35,7 @@ function listRoute(db: Db): Route {
     scope: "usage:read",
     summary: "List presets",
     description: "The newest version of each, by name; at most 200.",
+    query: z.strictObject({}),
     responses: {
       200: {
         description: "All presets.",
