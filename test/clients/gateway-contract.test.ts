@@ -738,6 +738,58 @@ const SECTIONS: Readonly<Record<string, readonly Row[]>> = {
   protocol: PROTOCOL,
 };
 
+/** Rows that do not hold, and what a client gets instead. */
+const NOT_HELD: readonly (readonly [row: string, method: string, path: string, reason: string])[] =
+  [
+    [
+      "Bedrock InvokeModel",
+      "POST",
+      "/model/anthropic.claude-opus-5-5/invoke",
+      "A gateway serves at least one of three formats. This one serves Messages, to which Claude on Bedrock is translated.",
+    ],
+    [
+      "Bedrock InvokeModel, streamed",
+      "POST",
+      "/model/anthropic.claude-opus-5-5/invoke-with-response-stream",
+      "As above: set ANTHROPIC_BASE_URL instead of ANTHROPIC_BEDROCK_BASE_URL.",
+    ],
+    [
+      "Vertex rawPredict",
+      "POST",
+      "/projects/p/locations/us-east5/publishers/anthropic/models/claude-opus-5-5:rawPredict",
+      "As above: set ANTHROPIC_BASE_URL instead of ANTHROPIC_VERTEX_BASE_URL.",
+    ],
+    [
+      "Vertex streamRawPredict",
+      "POST",
+      "/projects/p/locations/us-east5/publishers/anthropic/models/claude-opus-5-5:streamRawPredict",
+      "As above.",
+    ],
+  ];
+
+describe("the gateway contract: rows that do not hold", () => {
+  test.each(NOT_HELD.map(([row, method, path, reason]) => ({ row, method, path, reason })))(
+    "$row is a 404 that says where the endpoints are: $reason",
+    async ({ method, path }) => {
+      const response = await fetch(gateway.url + path, {
+        method,
+        headers: { ...account.headers, "anthropic-version": VERSION },
+        body: "{}",
+      });
+      expect([response.status, await response.text()]).toEqual([
+        404,
+        expect.stringMatching(/"message":"[^"]{20,}/),
+      ]);
+    },
+  );
+
+  test("are at most 4 of 94, and 90 hold", () => {
+    const held = Object.values(SECTIONS).flat();
+    expect([NOT_HELD.length <= 4, held.length >= 90]).toEqual([true, true]);
+    expect(new Set(held.map(([row]) => row)).size).toBe(held.length);
+  });
+});
+
 describe.each(Object.entries(SECTIONS))("the gateway contract: %s", (_, rows) => {
   test.each(rows.map(([row, check]) => ({ row, check })))("$row", async ({ check }) => {
     await check();
