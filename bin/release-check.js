@@ -7,8 +7,11 @@ import path from "node:path";
 import process, { argv } from "node:process";
 import { root } from "./bun.js";
 
-/** After `npx`, or after `npm install` without a path. */
-const PRINTED_NAME = /\b(?:npx|npm (?:i|install)(?: -g)?) ((?:@[\w-]+\/)?postern)\b/g;
+/** In a command, and in the configuration of a client. */
+const PRINTED_NAMES = [
+  /\b(?:npx|npm (?:i|install))(?: -\w+)* ((?:@[\w-]+\/)?postern)\b/g,
+  /"npx"[^}]{0,40}?"((?:@[\w-]+\/)?postern)"/g,
+];
 
 const [tag = "", option] = argv.slice(2);
 const { name, version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
@@ -22,11 +25,16 @@ if (tag !== `v${version}`)
 if (section === undefined)
   fail(`CHANGELOG.md has no section "## ${version} - YYYY-MM-DD". Rename "Unreleased".`);
 for (const file of documents())
-  for (const [, printed] of readFileSync(file, "utf8").matchAll(PRINTED_NAME))
+  for (const printed of printedNames(readFileSync(file, "utf8")))
     if (printed !== name)
       fail(`${path.relative(root, file)} names the npm package ${printed}, but it is ${name}.`);
 if (option === "--notes")
   process.stdout.write(section.slice(section.indexOf("\n") + 1).trimStart());
+
+function printedNames(text) {
+  const matches = PRINTED_NAMES.flatMap((pattern) => Array.from(text.matchAll(pattern)));
+  return matches.map(([, printed]) => printed);
+}
 
 /** What readers see, and what the gateway serves. */
 function documents() {

@@ -300,6 +300,53 @@ for (const store of STORE_KINDS) {
       );
     });
 
+    test("agrees with the call about what the key's policy and scopes allow", async () => {
+      now = BEFORE_CHANGE;
+      const POLICIES: readonly Json[] = [
+        {},
+        { allowed_models: ["sim/cheap"] },
+        { allowed_models: ["sim/*"] },
+        { allowed_providers: ["sim"] },
+        { allowed_providers: ["openai"] },
+        { max_price_per_million_usd: 5 },
+        { max_price_per_million_usd: 50 },
+        { limit_usd: 1 },
+        { scopes: ["models:write"] },
+        { scopes: ["usage:read"] },
+      ];
+      const keys = await Promise.all(
+        POLICIES.map(async (policy) => {
+          const { api_key: key } = await send(account, "POST", "/v1/keys", policy);
+          return withHeaders(account, { authorization: `Bearer ${String(key)}` });
+        }),
+      );
+      await fc.assert(
+        fc.asyncProperty(
+          fc.constantFrom(...keys),
+          fc.constantFrom(...STREAMED_APIS),
+          fc.constantFrom("sim/cheap", "sim/dear", "sim/no-such"),
+          async (key, api, requested) => {
+            const body = bodyOf(api, "hello", { model: requested });
+            const called = await postCall(gateway, key, api, body);
+            const quoted = await fetch(`${gateway.url}/v1/quote?api=${api}`, {
+              method: "POST",
+              headers: key.headers,
+              body: JSON.stringify(body),
+            });
+            const codeOf = async (response: Response): Promise<unknown> => {
+              const text = await response.text();
+              return response.ok ? "allowed" : errorOf(JSON.parse(text))["code"];
+            };
+            expect([quoted.status, await codeOf(quoted)]).toEqual([
+              called.status,
+              await codeOf(called),
+            ]);
+          },
+        ),
+        { numRuns: 60 },
+      );
+    });
+
     const send = async (payer: TestAccount, method: string, path: string, body: Json) => {
       const response = await fetch(gateway.url + path, {
         method,
