@@ -70,6 +70,7 @@ export const ERASURES: readonly Erasure[] = [
   { table: "usage_rollup", key: "label", rows: `${OF_ACCOUNT} and label <> ''` },
   { table: "claim_attempt", key: "id", rows: OF_ACCOUNT },
   { table: "invitation", key: "id", rows: OF_ACCOUNT },
+  { table: "operator_request", key: "id", rows: OF_ACCOUNT },
   { table: "billing_details", key: "account_id", rows: OF_ACCOUNT },
   { table: "preset", key: "name", rows: OF_ACCOUNT },
   { table: "auto_top_up", key: "account_id", rows: OF_ACCOUNT },

@@ -42,6 +42,9 @@ export const AUDIT_ACTIONS = {
   "balance_alert.changed": "The threshold of `balance.low` was changed.",
   "billing_details.changed": "The billing details of invoices were changed.",
   "budget.changed": "A daily or monthly budget was set or removed.",
+  "change.rejected": "An operator rejected or withdrew a requested change.",
+  "change.requested":
+    "An operator requested a change of an account, which another operator must approve.",
   "claim.started": "A key asked a person to claim or join the account.",
   "claim.declined": "The person declined the claim.",
   "claim.locked": "A claim ended after five wrong codes.",

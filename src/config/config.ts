@@ -122,6 +122,8 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   readonly billing: BillingConfig;
   /** Folded email addresses of the operators; empty turns the operator pages off. */
   readonly operators: readonly string[];
+  /** Whether a second operator must approve changes of accounts. */
+  readonly operatorApproval: "off" | "two_person";
   readonly verifiedAgents: readonly VerifiedAgentConfig[];
   readonly alerts: operator.AlertConfig;
   readonly verifyLedgerHours: number;
@@ -411,6 +413,7 @@ function buildConfig(
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     billing: billingConfigFrom(env),
     operators: env.POSTERN_OPERATORS,
+    operatorApproval: env.POSTERN_OPERATOR_APPROVAL,
     alerts: operator.alertConfigFrom(env),
     verifyLedgerHours: env.POSTERN_VERIFY_LEDGER_HOURS ?? (development ? 0 : 24),
     ...email.emailConfigFrom(env),

@@ -13,6 +13,11 @@ export const OPERATOR_SETTINGS = {
     description:
       "Email addresses of the operators, separated by commas, who may sign in at `/operator`, see `docs/site/operator.md`. Not set: no operator pages.",
   },
+  POSTERN_OPERATOR_APPROVAL: {
+    defaultValue: "off",
+    description:
+      "`two_person`: a grant, adjustment, freeze or write-off on the operator pages waits until another operator approves it. The command line is not affected.",
+  },
   POSTERN_ALERT_WEBHOOK_URL: {
     defaultValue: "",
     description:
@@ -49,6 +54,9 @@ export const OPERATOR_ENVIRONMENT = {
       "must be email addresses separated by commas",
     )
     .transform((entries) => entries.map(foldEmail)),
+  POSTERN_OPERATOR_APPROVAL: z
+    .enum(["off", "two_person"], { error: "must be off or two_person" })
+    .default("off"),
   POSTERN_ALERT_WEBHOOK_URL: httpUrl.optional(),
   POSTERN_ALERT_WEBHOOK_SECRET: z
     .string()
@@ -102,6 +110,7 @@ function alertConfigErrors(env: AlertEnv): readonly string[] {
 }
 
 interface OperatorEnv extends AlertEnv {
+  readonly POSTERN_OPERATOR_APPROVAL: "off" | "two_person";
   readonly POSTERN_OPERATORS: readonly string[];
 }
 
@@ -110,7 +119,11 @@ export function operatorConfigErrors(
   { development, identity }: { readonly development: boolean; readonly identity?: unknown },
 ): readonly string[] {
   const canSignIn = env.POSTERN_OPERATORS.length === 0 || development || identity !== undefined;
+  const isAlone = env.POSTERN_OPERATORS.length === 1;
   return [
+    ...(isAlone && env.POSTERN_OPERATOR_APPROVAL === "two_person"
+      ? ["POSTERN_OPERATORS must name two operators if POSTERN_OPERATOR_APPROVAL is two_person"]
+      : []),
     ...(canSignIn
       ? []
       : ["OIDC_ISSUER must be set if POSTERN_OPERATORS is: operators sign in with it"]),

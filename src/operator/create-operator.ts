@@ -16,7 +16,7 @@ const SIGN_IN_RATE_LIMIT = { perMinute: 10, burst: 20 } as const;
 
 export interface OperatorOptions extends Pick<
   OperatorContext,
-  "db" | "idempotency" | "baseUrl" | "chain" | "system"
+  "db" | "idempotency" | "baseUrl" | "approval" | "chain" | "system"
 > {
   readonly db: OperatorContext["db"];
   readonly master: MasterSecret;
@@ -34,6 +34,7 @@ export function createOperatorContext(options: OperatorOptions): OperatorContext
     db,
     idempotency: options.idempotency,
     baseUrl,
+    approval: options.approval,
     chain: options.chain,
     system: options.system,
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),

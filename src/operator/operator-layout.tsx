@@ -11,6 +11,7 @@ const NAV_GROUPS: readonly NavGroup[] = [
   {
     links: [
       { href: OPERATOR_PATH, label: "Accounts" },
+      { href: `${OPERATOR_PATH}/approvals`, label: "Approvals" },
       { href: `${OPERATOR_PATH}/report`, label: "Report" },
       { href: `${OPERATOR_PATH}/payments`, label: "Payments" },
       { href: `${OPERATOR_PATH}/providers`, label: "Providers" },

@@ -22,6 +22,8 @@ export interface OperatorContext {
   /** Limits sign-in attempts per network. */
   readonly signInRateLimiter: RateLimiter;
   readonly baseUrl: string;
+  /** Whether a second operator must approve changes of accounts. */
+  readonly approval: "off" | "two_person";
   readonly system: SystemState;
 }
 

@@ -138,6 +138,7 @@ function createOperator(
 ): OperatorContext | undefined {
   const { db, master, idempotency } = core;
   return createOperatorContext({
+    approval: config.operatorApproval,
     system: {
       settings: listSettings(config),
       jobRuns,

@@ -31,6 +31,7 @@ export function listSettings(config: Config): readonly Setting[] {
     ["OIDC_ISSUER", config.identity?.issuer ?? "not set"],
     ["POSTERN_CLIENT_DOCUMENTS", config.hasClientDocuments ? "on" : "off"],
     ["POSTERN_OPERATORS", config.operators.join(", ")],
+    ["POSTERN_OPERATOR_APPROVAL", config.operatorApproval],
     ["POSTERN_ACCOUNTS_PER_HOUR", orNone(limits.accountsPerHour)],
     ["POSTERN_GRANT_USD_PER_DAY", orNone(usdText(limits.grantPerDay))],
     ["POSTERN_GRANT_EXHAUSTED", limits.whenGrantsExhausted],

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newFormToken } from "../../src/idempotency/form-submission.ts";
+import { listChangeRequests, requestChange } from "../../src/operator/accounts/change-requests.ts";
 import {
   createUser,
   makeOwner,
@@ -287,7 +288,19 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
   changeAccount: async (world) => {
     const path = `/operator/accounts/${world.account.id}`;
     const page = await fetchPage(harnessOf(world.gateway), path, world.operator);
-    return () => submit(world, path, { ...hiddenFields(page, "grant"), usd: "1", reason: "gift" });
+    const fields = { ...hiddenFields(page, "grant"), usd: "1", reason: "gift", confirm: "yes" };
+    return () => submit(world, path, fields);
+  },
+  decideApproval: async (world) => {
+    const act = { operator: "other@operator.example", network: null, now: Date.now() };
+    const fields = { do: "freeze", reason: "abuse" };
+    const { db } = world.gateway.server;
+    const accountId = world.account.id;
+    await db.write((tx) => requestChange(tx, act, { accountId, fields }));
+    const [requested] = await listChangeRequests(db, accountId);
+    const { csrf } = world.operator;
+    const decision = { request: requested?.id ?? "", decision: "reject", form: newFormToken() };
+    return () => submit(world, "/operator/approvals", { ...decision, csrf });
   },
   postIncidentUpdate: (world) => {
     const path = "/operator/incidents";

@@ -131,6 +131,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["account", () => `/operator/accounts/${account.id}`],
   ["frozen", () => `/operator/accounts/${frozen.id}`],
   ["report", () => "/operator/report"],
+  ["approvals", () => "/operator/approvals"],
   ["providers", () => "/operator/providers"],
   ["incidents", () => "/operator/incidents"],
   ["grants", () => "/operator/grants"],
@@ -197,6 +198,8 @@ describe("operator forms in a browser", () => {
     await page.getByLabel("Amount (USD, may be negative)").fill("-0.25");
     await page.locator("#adjust-reason").fill("counted twice");
     await page.getByRole("button", { name: "Adjust balance" }).click();
+    await page.getByText("Take $0.25? Reason: “counted twice”.").waitFor();
+    await page.getByRole("button", { name: "Confirm" }).click();
     await page.waitForURL(/done=adjusted/);
     expect(await page.getByRole("status").textContent()).toBe("Balance adjusted.");
     await page.reload();
@@ -215,7 +218,8 @@ describe("operator forms in a browser", () => {
     });
     await page.locator("#grant-usd").fill("1");
     await page.locator("#grant-reason").fill("double click");
-    await page.getByRole("button", { name: "Grant credit" }).dblclick();
+    await page.getByRole("button", { name: "Grant credit" }).click();
+    await page.getByRole("button", { name: "Confirm" }).dblclick();
     await page.waitForURL(/done=granted/);
     expect((await readAudit(harness.gateway.server.db, "account.credited")).length - before).toBe(
       1,

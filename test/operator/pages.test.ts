@@ -60,7 +60,8 @@ describeEachStore((kind) => {
       fields: Record<string, string>,
       user = session,
       path = pathOf(),
-    ): Promise<PageResponse> => fetchPage(harness, path, user, { form: fields });
+    ): Promise<PageResponse> =>
+      fetchPage(harness, path, user, { form: { confirm: "yes", ...fields } });
     /** Submits the page's form for an action. */
     const submit = async (action: string, values: Record<string, string>): Promise<PageResponse> =>
       post({ ...hiddenFields(await page(), action), ...values });

@@ -22,6 +22,8 @@ export interface AccountChange {
   readonly accountId: string;
   readonly by: Actor;
   readonly reason: string;
+  /** The operator whose request this operator approved. */
+  readonly requestedBy?: string | undefined;
   /** The network of the request; null at the command line. */
   readonly network: string | null;
   readonly now: number;
@@ -151,7 +153,7 @@ interface AuditDetails {
 
 async function recordAudit(
   tx: Tx,
-  { accountId, by, reason, network, now }: AccountChange,
+  { accountId, by, reason, requestedBy, network, now }: AccountChange,
   action: AuditAction,
   { before, after, id, amount, more = {} }: AuditDetails,
 ): Promise<void> {
@@ -163,6 +165,7 @@ async function recordAudit(
     detail: {
       ...(amount === undefined ? {} : { usd: usdText(amount) }),
       reason,
+      ...(requestedBy === undefined ? {} : { requested_by: requestedBy }),
       ...more,
       ...balanceChanges(before, after),
     },

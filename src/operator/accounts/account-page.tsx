@@ -22,6 +22,8 @@ import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import type { AccountDetails, AccountTransfer } from "./account-details.ts";
 import { AccountForms } from "./account-forms.tsx";
 import { AccountStateBadge } from "./accounts-page.tsx";
+import { ConfirmChange } from "./change-confirmation.tsx";
+import type { ChangeFields } from "./change-requests.ts";
 
 export const ACTION_RESULT_TEXT = {
   granted: "Credit granted.",
@@ -29,6 +31,7 @@ export const ACTION_RESULT_TEXT = {
   frozen: "Account frozen. New calls are rejected.",
   unfrozen: "Account unfrozen.",
   written_off: "Debt written off.",
+  requested: "Requested. Another operator must approve it on the page Approvals.",
   unchanged: "Nothing changed: this was already done.",
 } as const;
 export type AccountActionResult = keyof typeof ACTION_RESULT_TEXT;
@@ -39,11 +42,14 @@ export interface AccountPageProps {
   readonly errorMessage?: string;
   /** The values of the rejected form. */
   readonly formValues?: Readonly<Record<string, string>>;
+  /** The change that the operator must confirm. */
+  readonly confirmation?: { readonly fields: ChangeFields; readonly needsApproval: boolean };
 }
 
 export function accountPage(operator: Operator, props: AccountPageProps): PageLayout {
   const { details, result, errorMessage, formValues = {} } = props;
   const { account } = details;
+  const { confirmation } = props;
   return operatorPage({
     title: account.name ?? account.id,
     heading: <bdi>{account.name ?? account.id}</bdi>,
@@ -58,6 +64,9 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
           </p>
         )}
         <ErrorMessage message={errorMessage} />
+        {confirmation === undefined ? null : (
+          <ConfirmChange operator={operator} accountId={account.id} {...confirmation} />
+        )}
         <FreezeNotice details={details} />
         <Summary details={details} />
         <AccountForms operator={operator} details={details} formValues={formValues} />

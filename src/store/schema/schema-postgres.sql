@@ -922,6 +922,19 @@ create index incident_update_at on incident_update (at);
 
 -- operator
 
+create table operator_request (
+  id text primary key,
+  account_id text not null,
+  fields text not null,
+  requested_by text not null,
+  requested_at bigint not null,
+  state text not null,
+  decided_by text,
+  decided_at bigint
+);
+
+create index operator_request_by_state on operator_request (state, id);
+
 create table operator_session (
   id text primary key,
   hash text not null unique,

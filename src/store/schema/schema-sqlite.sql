@@ -1025,6 +1025,20 @@ create index incident_update_at on incident_update (at);
 
 -- operator
 
+-- Changes of accounts that wait for a second operator, or were decided by one.
+create table operator_request (
+  id text primary key,
+  account_id text not null,
+  fields text not null, -- the change with its amount and reason, as JSON
+  requested_by text not null, -- email address of the operator
+  requested_at bigint not null,
+  state text not null, -- `pending`, `approved` or `rejected`
+  decided_by text, -- email address of the other operator
+  decided_at bigint
+) without rowid;
+
+create index operator_request_by_state on operator_request (state, id);
+
 -- Sign-in sessions of operators.
 -- Deleted: 30 days after they expire
 create table operator_session (

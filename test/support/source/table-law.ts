@@ -54,7 +54,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   responses: ["stored_response", "stored_item", "stored_stream"],
   verification: ["ledger_checkpoint"],
   status: ["incident_update"],
-  operator: ["operator_session", "open_circuits"],
+  operator: ["operator_session", "operator_request", "open_circuits"],
   server: ["secret_check"],
   signing: ["signing_key"],
 };
