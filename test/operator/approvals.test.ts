@@ -89,7 +89,7 @@ describe.each(STORE_KINDS)("changes of accounts on %s", (store) => {
     expect((await decide(ben, id, "approve")).location).toContain("done=approved");
     expect((await decide(ben, id, "approve")).text).toContain("already decided");
     expect(await promo()).toBe(STARTING_CREDIT + 5_000_000_000n);
-    const [entry] = (await readAudit(harness.gateway.server.db, "account.credited")).filter(
+    const entry = (await readAudit(harness.gateway.server.db, "account.credited")).find(
       (each) => each.account_id === account.id,
     );
     expect(entry?.detail).toMatchObject({ requested_by: OPERATOR_EMAIL, reason: "outage" });

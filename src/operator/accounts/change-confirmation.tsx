@@ -24,7 +24,7 @@ const BUCKET_TEXTS: Readonly<Record<string, string>> = {
 };
 
 /** `Grant $5.00 of promotional credit`. */
-export function changeText({ do: change = "", usd = "", bucket = "" }: ChangeFields): string {
+function changeText({ do: change = "", usd = "", bucket = "" }: ChangeFields): string {
   switch (change) {
     case "grant":
       return `Grant ${formatUsdExact(parseUsd(usd))} of promotional credit`;
