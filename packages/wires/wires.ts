@@ -21,7 +21,20 @@ export type {
 export { API_TRAITS, type ApiTraits } from "./src/api-traits.ts";
 export type { CutStream } from "./src/length-stop.ts";
 /** Endpoints without a conversation: `RELAYED_ENDPOINTS.images.unitsMax(body)`. */
-export type { ModelKind, RelayedEndpoint, RelayedForm } from "./src/relayed/relayed-endpoint.ts";
+export type {
+  ModelKind,
+  RelayedContext,
+  RelayedEndpoint,
+  RelayedForm,
+  RelayedStream,
+  StreamForm,
+} from "./src/relayed/relayed-endpoint.ts";
+export {
+  bytesIn,
+  createBytesParser,
+  createRelayedMeter,
+  endOfBytes,
+} from "./src/relayed/relayed-stream.ts";
 export { kindOfWire, RELAYED_APIS, type RelayedApi } from "./src/relayed/relayed-endpoints.ts";
 /** The same for the APIs of providers: `WIRE_TRAITS.converse.framing`. */
 export {

@@ -50,6 +50,10 @@ function routeUrl(
 function bodyArgs(route: Route, settings: DiscoverySettings): readonly string[] {
   const example = exampleRequest(route, settings);
   if (route.method === "GET" || example === undefined) return [];
+  if (route.multipart === "required" && isObject(example))
+    return Object.entries(example).map(
+      ([name, value]) => `-F ${shellQuote(`${name}=${String(value)}`)}`,
+    );
   if (route.bodyType !== "form") {
     return ["-H 'content-type: application/json'", `-d ${shellQuote(JSON.stringify(example))}`];
   }

@@ -26,6 +26,8 @@ function isModelCall({ requestExample }: Route): boolean {
 const PROVIDER_MODELS: Readonly<Record<string, string>> = {
   "sim/image": "openai/gpt-image-2",
   "sim/rerank": "cohere/rerank-v4.0-pro",
+  "sim/speech": "openai/gpt-4o-mini-tts",
+  "sim/transcribe": "openai/gpt-4o-transcribe",
   "sim/moderation": "openai/omni-moderation-latest",
 };
 

@@ -58,6 +58,9 @@ const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v1/presets",
   "/v1/presets/{name}",
   "/v1/moderations",
+  "/v1/audio/speech",
+  "/v1/audio/transcriptions",
+  "/v1/audio/translations",
   "/v1/responses/input_tokens",
 ]);
 /** For programs that sign a person in. */

@@ -1,5 +1,6 @@
 // The state of one request, which the steps of its handling share.
 
+import type { FormEntry } from "./request/multipart-body.ts";
 import type { AnyRouteInput, AuthenticatedKey, Operator, Route, SessionUser } from "./route.ts";
 import type { RouteResponse } from "./route.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
@@ -38,6 +39,8 @@ export interface RequestContext {
   endedKey: EndedKey | undefined;
   /** Set by `readBody`. */
   bodyText: string;
+  /** Set by `readBody` for a form with files. */
+  form: readonly FormEntry[] | undefined;
   /** Set by `parseInput`. */
   input: AnyRouteInput | undefined;
 }

@@ -84,6 +84,7 @@ function createContext(request: Request, peer: Peer, now: number): RequestContex
     user: undefined,
     endedKey: undefined,
     bodyText: "",
+    form: undefined,
     input: undefined,
   };
 }

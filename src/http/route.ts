@@ -6,6 +6,7 @@ import type { FaultCode, NextStep } from "../base/fault.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
 import type { Tx } from "../store/db.ts";
 import type { KeyPolicy } from "./key-policy.ts";
+import type { FormEntry } from "./request/multipart-body.ts";
 import type { Scope } from "./scopes.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
 
@@ -101,6 +102,8 @@ export interface RouteInput<P, Q, B, C> {
   readonly request: Request;
   /** The undecoded body. */
   readonly bodyText: string;
+  /** The body, if it is a form with files. */
+  readonly form?: readonly FormEntry[] | undefined;
   /** Set if the connection can become a WebSocket. */
   readonly acceptWebSocket?: ((handlers: WebSocketHandlers) => void) | undefined;
   /** For errors within a response. */
@@ -148,6 +151,8 @@ interface RouteDoc {
   readonly requestExample?: unknown;
   /** JSON by default. "raw": the function parses `bodyText`, which is JSON, itself; the schema is documentation only. */
   readonly bodyType?: "json" | "form" | "raw";
+  /** The body can be, or is, a form with files. */
+  readonly multipart?: "allowed" | "required";
   /** Body size limit; 64 KiB by default. */
   readonly bodyLimitBytes?: number;
   /** The response has a raw key or another secret. */

@@ -31,6 +31,7 @@ const PRICE_NAMES: readonly (readonly [Meter, string])[] = [
   ["code_execution", "code_execution"],
   ["image_generation", "image_generation"],
   ["audio_second", "audio_second"],
+  ["character", "character"],
   ["search_unit", "search_unit"],
   ["other_tool", "other_tool"],
 ];

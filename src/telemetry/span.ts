@@ -35,6 +35,9 @@ const HTTP_ROUTES = {
   messages: "/v1/messages",
   embeddings: "/v1/embeddings",
   images: "/v1/images/generations",
+  speech: "/v1/audio/speech",
+  transcriptions: "/v1/audio/transcriptions",
+  translations: "/v1/audio/translations",
   rerank: "/v1/rerank",
   moderations: "/v1/moderations",
 } as const satisfies Record<UsageRecord["api"], string>;
@@ -46,6 +49,9 @@ const OPERATIONS: Readonly<Record<UsageRecord["api"], string>> = {
   messages: "chat",
   embeddings: "embeddings",
   images: "image_generation",
+  speech: "speech_generation",
+  transcriptions: "transcription",
+  translations: "transcription",
   rerank: "rerank",
   moderations: "moderation",
 };

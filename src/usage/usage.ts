@@ -24,6 +24,9 @@ export const USAGE_APIS = [
   "messages",
   "embeddings",
   "images",
+  "speech",
+  "transcriptions",
+  "translations",
   "rerank",
   "moderations",
 ] as const;
@@ -36,6 +39,9 @@ export const API_PATHS: Readonly<Record<UsageApi, string>> = {
   messages: "/v1/messages",
   embeddings: "/v1/embeddings",
   images: "/v1/images/generations",
+  speech: "/v1/audio/speech",
+  transcriptions: "/v1/audio/transcriptions",
+  translations: "/v1/audio/translations",
   rerank: "/v1/rerank",
   moderations: "/v1/moderations",
 };

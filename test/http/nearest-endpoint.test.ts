@@ -129,7 +129,7 @@ describe("a path without a route", () => {
       ["/v1/images/edits", "POST /v1/images/generations"],
       ["/v1/responses/responses", "POST /v1/responses"],
       ["/completions", "POST /v1/chat/completions"],
-      ["/openai/v1/audio/speech", "POST /v1/chat/completions"],
+      ["/openai/v1/audio/voices", "POST /v1/audio/speech"],
       ["/api/v1/auth/key", "GET /v1/account"],
       ["/v1/organization/usage/completions", "GET /v1/usage"],
       ["/api/chat", "base URL"],

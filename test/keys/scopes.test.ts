@@ -230,7 +230,7 @@ describe("the scopes of the routes", () => {
         .join(" "),
     ).toBe(
       "addProviderKey cancelResponse changeKey changeProviderKey compactResponse countInputTokens countTokens " +
-        "createChatCompletion createEmbeddings createImages createMessage createModeration createQuote createResponse " +
+        "createChatCompletion createEmbeddings createImages createMessage createModeration createQuote createResponse createSpeech createTranscription createTranslation " +
         "deleteProviderKey deleteResponse mintKey pollClaim rerankDocuments rerankDocumentsV2 revokeKey " +
         "rotateKey stopAgentSession",
     );

@@ -238,11 +238,15 @@ describe("catalog", () => {
       "sim/reason",
       "sim/rerank",
       "sim/rerank-tokens",
+      "sim/speech",
+      "sim/speech-tokens",
       "sim/tiny",
+      "sim/transcribe",
+      "sim/transcribe-tokens",
     ]);
     for (const entry of simulated)
       expect([entry.simulated, entry.title.startsWith("Simulator")]).toEqual([true, true]);
-    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(9);
+    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(13);
   });
 });
 
@@ -276,8 +280,7 @@ describe("findModel", () => {
   test("does not find models that are retired, without a price, or for other endpoints", () => {
     for (const id of [
       "openai/gpt-4-32k",
-      "openai/whisper-1",
-      "openai/gpt-4o-mini-tts",
+      "openai/whisper-2",
       "openai/gpt-3.5-turbo-instruct",
       "openrouter/deepseek-chat-v3-0324:free",
       "anthropic/claude-2",

@@ -178,6 +178,34 @@ describe("the openai package", () => {
     expect([results[0]?.flagged, results[0]?.categories.violence]).toEqual([true, true]);
   });
 
+  test("speaks, transcribes and translates", async () => {
+    const speech = { input: "Hello", voice: "alloy" } as const;
+    const spoken = await client.audio.speech.create({ ...speech, model: "sim/speech" });
+    const bytes = await spoken.bytes();
+    expect(bytes.length).toBe(5 * 64);
+    const file = new File([new Uint8Array(64_000)], "speech.raw");
+    const model = "sim/transcribe";
+    const { text } = await client.audio.transcriptions.create({ model, file });
+    expect(text).toBe("A recording of 2 seconds.");
+    const plain = await client.audio.transcriptions.create({
+      model,
+      file,
+      response_format: "text",
+    });
+    expect(plain.trim()).toBe(text);
+    const translated = await client.audio.translations.create({ model, file });
+    expect(translated.text).toBe(text);
+    const stream = await client.audio.transcriptions.create({
+      model: "sim/transcribe-tokens",
+      file,
+      stream: true,
+    });
+    let streamed = "";
+    for await (const event of stream)
+      if (event.type === "transcript.text.delta") streamed += event.delta;
+    expect(streamed).toBe(text);
+  });
+
   test("lists and retrieves models", async () => {
     const ids: string[] = [];
     for await (const model of client.models.list()) ids.push(model.id);

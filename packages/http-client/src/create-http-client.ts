@@ -18,7 +18,7 @@ import { type Dial, dial as dialByRuntime, type SocketAddress } from "./socket.t
 export interface OutgoingRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  readonly body: string | Uint8Array<ArrayBuffer>;
   readonly signal: AbortSignalLike;
   /** Called when the request is about to be written, once for each connection that is tried. */
   readonly onSend?: (() => void) | undefined;
@@ -221,7 +221,8 @@ function encodeRequest({ host, path }: ParsedUrl, { headers, body }: OutgoingReq
   const head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n${headerLines(headers)}content-length: ${bodyBytes}\r\n\r\n`;
   const bytes = Buffer.allocUnsafe(head.length + bodyBytes);
   bytes.write(head, 0, "latin1");
-  bytes.write(body, head.length, "utf8");
+  if (typeof body === "string") bytes.write(body, head.length, "utf8");
+  else bytes.set(body, head.length);
   return bytes;
 }
 

@@ -40,9 +40,11 @@ import {
   openAiModels,
 } from "./simulated-models.ts";
 import { matchRoute, type RouteMatch } from "./simulator-router.ts";
+import { jsonOfForm } from "./wires/audio-endpoints.ts";
 import { embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
 import { unknownFieldError } from "./wires/known-fields.ts";
-import { SIMPLE_ENDPOINTS, type SimpleReply } from "./wires/simple-endpoints.ts";
+import { SIMPLE_ENDPOINTS } from "./wires/simple-endpoints.ts";
+import type { SimpleReply } from "./wires/simple-reply.ts";
 import type { RequestMetadata, ApiError, SimulatedWire } from "./wires/simulated-wire.ts";
 
 export interface Simulator {
@@ -101,6 +103,7 @@ export function createSimulator(options: SimulatorOptions): Simulator {
         path: url.pathname,
         query: url.searchParams,
         headers,
+        body,
         text,
       });
     },
@@ -148,7 +151,7 @@ async function handleProviderRequest(
       status: 405,
       message: `Not allowed to ${context.request.method} on ${context.path}.`,
     });
-  const body = parseBody(context.text);
+  const body = await readBody(context);
   if (body === undefined)
     return respondWithError(wire, context, {
       status: 400,
@@ -273,8 +276,43 @@ function handleSimple(
   });
   return injectFault(wire, context, directives).then(
     (faultResponse) =>
-      faultResponse ?? respondWithJson(context, wire, { directives, body: reply.body, model }),
+      faultResponse ??
+      (reply.stream === undefined
+        ? respondWithJson(context, wire, { directives, body: reply.body, model })
+        : respondWithStream(route, context, { directives, model, stream: reply.stream })),
   );
+}
+
+function respondWithStream(
+  { wire }: ProviderRoute,
+  context: SimulatedRequest,
+  {
+    directives,
+    model,
+    stream,
+  }: {
+    readonly directives: Directives;
+    readonly model: string;
+    readonly stream: NonNullable<SimpleReply["stream"]>;
+  },
+): Response {
+  const { deps, id, path } = context;
+  const tracker = deps.recorder.trackReply({ id, path, model });
+  const steps = streamBodySteps(stream.frames, directives, wire);
+  return respond(context, wire, {
+    directives,
+    type: stream.contentType,
+    body: createBodyStream(steps, tracker, deps.timer),
+  });
+}
+
+async function readBody({
+  text,
+  body,
+  request,
+}: SimulatedRequest): Promise<JsonObject | undefined> {
+  const contentType = request.headers.get("content-type") ?? "";
+  return contentType.startsWith("multipart/") ? jsonOfForm(body, contentType) : parseBody(text);
 }
 
 function listModels(route: ProviderRoute, context: SimulatedRequest): Response {

@@ -47,6 +47,7 @@ export interface SimulatedRequest {
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: HeaderList;
+  readonly body: Uint8Array<ArrayBuffer>;
   readonly text: string;
 }
 

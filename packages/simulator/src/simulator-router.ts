@@ -69,6 +69,12 @@ const PATH_SUFFIXES: readonly (readonly [string, RouteMatch])[] = [
   ],
   ["/embeddings", { kind: "simple", wire: chatWire, pathModel: "", api: "embeddings" }],
   ["/images/generations", { kind: "simple", wire: chatWire, pathModel: "", api: "images" }],
+  ["/audio/speech", { kind: "simple", wire: chatWire, pathModel: "", api: "speech" }],
+  [
+    "/audio/transcriptions",
+    { kind: "simple", wire: chatWire, pathModel: "", api: "transcriptions" },
+  ],
+  ["/audio/translations", { kind: "simple", wire: chatWire, pathModel: "", api: "translations" }],
   ["/rerank", { kind: "simple", wire: chatWire, pathModel: "", api: "rerank" }],
   ["/moderations", { kind: "simple", wire: chatWire, pathModel: "", api: "moderations" }],
   [

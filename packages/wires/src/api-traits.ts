@@ -137,11 +137,18 @@ const RELAYED: ApiTraits = {
   errorFrame: (body) => `data: ${JSON.stringify(body)}\n\n`,
 };
 
+function relayed(api: RelayedApi): ApiTraits {
+  return { ...RELAYED, relayed: RELAYED_ENDPOINTS[api] };
+}
+
 export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
-  embeddings: { ...RELAYED, relayed: RELAYED_ENDPOINTS.embeddings },
-  images: { ...RELAYED, relayed: RELAYED_ENDPOINTS.images },
-  rerank: { ...RELAYED, relayed: RELAYED_ENDPOINTS.rerank },
-  moderations: { ...RELAYED, relayed: RELAYED_ENDPOINTS.moderations },
+  embeddings: relayed("embeddings"),
+  images: relayed("images"),
+  speech: relayed("speech"),
+  transcriptions: relayed("transcriptions"),
+  translations: relayed("translations"),
+  rerank: relayed("rerank"),
+  moderations: relayed("moderations"),
   chat: {
     ...RELAYED,
     inputField: "messages",

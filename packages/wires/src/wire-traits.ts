@@ -140,6 +140,9 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
   count_tokens: { ...MESSAGES, operation: "count_tokens" },
   embeddings: RELAYED,
   images: RELAYED,
+  speech: RELAYED,
+  transcriptions: RELAYED,
+  translations: RELAYED,
   rerank: RELAYED,
   moderations: RELAYED,
   gemini: {

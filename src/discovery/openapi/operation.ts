@@ -194,13 +194,21 @@ function requestBodyOf(
   registry: SchemaRegistry,
   settings: DiscoverySettings,
 ): NonNullable<Operation["requestBody"]> {
-  const type = route.bodyType === "form" ? "application/x-www-form-urlencoded" : "application/json";
   const example = exampleRequest(route, settings);
   const media: MediaType = {
     schema: registry.jsonSchemaFor("input", body),
     ...(example === undefined ? {} : { example }),
   };
-  return { required: !body.safeParse({}).success, content: { [type]: media } };
+  const content = Object.fromEntries(mediaTypesOf(route).map((type) => [type, media] as const));
+  return { required: !body.safeParse({}).success, content };
+}
+
+function mediaTypesOf({ bodyType, multipart }: Route): readonly string[] {
+  if (multipart === "required") return ["multipart/form-data"];
+  if (bodyType === "form") return ["application/x-www-form-urlencoded"];
+  return multipart === undefined
+    ? ["application/json"]
+    : ["application/json", "multipart/form-data"];
 }
 
 interface OperationContext {

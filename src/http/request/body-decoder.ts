@@ -22,6 +22,10 @@ export function requireJsonContentType(request: Request): void {
     throw unsupportedContentType(type, "application/json");
 }
 
+export function multipartRequired(request: Request): Fault {
+  return unsupportedContentType(contentTypeOf(request), "multipart/form-data");
+}
+
 /** PostgreSQL cannot store a NUL in text. */
 function rejectNul<T>(value: T, path: readonly string[]): T {
   if (typeof value === "string" && value.includes("\u0000")) {

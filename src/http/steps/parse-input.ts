@@ -3,7 +3,12 @@
 import type { z } from "zod";
 import { requireSameOriginForm } from "../guards/session-guard.ts";
 import type { RequestContext, Step } from "../request-context.ts";
-import { decodeForm, decodeJson, requireJsonContentType } from "../request/body-decoder.ts";
+import {
+  decodeForm,
+  decodeJson,
+  multipartRequired,
+  requireJsonContentType,
+} from "../request/body-decoder.ts";
 import { parseQuery } from "../request/request-target.ts";
 import { type InputLocation, parseWithSchema } from "../request/validate.ts";
 import type { Route, StepFilter } from "../route.ts";
@@ -13,8 +18,10 @@ type DecodeBody = (context: RequestContext, route: Route) => unknown;
 
 /** For the API: the body is JSON or a form, as the route declares. */
 export function parseInput(clientIpOf: ClientIpOf, allowsStep: StepFilter): Step {
-  return parseWith({ clientIpOf, allowsStep }, ({ request, bodyText }, { body, bodyType }) => {
-    if (bodyType === "raw") requireJsonContentType(request);
+  return parseWith({ clientIpOf, allowsStep }, ({ request, bodyText, form }, route) => {
+    const { body, bodyType, multipart } = route;
+    if (multipart === "required" && form === undefined) throw multipartRequired(request);
+    if (bodyType === "raw" && form === undefined) requireJsonContentType(request);
     if (body === undefined || bodyType === "raw") return undefined;
     return bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
   });
@@ -50,6 +57,7 @@ function parseWith({ clientIpOf, allowsStep }: ParseDeps, decodeBody: DecodeBody
       headers: request.headers,
       request,
       bodyText: context.bodyText,
+      form: context.form,
       acceptWebSocket: peer.acceptWebSocket,
       allowsStep,
     };

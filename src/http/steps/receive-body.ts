@@ -9,6 +9,7 @@ import {
   readBody,
 } from "../request/body.ts";
 import { networksOf } from "../request/client-ip.ts";
+import { isMultipart, parseMultipart } from "../request/multipart-body.ts";
 import { createUploadLimit, type UploadLimit } from "../request/upload-limit.ts";
 
 export interface BodyLimits {
@@ -42,7 +43,10 @@ export function receiveBody(
       },
     });
     return reading.then((bytes) => {
-      context.bodyText = decodeUtf8(bytes);
+      const { headers } = context.request;
+      if (route.multipart !== undefined && isMultipart(headers))
+        context.form = parseMultipart(bytes, headers.get("content-type") ?? "");
+      else context.bodyText = decodeUtf8(bytes);
       return undefined;
     });
   };

@@ -5,6 +5,7 @@ import type { Caller, RouteInput } from "../../http/route.ts";
 import { readCallLabels } from "../../usage/session-labels.ts";
 import type { CallInput } from "../lifecycle/call.ts";
 import { readSessionLimit } from "../request/call-options.ts";
+import { jsonOfForm } from "../request/form-json.ts";
 import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api } from "../request/parse-request.ts";
 
@@ -37,12 +38,17 @@ export function callInputOf(
   input: Omit<ModelInput, "params" | "query">,
   { idempotent, hasPayment = false }: Pick<Partial<CallInput>, "idempotent" | "hasPayment"> = {},
 ): CallInput {
-  const { caller, requestId, now, headers, request, bodyText, allowsStep } = input;
+  const { caller, requestId, now, headers, request, bodyText, form, allowsStep } = input;
+  const { relayed } = API_TRAITS[api];
+  const sent =
+    form === undefined || relayed?.form === undefined
+      ? { text: bodyText, files: undefined }
+      : jsonOfForm(form, relayed.form);
   const { labels, sessionId } = readCallLabels(headers);
   const limit = readSessionLimit(headers, sessionId);
   return {
     api,
-    text: bodyText,
+    ...sent,
     caller,
     requestId,
     now,

@@ -305,14 +305,29 @@ function countInputRoute(deps: InferenceRouteDeps): Route {
 }
 
 function relayedRoute(deps: InferenceRouteDeps, entry: (typeof RELAYED_ROUTES)[number]): Route {
-  const { api, reply: description, schema, example, ...described } = entry;
+  const {
+    api,
+    reply: description,
+    schema,
+    example,
+    contentType,
+    alternatives,
+    ...described
+  } = entry;
+  const ok = {
+    description,
+    headers: RESPONSE_HEADERS,
+    ...(schema === undefined ? {} : { schema, example }),
+    ...(contentType === undefined ? {} : { contentType }),
+    ...(alternatives === undefined ? {} : { alternatives }),
+  };
   return modelRoute({
     ...BILLED_ROUTE,
     ...described,
     method: "POST",
     scope: "models:write",
     dialect: "openai",
-    responses: { 200: { description, schema, example, headers: RESPONSE_HEADERS } },
+    responses: { 200: ok },
     faults: MODEL_FAULTS,
     run: callHandler(deps, api),
   });
@@ -324,9 +339,10 @@ function callHandler(
 ): (input: ModelInput) => Promise<Response> {
   return (routeInput) => {
     const { headers, request } = routeInput;
-    const idempotent = idempotentCallOf(api, routeInput, idempotency.now());
     const hasPayment = payment !== undefined && containsPayment(headers);
-    const input = callInputOf(api, routeInput, { idempotent, hasPayment });
+    const unkeyed = callInputOf(api, routeInput, { hasPayment });
+    const idempotent = idempotentCallOf(unkeyed, idempotency.now());
+    const input = idempotent === undefined ? unkeyed : { ...unkeyed, idempotent };
     const run = (call: CallInput): Promise<Response> =>
       payment === undefined
         ? infer(inferDeps, call)
@@ -344,12 +360,11 @@ function containsPayment(headers: Headers): boolean {
 
 // `now` is after the body, which may arrive minutes after the request: the key's age counts from there.
 function idempotentCallOf(
-  api: Api,
-  { caller, headers, bodyText }: ModelInput,
+  { api, caller, headers, text }: CallInput,
   now: number,
 ): IdempotentCall | undefined {
   const key = readIdempotencyKey(headers);
   return key === undefined
     ? undefined
-    : { scope: `${scopeOfKey(caller)} ${api}`, key, body: bodyText, now };
+    : { scope: `${scopeOfKey(caller)} ${api}`, key, body: text, now };
 }

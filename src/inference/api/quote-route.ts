@@ -76,6 +76,7 @@ const QuoteQuery = z.strictObject({
 export function quoteRoute(deps: QuoteDeps): Route {
   return keyRoute({
     ...MODEL_ROUTE,
+    multipart: "allowed",
     method: "POST",
     path: "/v1/quote",
     id: "createQuote",

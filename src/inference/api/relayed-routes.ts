@@ -2,6 +2,7 @@
 
 import type { RelayedApi } from "@postern/wires";
 import { z } from "zod";
+import type { ResponseDoc } from "../../http/route.ts";
 import { UsageCost } from "./inference-schemas.ts";
 
 interface RelayedRoute {
@@ -13,8 +14,12 @@ interface RelayedRoute {
   readonly body: z.ZodType;
   readonly requestExample: unknown;
   readonly reply: string;
-  readonly schema: z.ZodType;
-  readonly example: unknown;
+  readonly schema?: z.ZodType;
+  readonly example?: unknown;
+  readonly multipart?: "allowed" | "required";
+  readonly alternatives?: ResponseDoc["alternatives"];
+  /** Of a reply that is not JSON. */
+  readonly contentType?: string;
 }
 
 const Texts = z.union([z.string(), z.array(z.unknown())]);
@@ -74,6 +79,74 @@ const RerankReply = z
     usage: UsageCost,
   })
   .meta({ id: "RerankResults" });
+
+const SpeechRequest = z
+  .looseObject({
+    model: modelField("openai/gpt-4o-mini-tts"),
+    input: z.string().max(20_000).meta({ description: "The text to speak." }),
+    voice: z
+      .union([z.string(), z.looseObject({})])
+      .meta({ description: "A voice of the model, such as `alloy`." }),
+    instructions: z.string().optional().meta({ description: "How to speak it." }),
+    response_format: z
+      .string()
+      .optional()
+      .meta({ description: "`mp3` (default), `opus`, `aac`, `flac`, `wav` or `pcm`." }),
+    speed: z.number().min(0.25).max(4).optional().meta({ description: "Default: 1." }),
+    stream_format: z
+      .enum(["audio", "sse"])
+      .optional()
+      .meta({ description: "`sse`: events with base64 audio, and the usage in the last." }),
+  })
+  .meta({ id: "SpeechRequest" });
+
+const File = z.string().meta({ description: "The recording, as a file.", format: "binary" });
+
+const TranslationRequest = z
+  .looseObject({
+    model: modelField("openai/whisper-1"),
+    file: File,
+    prompt: z.string().optional().meta({ description: "Words that may occur in it." }),
+    response_format: z
+      .enum(["json", "text", "srt", "verbose_json", "vtt"])
+      .optional()
+      .meta({ description: "Default: `json`." }),
+    temperature: z.number().optional(),
+  })
+  .meta({ id: "TranslationRequest" });
+
+const TranscriptionRequest = z
+  .looseObject({
+    model: modelField("openai/gpt-4o-transcribe"),
+    file: File,
+    language: z.string().optional().meta({ description: "ISO 639-1, such as `en`." }),
+    prompt: z.string().optional().meta({ description: "Words that may occur in it." }),
+    response_format: z
+      .enum(["json", "text", "srt", "verbose_json", "vtt", "diarized_json"])
+      .optional()
+      .meta({ description: "Default: `json`." }),
+    stream: z.boolean().optional().meta({ description: "`true`: responds with events." }),
+    temperature: z.number().optional(),
+  })
+  .meta({ id: "TranscriptionRequest" });
+
+const Transcript = z
+  .looseObject({
+    text: z.string().meta({ description: "What was said." }),
+    usage: UsageCost.optional(),
+  })
+  .meta({ id: "Transcript" });
+
+const TRANSCRIPT = {
+  multipart: "required",
+  requestExample: { model: "sim/transcribe", file: "@speech.mp3" },
+  reply: "The transcript.",
+  schema: Transcript,
+  example: {
+    text: "A recording of 2 seconds.",
+    usage: { cost: 0.0002, type: "duration", seconds: 2 },
+  },
+} as const;
 
 const RERANK = {
   api: "rerank",
@@ -141,6 +214,54 @@ export const RELAYED_ROUTES: readonly RelayedRoute[] = [
       data: [{ b64_json: "iVBORw0KGgo=" }],
       usage: { cost: 0.002116, input_tokens: 4, output_tokens: 1_056, total_tokens: 1_060 },
     },
+  },
+  {
+    api: "speech",
+    path: "/v1/audio/speech",
+    id: "createSpeech",
+    summary: "Create speech",
+    description:
+      "OpenAI's Speech API. The audio is relayed while it arrives. `x-postern-cost-usd` is the cost for models that are priced by character; the events of `stream_format: sse` have it in their usage.",
+    body: SpeechRequest,
+    requestExample: { model: "sim/speech", input: "Hello", voice: "alloy" },
+    reply: "The audio, or its events.",
+    contentType: "audio/mpeg",
+    alternatives: [
+      {
+        contentType: "text/event-stream",
+        example:
+          'data: {"type":"speech.audio.delta","audio":"SUQz"}\n\ndata: {"type":"speech.audio.done","usage":{"cost":0.000244,"input_tokens":4,"output_tokens":20,"total_tokens":24}}\n\n',
+      },
+    ],
+  },
+  {
+    ...TRANSCRIPT,
+    api: "transcriptions",
+    path: "/v1/audio/transcriptions",
+    id: "createTranscription",
+    summary: "Transcribe audio",
+    description:
+      "OpenAI's Transcriptions API. The body is a form with a file of at most 25 MiB. Models are priced by the second or by token.",
+    body: TranscriptionRequest,
+    alternatives: [
+      { contentType: "text/plain", example: "A recording of 2 seconds.\n" },
+      {
+        contentType: "text/event-stream",
+        example:
+          'data: {"type":"transcript.text.delta","delta":"A recording "}\n\ndata: {"type":"transcript.text.done","text":"A recording of 2 seconds.","usage":{"cost":0.000076,"type":"tokens","input_tokens":20,"output_tokens":8,"total_tokens":28}}\n\n',
+      },
+    ],
+  },
+  {
+    ...TRANSCRIPT,
+    api: "translations",
+    path: "/v1/audio/translations",
+    id: "createTranslation",
+    summary: "Translate audio to English",
+    description:
+      "OpenAI's Translations API: a transcript in English. Otherwise as for transcriptions.",
+    body: TranslationRequest,
+    alternatives: [{ contentType: "text/plain", example: "A recording of 2 seconds.\n" }],
   },
   {
     ...RERANK,

@@ -93,10 +93,10 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: MODELS_STEP,
   },
   {
-    pattern: pathPattern("audio|realtime"),
-    reason: "it has no endpoint for audio",
+    pattern: pathPattern("audio(?!/(?:speech|transcriptions|translations)$)|realtime|live"),
+    reason: "it has no endpoint for voices or live audio",
     alternative:
-      "Models with `audio` in `input_modalities` accept audio in messages to POST /v1/chat/completions.",
+      "Use POST /v1/audio/speech and POST /v1/audio/transcriptions. Models with `audio` in `input_modalities` also accept audio in messages to POST /v1/chat/completions.",
     next: MODELS_STEP,
   },
   {

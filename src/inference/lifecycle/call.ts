@@ -5,6 +5,7 @@ import { publicError, type PublicError } from "../../base/error-body.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { Nano } from "../../base/money/money.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
+import type { FormFile } from "../../http/request/multipart-body.ts";
 import type { Caller, StepFilter } from "../../http/route.ts";
 import { withAllowedSteps } from "../../http/step-filter.ts";
 import type { Catalog } from "../../models/catalog.ts";
@@ -24,7 +25,10 @@ import type { ItemUse } from "./shared-credentials.ts";
 /** The input that the endpoint passes in. */
 export interface CallInput {
   readonly api: Api;
+  /** The body; of a form, the JSON that stands for it. */
   readonly text: string;
+  /** The files of a form, to which its JSON refers. */
+  readonly files?: readonly FormFile[] | undefined;
   readonly caller: Caller;
   readonly requestId: string;
   readonly now: number;

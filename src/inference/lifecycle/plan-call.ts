@@ -101,7 +101,10 @@ export function attemptRequestFor(
     wire: plan.wire,
     path: plan.path,
     body: plan.body,
+    files: input.files,
     stream: request.stream,
+    sendsBytes: plan.relayedStream?.sent === "bytes",
+    isStreamOptional: plan.relayedStream !== undefined,
     // Another key would wait as long for the same provider.
     hasFallback: next !== undefined && !isOtherKeyNext,
     isTranslated: plan.isTranslated,

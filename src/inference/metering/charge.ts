@@ -13,8 +13,9 @@ import type { CostEstimate } from "./cost-estimate.ts";
 import { type PlausibleUsage, TOOL_ROUNDS_MAX } from "./plausible-usage.ts";
 import { billedFees } from "./tool-terms.ts";
 
-/** More tool uses than this in one call are implausible. `audio_second` is exempt: it counts seconds, not uses. */
+/** More tool uses than this in one call are implausible. Meters that count no uses are exempt. */
 const FEE_COUNT_MAX = 1_000;
+const NOT_USES: ReadonlySet<string> = new Set(["audio_second", "character"]);
 
 export interface UsageCharge {
   readonly usage: Usage;
@@ -239,7 +240,7 @@ function isImplausible(part: Usage, plausible: PlausibleUsage): boolean {
     part.isClamped === true ||
     sums.inputTokens > plausible.inputTokens ||
     sums.outputTokens > plausible.outputTokens ||
-    FEE_METERS.some((fee) => fee !== "audio_second" && (part.fees[fee] ?? 0) > FEE_COUNT_MAX)
+    FEE_METERS.some((fee) => !NOT_USES.has(fee) && (part.fees[fee] ?? 0) > FEE_COUNT_MAX)
   );
 }
 

@@ -189,7 +189,7 @@ function estimateCall(
   const seconds = cards.some(({ base }) => (base.audio_second ?? 0n) > 0n)
     ? audioSecondsBound(request.json, limits.input)
     : 0;
-  const units = pricedUnits(request, cards);
+  const units = pricedUnits(request, cards, provider);
   const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units });
   const bound = costBound(bounds, cards);
   const { outputTokens, hiddenTokens } = outputBound(

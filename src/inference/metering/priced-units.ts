@@ -4,6 +4,7 @@
 import { API_TRAITS, FEE_METERS } from "@postern/wires";
 import type { UsageBounds } from "../../models/price-bound.ts";
 import type { PriceCard } from "../../models/price.ts";
+import type { Provider } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { MediaLimits } from "./input-bound.ts";
 
@@ -23,8 +24,13 @@ export function outputLimitOf({ api, outputMax = 0 }: Bounded, modelMax: number)
 export function pricedUnits(
   { api, json }: Bounded,
   cards: readonly PriceCard[],
+  { audioSecondsMin = 0 }: Pick<Provider, "audioSecondsMin">,
 ): UsageBounds["fees"] | undefined {
-  const units: UsageBounds["fees"] = API_TRAITS[api].relayed?.unitsMax(json);
+  const bounds: UsageBounds["fees"] = API_TRAITS[api].relayed?.unitsMax(json);
+  const units =
+    bounds?.audio_second === undefined
+      ? bounds
+      : { ...bounds, audio_second: Math.max(audioSecondsMin, bounds.audio_second) };
   const priced = FEE_METERS.filter(
     (fee) => units?.[fee] !== undefined && cards.some(({ base }) => base[fee] !== undefined),
   );

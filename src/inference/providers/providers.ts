@@ -20,6 +20,8 @@ export interface Provider {
   readonly paths: Readonly<Partial<Record<UpstreamWire, string>>>;
   /** If it names the fields of an endpoint otherwise. */
   readonly relayedForm?: RelayedForm;
+  /** Shorter audio is billed as if it had this length. */
+  readonly audioSecondsMin?: number;
   readonly auth: "bearer" | "x-api-key" | "api-key";
   /** How the gateway's own account signs requests, if an API key is not enough. */
   readonly cloudAuth?: "aws" | "google";
@@ -80,9 +82,15 @@ interface AccountSetting {
 
 const CHAT_PATHS = { chat: "/chat/completions" } as const;
 const IMAGE_PATHS = { images: "/images/generations" } as const;
+const AUDIO_PATHS = {
+  speech: "/audio/speech",
+  transcriptions: "/audio/transcriptions",
+  translations: "/audio/translations",
+} as const;
 const OPENAI_PATHS = {
   ...CHAT_PATHS,
   ...IMAGE_PATHS,
+  ...AUDIO_PATHS,
   embeddings: "/embeddings",
   responses: "/responses",
 } as const;
@@ -151,7 +159,12 @@ export const PROVIDERS: readonly Provider[] = [
     name: "Mistral AI",
     envPrefix: "MISTRAL",
     baseUrl: "https://api.mistral.ai/v1",
-    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    paths: {
+      ...CHAT_PATHS,
+      embeddings: "/embeddings",
+      transcriptions: AUDIO_PATHS.transcriptions,
+    },
+    relayedForm: "mistral",
     needsUsageOption: false,
     rejectedHistoryFields: ["reasoning_content", "reasoning_details", "reasoning"],
   }),
@@ -161,7 +174,9 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "GROQ",
     acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.groq.com/openai/v1",
-    paths: { ...CHAT_PATHS, responses: "/responses" },
+    paths: { ...CHAT_PATHS, ...AUDIO_PATHS, responses: "/responses" },
+    relayedForm: "timed",
+    audioSecondsMin: 10,
     endUserField: "user",
     rejectedHistoryFields: ["reasoning_content", "reasoning_details"],
   }),
@@ -189,7 +204,8 @@ export const PROVIDERS: readonly Provider[] = [
     name: "Together AI",
     envPrefix: "TOGETHER",
     baseUrl: "https://api.together.xyz/v1",
-    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    paths: { ...CHAT_PATHS, ...AUDIO_PATHS, embeddings: "/embeddings" },
+    relayedForm: "timed",
     stopsBillingOnAbort: true,
   }),
   defineProvider({
@@ -410,6 +426,9 @@ export const PROVIDERS: readonly Provider[] = [
       responses: "/v1/responses",
       embeddings: "/v1/embeddings",
       images: "/v1/images/generations",
+      speech: "/v1/audio/speech",
+      transcriptions: "/v1/audio/transcriptions",
+      translations: "/v1/audio/translations",
       rerank: "/v2/rerank",
       moderations: "/v1/moderations",
       gemini: "/v1beta",

@@ -71,7 +71,6 @@ export function parseRequest(
     choicesField === undefined
       ? 1
       : (optionalInteger(json[choicesField], choicesField, 1, MAX_CHOICES) ?? 1);
-  const isStream = traits.generates && optionalBoolean(json["stream"], "stream") === true;
   const options = json["stream_options"];
   return {
     api,
@@ -81,7 +80,7 @@ export function parseRequest(
     ...bounds,
     gatewayFields,
     model,
-    stream: isStream,
+    stream: isStream(traits, json),
     wantsUsage: isObject(options) && options["include_usage"] === true,
     outputMax: traits.relayed === undefined ? outputMax : traits.relayed.outputTokensMax(json),
     choices,
@@ -126,6 +125,11 @@ const UNKNOWN_FIELDS_MAX = 100;
 function misspeltField(sent: string, field: string): Fault {
   const message = `Unknown field \`${sent}\`. Did you mean \`${field}\`?`;
   return new Fault("invalid_request", message, { message, param: sent, isUnknownField: true });
+}
+
+function isStream({ relayed, generates }: ApiTraits, json: JsonObject): boolean {
+  if (relayed?.stream !== undefined) return relayed.stream.isStream(json);
+  return generates && optionalBoolean(json["stream"], "stream") === true;
 }
 
 /** The body in the form of the API that was called. */

@@ -56,6 +56,9 @@ const API_ENDPOINTS: Readonly<Record<string, string>> = {
   messages: "POST /v1/messages",
   embeddings: "POST /v1/embeddings",
   images: "POST /v1/images/generations",
+  speech: "POST /v1/audio/speech",
+  transcriptions: "POST /v1/audio/transcriptions",
+  translations: "POST /v1/audio/translations",
   rerank: "POST /v1/rerank",
   moderations: "POST /v1/moderations",
 };

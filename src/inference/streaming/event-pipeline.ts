@@ -2,6 +2,7 @@
 // after it, is held back until the call is settled.
 
 import {
+  endOfBytes,
   parseSingle,
   readSse,
   type SseEvent,
@@ -25,10 +26,17 @@ export interface EventPipelineOptions {
   readonly endsStreamByClosing: boolean;
   /** Whether the provider's streams have no terminal event. */
   readonly lacksTerminalEvent: boolean;
+  /** Whether the provider sends, and the client gets, the bytes of a file in place of events. */
+  readonly bytes?: BytesOfFile | undefined;
   /** Whether what a cut of the stream repeats is kept: its first event, and finished items. */
   readonly keepsReply: boolean;
   /** The cost so far. */
   readonly costUsd: () => string | undefined;
+}
+
+export interface BytesOfFile {
+  readonly isSent: boolean;
+  readonly isReturned: boolean;
 }
 
 /** Plain data, because every stream has one. */
@@ -39,6 +47,8 @@ export interface EventPipeline extends EventPipelineOptions {
   /** The first event for the client, and those with finished items, if they are kept. */
   first: Uint8Array | undefined;
   readonly items: Uint8Array[];
+  /** Whether the connection to the provider was lost. */
+  isCutOff: boolean;
   /** Whether the last event of the provider lacks its blank line. */
   lacksBlank: boolean;
   /** Set by the terminal event, or by the close of a stream that has failed or can be complete without it. */
@@ -52,7 +62,7 @@ const DONE_ITEM = "response.output_item.done";
 
 export function createEventPipeline(options: EventPipelineOptions): EventPipeline {
   const { parser, meter, transform, parsesAllEvents } = options;
-  const { endsStreamByClosing, lacksTerminalEvent, keepsReply, costUsd } = options;
+  const { endsStreamByClosing, lacksTerminalEvent, bytes, keepsReply, costUsd } = options;
   // Not a spread, which would keep the last members in a second object.
   return {
     parser,
@@ -66,8 +76,10 @@ export function createEventPipeline(options: EventPipelineOptions): EventPipelin
     keepsReply,
     first: undefined,
     items: keepsReply ? [] : NO_ITEMS,
+    isCutOff: false,
     lacksBlank: false,
     lacksTerminalEvent,
+    bytes,
     costUsd,
   };
 }
@@ -86,6 +98,11 @@ export function transformChunk(pipeline: EventPipeline, chunk: Uint8Array): Uint
 
 /** The bytes of events that the end of the stream completes. */
 export function transformEnd(pipeline: EventPipeline): Uint8Array | undefined {
+  if (pipeline.bytes?.isSent === true) {
+    // Nothing in the bytes of a file says that they are complete.
+    if (pipeline.isCutOff) return undefined;
+    endOfBytes(pipeline.meter);
+  }
   const bytes = transformEvents(pipeline, finalEvents(pipeline));
   if (pipeline.meter.failed) pipeline.end = "failed";
   else if (isCompleteAtClose(pipeline)) pipeline.end = "completed";
@@ -112,8 +129,8 @@ function isCompleteAtClose({ meter, lacksTerminalEvent }: EventPipeline): boolea
 
 const BLANK_LINE = new TextEncoder().encode("\n\n");
 
-function withBlankLine({ lacksBlank }: EventPipeline, bytes: Uint8Array): Uint8Array {
-  return lacksBlank ? Buffer.concat([BLANK_LINE, bytes]) : bytes;
+function withBlankLine({ lacksBlank, bytes: file }: EventPipeline, bytes: Uint8Array): Uint8Array {
+  return lacksBlank && file?.isReturned !== true ? Buffer.concat([BLANK_LINE, bytes]) : bytes;
 }
 
 function transformEvents(

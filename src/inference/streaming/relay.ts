@@ -281,6 +281,7 @@ function relayPart(relay: Relay, chunk: Uint8Array): void {
 /** `isWhole`: the body was received to its end; otherwise the connection was lost. */
 function relayEnd(relay: Relay, isWhole: boolean): void {
   if (relay.hasEnded) return;
+  if (!isWhole) relay.pipeline.isCutOff = true;
   const isRead = forward(relay, undefined);
   if (relay.hasClientLeft) endAbandoned(relay, isRead);
   else if (!isRead) endResponse(relay, "malformed");
@@ -327,7 +328,7 @@ function sendKeepAlive(relay: Relay): void {
 }
 
 function send(relay: Relay, bytes: Uint8Array, now: number): void {
-  if (relay.sink === undefined || relay.hasClientLeft) return;
+  if (relay.sink === undefined || relay.hasClientLeft || bytes.length === 0) return;
   if (!relay.isBackpressured) relay.lastSentAt = now;
   relay.onSent?.(bytes);
   const drained = relay.sink.functions.write(relay.sink, bytes);
@@ -494,5 +495,6 @@ function closeResponse(relay: Relay, end: StreamEnd): void {
   const error =
     end === "completed" || hasErrorEvent ? undefined : errorEventOf(pipeline, relay.errorBody(end));
   if (error !== undefined) void sink.functions.write(sink, error);
-  sink.functions.end(sink);
+  const isBrokenFile = pipeline.bytes?.isReturned === true && end !== "completed";
+  sink.functions[isBrokenFile ? "abort" : "end"](sink);
 }

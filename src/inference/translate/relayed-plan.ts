@@ -1,17 +1,27 @@
 // The plan for a call of an endpoint without a conversation: the body passes through, except for the model's name and the
 // members that the provider names otherwise.
 
-import type { RelayedEndpoint, Usage } from "@postern/wires";
-import { isObject } from "../../base/json.ts";
+import {
+  bytesIn,
+  createRelayedMeter,
+  OUTBOUND_WIRES,
+  type RelayedContext,
+  type RelayedEndpoint,
+  type Usage,
+  WIRE_TRAITS,
+} from "@postern/wires";
+import { errorBody } from "../../base/error-body.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import { guardedJson } from "../shared-account/guarded-json.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
+import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
 import { withModelId } from "./reply-model.ts";
 import { rewriteRequest } from "./rewrite-request.ts";
 import { dropsTier, TIER_FIELD } from "./service-tier.ts";
-import { addExtrasToReply } from "./stream-transform.ts";
+import { addExtrasToReply, bytesTransform, passthroughTransform } from "./stream-transform.ts";
 import { allLossPaths } from "./translate-reply.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
 
@@ -20,21 +30,22 @@ const NO_USAGE: Usage = { tokens: {}, fees: {} };
 export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): TransportPlan {
   const { request, candidate } = input;
   const { api, json } = request;
-  const { credential, model } = candidate;
+  const { credential } = candidate;
+  const context = contextOf(input);
+  const { stream } = endpoint;
+  const form = request.stream ? stream?.formOf(json, context) : undefined;
   const dropped = droppedFields(input);
   const listed = dropped.length === 0 ? undefined : JSON.stringify(allLossPaths(dropped, []));
   return {
     wire: api,
     path: undefined,
-    body: relayedBody(input, endpoint, dropped),
+    body: relayedBody(input, endpoint, { dropped, context }),
     dropped,
-    readUsage: (reply) =>
-      endpoint.readUsage(reply, {
-        request: json,
-        isPriced: (fee) => model.prices.some(({ card }) => card.base[fee] !== undefined),
-      }),
+    readUsage: (reply) => endpoint.readUsage(reply, context),
     writeReply: ({ text, json: reply }, usage, costUsd) => {
       const written = endpoint.writeReply?.(reply, json, usage ?? NO_USAGE);
+      const file = isObject(reply["error"]) ? undefined : endpoint.writeFile?.(reply, json);
+      if (file !== undefined) return { ...file, dropped: [] };
       const body = written ?? reply;
       const safeText = isObject(body["error"]) ? redact(text, credential) : text;
       const ownText = written === undefined ? safeText : JSON.stringify(written);
@@ -47,10 +58,50 @@ export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): Transp
       };
     },
     createStreamTransform: () => {
-      throw new Error(`${api} is not streamed`);
+      if (stream === undefined || form === undefined) throw new Error(`${api} is not streamed`);
+      return form.returned === "bytes"
+        ? bytesTransform((event) => bytesIn(stream, event))
+        : passthroughTransform(api, {
+            wantsUsage: true,
+            modelIdOf: input.modelIdOf,
+            dropped: listed,
+            lacksTerminalEvent: true,
+            toErrorBody: (data) => streamErrorBody(input, data),
+          });
     },
+    relayedStream:
+      stream === undefined || form === undefined
+        ? undefined
+        : {
+            ...form,
+            createMeter: () => createRelayedMeter(stream, context),
+            knownUsage: stream.usageOfBytes?.(context),
+          },
     isTranslated: false,
   };
+}
+
+function contextOf({ request, candidate }: PlanInput): RelayedContext {
+  const { model, credential } = candidate;
+  const { relayedForm = "standard", audioSecondsMin = 0 } = credential.provider;
+  return {
+    request: request.json,
+    isPriced: (fee) => model.prices.some(({ card }) => card.base[fee] !== undefined),
+    form: relayedForm,
+    audioSecondsMin,
+  };
+}
+
+function streamErrorBody(
+  { candidate, requestId, toPublicError }: PlanInput,
+  data: unknown,
+): JsonObject {
+  const { base } = WIRE_TRAITS.chat;
+  const fault = streamErrorFault(OUTBOUND_WIRES[base].readError(200, data), candidate.credential, {
+    isTranslated: false,
+    type: isObject(data) ? errorTypeOf(data) : undefined,
+  });
+  return errorBody("openai", toPublicError(fault), requestId);
 }
 
 /** Labels of the caller's framework that could be references, and a tier that the model has no price for. */
@@ -65,10 +116,9 @@ function droppedFields(input: PlanInput): readonly string[] {
 function relayedBody(
   { request, candidate, adjustments }: PlanInput,
   endpoint: RelayedEndpoint,
-  dropped: readonly string[],
+  { dropped, context }: { readonly dropped: readonly string[]; readonly context: RelayedContext },
 ): string {
-  const form = candidate.credential.provider.relayedForm ?? "standard";
-  const members = Object.entries(endpoint.writeRequest?.(request.json, form) ?? {});
+  const members = Object.entries(endpoint.writeRequest?.(request.json, context) ?? {});
   return rewriteRequest(request, candidate, {
     ...adjustments,
     omitted: dropped,

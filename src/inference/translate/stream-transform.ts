@@ -1,7 +1,13 @@
 // Transforms each stream event on its way to the caller. On the caller's own wire the bytes pass through, except that usage
 // which only the gateway requested is removed, the cost is added to usage that the caller sees, and the model has its id.
 
-import { failedResponseError, API_TRAITS, INBOUND_WIRES, type SseEvent } from "@postern/wires";
+import {
+  API_TRAITS,
+  failedResponseError,
+  INBOUND_WIRES,
+  type RelayedApi,
+  type SseEvent,
+} from "@postern/wires";
 import { type JsonObject, numberIn, objectIn, parseObject } from "../../base/json.ts";
 import { memberSpans, skipWhitespace, withMembers } from "../request/json-edit.ts";
 import { createModelWriter } from "./reply-model.ts";
@@ -31,6 +37,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 export type StreamingApi = keyof typeof INBOUND_WIRES;
+type EventApi = StreamingApi | RelayedApi;
 
 export function isStreamingApi(api: string): api is StreamingApi {
   return Object.hasOwn(INBOUND_WIRES, api);
@@ -48,7 +55,7 @@ export interface PassthroughOptions {
 }
 
 export function passthroughTransform(
-  api: StreamingApi,
+  api: EventApi,
   { wantsUsage, modelIdOf, dropped, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
 ): StreamTransform {
   const { hasUsageOption, terminalEvent, usagePath, modelPath } = API_TRAITS[api];
@@ -81,6 +88,33 @@ export function passthroughTransform(
     keepAlive: keepAliveBytes(api),
   };
 }
+
+/**
+ * The bytes of a file. Each chunk waits for the next one, so that the last waits for the settlement. A file has no place for an
+ * error, so its response is broken off.
+ */
+export function bytesTransform(
+  decode: (event: SseEvent) => Uint8Array | undefined,
+): StreamTransform {
+  let held: Uint8Array | undefined;
+  const transformEvent = (event: SseEvent): Uint8Array | undefined => {
+    const bytes = decode(event);
+    if (bytes === undefined || bytes.length === 0) return undefined;
+    const ready = held;
+    held = bytes;
+    return ready;
+  };
+  return {
+    transformEvent,
+    transformUsageEvent: transformEvent,
+    rewriteError: () => undefined,
+    finish: () => held,
+    errorEvent: () => undefined,
+    keepAlive: NO_BYTES,
+  };
+}
+
+const NO_BYTES = new Uint8Array(0);
 
 /** What the gateway adds to a usage object, as JSON text. */
 export interface UsageExtras {
@@ -180,15 +214,11 @@ function isUsageOnly(event: SseEvent): boolean {
   return /"choices"\s*:\s*\[\s*\]/.test(decoder.decode(event.raw));
 }
 
-export function keepAliveBytes(api: StreamingApi): Uint8Array {
+export function keepAliveBytes(api: EventApi): Uint8Array {
   return API_TRAITS[api].keepAlive;
 }
 
-export function errorEvent(
-  api: StreamingApi,
-  body: JsonObject,
-  sequenceNumber: number,
-): Uint8Array {
+export function errorEvent(api: EventApi, body: JsonObject, sequenceNumber: number): Uint8Array {
   return encoder.encode(API_TRAITS[api].errorFrame(body, sequenceNumber));
 }
 

@@ -11,6 +11,8 @@ import { isObject, type JsonObject } from "../../base/json.ts";
 
 export interface ClientReply {
   readonly text: string;
+  /** JSON by default. */
+  readonly contentType?: string;
   /** The paths of the provider's reply that were dropped. */
   readonly dropped: readonly string[];
 }

@@ -1,6 +1,12 @@
 // How a call reaches the provider's API, and how its reply comes back.
 
-import { type Usage, type FetchedFiles, WIRE_TRAITS } from "@postern/wires";
+import {
+  type FetchedFiles,
+  type StreamForm,
+  type StreamMeter,
+  type Usage,
+  WIRE_TRAITS,
+} from "@postern/wires";
 import type { PublicError } from "../../base/error-body.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { JsonObject } from "../../base/json.ts";
@@ -23,11 +29,19 @@ export interface TransportPlan {
   readonly readUsage: (json: JsonObject) => Usage | undefined;
   readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
   readonly createStreamTransform: () => StreamTransform;
+  /** Set if the reply is a stream without a conversation. */
+  readonly relayedStream?: RelayedReplyStream | undefined;
   readonly isTranslated: boolean;
   /** Sent instead where the provider turns out not to have the endpoint of `path`. */
   readonly withoutEndpoint?: TransportPlan;
   /** Sent instead if the provider rejects the request for this reason. */
   readonly afterRejection?: { readonly reason: RegExp; readonly plan: () => TransportPlan };
+}
+
+export interface RelayedReplyStream extends StreamForm {
+  readonly createMeter: () => StreamMeter;
+  /** What the request alone tells. */
+  readonly knownUsage: Usage | undefined;
 }
 
 interface ReplyBody {

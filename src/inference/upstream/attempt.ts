@@ -57,6 +57,10 @@ export interface AttemptRequest extends UpstreamRequest {
   /** Whether the account has enough paid credit to be a customer's. What other calls cost nothing to cause must not change how this model is routed. */
   readonly isPaying: boolean;
   readonly stream: boolean;
+  /** Whether the reply is the bytes of a file. */
+  readonly sendsBytes?: boolean;
+  /** Whether the provider may ignore that a stream was asked for. */
+  readonly isStreamOptional?: boolean;
   /** Whether another candidate can still be tried: a provider that does not answer gets less time. */
   readonly hasFallback?: boolean;
   /** Whether the body is in another wire format than the caller's. */
@@ -246,7 +250,9 @@ async function attemptOnce(
       const headers = returnedHeaders(response.headers, now());
       const { firstEventMs, replyMaxBytes } = timeouts;
       const onFirstBytes = clearDeadline;
-      const reading = { isStream, headers, onFirstBytes, firstEventMs, replyMaxBytes };
+      const { sendsBytes = false, isStreamOptional = false } = request;
+      const kind = { isStream, sendsBytes, isStreamOptional };
+      const reading = { ...kind, headers, onFirstBytes, firstEventMs, replyMaxBytes };
       const result = await readReply(response, reading);
       if (result.ok) return result;
       ({ failure } = result);

@@ -1,5 +1,6 @@
 // Builds a request to a provider, and chooses how it is sent: as it is, signed, or to the bundled simulator.
 
+import { randomUUID } from "node:crypto";
 import {
   toAbortSignal,
   type OutgoingRequest,
@@ -7,10 +8,13 @@ import {
   fromFetchResponse,
 } from "@postern/http-client";
 import { WIRE_TRAITS } from "@postern/wires";
+import { parseObject } from "../../base/json.ts";
 import { memoize } from "../../base/memoize.ts";
+import { encodeMultipart, type FormFile } from "../../http/request/multipart-body.ts";
 import type { Authorizer } from "../providers/authorizer.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
+import { formOfJson } from "../request/form-json.ts";
 import {
   type ForwardedHeaders,
   forSharedAccount,
@@ -22,21 +26,28 @@ export interface UpstreamRequest {
   /** What follows the wire's path, for wires that name the model in it. */
   readonly path?: string | undefined;
   readonly body: string;
+  /** The files of a form: `body` is the JSON that stands for it. */
+  readonly files?: readonly FormFile[] | undefined;
   readonly forwardedHeaders: ForwardedHeaders;
 }
 
 export function outgoingRequest(
   credential: Credential,
-  { wire, path = "", body, forwardedHeaders }: UpstreamRequest,
+  { wire, path = "", body, files, forwardedHeaders }: UpstreamRequest,
   { signal, onSend }: Pick<OutgoingRequest, "signal" | "onSend">,
 ): OutgoingRequest {
   const { provider, baseUrl } = credential;
   const wirePath = provider.paths[wire];
   if (wirePath === undefined) throw new Error(`${provider.id} has no path for ${wire}`);
+  const headers = requestHeaders(credential, wire, forwardedHeaders);
+  const url = baseUrl + wirePath + path;
+  if (files === undefined) return { url, headers, body, signal, onSend };
+  const boundary = `postern-${randomUUID()}`;
+  const form = formOfJson(parseObject(body) ?? {}, files, provider.relayedForm);
   return {
-    url: baseUrl + wirePath + path,
-    headers: requestHeaders(credential, wire, forwardedHeaders),
-    body,
+    url,
+    headers: { ...headers, "content-type": `multipart/form-data; boundary=${boundary}` },
+    body: encodeMultipart(form, boundary),
     signal,
     onSend,
   };
@@ -54,6 +65,8 @@ async function sendSigned(
   sendHttp: Send,
 ): ReturnType<Send> {
   const { url, body, headers } = outgoing;
+  // A cloud account has no endpoint that takes a form.
+  if (typeof body !== "string") throw new Error(`a form is not signed: ${url}`);
   const signed = await authorizer.sign({ url, method: "POST", body });
   if (signed.kind === "rejected") return fromFetchResponse(signed.response);
   const reply = await sendHttp({ ...outgoing, headers: { ...headers, ...signed.headers } });

@@ -42,6 +42,8 @@ type ReadResult =
 
 export interface ReplyContext {
   readonly isStream: boolean;
+  readonly sendsBytes: boolean;
+  readonly isStreamOptional: boolean;
   /** The headers that are returned to the caller. */
   readonly headers: Readonly<Record<string, string>>;
   /** Called when the first bytes of a stream arrive. */
@@ -56,6 +58,8 @@ const ERROR_BODY_MAX_BYTES = 65_536;
 
 const STREAM_CONTENT_TYPE = /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i;
 
+const JSON_CONTENT_TYPE = /^application\/(?:[\w.-]+\+)?json/i;
+
 export function readReply(
   reply: UpstreamResponse,
   context: ReplyContext,
@@ -64,6 +68,9 @@ export function readReply(
   const contentType = reply.headers.get("content-type") ?? "";
   if (context.isStream && STREAM_CONTENT_TYPE.test(contentType))
     return readStreamStart(reply.body, contentType, context);
+  // An error is JSON, whatever was asked for.
+  if (context.sendsBytes && !JSON_CONTENT_TYPE.test(contentType))
+    return readBytesStart(reply.body, contentType, context);
   const body = readBody(reply, context.replyMaxBytes);
   return body instanceof Promise
     ? body.then((read) => toWholeReply(read, context))
@@ -79,7 +86,10 @@ async function readErrorReply(
   return providerError({ status: reply.status, text, headers });
 }
 
-function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): ReadResult {
+function toWholeReply(
+  body: BodyResult,
+  { isStream, isStreamOptional, sendsBytes, headers }: ReplyContext,
+): ReadResult {
   if (body.kind === "cut")
     return connectionLost("the connection was closed before the end of the reply");
   if (body.kind === "too_large") return failed({ kind: "too_long", tail: body.tail });
@@ -88,8 +98,26 @@ function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): Re
   const json = parseObject(text);
   if (json === undefined) return malformed("the reply is not a JSON object");
   if (isErrorReply(json)) return providerError({ status: statusInError(text), text, headers });
-  if (isStream) return malformed("the reply is not a stream");
+  if (isStream && (sendsBytes || !isStreamOptional)) return malformed("the reply is not a stream");
   return { ok: true, reply: { kind: "whole", text, json, headers } };
+}
+
+async function readBytesStart(
+  body: BodyStream,
+  contentType: string,
+  { headers, onFirstBytes }: ReplyContext,
+): Promise<ReadResult> {
+  try {
+    const chunk = await nextChunk(body);
+    onFirstBytes();
+    if (chunk === undefined)
+      return failed({ kind: "incomplete", detail: "the reply is empty", canRetry: true });
+    putBack(body, chunk);
+    return { ok: true, reply: { kind: "stream", body, headers, contentType } };
+  } catch {
+    cancelBodyStream(body);
+    return connectionLost("the connection was closed before the first byte");
+  }
 }
 
 // The first event may arrive in several chunks, after comments.

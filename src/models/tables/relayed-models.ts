@@ -1,4 +1,4 @@
-// Models of endpoints without a conversation: images, rerank and moderation. The price lists have some of them, without an
+// Models of endpoints without a conversation: images, audio, rerank and moderation. The price lists have some of them, without an
 // endpoint.
 
 import type { FactRule, SupplementalModel } from "../model-facts.ts";
@@ -7,6 +7,9 @@ import type { TokenPrices } from "../price-card.ts";
 const CHECKED_ON = "2026-11-28";
 const OPENAI_PRICING = "https://developers.openai.com/api/docs/pricing";
 const OPENAI_MODERATION = "https://developers.openai.com/api/docs/guides/moderation";
+const OPENAI_MODELS = "https://developers.openai.com/api/docs/models";
+/** OpenAI's own page of the model states one price for audio and text, which is lower. */
+const LISTED_AUDIO = "genai-prices 0.2.3";
 const COHERE_PRICING = "https://cohere.com/pricing";
 const JINA_PRICING = "https://jina.ai/reranker/";
 const VOYAGE_PRICING = "https://docs.voyageai.com/docs/pricing";
@@ -21,6 +24,8 @@ function facts(provider: string, match: RegExp, known: Partial<FactRule>): FactR
     ...known,
   };
 }
+
+const WHISPER: Partial<FactRule> = { input: ["audio", "text"], context: 65_536 };
 
 export const RELAYED_FACTS: readonly FactRule[] = [
   ...["openai", "azure"].map((provider) =>
@@ -37,6 +42,23 @@ export const RELAYED_FACTS: readonly FactRule[] = [
     wires: ["moderations"],
     context: 32_768,
   }),
+  ...["openai", "azure"].flatMap((provider) => [
+    facts(provider, /^(tts-1|gpt-4o-mini-tts)/, {
+      input: ["text"],
+      output: ["audio"],
+      wires: ["speech"],
+      context: 4_096,
+    }),
+    facts(provider, /^gpt-4o(-mini)?-transcribe/, {
+      input: ["audio", "text"],
+      wires: ["transcriptions"],
+      context: 16_000,
+    }),
+    facts(provider, /^whisper/, { ...WHISPER, wires: ["transcriptions", "translations"] }),
+  ]),
+  facts("groq", /^whisper-large-v3$/, { ...WHISPER, wires: ["transcriptions", "translations"] }),
+  facts("groq", /^whisper-large-v3-turbo$/, { ...WHISPER, wires: ["transcriptions"] }),
+  facts("mistral", /^voxtral-(small|mini)-transcribe/, { ...WHISPER, wires: ["transcriptions"] }),
   facts("cohere", /^rerank-/, { wires: ["rerank"], context: 32_000 }),
   facts("jina", /^jina-reranker-/, { wires: ["rerank"], context: 10_240 }),
   facts("voyage", /^rerank-/, { wires: ["rerank"], context: 32_000 }),
@@ -59,6 +81,126 @@ function perSearch(name: string, title: string, usd: string): SupplementalModel 
     checked: CHECKED_ON,
   };
 }
+
+function perUnit(model: Own, fee: "audio_second" | "character", usd: string): SupplementalModel {
+  const pricing = [{ tokens: { input: "0", output: "0" }, fees: { [fee]: usd } }];
+  return { ...model, pricing, checked: CHECKED_ON };
+}
+
+const AUDIO_MODELS: readonly SupplementalModel[] = [
+  ...["openai", "azure"].flatMap((provider) => [
+    perToken(
+      {
+        provider,
+        name: "gpt-4o-transcribe",
+        title: "GPT-4o Transcribe",
+        kind: "transcription",
+        aliases: ["gpt-4o-transcribe-diarize"],
+        source: LISTED_AUDIO,
+      },
+      { input: "2.5", input_audio: "6", output: "10" },
+    ),
+    perToken(
+      {
+        provider,
+        name: "gpt-4o-mini-transcribe",
+        title: "GPT-4o Mini Transcribe",
+        kind: "transcription",
+        aliases: ["gpt-4o-mini-transcribe-2025-12-15"],
+        source: LISTED_AUDIO,
+      },
+      { input: "1.25", input_audio: "3", output: "5" },
+    ),
+    perToken(
+      {
+        provider,
+        name: "gpt-4o-mini-tts",
+        title: "GPT-4o Mini TTS",
+        kind: "speech",
+        aliases: ["gpt-4o-mini-tts-2025-12-15", "gpt-4o-mini-tts-2025-03-20"],
+        source: `${OPENAI_MODELS}/gpt-4o-mini-tts`,
+      },
+      { input: "0.6", output: "12", output_audio: "12" },
+    ),
+  ]),
+  perUnit(
+    {
+      provider: "openai",
+      name: "whisper-1",
+      title: "Whisper",
+      kind: "transcription",
+      source: "https://openrouter.ai/openai/whisper-1",
+    },
+    "audio_second",
+    "0.0001",
+  ),
+  perUnit(
+    {
+      provider: "openai",
+      name: "tts-1",
+      title: "TTS-1",
+      kind: "speech",
+      source: `${OPENAI_MODELS}/tts-1`,
+    },
+    "character",
+    "0.000015",
+  ),
+  perUnit(
+    {
+      provider: "openai",
+      name: "tts-1-hd",
+      title: "TTS-1 HD",
+      kind: "speech",
+      source: `${OPENAI_MODELS}/tts-1`,
+    },
+    "character",
+    "0.00003",
+  ),
+  perUnit(
+    {
+      provider: "groq",
+      name: "whisper-large-v3",
+      title: "Whisper Large V3",
+      kind: "transcription",
+      source: "https://console.groq.com/docs/speech-text",
+    },
+    "audio_second",
+    "0.000030833334",
+  ),
+  perUnit(
+    {
+      provider: "groq",
+      name: "whisper-large-v3-turbo",
+      title: "Whisper Large V3 Turbo",
+      kind: "transcription",
+      source: "https://console.groq.com/docs/model/whisper-large-v3-turbo",
+    },
+    "audio_second",
+    "0.000011111112",
+  ),
+  perUnit(
+    {
+      provider: "mistral",
+      name: "voxtral-small-transcribe-3-0",
+      title: "Voxtral Small Transcribe 3",
+      kind: "transcription",
+      source: "https://vercel.com/ai-gateway/models/voxtral-small-transcribe-3.md",
+    },
+    "audio_second",
+    "0.00006667",
+  ),
+  perUnit(
+    {
+      provider: "mistral",
+      name: "voxtral-mini-transcribe-3-0",
+      title: "Voxtral Mini Transcribe 3",
+      kind: "transcription",
+      source: "https://vercel.com/ai-gateway/models/voxtral-mini-transcribe-3.md",
+    },
+    "audio_second",
+    "0.00005834",
+  ),
+];
 
 const GPT_IMAGE_2: TokenPrices = {
   input: "5",
@@ -96,6 +238,7 @@ const OPENAI_IMAGE_MODELS: readonly (readonly [
 ];
 
 export const RELAYED_MODELS: readonly SupplementalModel[] = [
+  ...AUDIO_MODELS,
   ...["openai", "azure"].flatMap((provider) =>
     OPENAI_IMAGE_MODELS.map(([name, title, tokens, snapshot]) =>
       perToken(

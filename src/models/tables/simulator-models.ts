@@ -45,6 +45,26 @@ export const SIMULATOR_MODELS: readonly SupplementalModel[] = [
     pricing: [{ tokens: { input: "0", output: "0" }, fees: { image_generation: "0.02" } }],
   },
   {
+    ...simulatedModel("speech", "Simulator: speech with a price per character", PRICES),
+    kind: "speech",
+    pricing: [{ tokens: { input: "0", output: "0" }, fees: { character: "0.000015" } }],
+  },
+  {
+    ...simulatedModel("speech-tokens", "Simulator: speech", PRICES),
+    kind: "speech",
+    pricing: [{ tokens: { input: "1", output: "12", output_audio: "12" } }],
+  },
+  {
+    ...simulatedModel("transcribe", "Simulator: transcription with a price per second", PRICES),
+    kind: "transcription",
+    pricing: [{ tokens: { input: "0", output: "0" }, fees: { audio_second: "0.0001" } }],
+  },
+  {
+    ...simulatedModel("transcribe-tokens", "Simulator: transcription", PRICES),
+    kind: "transcription",
+    pricing: [{ tokens: { input: "1", input_audio: "3", output: "2" } }],
+  },
+  {
     ...simulatedModel("rerank", "Simulator: rerank", PRICES),
     kind: "rerank",
     pricing: [{ tokens: { input: "0", output: "0" }, fees: { search_unit: "0.002" } }],
@@ -99,6 +119,12 @@ export const SIMULATOR_FACTS: readonly FactRule[] = [
     checked: CHECKED_ON,
   },
   simulatedFacts(/^image/, { output: ["image"], wires: ["images"] }),
+  simulatedFacts(/^speech/, { input: ["text"], output: ["audio"], wires: ["speech"] }),
+  simulatedFacts(/^transcribe/, {
+    input: ["audio", "text"],
+    wires: ["transcriptions", "translations"],
+    context: 16_000,
+  }),
   simulatedFacts(/^rerank/, { input: ["text"], wires: ["rerank"] }),
   simulatedFacts(/^moderation$/, { wires: ["moderations"] }),
 ];

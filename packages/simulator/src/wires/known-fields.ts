@@ -27,6 +27,14 @@ const EMBEDDING_FIELDS = fieldNames("dimensions encoding_format input model user
 const IMAGE_FIELDS = fieldNames(
   "background model moderation n output_compression output_format prompt quality response_format size style user",
 );
+const SPEECH_FIELDS = fieldNames(
+  "input instructions model response_format speed stream_format voice",
+);
+const TRANSCRIPTION_FIELDS = fieldNames(
+  "chunking_strategy file include keywords known_speaker_names known_speaker_references language languages model prompt " +
+    "response_format stream temperature timestamp_granularities",
+);
+const TRANSLATION_FIELDS = fieldNames("file model prompt response_format temperature");
 const RERANK_FIELDS = fieldNames(
   "documents max_tokens_per_doc model priority query top_k top_n truncation",
 );
@@ -39,6 +47,9 @@ const FIELDS = {
   messages: MESSAGES_FIELDS,
   embeddings: EMBEDDING_FIELDS,
   images: IMAGE_FIELDS,
+  speech: SPEECH_FIELDS,
+  transcriptions: TRANSCRIPTION_FIELDS,
+  translations: TRANSLATION_FIELDS,
   rerank: RERANK_FIELDS,
   moderations: MODERATION_FIELDS,
 } as const;

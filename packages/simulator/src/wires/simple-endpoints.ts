@@ -1,23 +1,31 @@
-// Simulates endpoints without a conversation: embeddings, images, rerank and moderation. A reply depends only on its request.
+// Simulates endpoints without a conversation: embeddings, images, audio, rerank and moderation. A reply depends only on its request.
 
 import { arrayIn, isObject, type JsonObject, numberIn, stringOrEmpty } from "../json-readers.ts";
 import { hashText } from "../reply/hash.ts";
 import { invalidRequest, type InvalidRequest } from "../reply/normalized-request.ts";
 import { countTokens } from "../reply/tokens.ts";
-import { embed, type EmbeddingReply } from "./embeddings.ts";
+import { speak, transcribe } from "./audio-endpoints.ts";
+import { embed } from "./embeddings.ts";
 import { checkName, checkRange, missingParameter } from "./openai-common.ts";
+import type { SimpleReply } from "./simple-reply.ts";
 
-export type SimpleApi = "embeddings" | "images" | "rerank" | "moderations";
-
-export interface SimpleReply extends EmbeddingReply {
-  readonly outputTokens?: number;
-}
+export type SimpleApi =
+  | "embeddings"
+  | "images"
+  | "speech"
+  | "transcriptions"
+  | "translations"
+  | "rerank"
+  | "moderations";
 
 export const SIMPLE_ENDPOINTS: Readonly<
   Record<SimpleApi, (body: JsonObject) => SimpleReply | InvalidRequest>
 > = {
   embeddings: embed,
   images: createImages,
+  speech: speak,
+  transcriptions: transcribe,
+  translations: transcribe,
   rerank,
   moderations: moderate,
 };

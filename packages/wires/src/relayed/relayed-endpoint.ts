@@ -4,7 +4,14 @@
 import type { JsonObject } from "../json-fields.ts";
 import type { FeeMeter, Usage } from "../usage/usage-meters.ts";
 
-export type ModelKind = "chat" | "embedding" | "image" | "rerank" | "moderation";
+export type ModelKind =
+  | "chat"
+  | "embedding"
+  | "image"
+  | "speech"
+  | "transcription"
+  | "rerank"
+  | "moderation";
 
 export interface RelayedEndpoint {
   /** The kind of models that serve it. */
@@ -27,14 +34,61 @@ export interface RelayedEndpoint {
   readonly unitsMax: (json: JsonObject) => Readonly<Partial<Record<FeeMeter, number>>>;
   /** Undefined if the reply does not say what was used. */
   readonly readUsage: (reply: JsonObject, context: RelayedContext) => Usage | undefined;
-  /** Members of the body that a provider of this form gets: absent ones are sent as they are. */
-  readonly writeRequest?: (json: JsonObject, form: RelayedForm) => MemberChanges;
+  /** Members of the body that the provider gets: absent ones are sent as they are. */
+  readonly writeRequest?: (json: JsonObject, context: RelayedContext) => MemberChanges;
   /** The reply in the gateway's form. */
   readonly writeReply?: (reply: JsonObject, json: JsonObject, usage: Usage) => JsonObject;
+  /** The reply in a format that is not JSON, if the request asks for one. */
+  readonly writeFile?: (reply: JsonObject, json: JsonObject) => FileReply | undefined;
+  /** Set if requests are forms, which can have files. */
+  readonly form?: RelayedFormBody;
+  /** Set if replies can be streams. */
+  readonly stream?: RelayedStream;
 }
 
-/** The form of a provider whose fields have other names. */
-export type RelayedForm = "standard" | "voyage";
+export interface RelayedFormBody {
+  /** A request without files may also be JSON. */
+  readonly isOptional: boolean;
+  /** Fields that are not text: a form has only text and files. */
+  readonly fields: Readonly<Record<string, "boolean" | "number" | "json" | "list">>;
+  /** What the price depends on: members of the JSON that stands for the file. */
+  readonly describeFile: (bytes: Uint8Array) => JsonObject;
+}
+
+/** How the reply of a request arrives, and how its usage is read. */
+export interface RelayedStream {
+  /** Whether the caller asks for a stream, or gets bytes. */
+  readonly isStream: (json: JsonObject) => boolean;
+  /** What the provider sends, and what the caller gets. */
+  readonly formOf: (json: JsonObject, context: RelayedContext) => StreamForm;
+  /** The usage that the events report. */
+  readonly usageInEvent: (event: JsonObject, context: RelayedContext) => Usage | undefined;
+  /** The usage that is known from the request alone. */
+  readonly usageOfBytes?: (context: RelayedContext) => Usage | undefined;
+  /** Whether it is the last event of its stream. */
+  readonly isLast: (event: JsonObject) => boolean;
+  /** The content of an event: encoded bytes, or text. */
+  readonly contentOf: (event: JsonObject) => string | undefined;
+}
+
+export interface StreamForm {
+  readonly sent: "bytes" | "events";
+  readonly returned: "bytes" | "events";
+  /** Of the bytes that are returned; undefined if the provider's is. */
+  readonly contentType?: string | undefined;
+}
+
+/** A reply that is not JSON. */
+export interface FileReply {
+  readonly text: string;
+  readonly contentType: string;
+}
+
+/**
+ * The form of a provider that differs from the others: the names of its fields, or `timed`, where only a transcript with times
+ * says how long the recording is.
+ */
+export type RelayedForm = "standard" | "voyage" | "mistral" | "timed";
 
 /** A value of undefined removes the member. */
 export type MemberChanges = Readonly<Record<string, unknown>>;
@@ -43,6 +97,9 @@ export interface RelayedContext {
   readonly request: JsonObject;
   /** Whether the model has a price for this unit. If not, it is priced by token. */
   readonly isPriced: (fee: FeeMeter) => boolean;
+  readonly form: RelayedForm;
+  /** Shorter audio is billed as if it had this length. */
+  readonly audioSecondsMin: number;
 }
 
 /** An endpoint that reads its input once and writes nothing that is billed. */

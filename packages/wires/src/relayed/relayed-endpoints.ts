@@ -5,13 +5,26 @@ import { IMAGES_ENDPOINT } from "./images-endpoint.ts";
 import { MODERATIONS_ENDPOINT } from "./moderations-endpoint.ts";
 import type { ModelKind, RelayedEndpoint } from "./relayed-endpoint.ts";
 import { RERANK_ENDPOINT } from "./rerank-endpoint.ts";
+import { SPEECH_ENDPOINT } from "./speech-endpoint.ts";
+import { TRANSCRIPTIONS_ENDPOINT, TRANSLATIONS_ENDPOINT } from "./transcriptions-endpoint.ts";
 
-export const RELAYED_APIS = ["embeddings", "images", "rerank", "moderations"] as const;
+export const RELAYED_APIS = [
+  "embeddings",
+  "images",
+  "speech",
+  "transcriptions",
+  "translations",
+  "rerank",
+  "moderations",
+] as const;
 export type RelayedApi = (typeof RELAYED_APIS)[number];
 
 export const RELAYED_ENDPOINTS: Readonly<Record<RelayedApi, RelayedEndpoint>> = {
   embeddings: EMBEDDINGS_ENDPOINT,
   images: IMAGES_ENDPOINT,
+  speech: SPEECH_ENDPOINT,
+  transcriptions: TRANSCRIPTIONS_ENDPOINT,
+  translations: TRANSLATIONS_ENDPOINT,
   rerank: RERANK_ENDPOINT,
   moderations: MODERATIONS_ENDPOINT,
 };

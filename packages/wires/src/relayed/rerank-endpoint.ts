@@ -17,7 +17,6 @@ import {
   type MemberChanges,
   type RelayedContext,
   type RelayedEndpoint,
-  type RelayedForm,
 } from "./relayed-endpoint.ts";
 
 const DOCUMENTS_MAX = 1_000;
@@ -88,7 +87,7 @@ function usageOfRerank(reply: JsonObject, context: RelayedContext): Usage | unde
 }
 
 /** The gateway returns the documents itself: not every provider can. */
-function writeRerank(json: JsonObject, form: RelayedForm): MemberChanges {
+function writeRerank(json: JsonObject, { form }: RelayedContext): MemberChanges {
   const { documents, top_n: limit } = json;
   const hasObjects = arrayIn(documents).some(isObject);
   return {

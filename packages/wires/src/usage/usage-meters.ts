@@ -32,6 +32,8 @@ export const FEE_METERS = [
   "x_search",
   "image_generation",
   "audio_second",
+  /** A character of text that is spoken. */
+  "character",
   /** A query with up to 100 documents. */
   "search_unit",
   "other_tool",

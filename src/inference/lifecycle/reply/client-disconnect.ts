@@ -2,7 +2,13 @@
 // reading for the provider's usage. docs/site/providers.md has the facts per provider.
 
 import type { AbortSignalLike } from "@postern/http-client";
-import { isReplyComplete, type StreamMeter, usageSoFar, WIRE_TRAITS } from "@postern/wires";
+import {
+  API_TRAITS,
+  isReplyComplete,
+  type StreamMeter,
+  usageSoFar,
+  WIRE_TRAITS,
+} from "@postern/wires";
 import { isObject, type JsonObject, parseObject } from "../../../base/json.ts";
 import { limitsOf } from "../../../models/catalog.ts";
 import { abilitiesOf } from "../../../models/model-abilities.ts";
@@ -47,6 +53,8 @@ export function stopsByClosing({
 }: Pick<OngoingCall, "candidate" | "request" | "estimate">): boolean {
   if (!credential.provider.stopsBillingOnAbort || !request.stream || request.choices > 1)
     return false;
+  // What an image or a recording costs is known at its end only.
+  if (API_TRAITS[request.api].relayed !== undefined) return false;
   return !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
 }
 

@@ -9,11 +9,24 @@ const GATEWAY_HEADER_PREFIX = "x-postern-";
 /** No response body of these APIs begins like the header line. */
 const HEADER_LINE_START = `{"${GATEWAY_HEADER_PREFIX}`;
 
+const CONTENT_TYPE = "content-type";
+
+function isFile(headers: Headers): boolean {
+  return /^(audio\/|application\/octet-stream)/.test(headers.get(CONTENT_TYPE) ?? "");
+}
+
+function decode(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes);
+}
+
 type ReplyHeaders = Readonly<Record<string, string>>;
 
 export function toStoredReply(headers: Headers, body: string): StoredReply {
   if (Buffer.byteLength(body) > STORED_REPLY_MAX_BYTES) return TOO_LARGE_REPLY;
   const gatewayHeaders = [...headers].filter(([name]) => name.startsWith(GATEWAY_HEADER_PREFIX));
+  const contentType = headers.get("content-type") ?? "";
+  if (!/^(application\/json|text\/event-stream)/.test(contentType))
+    gatewayHeaders.push([CONTENT_TYPE, contentType]);
   return { status: 200, body: `${JSON.stringify(Object.fromEntries(gatewayHeaders))}\n${body}` };
 }
 
@@ -29,10 +42,11 @@ export function createReplyRecorder(): {
       size += bytes.length;
       if (size <= STORED_REPLY_MAX_BYTES) chunks.push(bytes);
     },
-    reply: (headers) =>
-      size <= STORED_REPLY_MAX_BYTES
-        ? toStoredReply(headers, new TextDecoder().decode(Buffer.concat(chunks)))
-        : TOO_LARGE_REPLY,
+    reply: (headers) => {
+      if (size > STORED_REPLY_MAX_BYTES) return TOO_LARGE_REPLY;
+      const bytes = Buffer.concat(chunks);
+      return toStoredReply(headers, isFile(headers) ? bytes.toString("base64") : decode(bytes));
+    },
   };
 }
 
@@ -53,6 +67,13 @@ export function storedResponse(
   headers: ReplyHeaders,
 ): Response {
   const { gatewayHeaders, body } = parseStoredReply(stored.body);
+  if (gatewayHeaders[CONTENT_TYPE] !== undefined) {
+    const replayed = new Headers({ ...gatewayHeaders, "idempotent-replayed": "true" });
+    replayed.set("cache-control", "no-store");
+    return new Response(isFile(replayed) ? Buffer.from(body, "base64") : body, {
+      headers: replayed,
+    });
+  }
   const isStream = !/^\s*\{/.test(body) && /"stream"\s*:\s*true/.test(requestText);
   const contentType = isStream ? "text/event-stream; charset=utf-8" : "application/json";
   return new Response(body, {

@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import {
   API_TRAITS,
+  createBytesParser,
   createSseParser,
   type SseParser,
   createStreamMeter,
@@ -68,31 +69,27 @@ export function respondStream(
   reply: UpstreamReply & { readonly kind: "stream" },
 ): Response {
   const { input, request, candidate, plan } = call;
-  const { wire: sentWire } = plan;
-  const { translated: wire, framing, lacksTerminalEvent } = WIRE_TRAITS[sentWire];
-  if (wire === undefined) throw new Error(`${sentWire} is not streamed`);
+  const { lacksTerminalEvent } = WIRE_TRAITS[plan.wire];
   const { provider } = candidate.credential;
-  const meter = createStreamMeter(wire, provider.id, request.choices);
+  const { relayedStream } = plan;
+  const meter = meterFor(call);
   const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
   const hash = call.receipt === undefined ? undefined : createHash("sha256");
   const firstTokenMs = Math.max(0, deps.now() - input.now);
-  const headers = streamHeaders(call, reply);
+  const headers = streamHeaders(call, reply, deps.now());
   const pipeline = createEventPipeline({
-    parser: framing === "aws" ? createAwsFrameParser() : cuttingParser(deps),
+    parser: parserFor(deps, call),
     meter,
     transform: plan.createStreamTransform(),
     parsesAllEvents: plan.isTranslated,
     endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
     lacksTerminalEvent: provider.endsStreamByClosing || lacksTerminalEvent,
-    keepsReply: call.roll !== undefined && API_TRAITS[request.api].endRepeatsReply === true,
-    costUsd: () => {
-      const usage = usageSoFar(meter);
-      if (usage === undefined) return undefined;
-      if (isNothing(meter, usage)) return usdText(0n);
-      if (isOutputUnreported(meter, usage)) return undefined;
-      const { cost } = chargeUsage(call, usage, deps.now(), meter.outputBytes);
-      return usdText(cost);
+    bytes: relayedStream && {
+      isSent: relayedStream.sent === "bytes",
+      isReturned: relayedStream.returned === "bytes",
     },
+    keepsReply: call.roll !== undefined && API_TRAITS[request.api].endRepeatsReply === true,
+    costUsd: () => costSoFar(call, meter, deps.now()),
   });
   let count: ProviderCount | undefined;
   let settled: BilledCharge | undefined;
@@ -130,6 +127,27 @@ export function respondStream(
     onSent: hash && ((bytes) => hash.update(bytes)),
   });
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
+}
+
+function costSoFar(call: HeldCall, meter: StreamMeter, now: number): string | undefined {
+  const usage = usageSoFar(meter);
+  if (usage === undefined) return undefined;
+  if (isNothing(meter, usage)) return usdText(0n);
+  if (isOutputUnreported(meter, usage)) return undefined;
+  return usdText(chargeUsage(call, usage, now, meter.outputBytes).cost);
+}
+
+function meterFor({ plan, candidate, request }: HeldCall): StreamMeter {
+  if (plan.relayedStream !== undefined) return plan.relayedStream.createMeter();
+  const { translated: wire } = WIRE_TRAITS[plan.wire];
+  if (wire === undefined) throw new Error(`${plan.wire} is not streamed`);
+  return createStreamMeter(wire, candidate.credential.provider.id, request.choices);
+}
+
+function parserFor({ relay }: RespondStreamDeps, { plan }: HeldCall): SseParser {
+  if (plan.relayedStream?.sent === "bytes") return createBytesParser();
+  if (WIRE_TRAITS[plan.wire].framing === "aws") return createAwsFrameParser();
+  return createSseParser(relay.limits.eventMaxBytes, { cutsLongEvents: true });
 }
 
 type MeteredStream = Pick<
@@ -206,15 +224,21 @@ function lengthStopOf(
   return text === undefined ? undefined : encoder.encode(text);
 }
 
-function cuttingParser({ relay }: RespondStreamDeps): SseParser {
-  return createSseParser(relay.limits.eventMaxBytes, { cutsLongEvents: true });
-}
-
 function streamHeaders(
   call: HeldCall,
   { headers: providerHeaders, contentType }: UpstreamReply & { readonly kind: "stream" },
+  now: number,
 ): Headers {
   const headers = responseHeaders(call, providerHeaders);
+  const { relayedStream } = call.plan;
+  if (relayedStream?.returned === "bytes") {
+    headers.set("content-type", relayedStream.contentType ?? mediaType(contentType));
+    headers.set("cache-control", "no-store");
+    const usage = relayedStream.knownUsage;
+    if (usage !== undefined)
+      headers.set("x-postern-cost-usd", usdText(chargeUsage(call, usage, now).cost));
+    return headers;
+  }
   headers.set(
     "content-type",
     call.plan.isTranslated ? "text/event-stream; charset=utf-8" : contentType,
@@ -222,6 +246,11 @@ function streamHeaders(
   headers.set("cache-control", "no-store");
   headers.set("x-accel-buffering", "no");
   return headers;
+}
+
+/** A page of a provider must not run on the gateway's origin. */
+function mediaType(contentType: string): string {
+  return /^audio\/[\w.+-]+/i.exec(contentType)?.[0] ?? "application/octet-stream";
 }
 
 function streamErrorBody(

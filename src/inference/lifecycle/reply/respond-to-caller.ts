@@ -73,9 +73,9 @@ function meterWholeReply(
 ): WholeReply {
   const { input, plan } = call;
   const costUsd = usdText(cost);
-  const { text, dropped } = plan.writeReply(reply, usage, costUsd);
+  const { text, dropped, contentType } = plan.writeReply(reply, usage, costUsd);
   const headers = responseHeaders(call, reply.headers, dropped);
-  headers.set("content-type", "application/json");
+  headers.set("content-type", contentType ?? "application/json");
   headers.set("x-postern-cost-usd", costUsd);
   const unstored: MeteredReply = {
     charge,
