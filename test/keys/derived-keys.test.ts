@@ -229,9 +229,56 @@ describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) =>
     ["a scope that creates keys", { scopes: ["keys:write"] }],
     ["no scopes", { scopes: [] }],
     ["a long name", { id: "x".repeat(61) }],
+    ["a NUL in its name", { id: "a\u0000b" }],
+    ["a line break in its name", { id: "a\nb" }],
+    ["a name that is written backwards", { id: "a\u202eb" }],
+    ["digits of another script", { usd: "\u0661" }],
+    ["an unlimited cap", { usd: "Infinity" }],
+    ["a cap that is null", { usd: null }],
+    ["no models", { models: [] }],
+    ["an inherited field", { __proto__: null, constructor: { usd: "1" } }],
   ])("is refused with %s", async (_what, caveats) => {
     // Safe because the helper only serializes the caveats.
-    expect((await read(deriveKey(account.key, caveats as Caveats))).status).toBe(401);
+    const { status } = await read(deriveKey(account.key, caveats as Caveats));
+    // Of the settings that every key has, the error says more.
+    expect([400, 401]).toContain(status);
+  });
+
+  test("cannot spend another key's replies, and does not read them", async () => {
+    const send = (key: string, headers: Readonly<Record<string, string>>) =>
+      call(gateway, "POST /v1/chat/completions", {
+        key,
+        headers,
+        body: {
+          model: "sim/echo",
+          max_tokens: 20,
+          messages: [{ role: "user", content: "a secret" }],
+        },
+      });
+    const headers = { "idempotency-key": "order-1" };
+    expect((await send(account.key, headers)).status).toBe(200);
+    // It may call another model only, so it must not get the reply of this one.
+    const other = deriveKey(account.key, { usd: "0.01", models: ["sim/tools"] });
+    expect((await send(other, headers)).status).toBe(403);
+    const spent = deriveKey(account.key, { usd: "0" });
+    expect((await send(spent, headers)).status).toBe(403);
+  });
+
+  test("stops for all its chain at the limit, however many keys of it call at once", async () => {
+    const { key } = await limited({ limit_usd: 0.01 });
+    const derived = deriveKey(key, { usd: "0.004" });
+    const keys = Array.from({ length: 6 }, (_, index) =>
+      deriveKey(derived, { id: `${index}`, usd: "0.002" }),
+    );
+    const answers = await Promise.all(
+      [key, derived, ...keys, ...keys, derived, key].map((each) => chat(each)),
+    );
+    for (const { status } of answers) expect([200, 401, 403, 429]).toContain(status);
+    const [row] = await gateway.server.db.all(
+      "select cast(sum(limit_nano) as text) as limits from api_key where account_id = ?",
+      [account.id],
+    );
+    expect(Number(row?.["limits"])).toBeLessThanOrEqual(10_000_000);
   });
 
   test("is refused if its chain is too long", async () => {
