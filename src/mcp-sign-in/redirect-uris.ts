@@ -4,6 +4,7 @@ import { isSafeText } from "../base/text/safe-text.ts";
 
 const URI_MAX_CHARACTERS = 300;
 const LOOPBACK_HOSTS: ReadonlySet<string> = new Set(["127.0.0.1", "[::1]", "localhost"]);
+const HOST = /^(?:[a-z0-9._-]*|\[[0-9a-f:]+\])$/;
 /** Schemes of editors, which their systems register without the period that RFC 8252, section 7.1 asks for. */
 const EDITOR_SCHEMES: ReadonlySet<string> = new Set([
   "cursor:",
@@ -19,6 +20,8 @@ export function problemOfRedirectUri(uri: string): string | undefined {
   if (url === undefined || uri.length > URI_MAX_CHARACTERS || !isSafeText(uri) || /\s/.test(uri))
     return `must be an absolute URI of at most ${URI_MAX_CHARACTERS} characters`;
   if (uri.includes("#")) return "must not have a fragment";
+  // URLs may have hosts that a content security policy reads as something else, such as another directive.
+  if (!HOST.test(url.hostname)) return "must have a host of letters, digits, periods and hyphens";
   if (url.username !== "" || url.password !== "") return "must not have a user name or password";
   if (url.protocol === "https:" || isLoopbackUrl(url) || isPrivateUseScheme(url)) return undefined;
   return "must begin with https://, or with http:// and a loopback host";

@@ -36,6 +36,10 @@ const DECISIVE_FIELDS: ReadonlySet<string> = new Set([
   "web_search_options",
   "audio",
   "modalities",
+  "size",
+  "quality",
+  "query",
+  "documents",
 ]);
 
 /** `spans` are those of `text`, and `json` is its value. */

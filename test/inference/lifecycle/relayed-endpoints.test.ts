@@ -197,6 +197,12 @@ test.each([
   [PATHS.images, { ...IMAGE, size: "9000x9000" }, "size"],
   [PATHS.images, { ...IMAGE, size: "large" }, "size"],
   [PATHS.images, { ...IMAGE, stream: true }, "stream"],
+  // Providers in Go ignore case: what they read must be what the hold is for.
+  [PATHS.images, { ...IMAGE, Size: "3840x2160" }, "Size"],
+  [PATHS.images, { ...IMAGE, quality: "low", Quality: "high" }, "Quality"],
+  [PATHS.images, { ...IMAGE, N: 10 }, "N"],
+  [PATHS.images, { ...IMAGE, n: "10" }, "n"],
+  [PATHS.rerank, { ...RERANK, documents: DOCUMENTS, Documents: ["x"] }, "Documents"],
   [PATHS.images, { ...IMAGE, model: "sim/echo" }, "model"],
   [PATHS.rerank, { ...RERANK }, "documents"],
   [PATHS.rerank, { ...RERANK, documents: [7] }, "documents[0]"],
