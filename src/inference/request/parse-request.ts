@@ -112,7 +112,8 @@ function namingMisspelt<T>({ knownFields }: ApiTraits, json: JsonObject, read: (
     return read();
   } catch (error) {
     const field = error instanceof Fault ? error.options.param : undefined;
-    if (field === undefined || json[field] !== undefined) throw error;
+    // A path leads to a field that was sent.
+    if (field === undefined || /[.[]/.test(field) || json[field] !== undefined) throw error;
     const unknown = Object.keys(json).filter((name) => !knownFields.has(name));
     const sent = closestName(field, unknown.slice(0, UNKNOWN_FIELDS_MAX));
     throw sent === undefined ? error : misspeltField(sent, field);
