@@ -55,6 +55,8 @@ export const ROLE_PERMISSIONS = {
   "billing.auto_top_up": ["owner"],
   "provider_keys.read": MANAGERS,
   "provider_keys.change": MANAGERS,
+  "presets.read": ROLES,
+  "presets.change": MANAGERS,
   "webhooks.read": MANAGERS,
   "webhooks.change": MANAGERS,
   "audit.read": MANAGERS,

@@ -34,6 +34,7 @@ const PAGE_GROUPS = [
       { path: "/keys", label: "Keys" },
       { path: "/connected-apps", label: "Connected apps" },
       { path: "/provider-keys", label: "Provider keys", permission: "provider_keys.read" },
+      { path: "/presets", label: "Presets", permission: "presets.read" },
       { path: "/responses", label: "Stored responses", permission: "responses.read" },
       { path: "/members", label: "Members" },
       { path: "/webhooks", label: "Webhooks", permission: "webhooks.read" },

@@ -24,6 +24,7 @@ import { type MemberPageDeps, memberPageRoutes } from "./members/member-page-rou
 import { overviewPage } from "./overview/overview-page.tsx";
 import { readOverview } from "./overview/read-overview.ts";
 import { playgroundRoutes } from "./playground/playground-page-routes.ts";
+import { presetPageRoutes } from "./presets/preset-page-routes.ts";
 import {
   type ProviderKeyPageDeps,
   providerKeyPageRoutes,
@@ -64,6 +65,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...agentSessionPageRoutes(deps),
     ...keyPageRoutes(deps),
     ...connectedAppRoutes(deps),
+    ...presetPageRoutes(deps),
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),
     ...budgetPageRoutes(deps),

@@ -6,6 +6,7 @@ import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import {
   PRESET_EXAMPLE,
+  PRESET_NAME,
   PresetRecord,
   PresetSettings,
   SETTINGS_EXAMPLE,
@@ -16,11 +17,7 @@ import { deletePreset, getPreset, listPresets, savePreset } from "./presets.ts";
 const DOC = { tag: "Presets", dialect: "openai" } as const;
 const ONE = { 200: { description: "The preset.", schema: PresetRecord, example: PRESET_EXAMPLE } };
 
-const Name = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be lowercase letters, digits, `-` and `_`")
-  .meta({ description: "The name of the preset.", example: PRESET_EXAMPLE.name });
-const PresetPath = z.object({ name: Name });
+const PresetPath = z.object({ name: PRESET_NAME });
 
 export function presetRoutes({ db }: { readonly db: Db }): readonly Route[] {
   return [listRoute(db), getRoute(db), saveRoute(), deleteRoute()];

@@ -195,6 +195,14 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     );
     return () => post(world, "/connected-apps", { key: String(row?.["id"]) });
   },
+  changePresets: (world) => () =>
+    post(world, "/presets", {
+      do: "save",
+      name: "reviewer",
+      model: "sim/echo",
+      system: "",
+      more: '{"temperature": 0}',
+    }),
   decideMcpSignIn: async (world) => {
     const { page } = await openMcpSignIn(world);
     return () => approveMcpSignIn(world, page);

@@ -60,6 +60,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "/playground",
     "/keys",
     "/connected-apps",
+    "/presets",
     "/provider-keys",
     "/budgets",
     "/members",

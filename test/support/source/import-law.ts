@@ -98,6 +98,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "billing",
     "responses",
     "account-data",
+    "presets",
     "agent-sessions",
   ],
   operator: [
