@@ -47,7 +47,7 @@ describeEachStore((store) => {
         [{ name: "Upper case" }, "must be lowercase letters"],
         [{ more: "[1]" }, "Further settings must be a JSON object"],
         [{ more: "{" }, "Further settings must be a JSON object"],
-        [{ more: '{"temprature": 1}' }, "Did you mean `temperature`?"],
+        [{ more: '{"temprature": 1}' }, "Did you mean temperature?"],
         [{ more: '{"temperature": 3}' }, "must be at most 2"],
       ] as const) {
         const page = await save({ ...fields, system: "A text that must not be lost" });

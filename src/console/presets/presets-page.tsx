@@ -139,21 +139,23 @@ function PresetTable({
 
 function SaveForm({
   user,
+  presets,
   form,
   path,
-}: Pick<PresetsPageProps, "user" | "form"> & { readonly path: string }): Child {
+}: Pick<PresetsPageProps, "user" | "presets" | "form"> & { readonly path: string }): Child {
   const { name, model, system, more, error } = form ?? {
     name: "",
     model: "",
     system: "",
     more: "",
   };
+  const isKnown = presets.some((preset) => preset.name === name);
   const errorAt = (field: string): string | undefined =>
     error?.field === field ? error.message : undefined;
   const isElsewhere =
     error !== undefined && !["name", "model", "system"].includes(error.field ?? "");
   return (
-    <Card id="save" title={form === undefined ? "Add a preset" : "Save a version"}>
+    <Card id="save" title={isKnown ? "Save a version" : "Add a preset"}>
       <form method="post" action={path}>
         <HiddenFields user={user} fields={{ do: "save" }} />
         <Field
@@ -179,6 +181,7 @@ function SaveForm({
           id="preset-system"
           name="system"
           label="System text"
+          rows={6}
           value={system}
           error={errorAt("system")}
           maxLength={32_768}
@@ -187,6 +190,7 @@ function SaveForm({
           id="preset-more"
           name="more"
           label="Further settings (JSON)"
+          rows={6}
           value={more}
           error={isElsewhere ? error.message : undefined}
           hint={

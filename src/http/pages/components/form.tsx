@@ -76,14 +76,16 @@ export function Field(props: FieldProps): Child {
 }
 
 /** A labeled input of several lines, with a hint and its own error message. */
-export function TextField(props: Omit<FieldProps, "type" | "inputMode">): Child {
+export function TextField(
+  props: Omit<FieldProps, "type" | "inputMode"> & { readonly rows?: number },
+): Child {
   const { id, name, label, value, hint, error } = props;
   return (
     <FieldFrame id={id} label={label} hint={hint} error={error}>
       <textarea
         id={id}
         name={name}
-        rows={3}
+        rows={props.rows ?? 3}
         maxlength={props.maxLength}
         placeholder={props.placeholder}
         aria-invalid={error === undefined ? undefined : "true"}
