@@ -39,6 +39,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspaceProviderKeys: "provider_keys.read",
   showWorkspaceProviderKey: "provider_keys.read",
   showNewProviderKey: "provider_keys.change",
+  showPresets: "presets.read",
   showWorkspaceWebhooks: "webhooks.read",
   showWebhookDeliveries: "webhooks.read",
   showWorkspaceAudit: "audit.read",
@@ -88,6 +89,10 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
   changeWorkspaceProviderKeys: [
     ["provider_keys.change", { do: "add", provider: "sim", api_key: "short" }],
     ["provider_keys.change", { do: "remove", provider_key: "pk_none" }],
+  ],
+  changePresets: [
+    ["presets.change", { do: "save", name: "Not a name", model: "", system: "", more: "" }],
+    ["presets.change", { do: "delete", name: "none" }],
   ],
   changeWorkspaceWebhooks: [
     ["webhooks.change", { do: "add", url: "not an address" }],
