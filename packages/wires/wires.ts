@@ -18,7 +18,7 @@ export type {
   WrittenRequest,
 } from "./src/canonical/wire-interfaces.ts";
 /** What APIs differ in beside their form: `API_TRAITS.messages.requiresOutputLimit`. */
-export { API_TRAITS, type ApiTraits } from "./src/api-traits.ts";
+export { API_TRAITS, type ApiName, type ApiTraits } from "./src/api-traits.ts";
 export type { CutStream } from "./src/length-stop.ts";
 /** Endpoints without a conversation: `RELAYED_ENDPOINTS.images.unitsMax(body)`. */
 export type {
@@ -118,6 +118,14 @@ export { sanitizeHistory } from "./src/passthrough/chat-history.ts";
 export { dropForeignHistory } from "./src/passthrough/foreign-history.ts";
 /** A Responses body that was sent to Chat Completions: `chatFromResponses({ model, input: [...] })`. */
 export { chatFromResponses } from "./src/passes/chat-from-responses.ts";
+
+/** Google's other endpoints: `readEmbedContent(body, model)` is a request of the embeddings endpoint. */
+export {
+  type ReadEmbeddings,
+  readCountTokens,
+  readEmbedContent,
+  writeEmbedContent,
+} from "./src/gemini/gemini-endpoints.ts";
 
 // ---- Frames of streams, and errors within them.
 

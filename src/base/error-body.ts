@@ -53,13 +53,25 @@ const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
   provider_not_configured: "provider_not_configured",
 };
 
-/** Google's names of the statuses that a path without a route can have. */
+/** Google's names of statuses, which its SDKs and agents read. */
 const GOOGLE_STATUSES: Readonly<Record<number, string>> = {
   400: "INVALID_ARGUMENT",
+  401: "UNAUTHENTICATED",
+  402: "FAILED_PRECONDITION",
+  403: "PERMISSION_DENIED",
   404: "NOT_FOUND",
   405: "UNIMPLEMENTED",
+  408: "DEADLINE_EXCEEDED",
+  409: "ABORTED",
+  413: "INVALID_ARGUMENT",
+  415: "INVALID_ARGUMENT",
+  429: "RESOURCE_EXHAUSTED",
   500: "INTERNAL",
+  502: "UNAVAILABLE",
+  503: "UNAVAILABLE",
+  504: "DEADLINE_EXCEEDED",
 };
+const GOOGLE_TYPES = "type.googleapis.com/google.rpc";
 
 /** Bedrock's names of the statuses that a path without a route can have. */
 const AWS_EXCEPTIONS: Readonly<Record<number, string>> = {
@@ -76,10 +88,6 @@ export function publicError(fault: Fault, docsPath?: string): PublicError {
       ? fault.options.fields
       : { retry_after_seconds: Math.max(1, Math.ceil(wait)), ...fault.options.fields };
   return { code: fault.code, message: fault.publicMessage, param, isUnknownField, fields, next };
-}
-
-export function errorFormat(api: string): ErrorFormat {
-  return api === "messages" ? "messages" : "openai";
 }
 
 /** The body of an error response, and of an error event of Chat Completions or Messages. */
@@ -107,11 +115,8 @@ export function errorBody(format: ErrorFormat, error: PublicError, requestId: st
         jsonrpc: "2.0",
         error: { code: jsonRpcCode(code), message, data: openaiError(error, requestId) },
       };
-    case "google": {
-      const [httpStatus] = FAULTS[code];
-      const status = GOOGLE_STATUSES[httpStatus] ?? "UNKNOWN";
-      return { error: { code: httpStatus, message, status, next, request_id: requestId } };
-    }
+    case "google":
+      return { error: googleError(error, requestId) };
     case "aws":
       return { message, next, request_id: requestId };
     case "openai":
@@ -148,10 +153,34 @@ export function errorObject(
   error: PublicError,
   requestId: string,
 ): JsonObject {
+  if (format === "google") return googleError(error, requestId);
   if (format !== "messages") return openaiError(error, requestId);
   const { code, param, fields, next } = error;
   const type = ERROR_TYPES[code];
   return { type, message: anthropicMessage(error), code, param, ...fields, next };
+}
+
+/** Google's clients read the status, and the seconds to wait from `details`. */
+function googleError(error: PublicError, requestId: string): JsonObject {
+  const { code, message, param, fields, next } = error;
+  const [httpStatus] = FAULTS[code];
+  const wait = fields?.["retry_after_seconds"];
+  const info = {
+    "@type": `${GOOGLE_TYPES}.ErrorInfo`,
+    reason: code.toUpperCase(),
+    domain: "postern",
+    metadata: param === undefined ? {} : { field: param },
+  };
+  const retry = { "@type": `${GOOGLE_TYPES}.RetryInfo`, retryDelay: `${String(wait)}s` };
+  return {
+    code: httpStatus,
+    message,
+    status: GOOGLE_STATUSES[httpStatus] ?? "UNKNOWN",
+    details: wait === undefined ? [info] : [info, retry],
+    ...fields,
+    next,
+    request_id: requestId,
+  };
 }
 
 function openaiError(error: PublicError, requestId: string): JsonObject {

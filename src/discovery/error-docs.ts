@@ -213,6 +213,24 @@ const MessagesError = z
     description: "An error in the format of the Anthropic Messages API.",
   });
 
+const GoogleError = z
+  .object({
+    error: z.looseObject({
+      code: z.int().meta({ description: "The HTTP status." }),
+      message: ERROR_MESSAGE,
+      status: z.string().meta({ description: "Google's name of the status." }),
+      details: z
+        .array(z.looseObject({ "@type": z.string().meta({ description: "What the detail is." }) }))
+        .meta({
+          description:
+            "An `ErrorInfo` with the error code in capitals as `reason`, and a `RetryInfo`.",
+        }),
+      next: NEXT_STEPS_SCHEMA,
+      request_id: z.string(),
+    }),
+  })
+  .meta({ id: "GoogleError", description: "An error in the format of Google's APIs." });
+
 const OauthError = z
   .looseObject({
     error: z.string().describe("An error code of RFC 6749 or RFC 8628."),
@@ -234,6 +252,7 @@ const JsonRpcError = z
 export const ERROR_ENVELOPES: Readonly<Record<Dialect, z.ZodType | undefined>> = {
   openai: OpenAiError,
   messages: MessagesError,
+  google: GoogleError,
   oauth: OauthError,
   jsonrpc: JsonRpcError,
   page: undefined,

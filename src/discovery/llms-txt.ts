@@ -25,7 +25,7 @@ export function llmsTxt(context: DocContext): string {
   );
   return `${joinParagraphs([
     `# ${PRODUCT_NAME}`,
-    `> ${TAGLINE}. One request creates an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human. Every model works with the OpenAI and Anthropic APIs. Usage is prepaid and billed at the providers' list prices.`,
+    `> ${TAGLINE}. One request creates an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human. Every model works with the APIs of OpenAI, Anthropic and Google. Usage is prepaid and billed at the providers' list prices.`,
     quickStart(context),
     section("Start here", [
       `- [auth.md](${settings.baseUrl}/auth.md): everything that an agent needs on one page`,
@@ -62,6 +62,15 @@ const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v1/audio/transcriptions",
   "/v1/audio/translations",
   "/v1/responses/input_tokens",
+  "/v1beta/models",
+  "/v1beta/models/{model+}",
+  ...[
+    "generateContent",
+    "streamGenerateContent",
+    "countTokens",
+    "embedContent",
+    "batchEmbedContents",
+  ].map((method) => `/v1beta/models/{model+}:${method}`),
 ]);
 /** For programs that sign a person in. */
 const NOT_FOR_AGENTS: ReadonlySet<string> = new Set([
@@ -73,7 +82,7 @@ const NOT_FOR_AGENTS: ReadonlySet<string> = new Set([
 function quickStart(context: DocContext): string {
   const { baseUrl } = context.settings;
   return joinParagraphs([
-    `The base URL is ${baseUrl}. OpenAI SDKs use ${baseUrl}/v1, Anthropic SDKs use ${baseUrl}. Send the API key as \`authorization: Bearer <API_KEY>\` or as \`x-api-key\`.`,
+    `The base URL is ${baseUrl}. OpenAI SDKs use ${baseUrl}/v1, Anthropic's and Google's ${baseUrl}. Send the API key as \`authorization: Bearer <API_KEY>\` or as \`x-api-key\`.`,
     context.isMounted(REGISTER_ROUTE) ? `Create an account. ${KEY_STAYS_IN_FILE}` : "",
     registerCommands(context, [exportKeyLine(context)]),
     context.isMounted(REGISTER_ROUTE) ? `${KEY_IS_SHOWN_ONCE} ${consentRules(context)}` : "",

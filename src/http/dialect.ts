@@ -5,9 +5,8 @@ import type { ErrorDialect } from "./route.ts";
 /** Paths without pages: errors are JSON whatever `accept` says. */
 const API_PATHS = /^\/(?:v[12]|agent|oauth2?|managed|\.well-known)(?:\/|$)/;
 
-/** Google's paths, which have no route: `/v1beta/models/<model>:generateContent`. */
-const GOOGLE_PATHS =
-  /^\/(?:v1|v1alpha|v1beta|v1beta1)\/(?:.*:\w*(?:generateContent|GenerateContent|countTokens|embedContent))$|^\/v1(?:alpha|beta1?)\//;
+/** Google's paths, most of which have no route: `/v1beta/models/<model>:embedText`. */
+const GOOGLE_PATHS = /^\/v1\/(?:models\/.+:\w+$|projects\/)|^\/v1(?:alpha|beta1?)\//;
 
 /** Amazon Bedrock's paths, which have no route either: `/model/<model>/converse-stream`. */
 const BEDROCK_PATHS = /\/model\/[^/]+\/(?:converse|invoke|count-tokens)/;

@@ -87,7 +87,7 @@ export function createFaultResponder(
       fault.status === 401 &&
       route !== undefined &&
       requiresKey(route) &&
-      findApiKey(request.headers, route.dialect) !== undefined;
+      findApiKey({ headers: request.headers, query: context.query }, route.dialect) !== undefined;
     const docsPath = route && docsPathOf(route);
     return faultResponse(fault, {
       dialect,
@@ -189,7 +189,7 @@ function addMissing(headers: Headers, added: Readonly<Record<string, string>> = 
 
 /** The API, the documents about it, and the endpoints of claims: a page may be an agent, too. None of them reads cookies. */
 function isOpenToPages(path: string, route: Route | undefined): boolean {
-  return path.startsWith("/v1/") || route?.tag === "Discovery" || route?.dialect === "oauth";
+  return /^\/v1(?:beta)?\//.test(path) || route?.tag === "Discovery" || route?.dialect === "oauth";
 }
 
 /** RFC 6749 §5.1 requires both headers. */

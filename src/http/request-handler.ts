@@ -58,7 +58,8 @@ function createPipeline(
   return async (context) => {
     const { request, path, query } = context;
     validateTarget(request, path, query);
-    if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflightResponse(request);
+    if (request.method === "OPTIONS" && /^\/v1(?:beta)?\//.test(path))
+      return preflightResponse(request);
     const route = matchRoute(context);
     for (const step of steps[route.kind]) {
       const pending = step(context, route);

@@ -12,10 +12,10 @@ import type { WebSocketHandlers } from "./web-socket.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
-/** The error envelope: OpenAI's, Anthropic's, RFC 6749's flat object, JSON-RPC's, or an HTML page. */
-export type Dialect = "openai" | "messages" | "oauth" | "jsonrpc" | "page";
-/** Google's and Amazon's error formats are only for their paths, none of which has a route. */
-export type ErrorDialect = Dialect | "google" | "aws";
+/** The error envelope: OpenAI's, Anthropic's, Google's, RFC 6749's flat object, JSON-RPC's, or an HTML page. */
+export type Dialect = "openai" | "messages" | "google" | "oauth" | "jsonrpc" | "page";
+/** Amazon's error format is only for its paths, none of which has a route. */
+export type ErrorDialect = Dialect | "aws";
 
 /** The account and API key of a request. */
 export interface Caller {
@@ -136,7 +136,7 @@ export function requiresSession({ kind }: Route): boolean {
 
 interface RouteDoc {
   readonly method: Method;
-  /** An OpenAPI path: `/v1/keys/{id}`. A trailing `{name+}` matches the rest of the path, including slashes. */
+  /** An OpenAPI path: `/v1/keys/{id}`. `{name+}` matches slashes, too. */
   readonly path: string;
   /** OpenAPI's operationId: a unique verb and noun. */
   readonly id: string;

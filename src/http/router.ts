@@ -20,6 +20,10 @@ interface Pattern {
 const OPENROUTER_BASE =
   /^\/api(?=\/v1\/(?:chat\/completions|responses|messages|embeddings|models)(?:\/|$))/;
 
+/** Google's SDKs can be set to other versions of its API, whose calls are the same. */
+const GOOGLE_VERSIONS =
+  /^\/v1(?:alpha|beta1)(?=\/models(?:\/|$))|^\/v1(?=\/models\/.+:(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$)/;
+
 const NO_PARAMS: Readonly<Record<string, string>> = {};
 
 export function createRouter(
@@ -51,7 +55,7 @@ export function createRouter(
   };
   const methods = [...new Set(routes.map((route) => route.method))];
   return (method, asked) => {
-    const path = asked.replace(OPENROUTER_BASE, "");
+    const path = asked.replace(OPENROUTER_BASE, "").replace(GOOGLE_VERSIONS, "/v1beta");
     const found = find(method === "HEAD" ? "GET" : method, path);
     if (found !== undefined) return found;
     const allow = methods.filter((other) => find(other, path) !== undefined);

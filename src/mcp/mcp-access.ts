@@ -49,7 +49,7 @@ export async function readAccess(
   { headers, isSignInRequired, now }: AccessRequest,
 ): Promise<McpAccess> {
   const { baseUrl, isSignInDisabled } = deps;
-  const sent = readApiKey(headers, "openai");
+  const sent = readApiKey({ headers }, "openai");
   const isLive = sent !== undefined && (await deps.findKey(sent, now)) !== undefined;
   const keyFault = sent === undefined || isLive ? undefined : await rejection(deps, sent, now);
   if (keyFault !== undefined && !isSignInDisabled) throw keyFault;

@@ -9,12 +9,21 @@ import { shortName } from "../base/text/suggest.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import { matchesEtag } from "../http/etag.ts";
 import { type KeyPolicy, matchesGlob } from "../http/key-policy.ts";
+import type { KeySources } from "../http/request/api-key-header.ts";
 import { publicRoute } from "../http/route.ts";
-import type { Route } from "../http/route.ts";
+import type { Dialect, Route } from "../http/route.ts";
 import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { codexModels } from "./codex-models.ts";
 import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
+import {
+  googleList,
+  googleModelsRoutes,
+  isGoogleClient,
+  queryOf,
+  readGoogleQuery,
+  toGoogleModel,
+} from "./google-models-routes.ts";
 import type { MeasuredModels } from "./measured.ts";
 import {
   toAnthropicModel,
@@ -27,7 +36,11 @@ import { modelsNamed } from "./same-model.ts";
 
 export interface ModelRoutesDeps extends EndpointRouteDeps {
   /** What the request's API key may call; undefined without a valid key. */
-  readonly callerAccess: (headers: Headers, now: number) => Promise<CallerAccess | undefined>;
+  readonly callerAccess: (
+    sources: KeySources,
+    dialect: Dialect,
+    now: number,
+  ) => Promise<CallerAccess | undefined>;
 }
 
 export interface CallerAccess {
@@ -128,7 +141,16 @@ export function modelRoutes(deps: ModelRoutesDeps): Route[] {
     return snapshot;
   };
   // The more specific path first: a model id may contain slashes and would match `/endpoints` as well.
-  return [listRoute(snapshotAt, deps.callerAccess), endpointsRoute(deps), getRoute(snapshotAt)];
+  return [
+    listRoute(snapshotAt, deps.callerAccess),
+    endpointsRoute(deps),
+    getRoute(snapshotAt),
+    ...googleModelsRoutes({
+      listModels: async (sources, now) =>
+        callableModels(await snapshotAt(now), await deps.callerAccess(sources, "google", now)),
+      getModel: async (id, now) => entryOf(await snapshotAt(now), id, now).model,
+    }),
+  ];
 }
 
 function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["callerAccess"]): Route {
@@ -139,7 +161,7 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
     requestHeaders: ANTHROPIC_VERSION,
     summary: "List models and prices",
     description:
-      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models` and `allowed_providers` of the key exclude. `all=true` lists the whole catalog, `limit` and `cursor` page through it, and `fields` shortens each model. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
+      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models` and `allowed_providers` of the key exclude. `all=true` lists the whole catalog, `limit` and `cursor` page through it, and `fields` shortens each model. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's, and with an `x-goog-api-key` header Google's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
     tag: "Models",
     dialect: "openai",
     query: ListQuery,
@@ -152,9 +174,15 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
       304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
     },
     faults: ["invalid_request"],
-    run: async ({ query, headers, now }) => {
+    run: async ({ query, headers, request, now }) => {
       const current = await snapshotAt(now);
-      const { ownProviders: own, policy } = (await callerAccess(headers, now)) ?? NO_ACCESS;
+      if (isGoogleClient(headers)) {
+        const sources = { headers, query: queryOf(request) };
+        const models = callableModels(current, await callerAccess(sources, "google", now));
+        return { status: 200, body: googleList(models, readGoogleQuery(sources.query)) };
+      }
+      const { ownProviders: own, policy } =
+        (await callerAccess({ headers }, "openai", now)) ?? NO_ACCESS;
       const isPlain = Object.values(query).every((value) => value === undefined);
       const anthropic = headers.has("anthropic-version");
       const isUnrestricted = policy?.models === undefined && policy?.providers === undefined;
@@ -209,16 +237,32 @@ function getRoute(snapshotAt: SnapshotAt): Route {
     faults: ["model_not_found"],
     run: async ({ params, headers, now }) => {
       const current = await snapshotAt(now);
-      const [modelByName] = modelsNamed(current.catalog, params.id, now);
-      const requestedModel = findModel(current.catalog, params.id)?.model ?? modelByName;
-      const entry = current.entries.find(({ model }) => model === requestedModel);
-      if (entry === undefined) throw modelNotFound(current.catalog, params.id);
+      const entry = entryOf(current, params.id, now);
       const text = headers.has("anthropic-version")
         ? JSON.stringify(toAnthropicModel(entry.model))
-        : entry.json;
+        : isGoogleClient(headers)
+          ? JSON.stringify(toGoogleModel(entry.model))
+          : entry.json;
       return cachedResponse(headers, text, etagOf(text));
     },
   });
+}
+
+function callableModels(
+  { entries }: CatalogSnapshot,
+  { ownProviders: own, policy }: CallerAccess = NO_ACCESS,
+): readonly Model[] {
+  return entries
+    .filter((entry) => isAllowed(entry.model, policy) && matchesQuery(entry, {}, own))
+    .map(({ model }) => model);
+}
+
+function entryOf({ catalog, entries }: CatalogSnapshot, id: string, now: number): CatalogEntry {
+  const [modelByName] = modelsNamed(catalog, id, now);
+  const requestedModel = findModel(catalog, id)?.model ?? modelByName;
+  const entry = entries.find(({ model }) => model === requestedModel);
+  if (entry === undefined) throw modelNotFound(catalog, id);
+  return entry;
 }
 
 function snapshotOf(
@@ -339,7 +383,7 @@ function cachedResponse(headers: Headers, text: string, etag: string): Response 
   const common = {
     etag,
     "cache-control": hasKey(headers) ? "private, no-cache" : `public, max-age=${CACHE_SECONDS}`,
-    vary: "anthropic-version, authorization, x-api-key, user-agent",
+    vary: "anthropic-version, authorization, x-api-key, x-goog-api-key, x-goog-api-client, user-agent",
   };
   if (matchesEtag(etag, headers.get("if-none-match")))
     return new Response(null, { status: 304, headers: common });

@@ -268,9 +268,9 @@ function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDep
     isAvailable: inference.isAvailable,
     health: inference.health,
     measured: createMeasuredModels(core.db),
-    callerAccess: async (headers, now) => {
-      // A public endpoint ignores a header that is not an API key.
-      const raw = findApiKey(headers, "openai");
+    callerAccess: async (sources, dialect, now) => {
+      // A public endpoint ignores what is not an API key.
+      const raw = findApiKey(sources, dialect);
       const key = raw === undefined ? undefined : await core.keys.find(raw, now, "cache");
       if (key === undefined) return undefined;
       return { ownProviders: await listCallableProviders(core.db, key), policy: key.policy };

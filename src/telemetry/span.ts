@@ -33,6 +33,7 @@ const HTTP_ROUTES = {
   chat: "/v1/chat/completions",
   responses: "/v1/responses",
   messages: "/v1/messages",
+  gemini: "/v1beta/models",
   embeddings: "/v1/embeddings",
   images: "/v1/images/generations",
   speech: "/v1/audio/speech",
@@ -42,11 +43,12 @@ const HTTP_ROUTES = {
   moderations: "/v1/moderations",
 } as const satisfies Record<UsageRecord["api"], string>;
 
-/** The conventions have names for the first two only. */
+/** The conventions have names for `chat`, `generate_content` and `embeddings` only. */
 const OPERATIONS: Readonly<Record<UsageRecord["api"], string>> = {
   chat: "chat",
   responses: "chat",
   messages: "chat",
+  gemini: "generate_content",
   embeddings: "embeddings",
   images: "image_generation",
   speech: "speech_generation",

@@ -229,10 +229,11 @@ describe("the scopes of the routes", () => {
         .toSorted()
         .join(" "),
     ).toBe(
-      "addProviderKey cancelResponse changeKey changeProviderKey compactResponse countInputTokens countTokens " +
-        "createChatCompletion createEmbeddings createImages createMessage createModeration createQuote createResponse createSpeech createTranscription createTranslation " +
-        "deleteProviderKey deleteResponse mintKey pollClaim rerankDocuments rerankDocumentsV2 revokeKey " +
-        "rotateKey stopAgentSession",
+      "addProviderKey batchEmbedContents cancelResponse changeKey changeProviderKey compactResponse " +
+        "countContentTokens countInputTokens countTokens createChatCompletion createEmbeddings createImages " +
+        "createMessage createModeration createQuote createResponse createSpeech createTranscription " +
+        "createTranslation deleteProviderKey deleteResponse embedContent generateContent mintKey pollClaim " +
+        "rerankDocuments rerankDocumentsV2 revokeKey rotateKey stopAgentSession streamGenerateContent",
     );
     expect(
       LIMITED_KEY_SCOPES.filter((scope) => /^(webhooks|audit)|claim:write/.test(scope)),

@@ -28,7 +28,7 @@ const routes = modelRoutes({
   isAvailable: (provider) => provider === "sim",
   health,
   measured: () => Promise.resolve(NOTHING_MEASURED),
-  callerAccess: (headers) => Promise.resolve(ACCESS[headers.get("authorization") ?? ""]),
+  callerAccess: ({ headers }) => Promise.resolve(ACCESS[headers.get("authorization") ?? ""]),
 });
 
 async function send(

@@ -16,8 +16,10 @@ export interface SdkHarness {
   readonly stop: () => Promise<void>;
 }
 
-export async function startSdkHarness(): Promise<SdkHarness> {
-  const gateway = await startGateway({ providers: ["sim", "openai", "anthropic"] });
+export async function startSdkHarness(
+  providers: readonly string[] = ["sim", "openai", "anthropic"],
+): Promise<SdkHarness> {
+  const gateway = await startGateway({ providers });
   const account = await registerAccount(gateway);
   await grantCredits(gateway, account, 100n * USD);
   return { gateway, account, unfundedAccount: await registerAccount(gateway), stop: gateway.stop };

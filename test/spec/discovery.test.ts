@@ -284,10 +284,12 @@ describe("pages", () => {
 });
 
 describe("versioning", () => {
-  test("model, account, key, usage and provider-key endpoints have the path prefix /v1, or /v2 for Cohere, but pages do not", () => {
+  test("model, account, key, usage and provider-key endpoints have the path prefix /v1, /v1beta for Google or /v2 for Cohere, but pages do not", () => {
     for (const { path, tag } of gateway.server.routes)
       if (["Accounts", "Keys", "Models", "Usage", "Provider keys"].includes(tag))
-        expect(path).toMatch(/^(?:\/api)?\/v1\/|^\/v2\/rerank$|^\/models(?:\/|$)/);
+        expect(path).toMatch(
+          /^(?:\/api)?\/v1\/|^\/v1beta\/models|^\/v2\/rerank$|^\/models(?:\/|$)/,
+        );
   });
 
   test("the claim and token endpoints have no version prefix", () => {

@@ -17,6 +17,7 @@ import {
   WIRES,
 } from "./support/harness.ts";
 import { createSdkClients } from "./support/sdk-clients.ts";
+import { signaturesIn } from "./support/signatures.ts";
 
 const harness = await startHarness();
 afterAll(async () => {
@@ -202,19 +203,6 @@ interface SentTurns {
   readonly results: readonly string[];
   /** Signatures and encrypted reasoning, in order. */
   readonly signatures: readonly string[];
-}
-
-const SIGNATURE_PATTERNS: Readonly<Record<Wire, RegExp>> = {
-  chat: /$^/g,
-  responses: /"encrypted_content":"([^"]+)"/g,
-  messages: /"(?:signature|data)":"([^"]+)"/g,
-  gemini: /"thoughtSignature":"([^"]+)"/g,
-  converse: /"(?:signature|redactedContent)":"([^"]+)"/g,
-};
-
-function signaturesIn(wire: Wire, text: string): readonly string[] {
-  const all = [...text.matchAll(SIGNATURE_PATTERNS[wire])].map((match) => match[1] ?? "");
-  return [...new Set(all)];
 }
 
 type JsonParts = readonly Json[];

@@ -6,6 +6,7 @@ import { IMAGE_TOOL } from "./canonical/tools/server-tool.ts";
 import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat/request/chat-fields.ts";
 import { responsesErrorFields } from "./error-object.ts";
 import { geminiCommonForm } from "./gemini/gemini-common-form.ts";
+import { storedGeminiContent } from "./gemini/gemini-stored-content.ts";
 import { GEMINI_FIELDS, KNOWN_GEMINI_FIELDS } from "./gemini/request/gemini-fields.ts";
 import { normalizeGeminiRequest } from "./gemini/request/normalize-gemini-request.ts";
 import { isObject, type JsonObject, objectIn } from "./json-fields.ts";
@@ -87,8 +88,14 @@ export interface ApiTraits {
   readonly foreignParts?: "items" | "contents" | "parts";
   /** The form of its errors. */
   readonly errorFormat: "openai" | "messages" | "google";
+  /** A request has no field for an end-user ID. */
+  readonly lacksEndUser?: true;
   /** The field of a reply with its usage. */
   readonly usageField: "usage" | "usageMetadata";
+  /** The field of a reply with the name of the model. */
+  readonly modelField: "model" | "modelVersion";
+  /** Content of a request that is stored at a provider: its path. */
+  readonly storedContent?: (json: JsonObject) => string | undefined;
   /** Providers reject each other's fields in a history. */
   readonly hasProviderFields: boolean;
   /** Callers' tools take settings that only some providers have. */
@@ -130,6 +137,7 @@ const RELAYED: ApiTraits = {
   usagePath: ["usage"],
   modelPath: ["model"],
   usageField: "usage",
+  modelField: "model",
   errorFormat: "openai",
   serviceTierField: "service_tier",
   forwardsHeaders: false,
@@ -232,6 +240,9 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     foreignParts: "parts",
     errorFormat: "google",
     usageField: "usageMetadata",
+    modelField: "modelVersion",
+    storedContent: storedGeminiContent,
+    lacksEndUser: true,
     usagePath: ["usageMetadata"],
     modelPath: ["modelVersion"],
     lengthStop: geminiLengthStop,

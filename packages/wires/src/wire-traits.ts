@@ -4,6 +4,8 @@
 import type { OUTBOUND_WIRES } from "./all-wires.ts";
 import type { ApiName } from "./api-traits.ts";
 import type { Abilities } from "./canonical/wire-interfaces.ts";
+import { GEMINI_TOOL_FIELDS } from "./gemini/gemini-common-form.ts";
+import { operationPath } from "./gemini/request/write-gemini-request.ts";
 import { OUTPUT_TOKENS_MIN } from "./responses/request/responses-fields.ts";
 
 export type UpstreamWireName = ApiName | "count_tokens" | "gemini" | "converse";
@@ -32,6 +34,10 @@ export interface WireTraits {
   readonly sibling?: "chat" | "responses";
   /** The path can name the model, with the version of the API in the body. */
   readonly hasModelInPath: boolean;
+  /** The path below the provider's base URL, where it names the model and the operation. */
+  readonly pathOf?: (model: string, isStream: boolean) => string;
+  /** In `tools`, the fields that define or turn on a tool of this wire. Others are unknown. */
+  readonly toolFields?: ReadonlySet<string>;
   /** It takes no URL of a file, so files are fetched for it. */
   readonly needsFetchedFiles: boolean;
   /** URLs of Google's storage are read with the account that calls it. */
@@ -153,7 +159,8 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     takesSeed: true,
     takesChoices: true,
     returnsLogprobs: true,
-    isAlwaysWritten: true,
+    pathOf: operationPath,
+    toolFields: GEMINI_TOOL_FIELDS,
     lacksTerminalEvent: true,
     keyHeader: "x-goog-api-key",
     toolName: /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/,

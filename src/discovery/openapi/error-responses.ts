@@ -15,6 +15,7 @@ import type { HeaderObject, MediaType, Reference, ResponseObject } from "./opena
 const DIALECT_PREFIXES: Readonly<Record<Dialect, string>> = {
   openai: "",
   messages: "Messages",
+  google: "Google",
   oauth: "OAuth",
   jsonrpc: "JsonRpc",
   page: "Page",

@@ -24,6 +24,7 @@ const RETRY_TEXT: Readonly<Record<ErrorAdvice["retry"], string>> = {
 const FORMATS: readonly (readonly [Dialect, string])[] = [
   ["openai", "OpenAI format"],
   ["messages", "Anthropic format"],
+  ["google", "Google format"],
 ];
 
 /** Endpoints that are listed on the page of a code; beyond it most endpoints return the code. */

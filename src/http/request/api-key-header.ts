@@ -1,9 +1,39 @@
-// Reads the raw API key from `authorization` or `x-api-key`.
+// Reads the raw API key from `authorization` or `x-api-key`, and on Google's API also from where Google's clients send it.
 
 import { Fault, invalid, type NextStep } from "../../base/fault.ts";
 import type { Dialect } from "../route.ts";
 
-export function readApiKey(headers: Headers, dialect: Dialect): string | undefined {
+/** What of a request can have the key: its query only on Google's API. */
+export interface KeySources {
+  readonly headers: Headers;
+  readonly query?: string | undefined;
+}
+
+const GOOGLE_HEADER = "x-goog-api-key";
+
+export function readApiKey(sources: KeySources, dialect: Dialect): string | undefined {
+  const common = readCommonKey(sources.headers, dialect);
+  const own = dialect === "google" ? readGoogleKey(sources) : undefined;
+  if (own !== undefined && common !== undefined && own !== common)
+    throw invalid(GOOGLE_HEADER, "The request contains two different API keys. Send one.");
+  return own ?? common;
+}
+
+function readGoogleKey({ headers, query = "" }: KeySources): string | undefined {
+  const inHeader = headers.get(GOOGLE_HEADER)?.trim() || undefined;
+  const inQuery = query.includes("key=")
+    ? new URLSearchParams(query).getAll("key").filter((one) => one !== "")
+    : [];
+  const [key, ...others] = new Set([...(inHeader === undefined ? [] : [inHeader]), ...inQuery]);
+  if (others.length > 0 || key?.includes(",") === true)
+    throw invalid(
+      GOOGLE_HEADER,
+      `Send one API key, in the \`${GOOGLE_HEADER}\` header or in the \`key\` query parameter.`,
+    );
+  return key;
+}
+
+function readCommonKey(headers: Headers, dialect: Dialect): string | undefined {
   const bearer = headers.get("authorization");
   // With an unset variable, Anthropic's clients send this header empty besides `authorization`.
   const apiKeyHeader = headers.get("x-api-key")?.trim() || undefined;
@@ -24,9 +54,9 @@ export function readApiKey(headers: Headers, dialect: Dialect): string | undefin
 }
 
 /** Like `readApiKey`, but undefined for a header that is not an API key. */
-export function findApiKey(headers: Headers, dialect: Dialect): string | undefined {
+export function findApiKey(sources: KeySources, dialect: Dialect): string | undefined {
   try {
-    return readApiKey(headers, dialect);
+    return readApiKey(sources, dialect);
   } catch {
     return undefined;
   }
@@ -55,7 +85,11 @@ const OTHER_KEY_HEADERS = [
 ];
 
 /** The 401 of a request without a key, which names the header that contains one. */
-export function missingKeyFault(headers: Headers): Fault {
+export function missingKeyFault(headers: Headers, dialect: Dialect = "openai"): Fault {
+  if (dialect === "google")
+    return new Fault("invalid_api_key", "no key", {
+      message: `The API key is missing. Send it as \`${GOOGLE_HEADER}: <API_KEY>\`.`,
+    });
   const wrong = OTHER_KEY_HEADERS.find((name) => RAW_KEY.test(headers.get(name) ?? ""));
   if (wrong === undefined)
     return new Fault("invalid_api_key", "no key", {

@@ -31,13 +31,13 @@ export interface KeyDeps {
 
 export function authenticateKey({ find, explainRejected }: KeyDeps, source: KeySource): Step {
   return (context, route) => {
-    const { request, peer, now } = context;
-    const raw = readApiKey(request.headers, route.dialect);
+    const { request, query, peer, now } = context;
+    const raw = readApiKey({ headers: request.headers, query }, route.dialect);
     if (raw === undefined && peer.sessionKey !== undefined) {
       context.key = peer.sessionKey;
       return undefined;
     }
-    if (raw === undefined) throw missingKeyFault(request.headers);
+    if (raw === undefined) throw missingKeyFault(request.headers, route.dialect);
     const found = find(raw, now, source);
     // The keys of most calls are cached, and need no promise.
     if (found === undefined || found instanceof Promise)

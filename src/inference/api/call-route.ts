@@ -33,9 +33,12 @@ export const CALL_ROUTE = { ...MODEL_ROUTE, relayedHeaders: RELAYED_HEADER_DOCS 
 
 export type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
 
+/** What a call needs of its request, whatever its path and query are. */
+export type CallRouteInput = Omit<ModelInput, "params" | "query">;
+
 export function callInputOf(
   api: Api,
-  input: Omit<ModelInput, "params" | "query">,
+  input: CallRouteInput,
   { idempotent, hasPayment = false }: Pick<Partial<CallInput>, "idempotent" | "hasPayment"> = {},
 ): CallInput {
   const { caller, requestId, now, headers, request, bodyText, form, allowsStep } = input;

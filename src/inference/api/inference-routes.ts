@@ -1,39 +1,23 @@
-// The model endpoints: Chat Completions, Responses, Messages, token counting, those without a conversation, and quotes.
+// The model endpoints: Chat Completions, Responses, Messages, Gemini, token counting, those without a conversation, and quotes.
 
 import { z } from "zod";
-import { isPaymentCredential } from "../../http/request/api-key-header.ts";
-import {
-  type IdempotentCall,
-  readIdempotencyKey,
-  scopeOfKey,
-} from "../../http/request/idempotent-call.ts";
 import { keyRoute, type Route, modelRoute } from "../../http/route.ts";
-import { LABELS_HEADER } from "../../usage/labels.ts";
-import { SESSION_HEADERS } from "../../usage/session-labels.ts";
-import type { CallInput } from "../lifecycle/call.ts";
 import {
   COUNT_HEADER,
   countResponseTokens,
   countTokens,
   type CountTokensDeps,
 } from "../lifecycle/count-tokens.ts";
-import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import type { QuoteDeps } from "../lifecycle/quote.ts";
-import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
-import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
-import { readCacheUse, withResponseCache } from "../lifecycle/with-response-cache.ts";
 import {
-  CACHE_HEADER,
-  HOLD_HEADER,
-  LOSSY_HEADER,
-  MAX_COST_HEADER,
-  ON_MAX_COST_HEADER,
-  QUOTE_HEADER,
-  RECEIPT_HEADER,
-  SESSION_LIMIT_HEADER,
-} from "../request/call-options.ts";
-import type { Api } from "../request/parse-request.ts";
-import { CALL_ROUTE, callInputOf, type ModelInput } from "./call-route.ts";
+  BILLED_ROUTE,
+  type CallDeps,
+  callHandler,
+  MODEL_FAULTS,
+  RESPONSE_HEADERS,
+} from "./call-handler.ts";
+import { CALL_ROUTE, callInputOf } from "./call-route.ts";
+import { geminiRoutes } from "./gemini-routes.ts";
 import {
   ChatRequest,
   CountTokensRequest,
@@ -46,35 +30,17 @@ import { protocolRoute } from "./protocol-route.ts";
 import { quoteRoute } from "./quote-route.ts";
 import { RELAYED_ROUTES } from "./relayed-routes.ts";
 
-export interface InferenceRouteDeps {
-  readonly infer: InferDeps;
+export interface InferenceRouteDeps extends CallDeps {
   readonly countTokens: CountTokensDeps;
   readonly quote: QuoteDeps;
-  readonly idempotency: IdempotencyDeps;
-  /** Undefined where a call cannot pay for itself. */
-  readonly payment: PaymentDeps | undefined;
 }
-
-const MODEL_FAULTS = [
-  "insufficient_credits",
-  "forbidden",
-  "key_limit_reached",
-  "session_limit_reached",
-  "session_stopped",
-  "workspace_budget_reached",
-  "workspace_frozen",
-  "model_not_found",
-  "conflict",
-  "upstream_error",
-  "provider_not_configured",
-  "upstream_timeout",
-] as const;
 
 export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
   const routes = [
     chatRoute(deps),
     responsesRoute(deps),
     messagesRoute(deps),
+    ...geminiRoutes(deps),
     countTokensRoute(deps),
     countInputRoute(deps),
     ...RELAYED_ROUTES.map((entry) => relayedRoute(deps, entry)),
@@ -98,42 +64,6 @@ function documentPayment(route: Route): Route {
     responses: { ...others, 200: { ...ok, headers } },
   };
 }
-
-const BILLED_ROUTE = {
-  ...CALL_ROUTE,
-  idempotent: true,
-  requestHeaders: {
-    [LABELS_HEADER]: "Up to five labels of usage, such as `team=search, job=nightly`.",
-    [SESSION_HEADERS.session]: "The session of the call: up to 64 letters, digits and `_.:@+-`.",
-    [SESSION_HEADERS.agent]: "The agent of the session that makes the call.",
-    [SESSION_HEADERS.parent_agent]: "The agent that started this agent.",
-    [SESSION_LIMIT_HEADER]: "The most that all calls of the session may spend, in US dollars.",
-    [MAX_COST_HEADER]: "The most that the call may cost, as `postern.max_cost_usd`.",
-    [ON_MAX_COST_HEADER]: "`shorten` or `refuse`, as `postern.on_max_cost`.",
-    [HOLD_HEADER]: "`full` or `rolling`, as `postern.hold`.",
-    [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
-    [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
-    [CACHE_HEADER]: "Seconds that a reply may serve identical calls: see `/docs/caching`.",
-    [LOSSY_HEADER]: "`true` or `false`, as `postern.lossy`.",
-  },
-} as const;
-
-const RESPONSE_HEADERS = {
-  "x-postern-cost-usd": "In US dollars. A stream has it in its usage.",
-  [RECEIPT_HEADER]: "The signed receipt, if asked for; not on streams.",
-  [CACHE_HEADER]: "`hit`, `miss` or `bypass`.",
-  "ratelimit-policy": "Calls per minute and burst, if the key has a limit.",
-  ratelimit: "The rest of the burst, and seconds until it is full.",
-  "x-postern-max-tokens": "The output limit that the credits afford, if lower.",
-  "x-postern-budget-cut": "`true` if `max_cost_usd` or a stream's credits lowered it.",
-  "x-postern-max-tool-calls": "The limit of tool calls, if the gateway set it.",
-  "x-postern-held-tool-calls": "The tool calls that the hold covers.",
-  "x-postern-dropped":
-    "Fields that an API cannot express, separated by commas. With `x-postern-strict: true` they are a 400. See `/docs/translation`.",
-  "x-postern-byok": "Whether your provider key was used.",
-  "x-postern-provider": "The provider that replied.",
-  "x-postern-model": "The model that replied.",
-};
 
 function chatRoute(deps: InferenceRouteDeps): Route {
   return modelRoute({
@@ -331,40 +261,4 @@ function relayedRoute(deps: InferenceRouteDeps, entry: (typeof RELAYED_ROUTES)[n
     faults: MODEL_FAULTS,
     run: callHandler(deps, api),
   });
-}
-
-function callHandler(
-  { infer: inferDeps, idempotency, payment }: InferenceRouteDeps,
-  api: Api,
-): (input: ModelInput) => Promise<Response> {
-  return (routeInput) => {
-    const { headers, request } = routeInput;
-    const hasPayment = payment !== undefined && containsPayment(headers);
-    const unkeyed = callInputOf(api, routeInput, { hasPayment });
-    const idempotent = idempotentCallOf(unkeyed, idempotency.now());
-    const input = idempotent === undefined ? unkeyed : { ...unkeyed, idempotent };
-    const run = (call: CallInput): Promise<Response> =>
-      payment === undefined
-        ? infer(inferDeps, call)
-        : withPayment(payment, call, request.url, () => infer(inferDeps, call));
-    if (idempotent !== undefined)
-      return withIdempotency(idempotency, input, idempotent, () => run(input));
-    const cache = readCacheUse(input, idempotency.now());
-    return cache === undefined ? run(input) : withResponseCache(idempotency, input, cache, run);
-  };
-}
-
-function containsPayment(headers: Headers): boolean {
-  return headers.has("payment-signature") || isPaymentCredential(headers.get("authorization"));
-}
-
-// `now` is after the body, which may arrive minutes after the request: the key's age counts from there.
-function idempotentCallOf(
-  { api, caller, headers, text }: CallInput,
-  now: number,
-): IdempotentCall | undefined {
-  const key = readIdempotencyKey(headers);
-  return key === undefined
-    ? undefined
-    : { scope: `${scopeOfKey(caller)} ${api}`, key, body: text, now };
 }

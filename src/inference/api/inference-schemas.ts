@@ -86,8 +86,8 @@ const CallOptions = z
   })
   .meta({ id: "CallOptions", example: { max_cost_usd: 0.05 } });
 
-/** The gateway's own fields, on all three APIs. */
-const routingFields = {
+/** The gateway's own fields, on all four APIs. */
+export const routingFields = {
   postern: CallOptions.optional().meta({ description: "The gateway's own options of this call." }),
   models: z.array(z.string()).min(1).optional().meta({
     description:

@@ -31,12 +31,6 @@ const MESSAGES_STEP: NextStep = {
   why: "Read how to create a message.",
 };
 
-const EMBEDDINGS_STEP: NextStep = {
-  method: "GET",
-  url: "/docs/api/create-embeddings.md",
-  why: "Read how to create embeddings.",
-};
-
 const IMAGES_STEP: NextStep = {
   method: "GET",
   url: "/docs/api/create-images.md",
@@ -46,6 +40,12 @@ const RERANK_STEP: NextStep = {
   method: "GET",
   url: "/docs/api/rerank-documents.md",
   why: "Read how to sort documents by their relevance.",
+};
+
+const GEMINI_STEP: NextStep = {
+  method: "GET",
+  url: "/docs/api/generate-content.md",
+  why: "Read how to call a model with Google's API.",
 };
 
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
@@ -136,18 +136,27 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: CHAT_STEP,
   },
   {
-    pattern: /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/[^/]+:\w*embedContent$/i,
-    reason: "it does not have Google's API",
-    alternative: "Use POST /v1/embeddings, with the model `google/<name>` in the body.",
-    next: EMBEDDINGS_STEP,
+    pattern: /^\/v1beta1?\/projects\/|^\/v1\/projects\//,
+    reason: "it does not have Vertex AI's paths",
+    alternative:
+      "Use POST /v1beta/models/<provider>/<name>:generateContent, as with an API key of the Gemini API.",
+    next: GEMINI_STEP,
   },
   {
     pattern:
-      /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/[^/]+:\w+$|^\/v1(?:alpha|beta1?)\/(?:interactions|cachedContents|files|batches|tunedModels)/,
-    reason: "it does not have Google's API",
+      /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/.+:(?!(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$)\w+$/,
+    reason: "of the methods of Google's models it has those of the next sentence",
     alternative:
-      "Call Gemini with POST /v1/chat/completions, /v1/responses or /v1/messages, and the model `google/<name>` in the body.",
-    next: CHAT_STEP,
+      "Use generateContent, streamGenerateContent, countTokens, embedContent or batchEmbedContents below /v1beta/models.",
+    next: GEMINI_STEP,
+  },
+  {
+    pattern:
+      /^\/v1(?:alpha|beta1?)\/(?:interactions|cachedContents|files|batches|tunedModels|operations|fileSearchStores)/,
+    reason: "it stores nothing at Google",
+    alternative:
+      "Send the whole conversation and its files to POST /v1beta/models/<provider>/<name>:generateContent.",
+    next: GEMINI_STEP,
   },
   {
     pattern: /^(?:\/v1)?\/model\/[^/]+\/(?:converse|invoke|count-tokens)/,

@@ -8,6 +8,7 @@ import type { Model } from "../../models/catalog.ts";
 import { countRequestTokens, type InputCount } from "../metering/input-count.ts";
 import { countInput, isInputCountable, isOpenAiWire } from "../metering/tokens/count-input.ts";
 import { encodingOf } from "../metering/tokens/tokenizer.ts";
+import { commonForm } from "../request/common-form.ts";
 import { withMembers } from "../request/json-edit.ts";
 import { type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
@@ -46,6 +47,14 @@ export async function countResponseTokens(
   const { tokens, method } = await countAs(deps, input, request);
   const body = { object: "response.input_tokens", input_tokens: tokens };
   return Response.json(body, { headers: { [COUNT_HEADER]: method } });
+}
+
+/** For an API whose count has a form of its own. */
+export async function countInputTokens(deps: CountTokensDeps, sent: CallInput): Promise<Count> {
+  const input = await expandPreset(deps.findPreset, sent);
+  const request = parseRequest(input.api, input.text, "count");
+  await rejectIfFrozen(deps, input.caller.accountId);
+  return countAs(deps, input, request);
 }
 
 export async function countTokens(deps: CountTokensDeps, sent: CallInput): Promise<Response> {
@@ -117,7 +126,9 @@ async function countAs(
 }
 
 /** OpenAI's own rules of counting, where all of the input is text and functions in the form of its APIs. */
-async function countLocally({ api, json }: ParsedRequest, { id }: Model): Promise<InputCount> {
+async function countLocally(request: ParsedRequest, { id }: Model): Promise<InputCount> {
+  const { api } = request;
+  const json = commonForm(request);
   const encoding = encodingOf(id);
   return encoding !== undefined && isOpenAiWire(api) && isInputCountable(json)
     ? { tokens: await countInput(json, encoding), method: "tokenizer" }

@@ -8,6 +8,7 @@ import type { RateLimiter } from "../../http/guards/rate-limiter.ts";
 import type { BodyQuota } from "../../http/request/body-quota.ts";
 import type { FetchFile } from "../media/fetch-file.ts";
 import { type FileKind, fileUrlsOf } from "../media/file-urls.ts";
+import { commonForm } from "../request/common-form.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { destinationOf, isAllowedSource } from "../shared-account/source-url.ts";
 import type { Hold, OpenCall } from "./call.ts";
@@ -44,7 +45,7 @@ export function fetchFiles(
     return undefined;
   if (call.files !== undefined || hold.amount === 0n) return undefined;
   const destination = destinationOf(credential, wires[0]);
-  const found = [...fileUrlsOf(call.request.json)];
+  const found = [...fileUrlsOf(commonForm(call.request))];
   // A URL that no provider may get is refused later, with its field, when the request is written.
   const urls = found.filter(
     ([url]) => destination === undefined || isAllowedSource(url, true, destination),

@@ -1,7 +1,7 @@
 // Rejects what must not run on the gateway's own credentials, which all tenants share: references to objects stored in the
 // provider account, which could belong to another tenant, and features whose price only the provider knows.
 
-import { isForeignContainer } from "@postern/wires";
+import { API_TRAITS, isForeignContainer } from "@postern/wires";
 import type { Fault } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -38,6 +38,12 @@ export function sharedCredentialsFault(
   { ownContainers = NO_CONTAINER_IDS, sendsCalls = true }: ItemUse = {},
 ): Fault | undefined {
   const json = guardedJson(request);
+  const stored = API_TRAITS[request.api].storedContent?.(json);
+  if (stored !== undefined)
+    return storedReferenceFault({
+      path: stored,
+      alternative: "Send the content in the request",
+    });
   const reference =
     topLevelReference(json) ??
     comparisonReference(json) ??

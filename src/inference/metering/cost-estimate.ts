@@ -15,6 +15,7 @@ import {
 } from "../../models/price-bound.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";
+import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { DEFAULT_TOOL_CALLS, NO_FEES, toolBounds, toolsOf } from "../request/tool-bounds.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
@@ -91,12 +92,12 @@ export function estimateCost(
     max_uses: hasToolLimit(model.wires, "max_uses"),
   };
   const request = hasTools(original)
-    ? Object.assign({}, original, toolBounds(original.json, DEFAULT_TOOL_CALLS, kept))
+    ? Object.assign({}, original, toolBounds(commonForm(original), DEFAULT_TOOL_CALLS, kept))
     : original;
   const counts = context.byok ? [] : toolCallCounts(request, model);
   const isLimited = canLimitCalls(request, model, provider);
   const [first, ...fewer] = counts.map((calls) => {
-    const limited = Object.assign({}, request, toolBounds(request.json, calls, kept));
+    const limited = Object.assign({}, request, toolBounds(commonForm(request), calls, kept));
     const told = isLimited ? { toolCallsMax: calls } : { toolCallsHeld: calls };
     return Object.assign(told, estimateCall(limited, model, provider, context));
   });
@@ -176,7 +177,7 @@ function estimateCall(
   const request = billableRequest(searching, card, terms);
   if (!context.byok) for (const possible of cards) rejectUnpriced(possible, request, model);
   const limits = limitsOf(model);
-  const requestTokens = inputBound(request.text, request.json, {
+  const requestTokens = inputBound(request.text, commonForm(request), {
     imageTokensMax: provider.imageTokensMax,
     contextTokens: limits.input,
     ...textBounds(request),
@@ -187,7 +188,7 @@ function estimateCall(
   const repeatedTokens = repeatedReads(promptTokens, reads, limits.input);
   const inputTokens = repeatedTokens + longestRead(promptTokens, reads, limits.input);
   const seconds = cards.some(({ base }) => (base.audio_second ?? 0n) > 0n)
-    ? audioSecondsBound(request.json, limits.input)
+    ? audioSecondsBound(commonForm(request), limits.input)
     : 0;
   const units = pricedUnits(request, cards, provider);
   const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units });
@@ -428,7 +429,8 @@ function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): 
         ? "speed"
         : isPriced(card, { fees: FEE_METERS.filter((fee) => (fees[fee] ?? 0) > 0) })
           ? undefined
-          : (SEARCH_OPTION_FIELDS.find((option) => isObject(request.json[option])) ?? "tools");
+          : (SEARCH_OPTION_FIELDS.find((option) => isObject(commonForm(request)[option])) ??
+            "tools");
   if (field === undefined) return;
   if (field === "tools") throw unpricedToolFault(card, request, model);
   throw new Fault("invalid_request", `no price for this ${field}`, {

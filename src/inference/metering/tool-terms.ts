@@ -6,6 +6,7 @@ import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";
+import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import {
   CONTAINER_GIGABYTES,
@@ -65,8 +66,8 @@ export function toolTerms(
 /** From this version on, Anthropic's searches and fetches include the code that the model runs. */
 const VERSION_WITH_CODE = "20260209";
 
-function includesCode({ json }: ParsedRequest): boolean {
-  return toolsOf(json).some(({ type }) => {
+function includesCode(request: ParsedRequest): boolean {
+  return toolsOf(commonForm(request)).some(({ type }) => {
     const version = /^web_(?:search|fetch)_(\d{8})$/.exec(String(type))?.[1];
     return version !== undefined && version >= VERSION_WITH_CODE;
   });

@@ -4,13 +4,14 @@ import { API_TRAITS, FEE_METERS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import type { Model } from "../../models/catalog.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
+import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { toolBounds, toolsOf } from "../request/tool-bounds.ts";
 
 const TOOL_NAME_MAX_LENGTH = 64;
 
 export function unpricedToolFault(card: PriceCard, request: ParsedRequest, { id }: Model): Fault {
-  const tools = toolsOf(request.json);
+  const tools = toolsOf(commonForm(request));
   const index = tools.findIndex((tool) => {
     const { fees } = toolBounds({ tools: [tool] });
     return !isPriced(card, { fees: FEE_METERS.filter((fee) => (fees[fee] ?? 0) > 0) });
@@ -20,12 +21,13 @@ export function unpricedToolFault(card: PriceCard, request: ParsedRequest, { id 
   return new Fault("invalid_request", `no price for the tool ${name}`, {
     message: `\`${name}\` is a tool that the provider of ${id} does not run, or for which no price is known here. Remove this tool from \`tools\`, or use a model whose provider runs it: /docs/models lists them with prices.${toolHint(request)}`,
     // Further tools are in items of the input.
-    param: index in listOf(request.json["tools"]) ? `tools[${index}]` : "tools",
+    param: index in listOf(commonForm(request)["tools"]) ? `tools[${index}]` : "tools",
   });
 }
 
-function toolHint({ api, json }: ParsedRequest): string {
-  const hints = toolsOf(json).map(({ type }) => API_TRAITS[api].toolHint?.(type) ?? "");
+function toolHint(request: ParsedRequest): string {
+  const hint = API_TRAITS[request.api].toolHint;
+  const hints = toolsOf(commonForm(request)).map(({ type }) => hint?.(type) ?? "");
   return hints.find((hint) => hint !== "") ?? "";
 }
 

@@ -5,10 +5,16 @@ import type { RelayedApi, RelayedForm } from "@postern/wires";
 import { serviceAccountError } from "./authorize-google.ts";
 import type { ProviderTimeouts } from "./provider-setting.ts";
 
-export type RelayedWire = "chat" | "responses" | "messages" | "count_tokens" | RelayedApi;
+export type RelayedWire =
+  | "chat"
+  | "responses"
+  | "messages"
+  | "gemini"
+  | "count_tokens"
+  | RelayedApi;
 
 /** Every wire that the gateway can call a provider on. */
-export type UpstreamWire = RelayedWire | "gemini" | "converse";
+export type UpstreamWire = RelayedWire | "converse";
 
 export interface Provider {
   readonly id: string;

@@ -13,17 +13,22 @@ const TOOLS_MAX = 5_000;
 const LISTS = ["messages", "input", "system"] as const;
 const DOCUMENT_TYPES: ReadonlySet<unknown> = new Set(["document", "file", "input_file"]);
 
-export function rejectTooMany(json: JsonObject): void {
+/** `names` are those of the caller, where they differ. */
+export function rejectTooMany(
+  json: JsonObject,
+  names: Readonly<Record<string, string>> = {},
+): void {
   const { tools } = json;
   if (Array.isArray(tools)) rejectAbove("tools", countTools(tools), TOOLS_MAX, "tools");
   const counts = { parts: 0, documents: 0 };
   for (const field of LISTS) {
     const list = json[field];
     if (!Array.isArray(list) || typeof list[0] === "number") continue;
-    rejectAbove(field, list.length, MESSAGES_MAX, "items");
+    const name = names[field] ?? field;
+    rejectAbove(name, list.length, MESSAGES_MAX, "items");
     for (const part of list) countParts(part, counts);
-    rejectAbove(field, counts.parts, PARTS_MAX, "content parts");
-    rejectAbove(field, counts.documents, DOCUMENTS_MAX, "documents");
+    rejectAbove(name, counts.parts, PARTS_MAX, "content parts");
+    rejectAbove(name, counts.documents, DOCUMENTS_MAX, "documents");
   }
 }
 

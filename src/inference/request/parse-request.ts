@@ -15,15 +15,17 @@ import {
   optionalBoolean,
   optionalInteger,
   optionalString,
+  valueAt,
 } from "../../base/json.ts";
 import { closestName } from "../../base/text/suggest.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import { rejectAmbiguousMembers } from "./ambiguous-members.ts";
+import { commonForm } from "./common-form.ts";
 import { rejectTooMany } from "./count-limits.ts";
 import { type ObjectSpans, memberSpans } from "./json-edit.ts";
 import { toolBounds, type ToolBounds } from "./tool-bounds.ts";
 
-export type Api = "chat" | "responses" | "messages" | RelayedApi;
+export type Api = "chat" | "responses" | "messages" | "gemini" | RelayedApi;
 
 export interface ParsedRequest extends ToolBounds {
   readonly api: Api;
@@ -60,8 +62,9 @@ export function parseRequest(
   if (spans === undefined)
     throw invalid("model", "`model` is required: an id from GET /v1/models.");
   rejectAmbiguousMembers(text, spans, json);
-  rejectTooMany(json);
-  const bounds = toolBounds(json);
+  const common = commonForm({ api, json });
+  rejectTooMany(common, { messages: traits.inputField });
+  const bounds = toolBounds(common);
   const gatewayFields = gatewayFieldsOf(traits, json);
   const { model, outputMax } = namingMisspelt(traits, json, () =>
     readRequired(traits, json, purpose),
@@ -70,7 +73,7 @@ export function parseRequest(
   const choices =
     choicesField === undefined
       ? 1
-      : (optionalInteger(json[choicesField], choicesField, 1, MAX_CHOICES) ?? 1);
+      : (optionalInteger(memberAt(json, choicesField), choicesField, 1, MAX_CHOICES) ?? 1);
   const options = json["stream_options"];
   return {
     api,
@@ -84,7 +87,7 @@ export function parseRequest(
     wantsUsage: isObject(options) && options["include_usage"] === true,
     outputMax: traits.relayed === undefined ? outputMax : traits.relayed.outputTokensMax(json),
     choices,
-    serviceTier: optionalString(json["service_tier"], "service_tier"),
+    serviceTier: optionalString(json[traits.serviceTierField], traits.serviceTierField),
     speed: optionalString(json["speed"], "speed"),
   };
 }
@@ -98,7 +101,7 @@ function readRequired(
   asInvalidFault(() => validateContent(traits, json));
   let outputMax: number | undefined;
   for (const field of purpose === "count" ? [] : traits.outputLimitFields) {
-    const limit = optionalInteger(json[field], field, 1, MAX_OUTPUT_TOKENS);
+    const limit = optionalInteger(memberAt(json, field), field, 1, MAX_OUTPUT_TOKENS);
     if (limit !== undefined) outputMax = Math.max(outputMax ?? limit, limit);
   }
   if (traits.requiresOutputLimit && purpose === "call" && outputMax === undefined)
@@ -140,6 +143,8 @@ function readBody(
 ): { readonly text: string; readonly json: JsonObject } {
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
+  const normalized = asInvalidFault(() => traits.normalize?.(json) ?? json);
+  if (normalized !== json) return readRewritten(JSON.stringify(normalized));
   const zeros = zeroLimits(json, traits);
   const searching = onlineMembers(json, traits);
   if (zeros.length > 0 || searching !== undefined)
@@ -188,6 +193,11 @@ function readRewritten(text: string): { readonly text: string; readonly json: Js
   return { text, json: isObject(json) ? json : {} };
 }
 
+/** A dot leads into an object. */
+function memberAt(json: JsonObject, field: string): unknown {
+  return field.includes(".") ? valueAt(json, field.split(".")) : json[field];
+}
+
 const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
 const OPTION_FIELDS = ["postern"] as const;
 const NO_FIELDS: readonly string[] = [];
@@ -217,15 +227,19 @@ function readModel(json: JsonObject, defaultModel: string | undefined): string {
 const APIS_OF_FIELDS = {
   input: "POST /v1/responses",
   messages: "POST /v1/chat/completions and POST /v1/messages",
+  contents: "POST /v1beta/models/{model}:generateContent",
 } as const;
 
 /** For a request in the form of another API. */
-function otherApiHint(json: JsonObject, field: keyof typeof APIS_OF_FIELDS): string {
-  return json[field] === undefined ? "" : ` \`${field}\` is a field of ${APIS_OF_FIELDS[field]}.`;
+function otherApiHint(json: JsonObject, own: keyof typeof APIS_OF_FIELDS): string {
+  const found = Object.entries(APIS_OF_FIELDS).find(
+    ([field]) => field !== own && json[field] !== undefined,
+  );
+  return found === undefined ? "" : ` \`${found[0]}\` is a field of ${found[1]}.`;
 }
 
 function validateContent(
-  { inputField, inputAlternative, backgroundField, relayed }: ApiTraits,
+  { inputField, requiresRoles, inputAlternative, backgroundField, relayed }: ApiTraits,
   json: JsonObject,
 ): void {
   if (relayed !== undefined) {
@@ -233,16 +247,16 @@ function validateContent(
     return;
   }
   if (inputField !== "input") {
-    const messages = json["messages"];
+    const messages = json[inputField];
     if (messages === undefined)
-      throw invalid("messages", `\`messages\` is required.${otherApiHint(json, "input")}`);
+      throw invalid(inputField, `\`${inputField}\` is required.${otherApiHint(json, inputField)}`);
     if (!Array.isArray(messages) || messages.length === 0)
-      throw invalid("messages", "`messages` must be an array of at least one message.");
+      throw invalid(inputField, `\`${inputField}\` must be an array of at least one message.`);
     messages.forEach((message: unknown, index) => {
-      if (!isObject(message))
-        throw invalid(`messages[${index}]`, `\`messages[${index}]\` must be an object.`);
-      if (typeof message["role"] !== "string")
-        throw invalid(`messages[${index}].role`, `\`messages[${index}].role\` must be a string.`);
+      const path = `${inputField}[${index}]`;
+      if (!isObject(message)) throw invalid(path, `\`${path}\` must be an object.`);
+      if (requiresRoles === true && typeof message["role"] !== "string")
+        throw invalid(`${path}.role`, `\`${path}.role\` must be a string.`);
     });
     return;
   }
@@ -251,6 +265,6 @@ function validateContent(
     throw invalid("input", "`input` must be a string or an array.");
   const alternative = inputAlternative === undefined ? undefined : json[inputAlternative];
   if (input === undefined && alternative === undefined)
-    throw invalid("input", `\`input\` is required.${otherApiHint(json, "messages")}`);
+    throw invalid("input", `\`input\` is required.${otherApiHint(json, "input")}`);
   if (backgroundField !== undefined) optionalBoolean(json[backgroundField], backgroundField);
 }

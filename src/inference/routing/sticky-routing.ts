@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { isObject } from "../../base/json.ts";
 import { MINUTE_MS } from "../../base/time.ts";
+import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** Longer than most prompt caches last; only a one-hour cache may be missed. */
@@ -42,7 +43,7 @@ export function createStickyRouting(): StickyRouting {
 
 /** The same for every turn of a conversation: a hash of account, API, model and the opening messages. */
 export function conversationHash(request: ParsedRequest, accountId: string): string {
-  const { json } = request;
+  const json = commonForm(request);
   const identity = [
     accountId,
     request.api,

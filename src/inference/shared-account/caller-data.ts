@@ -56,6 +56,8 @@ const CALLER_DATA: ReadonlyMap<string, IsCallerData> = new Map<string, IsCallerD
   ["output_schema", always],
   ["responseSchema", always],
   ["responseJsonSchema", always],
+  ["_responseJsonSchema", always],
+  ["labels", inParent(ROOT)],
   ["parametersJsonSchema", always],
   ["guided_json", always],
   ["input_examples", always],

@@ -2,6 +2,7 @@
 // not know, which could be references. The first are in reference-table.ts, the known fields in known-members.ts; fields that
 // contain the caller's own data, such as the arguments of a function, are skipped.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { isBareItem, isEmptyItem } from "./bare-items.ts";
 import { isCallerData } from "./caller-data.ts";
@@ -41,7 +42,7 @@ function inObject(object: JsonObject, outer: Position): FoundReference | undefin
   for (const key in object) {
     const value = object[key];
     if (isNullOrNumber(value)) continue;
-    const known = members?.get(key);
+    const known = knownField(key, position);
     const isKnown = members === undefined || known !== undefined;
     const rule = known === undefined ? fieldRule(key) : known;
     // Most of a body is text, so it is skipped first.
@@ -56,6 +57,13 @@ function inObject(object: JsonObject, outer: Position): FoundReference | undefin
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** A tool has fields that only this wire has: elsewhere, what they turn on has no known price. */
+function knownField(key: string, { members, parent, destination }: Position) {
+  const listed = members?.get(key);
+  if (listed !== undefined || parent !== "tools") return listed;
+  return WIRE_TRAITS[destination.wire].toolFields?.has(key) === true ? null : undefined;
 }
 
 function asBareItem(item: JsonObject, { parent, depth }: Position): FoundReference | undefined {

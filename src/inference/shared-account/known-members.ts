@@ -17,7 +17,7 @@ const FIELDS_BY_API = {
   postern: "client_metadata models postern provider",
   openrouter: "debug image_config min_p repetition_penalty route session_id top_a trace transforms",
   azure: "user_security_context",
-  google: "extra_body",
+  google: "extra_body safetySettings labels",
   mistral: "document_name guardrails prompt_mode random_seed",
   groq: "citation_options compound_custom documents exclude_domains include_domains reasoning_format search_settings",
   xai: "search_parameters",
@@ -188,6 +188,38 @@ const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
   moderation_llm_v1: "model_name action custom_category_thresholds",
   moderation_llm_v2: "model_name action custom_category_thresholds",
   user_security_context: "application_name end_user_id end_user_tenant_id source_ip",
+  // Google's generateContent: https://ai.google.dev/api/generate-content, read on 2026-11-28.
+  contents: "role parts",
+  systemInstruction: "role parts",
+  parts:
+    "text thought thoughtSignature inlineData fileData functionCall functionResponse executableCode codeExecutionResult " +
+    "videoMetadata mediaResolution partMetadata",
+  inlineData: "mimeType data displayName",
+  fileData: "mimeType fileUri displayName",
+  functionCall: "id name args",
+  functionResponse: "id name response parts scheduling",
+  executableCode: "id language code",
+  codeExecutionResult: "id outcome output",
+  videoMetadata: "startOffset endOffset",
+  mediaResolution: "level",
+  functionDeclarations:
+    "name description parameters parametersJsonSchema response responseJsonSchema behavior",
+  googleSearch: "timeRangeFilter excludeDomains blockingConfidence searchTypes",
+  timeRangeFilter: "startTime endTime",
+  googleSearchRetrieval: "dynamicRetrievalConfig",
+  dynamicRetrievalConfig: "mode",
+  toolConfig: "functionCallingConfig retrievalConfig",
+  functionCallingConfig: "mode allowedFunctionNames",
+  retrievalConfig: "latLng languageCode",
+  generationConfig:
+    "stopSequences responseMimeType responseSchema responseJsonSchema _responseJsonSchema responseModalities mediaResolution " +
+    "thinkingConfig speechConfig imageConfig",
+  speechConfig: "languageCode voiceConfig multiSpeakerVoiceConfig",
+  voiceConfig: "prebuiltVoiceConfig",
+  prebuiltVoiceConfig: "voiceName",
+  multiSpeakerVoiceConfig: "speakerVoiceConfigs",
+  speakerVoiceConfigs: "speaker voiceConfig",
+  imageConfig: "aspectRatio imageSize",
   // The gateway reads these two itself, strictly.
   postern: ANY_NAME,
   provider: ANY_NAME,

@@ -4,13 +4,14 @@ import {
   type AdaptedFields,
   adaptRejectable,
   adaptSettings,
+  API_TRAITS,
   dropForeignHistory,
   OUTBOUND_WIRES,
   sanitizeHistory,
   usageOf,
   WIRE_TRAITS,
 } from "@postern/wires";
-import { errorBody, errorFormat } from "../../base/error-body.ts";
+import { errorBody } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
@@ -47,6 +48,7 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
   rejectUnknownTools(labels.json, destination);
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
+  const { errorFormat, usageField, modelField } = API_TRAITS[api];
   const { adjustments, dropped } = adaptRequest({ ...input, request }, adapted, labels.dropped);
   const allDropped = dropped.concat(droppedStore(request, candidate.credential));
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
@@ -57,13 +59,18 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
     dropped: allDropped,
     readUsage: (reply) => usageOf(api, reply, id),
     writeReply: ({ text, json: reply }, usage, costUsd) => {
-      const named = withModelId(text, reply, modelIdOf);
+      const named = withModelId(text, reply, modelIdOf, modelField);
       const safeText = isObject(reply["error"]) ? redact(named, candidate.credential) : named;
       return {
         text:
           usage === undefined
             ? safeText
-            : addExtrasToReply(safeText, reply["usage"], { cost: costUsd, dropped: listed }),
+            : addExtrasToReply(
+                safeText,
+                reply[usageField],
+                { cost: costUsd, dropped: listed },
+                usageField,
+              ),
         dropped: [],
       };
     },
@@ -75,7 +82,7 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
         lacksTerminalEvent,
         toErrorBody: (data) =>
           errorBody(
-            errorFormat(api),
+            errorFormat,
             toPublicError(
               streamErrorFault(
                 OUTBOUND_WIRES[WIRE_TRAITS[api].base].readError(200, data),
@@ -119,6 +126,7 @@ function adaptRequest(
       ...adjustments,
       messages: settings.members["messages"] ?? messages,
       input: history.input,
+      contents: history.contents,
       omitted: labels.filter((path) => /^\w+$/.test(path)).concat(tier),
       members: { ...adjustments.members, ...settings.members, ...adapted?.members },
     },
@@ -131,7 +139,9 @@ function adaptHistory(
   request: PlanInput["request"],
   candidate: PlanInput["candidate"],
   labels: readonly string[],
-): Pick<RequestAdjustments, "messages" | "input"> & { readonly dropped: readonly string[] } {
+): Pick<RequestAdjustments, "messages" | "input" | "contents"> & {
+  readonly dropped: readonly string[];
+} {
   const { rejectedHistoryFields } = candidate.credential.provider;
   const history = sanitizeHistory(request, rejectedHistoryFields, abilitiesOf(candidate.model));
   const foreign = dropForeignHistory(request);
@@ -139,6 +149,7 @@ function adaptHistory(
   return {
     messages: history.messages ?? foreign.messages ?? withoutLabels("messages", json, labels),
     input: foreign.input ?? withoutLabels("input", json, labels),
+    contents: foreign.contents,
     dropped: labels.concat(history.dropped, foreign.dropped),
   };
 }

@@ -1,11 +1,11 @@
 // The model's name in a passed-through reply: callers get the id of `GET /v1/models`, which they can send again, and not the
 // provider's own name. All other bytes stay as they are.
 
+import type { ApiTraits } from "@postern/wires";
 import { objectIn } from "../../base/json.ts";
 import { type MemberSpan, memberSpans, quoted } from "../request/json-edit.ts";
 
 const decoder = new TextDecoder();
-const KEY = Buffer.from('"model"');
 /** A response object is longer, and most events are shorter. */
 const RESPONSE_EVENT_MIN_BYTES = 150;
 
@@ -13,17 +13,22 @@ const RESPONSE_EVENT_MIN_BYTES = 150;
 type IdOf = (name: string) => string;
 
 /** The whole reply with the model's id in place of the provider's name. */
-export function withModelId(text: string, reply: unknown, idOf: IdOf): string {
-  const name = objectIn(reply)?.["model"];
+export function withModelId(
+  text: string,
+  reply: unknown,
+  idOf: IdOf,
+  field: ApiTraits["modelField"] = "model",
+): string {
+  const name = objectIn(reply)?.[field];
   if (typeof name !== "string") return text;
   const id = idOf(name);
-  const span = id === name ? undefined : nameSpan(text, 0, ["model"]);
+  const span = id === name ? undefined : nameSpan(text, 0, [field]);
   return span === undefined ? text : text.slice(0, span.start) + quoted(id) + text.slice(span.end);
 }
 
 /**
- * Puts the model's id into the events of one stream. `path` is where an event has the name: only those of Chat Completions
- * repeat it, nearly always at the same place, which is looked at first.
+ * Puts the model's id into the events of one stream. `path` is where an event has the name: only those of Chat Completions and
+ * Gemini repeat it, nearly always at the same place, which is looked at first.
  */
 export function createModelWriter(
   idOf: IdOf,
@@ -31,12 +36,13 @@ export function createModelWriter(
 ): (raw: Uint8Array) => Uint8Array {
   const isInEveryEvent = path.length === 1;
   let at = -1;
-  let member = KEY;
-  let written = KEY;
+  const key = Buffer.from(quoted(path.at(-1) ?? ""));
+  let member = key;
+  let written = key;
   return (raw) => {
     if (at !== -1 && isAt(raw, at, member)) return replaceAt(raw, at, member.length, written);
     if (!isInEveryEvent && raw.length < RESPONSE_EVENT_MIN_BYTES) return raw;
-    if (!bufferOf(raw).includes(KEY)) return raw;
+    if (!bufferOf(raw).includes(key)) return raw;
     const text = decoder.decode(raw);
     const data = /^data: ?/m.exec(text);
     // An event with several data lines passes through unchanged.

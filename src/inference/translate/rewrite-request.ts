@@ -23,13 +23,15 @@ export interface RequestAdjustments {
   readonly messages?: string | undefined;
   /** Replaces the input of a response, as JSON text. */
   readonly input?: string | undefined;
+  /** The same for Gemini's API. */
+  readonly contents?: string | undefined;
   /** Fields with labels that the provider must not get. */
   readonly omitted?: readonly string[] | undefined;
   /** Further members to set, as JSON text; undefined removes a member. */
   readonly members?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
-const REPLACED_FIELDS = ["messages", "input"] as const;
+const REPLACED_FIELDS = ["messages", "input", "contents"] as const;
 
 export function rewriteRequest(
   request: ParsedRequest,
@@ -52,7 +54,7 @@ export function rewriteRequest(
   for (const field of REPLACED_FIELDS)
     if (adjustments[field] !== undefined) changes[field] = adjustments[field];
   if (adjustments.outputMax !== undefined)
-    changes[limitFieldOf(request.api, provider)] = String(adjustments.outputMax);
+    setLimit(changes, request, limitFieldOf(request.api, provider), adjustments.outputMax);
   setToolLimit(changes, request, adjustments.toolCallsMax);
   setStore(changes, request, credential);
   if (!byok && provider.endUserField !== null)
@@ -68,10 +70,28 @@ function setModel(
   messagesVersion: string | undefined,
 ): void {
   for (const field of gatewayFields) changes[field] = undefined;
-  if (WIRE_TRAITS[api].hasModelInPath && messagesVersion !== undefined) {
+  if (API_TRAITS[api].hasCallInPath === true) {
+    changes["model"] = undefined;
+    changes["stream"] = undefined;
+  } else if (WIRE_TRAITS[api].hasModelInPath && messagesVersion !== undefined) {
     changes["model"] = undefined;
     changes["anthropic_version"] = JSON.stringify(messagesVersion);
   } else if (json["model"] !== upstreamName) changes["model"] = quoted(upstreamName);
+}
+
+/** A dot leads into an object, of which the other members stay. */
+function setLimit(
+  changes: Record<string, string | undefined>,
+  { json }: ParsedRequest,
+  field: string,
+  limit: number,
+): void {
+  const [parent = field, member] = field.split(".");
+  const object = json[parent];
+  changes[parent] =
+    member === undefined
+      ? String(limit)
+      : JSON.stringify({ ...(isObject(object) ? object : {}), [member]: limit });
 }
 
 function limitFieldOf(api: Api, { outputLimitField }: Provider): string {
@@ -131,7 +151,8 @@ function setPseudonym(
   field: string,
   { pseudonym, sendsAnthropicUserId }: RequestAdjustments,
 ): void {
-  if (!API_TRAITS[api].generates) return;
+  const { generates, lacksEndUser } = API_TRAITS[api];
+  if (!generates || lacksEndUser === true) return;
   if (field === "metadata.user_id") {
     if (!sendsAnthropicUserId) return;
     const metadata = isObject(json["metadata"]) ? json["metadata"] : {};

@@ -2,6 +2,7 @@
 // which only the gateway requested is removed, the cost is added to usage that the caller sees, and the model has its id.
 
 import {
+  type ApiTraits,
   API_TRAITS,
   failedResponseError,
   INBOUND_WIRES,
@@ -9,7 +10,7 @@ import {
   type SseEvent,
 } from "@postern/wires";
 import { type JsonObject, numberIn, objectIn, parseObject } from "../../base/json.ts";
-import { memberSpans, skipWhitespace, withMembers } from "../request/json-edit.ts";
+import { memberSpans, quoted, skipWhitespace, withMembers } from "../request/json-edit.ts";
 import { createModelWriter } from "./reply-model.ts";
 
 /** Called only where the cost is shown, because computing it is not free. */
@@ -123,19 +124,28 @@ export interface UsageExtras {
 }
 
 /** Adds the extras to the usage object of a non-streamed reply. */
-export function addExtrasToReply(text: string, usage: unknown, extras: UsageExtras): string {
-  return addExtrasToOnlyUsage(text, usage, extras) ?? addExtrasAtPath(text, 0, ["usage"], extras);
+export function addExtrasToReply(
+  text: string,
+  usage: unknown,
+  extras: UsageExtras,
+  field: ApiTraits["usageField"] = "usage",
+): string {
+  return (
+    addExtrasToOnlyUsage(text, usage, field, extras) ?? addExtrasAtPath(text, 0, [field], extras)
+  );
 }
 
-/** If `"usage"` occurs only once in the text, the usage object is there and the text need not be parsed. */
+/** If the field occurs only once in the text, the usage object is there and the text need not be parsed. */
 function addExtrasToOnlyUsage(
   text: string,
   usage: unknown,
+  field: string,
   { cost, dropped }: UsageExtras,
 ): string | undefined {
-  const name = text.indexOf(USAGE_KEY);
-  const isOnlyOne = name > 0 && text.indexOf(USAGE_KEY, name + 1) === -1;
-  const open = isOnlyOne ? openingBrace(text, name) : undefined;
+  const key = quoted(field);
+  const name = text.indexOf(key);
+  const isOnlyOne = name > 0 && text.indexOf(key, name + 1) === -1;
+  const open = isOnlyOne ? openingBrace(text, name, key) : undefined;
   const isPlain =
     typeof usage === "object" &&
     usage !== null &&
@@ -147,13 +157,11 @@ function addExtrasToOnlyUsage(
   return text.slice(0, open + 1) + added + text.slice(open + 1);
 }
 
-const USAGE_KEY = '"usage"';
-
 /** The position of the `{` after the key at `name`; undefined if it is not a key or its value is not an object. */
-function openingBrace(text: string, name: number): number | undefined {
+function openingBrace(text: string, name: number, key: string): number | undefined {
   // After a backslash the quote is inside a string.
   if (text[name - 1] === "\\") return undefined;
-  const colon = skipWhitespace(text, name + USAGE_KEY.length);
+  const colon = skipWhitespace(text, name + key.length);
   if (text[colon] !== ":") return undefined;
   const open = skipWhitespace(text, colon + 1);
   return text[open] === "{" ? open : undefined;
@@ -205,7 +213,7 @@ function addExtrasToEvent(
   let usage = message?.json;
   for (const name of path) usage = objectIn(usage)?.[name];
   const added =
-    addExtrasToOnlyUsage(text, usage, extras) ??
+    addExtrasToOnlyUsage(text, usage, path.at(-1) ?? "", extras) ??
     addExtrasAtPath(text, data.index + data[0].length, path, extras);
   return encoder.encode(added);
 }

@@ -12,7 +12,7 @@ import {
   withFetchedFiles,
   type WrittenRequest,
 } from "@postern/wires";
-import { errorFormat, errorObject } from "../../base/error-body.ts";
+import { errorObject } from "../../base/error-body.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Candidate } from "../routing/candidates.ts";
@@ -153,7 +153,7 @@ function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan
         modelIdOf,
         toErrorObject: (error) =>
           errorObject(
-            errorFormat(api),
+            API_TRAITS[api].errorFormat,
             toPublicError(streamErrorFault(error, credential, { isTranslated: true })),
             requestId,
           ),

@@ -68,13 +68,14 @@ export interface PlanInput {
   readonly isLossy: boolean;
 }
 
-// Vertex names Anthropic's models in the path; elsewhere the messages wire names the model in the body.
+// Google names the model and the operation in the path. Vertex names Anthropic's models in the path; elsewhere the messages wire names the model in the body.
 export function requestPath(
   wire: UpstreamWire,
   { request, candidate: { credential, upstreamName } }: PlanInput,
 ): string | undefined {
-  if (!WIRE_TRAITS[wire].hasModelInPath || credential.provider.messagesVersion === undefined)
-    return undefined;
+  const { hasModelInPath, pathOf } = WIRE_TRAITS[wire];
+  if (pathOf !== undefined) return pathOf(upstreamName, request.stream);
+  if (!hasModelInPath || credential.provider.messagesVersion === undefined) return undefined;
   const name = encodeURIComponent(upstreamName).replaceAll("%40", "@");
   return `/${name}:${request.stream ? "streamRawPredict" : "rawPredict"}`;
 }

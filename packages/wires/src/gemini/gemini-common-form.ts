@@ -11,6 +11,11 @@ const TOOL_TYPES: Readonly<Record<string, string>> = {
   urlContext: "web_fetch",
   codeExecution: "code_execution",
 };
+/** Fields of a tool whose price is known, or that costs tokens only. */
+export const GEMINI_TOOL_FIELDS: ReadonlySet<string> = new Set([
+  "functionDeclarations",
+  ...Object.keys(TOOL_TYPES),
+]);
 /** Data of these types is text, whose tokens its bytes bound. */
 const TEXT_TYPE = /^(?:text\/|application\/(?:json|xml|javascript)$)/;
 

@@ -17,6 +17,7 @@ import type { CostEstimate } from "../../metering/cost-estimate.ts";
 import { estimateInputTokens } from "../../metering/input-estimate.ts";
 import { isInputCountable, isOpenAiWire } from "../../metering/tokens/count-input.ts";
 import { encodingOf } from "../../metering/tokens/tokenizer.ts";
+import { commonForm } from "../../request/common-form.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";
 import type { EventPipeline } from "../../streaming/event-pipeline.ts";
 import type { Drain, ShutdownSignals } from "../../streaming/relay-options.ts";
@@ -55,7 +56,7 @@ export function stopsByClosing({
     return false;
   // What an image or a recording costs is known at its end only.
   if (API_TRAITS[request.api].relayed !== undefined) return false;
-  return !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
+  return !usesProviderTools(request, estimate) && !hasMediaOutput(commonForm(request));
 }
 
 /** Whether the provider can count what was relayed. A call of a tool has more tokens than its text. */
@@ -136,7 +137,7 @@ function mayBeCached({ candidate: { model }, request, estimate }: OngoingCall): 
   );
   if (!isCheaper) return false;
   const context = { model: model.id, contextTokens: limitsOf(model).input };
-  return estimateInputTokens(request.json, context) >= CACHED_INPUT_MIN_TOKENS;
+  return estimateInputTokens(commonForm(request), context) >= CACHED_INPUT_MIN_TOKENS;
 }
 
 // The newest models think unless the request turns it off.

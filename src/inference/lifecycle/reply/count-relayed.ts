@@ -9,6 +9,7 @@ import { estimateInputTokens } from "../../metering/input-estimate.ts";
 import { countInput, isInputCountable, isOpenAiWire } from "../../metering/tokens/count-input.ts";
 import type { Encoding } from "../../metering/tokens/count-worker.ts";
 import { countTextTokens, encodingOf } from "../../metering/tokens/tokenizer.ts";
+import { commonForm } from "../../request/common-form.ts";
 import type { HeldCall } from "../call.ts";
 import { type ProviderCount, uncountedText } from "./count-at-provider.ts";
 
@@ -45,7 +46,10 @@ function roughTokens(
   meter: StreamMeter | undefined,
 ): CountedTokens {
   const { id, limits } = { id: candidate.model.id, limits: limitsOf(candidate.model) };
-  const input = estimateInputTokens(request.json, { model: id, contextTokens: limits.input });
+  const input = estimateInputTokens(commonForm(request), {
+    model: id,
+    contextTokens: limits.input,
+  });
   return { input: { input }, output: Math.ceil((meter?.outputBytes ?? 0) / BYTES_PER_TOKEN) };
 }
 
@@ -54,7 +58,7 @@ async function countCallInput(call: HeldCall, encoding: Encoding): Promise<numbe
   const { model } = candidate;
   const body = isOpenAiWire(plan.wire) ? parseObject(plan.body) : undefined;
   if (body !== undefined && isInputCountable(body)) return countInput(body, encoding);
-  return estimateInputTokens(request.json, {
+  return estimateInputTokens(commonForm(request), {
     model: model.id,
     contextTokens: limitsOf(model).input,
   });

@@ -13,7 +13,7 @@ import {
   createAwsFrameParser,
   WIRE_TRAITS,
 } from "@postern/wires";
-import { errorBody, errorFormat } from "../../../base/error-body.ts";
+import { errorBody } from "../../../base/error-body.ts";
 import { Fault } from "../../../base/fault.ts";
 import type { JsonObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
@@ -82,7 +82,7 @@ export function respondStream(
     meter,
     transform: plan.createStreamTransform(),
     parsesAllEvents: plan.isTranslated,
-    endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
+    endsStreamByClosing: (provider.endsStreamByClosing || lacksTerminalEvent) && !plan.isTranslated,
     lacksTerminalEvent: provider.endsStreamByClosing || lacksTerminalEvent,
     bytes: relayedStream && {
       isSent: relayedStream.sent === "bytes",
@@ -261,7 +261,11 @@ function streamErrorBody(
     failure === "stopped"
       ? stoppedSessionFault(input.session?.id ?? "")
       : streamFault(failure, candidate.credential);
-  return errorBody(errorFormat(request.api), publicErrorFor(input, fault), input.requestId);
+  return errorBody(
+    API_TRAITS[request.api].errorFormat,
+    publicErrorFor(input, fault),
+    input.requestId,
+  );
 }
 
 function streamFault(failure: Exclude<StreamFailure, "stopped">, credential: Credential): Fault {

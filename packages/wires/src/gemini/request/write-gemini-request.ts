@@ -43,8 +43,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
       }),
     }),
   };
-  const operation = request.stream === true ? "streamGenerateContent" : "generateContent";
-  return { body, losses, emulation, path: operationPath(target.model, operation) };
+  return { body, losses, emulation, path: operationPath(target.model, request.stream === true) };
 }
 
 /** The reader lists the fields of an object by their path, such as `generationConfig.speechConfig`. */
@@ -114,10 +113,8 @@ function omitIfEmpty(object: JsonObject): JsonObject | undefined {
   return Object.values(object).some((value) => value !== undefined) ? object : undefined;
 }
 
-type GeminiOperation = "generateContent" | "streamGenerateContent";
-
 /** The path below the provider's base URL. A name with a slash (`tunedModels/x`) includes its own collection. */
-function operationPath(model: string, operation: GeminiOperation): string {
+export function operationPath(model: string, isStream: boolean): string {
   const name = model.includes("/") ? model : `models/${encodeURIComponent(model)}`;
-  return `/${name}:${operation}${operation === "streamGenerateContent" ? "?alt=sse" : ""}`;
+  return `/${name}:${isStream ? "streamGenerateContent?alt=sse" : "generateContent"}`;
 }

@@ -1,0 +1,242 @@
+// Google's API for Gemini, for every model: the model and the operation are in the path. Here both are written into the body, so
+// that the rest of a call is that of the other APIs.
+
+import {
+  InvalidRequest,
+  readCountTokens,
+  readEmbedContent,
+  writeEmbedContent,
+} from "@postern/wires";
+import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
+import { isObject, parseObject } from "../../base/json.ts";
+import { parseJsonBody } from "../../http/request/body.ts";
+import { type AuthenticatedKey, type Caller, keyRoute, modelRoute } from "../../http/route.ts";
+import type { Route, RouteInput } from "../../http/route.ts";
+import { COUNT_HEADER, countInputTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
+import { memberSpans, quoted, withMembers } from "../request/json-edit.ts";
+import {
+  BILLED_ROUTE,
+  type CallDeps,
+  callHandler,
+  MODEL_FAULTS,
+  RESPONSE_HEADERS,
+} from "./call-handler.ts";
+import { CALL_ROUTE, callInputOf } from "./call-route.ts";
+import { GeminiEmbedRequest, GEMINI_EXAMPLES, GeminiRequest } from "./gemini-schemas.ts";
+import { asJsonArray } from "./json-array-stream.ts";
+
+interface GeminiDeps extends CallDeps {
+  readonly countTokens: CountTokensDeps;
+}
+
+const ModelParams = z.object({
+  model: z.string().meta({
+    description: "A model id from GET /v1beta/models, also with its slashes, or encoded.",
+    example: "sim/echo",
+  }),
+});
+type ModelParams = z.infer<typeof ModelParams>;
+
+/** Google's clients add parameters of their own, which are ignored. */
+const StreamQuery = z.object({
+  alt: z.string().optional().meta({
+    description: "`sse`: server-sent events. Otherwise the chunks are one JSON array.",
+    example: "sse",
+  }),
+});
+type StreamQuery = z.infer<typeof StreamQuery>;
+
+const GEMINI_ROUTE = {
+  method: "POST",
+  scope: "models:write",
+  dialect: "google",
+  params: ModelParams,
+} as const;
+
+const KEY_NOTE =
+  "The API key is read from `x-goog-api-key`, from the query parameter `key`, or from `authorization`.";
+
+type GeminiInput<Q, C = Caller> = RouteInput<ModelParams, Q, unknown, C>;
+
+export function geminiRoutes(deps: GeminiDeps): readonly Route[] {
+  return [
+    generateRoute(deps),
+    streamRoute(deps),
+    countRoute(deps),
+    embedRoute(deps, false),
+    embedRoute(deps, true),
+  ];
+}
+
+const GenerateReply = z
+  .looseObject({
+    candidates: z.array(z.looseObject({})).optional().meta({
+      description: "The replies, each with `content`, `finishReason` and what it was grounded on.",
+    }),
+    usageMetadata: z
+      .looseObject({
+        cost: z.number().optional().meta({ description: "The cost of the call in US dollars." }),
+      })
+      .optional()
+      .meta({ description: "The counts of tokens, and the cost." }),
+    modelVersion: z.string().optional().meta({ description: "The id of the model that replied." }),
+    responseId: z.string().optional().meta({ description: "The id of the reply." }),
+  })
+  .meta({ id: "GenerateContentResponse" });
+
+function generateRoute(deps: GeminiDeps): Route {
+  const handle = callHandler(deps, "gemini");
+  return modelRoute<ModelParams, undefined, unknown>({
+    ...BILLED_ROUTE,
+    ...GEMINI_ROUTE,
+    path: "/v1beta/models/{model+}:generateContent",
+    id: "generateContent",
+    summary: "Generate content",
+    description: `Google's generateContent, for every model. The body is forwarded unchanged to Google, and translated for other providers. \`usageMetadata\` has \`cost\`, in US dollars. ${KEY_NOTE}`,
+    body: GeminiRequest,
+    requestExample: GEMINI_EXAMPLES.request,
+    responses: {
+      200: {
+        description: "The reply.",
+        schema: GenerateReply,
+        example: GEMINI_EXAMPLES.reply,
+        headers: RESPONSE_HEADERS,
+      },
+    },
+    faults: MODEL_FAULTS,
+    run: (input) => handle(withCall(input, false)),
+  });
+}
+
+function streamRoute(deps: GeminiDeps): Route {
+  const handle = callHandler(deps, "gemini");
+  return modelRoute<ModelParams, StreamQuery, unknown>({
+    ...BILLED_ROUTE,
+    ...GEMINI_ROUTE,
+    path: "/v1beta/models/{model+}:streamGenerateContent",
+    id: "streamGenerateContent",
+    summary: "Stream generated content",
+    description:
+      "The reply in chunks, each in the form of POST /v1beta/models/{model}:generateContent. The last one has the usage.",
+    query: StreamQuery,
+    body: GeminiRequest,
+    requestExample: GEMINI_EXAMPLES.request,
+    responses: {
+      200: {
+        description: "The chunks as a JSON array, or as server-sent events.",
+        schema: z.array(GenerateReply).meta({ id: "GenerateContentChunks" }),
+        headers: RESPONSE_HEADERS,
+        alternatives: [{ contentType: "text/event-stream", example: GEMINI_EXAMPLES.stream }],
+      },
+    },
+    faults: MODEL_FAULTS,
+    run: async (input) => {
+      const response = await handle(withCall(input, true));
+      return input.query?.alt === "sse" ? response : asJsonArray(response);
+    },
+  });
+}
+
+function countRoute({ countTokens }: GeminiDeps): Route {
+  return keyRoute<ModelParams, undefined, unknown>({
+    ...CALL_ROUTE,
+    ...GEMINI_ROUTE,
+    path: "/v1beta/models/{model+}:countTokens",
+    id: "countContentTokens",
+    summary: "Count a request's input tokens",
+    description:
+      "Free of charge, for every model. The body has `contents`, or a whole request as `generateContentRequest`. The header `x-postern-count` says who counted, as for POST /v1/messages/count_tokens.",
+    body: GeminiRequest,
+    requestExample: GEMINI_EXAMPLES.request,
+    responses: {
+      200: {
+        description: "The token count.",
+        schema: z
+          .looseObject({ totalTokens: z.int().meta({ description: "The tokens of the input." }) })
+          .meta({ id: "CountTokensResponse" }),
+        example: { totalTokens: 12 },
+        headers: { [COUNT_HEADER]: "`provider`, `tokenizer` or `estimate`." },
+      },
+    },
+    faults: ["forbidden", "model_not_found", "provider_not_configured"],
+    run: async (input: GeminiInput<undefined, AuthenticatedKey>) => {
+      const body = asInvalid(() => readCountTokens(parseJsonBody(input.bodyText)));
+      const bodyText = JSON.stringify({ ...body, model: input.params.model, stream: undefined });
+      const call = callInputOf("gemini", { ...input, bodyText });
+      const { tokens, method } = await countInputTokens(countTokens, call);
+      const headers = { [COUNT_HEADER]: method };
+      return Response.json({ totalTokens: tokens }, { headers });
+    },
+  });
+}
+
+const Embedding = z.looseObject({
+  values: z.array(z.number()).meta({ description: "The embedding." }),
+});
+const EmbedReply = z
+  .looseObject({
+    embedding: Embedding.optional().meta({ description: "Of embedContent." }),
+    embeddings: z
+      .array(Embedding)
+      .optional()
+      .meta({ description: "Of batchEmbedContents, in the order of the requests." }),
+  })
+  .meta({ id: "EmbedContentResponse" });
+
+function embedRoute(deps: GeminiDeps, isBatch: boolean): Route {
+  const handle = callHandler(deps, "embeddings");
+  const operation = isBatch ? "batchEmbedContents" : "embedContent";
+  return modelRoute<ModelParams, undefined, unknown>({
+    ...BILLED_ROUTE,
+    ...GEMINI_ROUTE,
+    path: `/v1beta/models/{model+}:${operation}`,
+    id: operation,
+    summary: isBatch
+      ? "Create embeddings in Google's form"
+      : "Create an embedding in Google's form",
+    description: `The same as POST /v1/embeddings, for every embedding model. \`taskType\` and \`title\` are dropped and listed in \`x-postern-dropped\`. ${KEY_NOTE}`,
+    body: GeminiEmbedRequest,
+    requestExample: isBatch ? GEMINI_EXAMPLES.embedBatch : GEMINI_EXAMPLES.embed,
+    responses: {
+      200: {
+        description: isBatch ? "The embeddings." : "The embedding.",
+        schema: EmbedReply,
+        example: isBatch
+          ? { embeddings: [{ values: [0.25, -0.5] }] }
+          : { embedding: { values: [0.25, -0.5] } },
+        headers: RESPONSE_HEADERS,
+      },
+    },
+    faults: MODEL_FAULTS,
+    run: async (input) => {
+      const { params, bodyText } = input;
+      const read = asInvalid(() => readEmbedContent(parseJsonBody(bodyText), params.model));
+      const response = await handle({ ...input, bodyText: JSON.stringify(read.body) });
+      const reply = parseObject(await response.text()) ?? {};
+      const headers = new Headers(response.headers);
+      if (read.dropped.length > 0) headers.set("x-postern-dropped", read.dropped.join(", "));
+      return new Response(JSON.stringify(writeEmbedContent(reply, isBatch)), { headers });
+    },
+  });
+}
+
+/** The body with the model and whether it streams; anything but an object is refused later. */
+function withCall<Q>(input: GeminiInput<Q>, isStream: boolean): GeminiInput<Q> {
+  const { params, bodyText } = input;
+  const body = parseJsonBody(bodyText);
+  const spans = isObject(body) ? memberSpans(bodyText) : undefined;
+  if (spans === undefined)
+    throw invalid("contents", "`contents` is required: the turns of the conversation.");
+  const members = { model: quoted(params.model), stream: isStream ? "true" : undefined };
+  return { ...input, bodyText: withMembers(bodyText, spans, members) };
+}
+
+function asInvalid<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof InvalidRequest) throw invalid(error.path, error.message);
+    throw error;
+  }
+}
