@@ -25,7 +25,7 @@ const FINISHES: Readonly<Record<string, string>> = {
   SAFETY: "content_filter",
 };
 
-export function googleFor(harness: Harness, apiKey = harness.account.key): GoogleGenAI {
+function googleFor(harness: Harness, apiKey = harness.account.key): GoogleGenAI {
   return new GoogleGenAI({
     apiKey,
     httpOptions: { baseUrl: harness.gateway.url, retryOptions: { attempts: 1 } },
