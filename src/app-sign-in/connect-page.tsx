@@ -5,6 +5,7 @@ import type { Child } from "hono/jsx";
 import type { Membership } from "../accounts/members.ts";
 import { nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
+import { DecisionButtons } from "../device-login/key-limit.tsx";
 import { NoWorkspace, WorkspaceSelect } from "../device-login/key-workspaces.tsx";
 import { Details } from "../http/pages/components/content.tsx";
 import { Field, TextField } from "../http/pages/components/form.tsx";
@@ -133,14 +134,7 @@ function Decision({ user, request, workspaces, account, choices, error }: Connec
         value={models.replaceAll(",", "\n")}
         error={errorAt("models")}
       />
-      <p class="actions">
-        <button type="submit" name="do" value="approve">
-          Connect
-        </button>{" "}
-        <button type="submit" class="secondary" name="do" value="deny" formnovalidate>
-          Cancel
-        </button>
-      </p>
+      <DecisionButtons approve="Connect" deny="Cancel" />
     </form>
   );
 }

@@ -9,7 +9,7 @@ import type { FormError } from "../http/pages/page-response.ts";
 import type { SessionUser } from "../http/route.ts";
 import { DEVICE_PATH } from "./device-login-routes.ts";
 import { type DeviceLogin, KEY_LIFETIME_MS } from "./device-login.ts";
-import { KeyLimitFields, type KeyLimitValues } from "./key-limit.tsx";
+import { DecisionButtons, KeyLimitFields, type KeyLimitValues } from "./key-limit.tsx";
 import { NoWorkspace, WorkspaceSelect } from "./key-workspaces.tsx";
 
 const KEY_DAYS = KEY_LIFETIME_MS / 86_400_000;
@@ -122,14 +122,7 @@ function Decision({ user, userCode, workspaces, values = {}, error }: ConsentPag
       <input type="hidden" name="user_code" value={userCode} />
       <WorkspaceSelect workspaces={workspaces} selected={values.account} />
       <KeyLimitFields values={values} error={error} />
-      <p class="actions">
-        <button type="submit" name="do" value="approve">
-          Sign in
-        </button>{" "}
-        <button type="submit" class="secondary" name="do" value="deny" formnovalidate>
-          Do not sign in
-        </button>
-      </p>
+      <DecisionButtons approve="Sign in" deny="Do not sign in" />
     </form>
   );
 }

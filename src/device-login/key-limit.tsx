@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The limit of the key that a person gives a program, in a form and as it is read from the form.
+// What the forms share in which a person gives a program a key: its limit, as it is read from the form, and the decision.
 
 import type { Child } from "hono/jsx";
 import { invalid } from "../base/fault.ts";
@@ -49,6 +49,26 @@ export function KeyLimitFields({
         ))}
       </select>
     </>
+  );
+}
+
+/** The end of a form in which a person decides: `do` is `approve` or `deny`. */
+export function DecisionButtons({
+  approve,
+  deny,
+}: {
+  readonly approve: string;
+  readonly deny: string;
+}): Child {
+  return (
+    <p class="actions">
+      <button type="submit" name="do" value="approve">
+        {approve}
+      </button>{" "}
+      <button type="submit" class="secondary" name="do" value="deny" formnovalidate>
+        {deny}
+      </button>
+    </p>
   );
 }
 

@@ -20,7 +20,9 @@ import {
 } from "./route.ts";
 import { SWITCHING_PROTOCOLS } from "./web-socket.ts";
 
-interface RefusedCall {
+/** A model call of a known key that was refused. */
+export interface RefusedCall {
+  /** The id of the request. */
   readonly id: string;
   readonly accountId: string;
   readonly keyId: string;

@@ -5,7 +5,11 @@ import type { Child } from "hono/jsx";
 import type { Membership } from "../accounts/members.ts";
 import { DAY_MS } from "../base/time.ts";
 import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
-import { KeyLimitFields, type KeyLimitValues } from "../device-login/key-limit.tsx";
+import {
+  DecisionButtons,
+  KeyLimitFields,
+  type KeyLimitValues,
+} from "../device-login/key-limit.tsx";
 import { NoWorkspace, WorkspaceSelect } from "../device-login/key-workspaces.tsx";
 import { Details } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
@@ -89,14 +93,7 @@ function Decision({ user, sealed, workspaces, values = {}, error }: ConsentPageP
       <input type="hidden" name="request" value={sealed} />
       <WorkspaceSelect workspaces={workspaces} selected={values.account} />
       <KeyLimitFields values={values} error={error} />
-      <p class="actions">
-        <button type="submit" name="do" value="approve">
-          Connect
-        </button>{" "}
-        <button type="submit" class="secondary" name="do" value="deny" formnovalidate>
-          Cancel
-        </button>
-      </p>
+      <DecisionButtons approve="Connect" deny="Cancel" />
     </form>
   );
 }

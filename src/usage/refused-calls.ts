@@ -6,6 +6,7 @@ import { minIdAt } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { replaceUnsafe } from "../base/text/safe-text.ts";
 import { DAY_MS, utcDay } from "../base/time.ts";
+import type { RefusedCall } from "../http/finish-response.ts";
 import { type Db, integer, type Reader, type Row, text, textOrNull, type Tx } from "../store/db.ts";
 
 export const REFUSALS_PER_DAY_MAX = 500;
@@ -14,19 +15,6 @@ const PROCESS_REFUSALS_PER_DAY_MAX = 50_000;
 const RETENTION_MS = 30 * DAY_MS;
 const MESSAGE_MAX = 500;
 const MODEL_MAX = 200;
-
-export interface RefusedCall {
-  /** The id of the request. */
-  readonly id: string;
-  readonly accountId: string;
-  readonly keyId: string;
-  readonly createdAt: number;
-  readonly path: string;
-  readonly model: string | null;
-  readonly status: number;
-  readonly code: string;
-  readonly message: string;
-}
 
 export interface RefusedCalls {
   /** Only changes memory. */

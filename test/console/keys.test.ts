@@ -177,6 +177,7 @@ describeEachStore((store) => {
         ["requests_per_minute", "1.5", "mint-requests_per_minute"],
         ["max_concurrent_calls", "many", "mint-max_concurrent_calls"],
         ["max_price_per_million_usd", "-1", "mint-price"],
+        ["session_limit_usd", "many", "mint-session-limit"],
         ["alert_percents", "80, 120", "mint-alerts"],
         ["allowed_models", "x".repeat(300), "mint-models"],
         ["alert_percents", "80", ""],
@@ -184,6 +185,7 @@ describeEachStore((store) => {
         const rejected = await open({ do: "mint", [field]: value });
         expect([field, rejected.status]).toEqual([field, 400]);
         if (id !== "") expect(rejected.text).toContain(`id="${id}-error"`);
+        expect(rejected.text).toMatch(/<details class="more" open/);
         expect(rejected.text).toContain(value);
       }
     });

@@ -3,12 +3,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS } from "../../src/base/time.ts";
+import type { RefusedCall } from "../../src/http/finish-response.ts";
 import {
   createRefusedCalls,
   findRefusedCall,
   listRefusedCalls,
   REFUSALS_PER_DAY_MAX,
-  type RefusedCall,
   sweepRefusedCalls,
 } from "../../src/usage/refused-calls.ts";
 import { textOf, visitPage } from "../billing/console-user.ts";

@@ -16,30 +16,35 @@ export interface KeyFieldsProps {
   readonly sendsEmails: boolean;
 }
 
+/** What the input of a field has in common with those of all others. */
+type InputOf = (
+  field: KeyField,
+  idEnd?: string,
+) => {
+  readonly id: string;
+  readonly name: KeyField;
+  readonly value: string | undefined;
+  readonly error: string | undefined;
+};
+
 export function KeyFields({ id, values, error, sendsEmails }: KeyFieldsProps): Child {
   const isRestricted = RESTRICTION_FIELDS.some(
     (field) => (values[field] ?? "") !== "" || error?.field === field,
   );
-  const errorOf = (field: KeyField): string | undefined =>
-    error?.field === field ? error.message : undefined;
+  const inputOf: InputOf = (field, idEnd = field) => ({
+    id: `${id}-${idEnd}`,
+    name: field,
+    value: values[field],
+    error: error?.field === field ? error.message : undefined,
+  });
   return (
     <>
-      <Field
-        id={`${id}-name`}
-        name="name"
-        label="Name"
-        maxLength={100}
-        value={values.name}
-        error={errorOf("name")}
-      />
+      <Field {...inputOf("name")} label="Name" maxLength={100} />
       <div class="fields">
         <Field
-          id={`${id}-limit`}
-          name="limit_usd"
+          {...inputOf("limit_usd", "limit")}
           label="Limit (USD, optional)"
           inputMode="decimal"
-          value={values.limit_usd}
-          error={errorOf("limit_usd")}
           hint="A key with a limit cannot buy credits, use webhooks or read the audit log."
         />
         <div class="field">
@@ -54,17 +59,14 @@ export function KeyFields({ id, values, error, sendsEmails }: KeyFieldsProps): C
           </select>
         </div>
         <Field
-          id={`${id}-expiry`}
-          name="last_day"
+          {...inputOf("last_day", "expiry")}
           type="date"
           label="Expires after (UTC, optional)"
-          value={values.last_day}
-          error={errorOf("last_day")}
         />
       </div>
       <details class="more" open={isRestricted}>
         <summary>Models, rates and alerts</summary>
-        <RestrictionFields id={id} values={values} errorOf={errorOf} sendsEmails={sendsEmails} />
+        <RestrictionFields inputOf={inputOf} sendsEmails={sendsEmails} />
       </details>
     </>
   );
@@ -77,6 +79,7 @@ const RESTRICTION_FIELDS = [
   "tokens_per_minute",
   "max_concurrent_calls",
   "max_price_per_million_usd",
+  "session_limit_usd",
   "alert_percents",
 ] as const satisfies readonly KeyField[];
 
@@ -87,82 +90,52 @@ const NUMBER_LABELS = {
 } as const;
 
 interface RestrictionProps {
-  readonly id: string;
-  readonly values: KeyFormValues;
-  readonly errorOf: (field: KeyField) => string | undefined;
+  readonly inputOf: InputOf;
   readonly sendsEmails: boolean;
 }
 
-function SpendFields({ id, values, errorOf, sendsEmails }: RestrictionProps): Child {
-  return (
-    <div class="fields">
-      <Field
-        id={`${id}-price`}
-        name="max_price_per_million_usd"
-        label="Highest price per million tokens (USD)"
-        inputMode="decimal"
-        value={values.max_price_per_million_usd}
-        error={errorOf("max_price_per_million_usd")}
-        hint="More expensive models are refused."
-      />
-      <Field
-        id={`${id}-session-limit`}
-        name="session_limit_usd"
-        label="Limit of each session (USD)"
-        inputMode="decimal"
-        value={values.session_limit_usd}
-        error={errorOf("session_limit_usd")}
-        hint="For the sessions of agents, such as Claude Code."
-      />
-      <Field
-        id={`${id}-alerts`}
-        name="alert_percents"
-        label="Alert at these percentages of the limit"
-        placeholder="80, 100"
-        value={values.alert_percents}
-        error={errorOf("alert_percents")}
-        hint={`Sent by ${sendsEmails ? "email and " : ""}webhook. Needs a limit.`}
-      />
-    </div>
-  );
-}
-
-function RestrictionFields({ id, values, errorOf, sendsEmails }: RestrictionProps): Child {
+function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
   return (
     <>
       <div class="fields">
         <TextField
-          id={`${id}-models`}
-          name="allowed_models"
+          {...inputOf("allowed_models", "models")}
           label="Allowed models"
-          value={values.allowed_models}
-          error={errorOf("allowed_models")}
           hint="One per line, such as openai/*. Empty: all models."
         />
         <TextField
-          id={`${id}-providers`}
-          name="allowed_providers"
+          {...inputOf("allowed_providers", "providers")}
           label="Allowed providers"
-          value={values.allowed_providers}
-          error={errorOf("allowed_providers")}
           hint="One per line, such as anthropic. Empty: all providers."
         />
       </div>
       <div class="fields">
         {(["requests_per_minute", "tokens_per_minute", "max_concurrent_calls"] as const).map(
           (field) => (
-            <Field
-              id={`${id}-${field}`}
-              name={field}
-              label={NUMBER_LABELS[field]}
-              inputMode="numeric"
-              value={values[field]}
-              error={errorOf(field)}
-            />
+            <Field {...inputOf(field)} label={NUMBER_LABELS[field]} inputMode="numeric" />
           ),
         )}
       </div>
-      <SpendFields id={id} values={values} errorOf={errorOf} sendsEmails={sendsEmails} />
+      <div class="fields">
+        <Field
+          {...inputOf("max_price_per_million_usd", "price")}
+          label="Highest price per million tokens (USD)"
+          inputMode="decimal"
+          hint="More expensive models are refused."
+        />
+        <Field
+          {...inputOf("session_limit_usd", "session-limit")}
+          label="Limit of each session (USD)"
+          inputMode="decimal"
+          hint="For the sessions of agents, such as Claude Code."
+        />
+        <Field
+          {...inputOf("alert_percents", "alerts")}
+          label="Alert at these percentages of the limit"
+          placeholder="80, 100"
+          hint={`Sent by ${sendsEmails ? "email and " : ""}webhook. Needs a limit.`}
+        />
+      </div>
     </>
   );
 }

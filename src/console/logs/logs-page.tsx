@@ -4,6 +4,7 @@
 import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
 import { formatCosts, formatInteger, formatMilliseconds } from "../../base/text/format.ts";
+import type { RefusedCall } from "../../http/finish-response.ts";
 import { Card, EmptyState, Segments, Tag } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { ClockLink, RelativeTime } from "../../http/pages/components/local-time.tsx";
@@ -11,7 +12,6 @@ import { type Column, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { FilterValues } from "../../usage/filter-values.ts";
-import type { RefusedCall } from "../../usage/refused-calls.ts";
 import { USAGE_SORTS, type UsageSort } from "../../usage/usage-list.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";

@@ -2,12 +2,13 @@
 // Calls that were refused before a provider was called: the table of the log, and the page of one.
 
 import type { Child } from "hono/jsx";
+import type { RefusedCall } from "../../http/finish-response.ts";
 import { Card, CopyText, Details, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { ClockLink, DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { REFUSALS_PER_DAY_MAX, type RefusedCall } from "../../usage/refused-calls.ts";
+import { REFUSALS_PER_DAY_MAX } from "../../usage/refused-calls.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import type { KeyNames } from "../usage/read-usage.ts";

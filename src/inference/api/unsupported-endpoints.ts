@@ -15,38 +15,15 @@ const MODELS_STEP: NextStep = {
   url: "/v1/models",
   why: "List the models with their input and output modalities.",
 };
-const RESPONSES_STEP: NextStep = {
-  method: "GET",
-  url: "/docs/api/create-response.md",
-  why: "Read how to create a response, optionally from an earlier one by its id.",
-};
-const CHAT_STEP: NextStep = {
-  method: "GET",
-  url: "/docs/api/create-chat-completion.md",
-  why: "Read how to create a chat completion.",
-};
-const MESSAGES_STEP: NextStep = {
-  method: "GET",
-  url: "/docs/api/create-message.md",
-  why: "Read how to create a message.",
-};
-
-const IMAGES_STEP: NextStep = {
-  method: "GET",
-  url: "/docs/api/create-images.md",
-  why: "Read how to create an image.",
-};
-const RERANK_STEP: NextStep = {
-  method: "GET",
-  url: "/docs/api/rerank-documents.md",
-  why: "Read how to sort documents by their relevance.",
-};
-
-const GEMINI_STEP: NextStep = {
-  method: "GET",
-  url: "/docs/api/generate-content.md",
-  why: "Read how to call a model with Google's API.",
-};
+const RESPONSES_STEP = readStep(
+  "create-response",
+  "create a response, optionally from an earlier one by its id",
+);
+const CHAT_STEP = readStep("create-chat-completion", "create a chat completion");
+const MESSAGES_STEP = readStep("create-message", "create a message");
+const IMAGES_STEP = readStep("create-images", "create an image");
+const RERANK_STEP = readStep("rerank-documents", "sort documents by their relevance");
+const GEMINI_STEP = readStep("generate-content", "call a model with Google's API");
 
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
@@ -177,6 +154,11 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     alternative: "Call the provider directly, with a key of your own.",
   },
 ];
+
+/** `page` is the page of an endpoint. */
+function readStep(page: string, task: string): NextStep {
+  return { method: "GET", url: `/docs/api/${page}.md`, why: `Read how to ${task}.` };
+}
 
 function pathPattern(paths: string): RegExp {
   return new RegExp(`^/v1/(?:${paths})(?:/|$)`);
