@@ -28,6 +28,7 @@ import {
   usdTextOfPico,
 } from "../base/money/money.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
+import { requireAllowedEmail } from "../controls/blocks.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {
@@ -224,6 +225,7 @@ async function openNewAccount(
       : await admitVerifiedAgent(tx, agent, now);
   const [network] = networksOf(clientIp);
   const email = body.email ?? null;
+  if (email !== null) await requireAllowedEmail(tx, email);
   const verifiedAgent = agent?.url;
   const request = { email, network, verifiedAgent, startingCredit, now };
   const account = await createAccount(tx, request);

@@ -128,6 +128,8 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   idempotent_answer: "encrypted, deleted after 24 hours",
   incident_update: "no data of accounts",
   open_circuits: "no data of accounts",
+  operator_block: "no data of accounts",
+  operator_limit: "no data of accounts",
   operator_session: "no data of accounts",
   secret_check: "no data of accounts",
   signing_key: "no data of accounts",

@@ -41,6 +41,8 @@ export const AUDIT_ACTIONS = {
   "auto_top_up.turned_off": "Auto top-up was disabled.",
   "balance_alert.changed": "The threshold of `balance.low` was changed.",
   "billing_details.changed": "The billing details of invoices were changed.",
+  "block.added": "An operator blocked a network or an email domain.",
+  "block.removed": "An operator removed the block of a network or an email domain.",
   "budget.changed": "A daily or monthly budget was set or removed.",
   "change.rejected": "An operator rejected or withdrew a requested change.",
   "change.requested":
@@ -62,6 +64,7 @@ export const AUDIT_ACTIONS = {
   "key.changed": "A setting of a key was changed: name, limit, expiry, scopes, policy or alerts.",
   "key.rotated": "The secret of a key was replaced.",
   "key.revoked": "A key was revoked.",
+  "limit.changed": "An operator changed a limit of the gateway.",
   "mcp_client.approved": "A person let an MCP client have a key.",
   "member.changed": "The owner changed the role or the allowance of a member.",
   "member.invited": "An owner invited a person.",

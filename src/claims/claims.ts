@@ -16,6 +16,7 @@ import { newId } from "../base/id.ts";
 import { creditsOf, type Nano } from "../base/money/money.ts";
 import { emailError, foldEmail } from "../base/text/email.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
+import { requireAllowedEmail } from "../controls/blocks.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import {
   countWrongCode,
@@ -203,6 +204,7 @@ async function start(tx: Tx, request: StartRequest, deps: ClaimDeps): Promise<St
   const error = emailError(email);
   if (error !== undefined) throw invalid("email", `\`email\` ${error}.`);
   const emailFolded = foldEmail(email);
+  await requireAllowedEmail(tx, email);
   const { isClaimed } = await lockWorkspace(tx, accountId);
   // Starts are not limited per named email: other accounts could then exhaust the limit of its owner.
   await enforceStartLimit(tx, `account ${accountId}`, deps.limits.startsPerAccount, now);

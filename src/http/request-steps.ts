@@ -25,6 +25,8 @@ export interface StepDeps {
   readonly now: () => number;
   readonly clientIpOf: ClientIpOf;
   readonly isDraining: () => boolean;
+  /** Whether operators have blocked the network of this address. */
+  readonly isBlockedNetwork?: (address: string) => boolean;
   readonly keys: KeyDeps;
   readonly sessions?: SessionDeps;
   readonly limits?: RateLimits & AdmissionLimits & BodyLimits;
@@ -36,14 +38,15 @@ export function createSteps(
   allowsStep: StepFilter,
 ): Readonly<Record<RouteKind, readonly Step[]>> {
   const { baseUrl, now, clientIpOf, keys, sessions = {}, limits = {} } = deps;
-  const start = [drain(deps.isDraining), disableIdleTimeout];
+  const operatorStart = [drain(deps.isDraining), disableIdleTimeout];
+  const start = [...operatorStart, rejectBlockedNetworks(deps)];
   const readBody = receiveBody(limits, clientIpOf);
   const parse = parseInput(clientIpOf, allowsStep);
   const receive = [readBody, parse];
   const write = runWrite(deps.writes, now);
   const key = [...start, authenticateKey(keys, "store"), limitRate(limits), checkScope, ...receive];
   const session = [...start, findSession(sessions)];
-  const operator = [...start, findOperator(sessions)];
+  const operator = [...operatorStart, findOperator(sessions)];
   const parseForm = parsePageForm(clientIpOf, baseUrl);
   return {
     public: [...start, ...receive, runRead],
@@ -75,6 +78,20 @@ const disableIdleTimeout: Step = ({ peer }, { isLongRunning }) => {
   if (isLongRunning === true) peer.disableIdleTimeout();
   return undefined;
 };
+
+/** Not for operators, who could block themselves, nor for the checks of load balancers. */
+function rejectBlockedNetworks({ isBlockedNetwork, clientIpOf }: StepDeps): Step {
+  return ({ peer, request }, { tag }) => {
+    if (isBlockedNetwork === undefined || tag === "Operations" || tag === "Operator")
+      return undefined;
+    const address = clientIpOf(peer.address(), request.headers.get("x-forwarded-for"));
+    if (isBlockedNetwork(address))
+      throw new Fault("forbidden", `blocked network of ${address}`, {
+        message: "The operator of this gateway has blocked your network.",
+      });
+    return undefined;
+  };
+}
 
 /** While the process ends, only the endpoints that report on it are served. */
 function drain(isDraining: () => boolean): Step {

@@ -16,7 +16,7 @@ const SIGN_IN_RATE_LIMIT = { perMinute: 10, burst: 20 } as const;
 
 export interface OperatorOptions extends Pick<
   OperatorContext,
-  "db" | "idempotency" | "baseUrl" | "approval" | "chain" | "system"
+  "db" | "idempotency" | "baseUrl" | "approval" | "controls" | "chain" | "system"
 > {
   readonly db: OperatorContext["db"];
   readonly master: MasterSecret;
@@ -35,6 +35,7 @@ export function createOperatorContext(options: OperatorOptions): OperatorContext
     idempotency: options.idempotency,
     baseUrl,
     approval: options.approval,
+    controls: options.controls,
     chain: options.chain,
     system: options.system,
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),

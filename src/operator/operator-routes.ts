@@ -25,6 +25,7 @@ import { dailyCsv } from "./report/report-output.ts";
 import { reportPage } from "./report/report-page.tsx";
 import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
 import { signInRoutes } from "./sign-in/sign-in-page-routes.ts";
+import { controlsRoutes } from "./system/controls-routes.ts";
 import { readGrantFigures, readNetworkUse, readVerifiedAgentUse } from "./system/grant-figures.ts";
 import { GRANTS_PATH, GRANT_PERIODS, grantsPage } from "./system/grants-page.tsx";
 import { readProviderHealth } from "./system/provider-health.ts";
@@ -50,6 +51,7 @@ export function operatorRoutes({ operatorContext }: OperatorRouteDeps): readonly
     ...paymentRoutes(operatorContext),
     ...systemRoutes(operatorContext),
     ...incidentRoutes(operatorContext),
+    ...controlsRoutes(operatorContext),
     auditRoute(operatorContext),
   ];
 }

@@ -2,6 +2,8 @@
 
 import { z } from "zod";
 import type { ChainClient } from "../billing/x402/chain-client.ts";
+import type { NetworkBlocks } from "../controls/blocks.ts";
+import type { LiveLimits } from "../controls/limits.ts";
 import type { RateLimiter } from "../http/guards/rate-limiter.ts";
 import type { Operator } from "../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../idempotency/form-submission.ts";
@@ -24,6 +26,7 @@ export interface OperatorContext {
   readonly baseUrl: string;
   /** Whether a second operator must approve changes of accounts. */
   readonly approval: "off" | "two_person";
+  readonly controls: { readonly networks: NetworkBlocks; readonly limits: LiveLimits };
   readonly system: SystemState;
 }
 

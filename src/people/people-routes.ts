@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
+import { requireAllowedEmail } from "../controls/blocks.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import {
@@ -82,6 +83,7 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Rout
         const { search } = new URL(request.url, baseUrl);
         const { identity, returnTo } = await requireSignIn(signIn).finish(search, cookies, now);
         const session = await db.write(async (tx) => {
+          await requireAllowedEmail(tx, identity.email);
           const person = await recordPerson(tx, identity, now);
           return sessions.begin(tx, {
             personId: person.id,

@@ -76,6 +76,7 @@ export function createJobs(
     ],
     ["reconcile holds", 30 * SECOND_MS, () => reconcile({ reconcileHolds, log })],
     ...bufferJobs(services),
+    ["read blocks and limits", 5 * SECOND_MS, () => readControls(services)],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
     ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
     ["complete usage segments", MINUTE_MS, () => completeSegments(db)],
@@ -156,6 +157,10 @@ async function reconcile({
   const { settledAgain: settled, released } = await reconcileHolds();
   if (settled + released > 0)
     log.warn("the store had holds of calls that were settled", { settled, released });
+}
+
+async function readControls({ controls: { networks, limits } }: Services): Promise<void> {
+  await Promise.all([networks.refresh(), limits.refresh()]);
 }
 
 interface FileCheckDeps extends Pick<ServerOptions, "onFatal"> {

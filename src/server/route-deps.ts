@@ -283,6 +283,7 @@ function accountRouteDeps(config: Config, services: Services): RouteDeps["accoun
     core: { db, keys, master },
     isSignInDisabled,
     operatorAlerts,
+    controls,
   } = services;
   const { limits, development, verifiedAgents, baseUrl } = config;
   const { proofOfWorkBits } = limits;
@@ -290,8 +291,12 @@ function accountRouteDeps(config: Config, services: Services): RouteDeps["accoun
     db,
     keys,
     limits: {
-      perHour: limits.accountsPerHour,
-      grantPerDay: limits.grantPerDay,
+      get perHour() {
+        return controls.limits.current().accountsPerHour;
+      },
+      get grantPerDay() {
+        return controls.limits.current().grantPerDay;
+      },
       whenExhausted: limits.whenGrantsExhausted,
     },
     proofOfWork: proofOfWorkBits === 0 ? undefined : createProofOfWork(master, proofOfWorkBits),

@@ -118,7 +118,7 @@ interface HandlerState {
 function createHandler(
   { baseUrl, development, limits, trustedProxies, billing: { operator } }: Config,
   { log, now, overload = createOverloadGuard() }: ServerOptions,
-  { core, modelCalls, sessions, keptForms, operatorContext }: Services,
+  { core, modelCalls, sessions, keptForms, operatorContext, controls }: Services,
   { routes, rateLimiter, isLeaving, isDraining }: HandlerState,
 ): Server["handle"] {
   const { db, keys, explainRejectedKey, idempotency, bodyQuota } = core;
@@ -132,6 +132,7 @@ function createHandler(
     now,
     clientIpOf: createClientIpResolver(trustedProxies),
     isDraining,
+    isBlockedNetwork: controls.networks.isBlocked,
     keys: { find: keys.find, explainRejected: explainRejectedKey },
     sessions: {
       find: sessions.find,

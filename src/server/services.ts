@@ -7,6 +7,8 @@ import { findRefusedTopUps } from "../billing/top-up/top-up-outcome.ts";
 import { createOptionalChainClient } from "../billing/x402/x402-protocol.ts";
 import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
+import { createNetworkBlocks, type NetworkBlocks } from "../controls/blocks.ts";
+import { createLiveLimits, type LiveLimits } from "../controls/limits.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
 import { createSmtpSender } from "../email/smtp.ts";
 import { GATEWAY_CREDENTIAL } from "../models/models-file.ts";
@@ -42,6 +44,7 @@ export interface Services {
   readonly claims: Claims;
   /** True where no human can sign in, so an account cannot be claimed either. */
   readonly isSignInDisabled: boolean;
+  readonly controls: Controls;
   readonly billing: Billing;
   readonly agentPayments: AgentPayments;
   /** The last run of each background job. */
@@ -58,6 +61,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   const isSignInDisabled = identity === undefined && !development;
   const core = await openCore(config, options);
   const { db, master } = core;
+  const controls = await openControls(db, limits);
   const jobRuns = new Map<string, JobRun>();
   const modelCalls = createModelCalls(config, options, core, { isSignInDisabled, jobRuns });
   const webhooks = createWebhooks({ master, allowLoopback: development });
@@ -75,7 +79,14 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master });
   const claims = createClaims({
     master,
-    limits: { startsPerAccount: limits.claimsPerHour, bonusPerDay: limits.claimBonusPerDay },
+    limits: {
+      get startsPerAccount() {
+        return controls.limits.current().claimsPerHour;
+      },
+      get bonusPerDay() {
+        return controls.limits.current().claimBonusPerDay;
+      },
+    },
   });
   const billing = await createBilling({
     settings: config.billing,
@@ -105,7 +116,8 @@ export async function createServices(config: Config, options: ServerOptions): Pr
       catalog: core.catalog,
       ledgerProblem: () => ledgerVerification?.problem(),
       findRefusedPayments: (at) => findRefusedTopUps(db, at),
-      isGrantBudgetUsedUp: (at) => isGrantBudgetUsedUp(db, config.limits.grantPerDay, at),
+      isGrantBudgetUsedUp: (at) =>
+        isGrantBudgetUsedUp(db, controls.limits.current().grantPerDay, at),
       log,
       now,
     }),
@@ -114,11 +126,31 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     signIn,
     claims,
     isSignInDisabled,
+    controls,
     billing,
     agentPayments,
     jobRuns,
-    operatorContext: createOperator(config, { core, modelCalls, jobRuns }, identity),
+    operatorContext: createOperator(config, { core, modelCalls, jobRuns, controls }, identity),
   };
+}
+
+/** What operators change while the gateway runs. */
+interface Controls {
+  readonly networks: NetworkBlocks;
+  readonly limits: LiveLimits;
+}
+
+async function openControls(
+  db: Core["db"],
+  { accountsPerHour, grantPerDay, claimsPerHour, claimBonusPerDay }: Config["limits"],
+): Promise<Controls> {
+  const defaults = { accountsPerHour, grantPerDay, claimsPerHour, claimBonusPerDay };
+  const controls = {
+    networks: createNetworkBlocks(db),
+    limits: createLiveLimits(db, defaults),
+  };
+  await Promise.all([controls.networks.refresh(), controls.limits.refresh()]);
+  return controls;
 }
 
 function createVerification(
@@ -133,11 +165,17 @@ function createVerification(
 
 function createOperator(
   config: Config,
-  { core, modelCalls, jobRuns }: Pick<Services, "core" | "modelCalls" | "jobRuns">,
+  {
+    core,
+    modelCalls,
+    jobRuns,
+    controls,
+  }: Pick<Services, "core" | "modelCalls" | "jobRuns" | "controls">,
   identity: IdentitySettings | undefined,
 ): OperatorContext | undefined {
   const { db, master, idempotency } = core;
   return createOperatorContext({
+    controls,
     approval: config.operatorApproval,
     system: {
       settings: listSettings(config),
@@ -154,7 +192,9 @@ function createOperator(
             isFromSettings: name === GATEWAY_CREDENTIAL,
           }),
         ),
-      grantPerDay: config.limits.grantPerDay,
+      get grantPerDay() {
+        return controls.limits.current().grantPerDay;
+      },
       verifiedAgents: config.verifiedAgents.map(({ url, accountsPerHour, startingCredit }) => ({
         url: new URL(url).origin,
         accountsPerHour,

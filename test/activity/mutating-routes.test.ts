@@ -307,6 +307,11 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     const fields = { ...hiddenFields(page, "grant"), usd: "1", reason: "gift", confirm: "yes" };
     return () => submit(world, path, fields);
   },
+  changeControls: (world) => {
+    const fields = { do: "block", kind: "network", value: "203.0.113.0/24", reason: "abuse" };
+    const { csrf } = world.operator;
+    return () => submit(world, "/operator/controls", { ...fields, csrf, form: newFormToken() });
+  },
   decideApproval: async (world) => {
     const act = { operator: "other@operator.example", network: null, now: Date.now() };
     const fields = { do: "freeze", reason: "abuse" };

@@ -132,6 +132,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["frozen", () => `/operator/accounts/${frozen.id}`],
   ["report", () => "/operator/report"],
   ["approvals", () => "/operator/approvals"],
+  ["controls", () => "/operator/controls"],
   ["providers", () => "/operator/providers"],
   ["incidents", () => "/operator/incidents"],
   ["grants", () => "/operator/grants"],

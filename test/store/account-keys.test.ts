@@ -42,6 +42,8 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   mcp_session: "of the key of the account that the session created",
   migration: "which migrations are applied",
   open_circuits: "of the processes of the gateway",
+  operator_block: "networks and email domains that operators blocked",
+  operator_limit: "limits that operators changed",
   operator_session: "of operators",
   payment_fact: "what a payment processor reported, possibly of an unknown payment",
   person: "a person can be a member of several accounts",

@@ -935,6 +935,20 @@ create table operator_request (
 
 create index operator_request_by_state on operator_request (state, id);
 
+create table operator_block (
+  kind text not null,
+  value text not null,
+  reason text not null,
+  created_by text not null,
+  created_at bigint not null,
+  primary key (kind, value)
+);
+
+create table operator_limit (
+  name text primary key,
+  value text not null
+);
+
 create table operator_session (
   id text primary key,
   hash text not null unique,

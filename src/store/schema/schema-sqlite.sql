@@ -1039,6 +1039,22 @@ create table operator_request (
 
 create index operator_request_by_state on operator_request (state, id);
 
+-- Networks and email domains that operators blocked.
+create table operator_block (
+  kind text not null, -- `network` or `email_domain`
+  value text not null, -- `203.0.113.0/24`, or `example.com` with its subdomains
+  reason text not null,
+  created_by text not null, -- email address of the operator
+  created_at bigint not null,
+  primary key (kind, value)
+) without rowid;
+
+-- Limits that operators changed; without a row, the setting holds.
+create table operator_limit (
+  name text primary key,
+  value text not null -- a whole number, or US dollars
+) without rowid;
+
 -- Sign-in sessions of operators.
 -- Deleted: 30 days after they expire
 create table operator_session (

@@ -22,6 +22,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process", "agent_session"],
   idempotency: ["idempotent_answer"],
   activity: ["event", "audit", "webhook", "webhook_delivery"],
+  controls: ["operator_block", "operator_limit"],
   people: ["person", "session"],
   accounts: [
     "account",

@@ -1,0 +1,228 @@
+/** @jsxImportSource hono/jsx */
+// Blocked networks and email domains, lists of accounts to freeze, and the limits that change without a restart.
+
+import type { Child } from "hono/jsx";
+import { usdText } from "../../base/money/money.ts";
+import type { Block } from "../../controls/blocks.ts";
+import {
+  type AbuseLimits,
+  LIMIT_NAMES,
+  LIMITS,
+  type LimitName,
+  type LiveLimits,
+} from "../../controls/limits.ts";
+import { Card, EmptyState, Notice } from "../../http/pages/components/content.tsx";
+import { ErrorMessage, Field, TextField } from "../../http/pages/components/form.tsx";
+import { RelativeTime } from "../../http/pages/components/local-time.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { Operator } from "../../http/route.ts";
+import { newFormToken } from "../../idempotency/form-submission.ts";
+import { operatorPage } from "../operator-layout.tsx";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+
+export const CONTROLS_PATH = `${OPERATOR_PATH}/controls`;
+export const FROZEN_AT_ONCE_MAX = 200;
+
+export const CONTROL_RESULTS = {
+  blocked: "Blocked. All processes know it within five seconds.",
+  unblocked: "The block is removed.",
+  changed: "The limit is changed. All processes know it within five seconds.",
+  frozen: "The accounts are frozen.",
+} as const;
+
+interface ControlsPageProps {
+  readonly blocks: readonly Block[];
+  readonly limits: LiveLimits;
+  readonly done?: keyof typeof CONTROL_RESULTS | undefined;
+  readonly errorMessage?: string;
+  readonly formValues?: Readonly<Record<string, string>>;
+}
+
+export function controlsPage(operator: Operator, props: ControlsPageProps): PageLayout {
+  const { blocks, limits, done, errorMessage, formValues = {} } = props;
+  return operatorPage({
+    title: "Blocks and limits",
+    operator,
+    path: CONTROLS_PATH,
+    main: (
+      <>
+        <ErrorMessage message={errorMessage} />
+        {done === undefined ? null : <Notice>{CONTROL_RESULTS[done]}</Notice>}
+        <div class="side-by-side">
+          <BlockCard operator={operator} values={formValues} />
+          <FreezeCard operator={operator} values={formValues} />
+        </div>
+        <Card id="blocks" title="Blocked">
+          {blocks.length === 0 ? (
+            <EmptyState title="Nothing is blocked">
+              <p class="muted">
+                A blocked network gets a 403 for every request except to the operator pages. Nobody
+                with an address of a blocked domain can sign in, be named in a claim, or be the
+                contact of a new account.
+              </p>
+            </EmptyState>
+          ) : (
+            <BlockTable operator={operator} blocks={blocks} />
+          )}
+        </Card>
+        <Card
+          id="limits"
+          title="Limits"
+          aside={<span class="note">An empty field restores the setting; 0 is no limit.</span>}
+        >
+          {LIMIT_NAMES.map((name) => (
+            <LimitForm operator={operator} name={name} limits={limits} />
+          ))}
+        </Card>
+      </>
+    ),
+  });
+}
+
+function FormStart({ operator, action }: { readonly operator: Operator; readonly action: string }) {
+  return (
+    <>
+      <input type="hidden" name="csrf" value={operator.csrf} />
+      <input type="hidden" name="form" value={newFormToken()} />
+      <input type="hidden" name="do" value={action} />
+    </>
+  );
+}
+
+interface FormCardProps {
+  readonly operator: Operator;
+  readonly values: Readonly<Record<string, string>>;
+}
+
+function BlockCard({ operator, values }: FormCardProps): Child {
+  const own = values["do"] === "block" ? values : {};
+  return (
+    <Card id="block" title="Block a network or an email domain">
+      <form method="post" action={CONTROLS_PATH}>
+        <FormStart operator={operator} action="block" />
+        <div class="field">
+          <label for="kind">Type</label>
+          <select id="kind" name="kind">
+            <option value="network">Network</option>
+            <option value="email_domain" selected={own["kind"] === "email_domain"}>
+              Email domain
+            </option>
+          </select>
+        </div>
+        <Field
+          id="value"
+          name="value"
+          label="Network or domain"
+          placeholder="203.0.113.0/24"
+          value={own["value"]}
+          isRequired
+        />
+        <Field id="block-reason" name="reason" label="Reason" value={own["reason"]} isRequired />
+        <button type="submit" class="danger">
+          Block
+        </button>
+      </form>
+    </Card>
+  );
+}
+
+function FreezeCard({ operator, values }: FormCardProps): Child {
+  const own = values["do"] === "freeze" ? values : {};
+  return (
+    <Card id="freeze" title="Freeze a list of accounts">
+      <form method="post" action={CONTROLS_PATH}>
+        <FormStart operator={operator} action="freeze" />
+        <TextField
+          id="accounts"
+          name="accounts"
+          label="Account ids"
+          hint={`One a line, at most ${FROZEN_AT_ONCE_MAX}. If one does not exist, none is frozen.`}
+          value={own["accounts"]}
+          isRequired
+        />
+        <Field id="freeze-reason" name="reason" label="Reason" value={own["reason"]} isRequired />
+        <button type="submit" class="danger">
+          Freeze accounts
+        </button>
+      </form>
+    </Card>
+  );
+}
+
+function BlockTable({
+  operator,
+  blocks,
+}: {
+  readonly operator: Operator;
+  readonly blocks: readonly Block[];
+}): Child {
+  return (
+    <Table
+      label="Blocked networks and email domains"
+      isStacked
+      columns={[
+        { name: "Blocked" },
+        { name: "Reason", isWide: true },
+        { name: "Since", isDate: true },
+        { name: "By" },
+        { name: "Actions", isNumber: true },
+      ]}
+      rows={blocks.map(({ kind, value, reason, createdAt, createdBy }) => [
+        <bdi class="name">{value}</bdi>,
+        <bdi class="name">{reason}</bdi>,
+        <RelativeTime at={createdAt} />,
+        createdBy,
+        <form class="row-actions" method="post" action={CONTROLS_PATH}>
+          <FormStart operator={operator} action="unblock" />
+          <input type="hidden" name="kind" value={kind} />
+          <input type="hidden" name="value" value={value} />
+          <button type="submit" class="small secondary" aria-label={`Remove the block of ${value}`}>
+            Remove
+          </button>
+        </form>,
+      ])}
+    />
+  );
+}
+
+function LimitForm({
+  operator,
+  name,
+  limits,
+}: {
+  readonly operator: Operator;
+  readonly name: LimitName;
+  readonly limits: LiveLimits;
+}): Child {
+  const { label, setting } = LIMITS[name];
+  const [now, byDefault] = [limitText(limits.current(), name), limitText(limits.defaults, name)];
+  return (
+    <form class="inline" method="post" action={CONTROLS_PATH}>
+      <FormStart operator={operator} action="limit" />
+      <input type="hidden" name="name" value={name} />
+      <div>
+        <label for={name}>{label}</label>
+        <input
+          id={name}
+          name="value"
+          inputmode="decimal"
+          autocomplete="off"
+          value={now}
+          aria-describedby={`${name}-hint`}
+        />
+        <p id={`${name}-hint`} class="hint">
+          <code>{setting}</code> is {byDefault}
+        </p>
+      </div>
+      <button type="submit" class="secondary">
+        Save <span class="visually-hidden">{label}</span>
+      </button>
+    </form>
+  );
+}
+
+function limitText(limits: AbuseLimits, name: LimitName): string {
+  const value = limits[name];
+  return typeof value === "bigint" ? usdText(value) : String(value);
+}
