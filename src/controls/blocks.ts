@@ -24,7 +24,7 @@ export interface OperatorAct {
   readonly now: number;
 }
 
-export const BLOCKS_MAX = 1_000;
+const BLOCKS_MAX = 1_000;
 const IPV4_BITS_MIN = 8;
 const IPV6_BITS_MIN = 16;
 

@@ -5,7 +5,7 @@ import type { JobRun } from "../base/job-run.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { findRefusedTopUps } from "../billing/top-up/top-up-outcome.ts";
 import { createOptionalChainClient } from "../billing/x402/x402-protocol.ts";
-import { type Claims, createClaims } from "../claims/claims.ts";
+import { type ClaimLimits, type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
 import { createNetworkBlocks, type NetworkBlocks } from "../controls/blocks.ts";
 import { createLiveLimits, type LiveLimits } from "../controls/limits.ts";
@@ -79,14 +79,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master });
   const claims = createClaims({
     master,
-    limits: {
-      get startsPerAccount() {
-        return controls.limits.current().claimsPerHour;
-      },
-      get bonusPerDay() {
-        return controls.limits.current().claimBonusPerDay;
-      },
-    },
+    limits: claimLimits(controls),
   });
   const billing = await createBilling({
     settings: config.billing,
@@ -151,6 +144,18 @@ async function openControls(
   };
   await Promise.all([controls.networks.refresh(), controls.limits.refresh()]);
   return controls;
+}
+
+/** As of each claim. */
+function claimLimits({ limits }: Controls): ClaimLimits {
+  return {
+    get startsPerAccount() {
+      return limits.current().claimsPerHour;
+    },
+    get bonusPerDay() {
+      return limits.current().claimBonusPerDay;
+    },
+  };
 }
 
 function createVerification(

@@ -57,9 +57,9 @@ export function controlsPage(operator: Operator, props: ControlsPageProps): Page
           {blocks.length === 0 ? (
             <EmptyState title="Nothing is blocked">
               <p class="muted">
-                A blocked network gets a 403 for every request except to the operator pages. Nobody
-                with an address of a blocked domain can sign in, be named in a claim, or be the
-                contact of a new account.
+                A blocked network gets a 403 for every request except to the operator pages. An
+                address of a blocked domain cannot sign in, be named in a claim, or be the contact
+                of a new account.
               </p>
             </EmptyState>
           ) : (

@@ -1043,7 +1043,7 @@ create index operator_request_by_state on operator_request (state, id);
 create table operator_block (
   kind text not null, -- `network` or `email_domain`
   value text not null, -- `203.0.113.0/24`, or `example.com` with its subdomains
-  reason text not null,
+  reason text not null, -- as the operator wrote it
   created_by text not null, -- email address of the operator
   created_at bigint not null,
   primary key (kind, value)
