@@ -55,13 +55,13 @@ export interface Services {
 
 export async function createServices(config: Config, options: ServerOptions): Promise<Services> {
   const { log, now } = options;
-  const { baseUrl, development, limits } = config;
+  const { baseUrl, development } = config;
   const identity = options.identity ?? config.identity;
   // In development the bundled identity provider exists even where a test does without it.
   const isSignInDisabled = identity === undefined && !development;
   const core = await openCore(config, options);
   const { db, master } = core;
-  const controls = await openControls(db, limits);
+  const controls = await openControls(db, config.limits);
   const jobRuns = new Map<string, JobRun>();
   const modelCalls = createModelCalls(config, options, core, { isSignInDisabled, jobRuns });
   const webhooks = createWebhooks({ master, allowLoopback: development });
@@ -77,10 +77,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   const keptForms = createKeptForms({ master, baseUrl });
   const signIn =
     identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master });
-  const claims = createClaims({
-    master,
-    limits: claimLimits(controls),
-  });
+  const claims = createClaims({ master, limits: claimLimits(controls) });
   const billing = await createBilling({
     settings: config.billing,
     db,
@@ -92,8 +89,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     paymentOptions: paymentOptions(config),
     isSignInDisabled,
   });
-  const { receiptPath } = billing.deps.links;
-  const emailLinks = { baseUrl, receiptPath };
+  const emailLinks = { baseUrl, receiptPath: billing.deps.links.receiptPath };
   const emailWorker = createEmailWorker({ db, log, now, links: emailLinks, send });
   const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
   const ledgerVerification = createVerification(config, options, db);
