@@ -58,6 +58,7 @@ const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v1/presets",
   "/v1/presets/{name}",
   "/v1/moderations",
+  "/v1/images/edits",
   "/v1/audio/speech",
   "/v1/audio/transcriptions",
   "/v1/audio/translations",

@@ -42,6 +42,7 @@ const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
   batchEmbedContents: MODEL_CALL,
   createEmbeddings: MODEL_CALL,
   createImages: MODEL_CALL,
+  editImages: MODEL_CALL,
   createSpeech: MODEL_CALL,
   createTranscription: MODEL_CALL,
   createTranslation: MODEL_CALL,

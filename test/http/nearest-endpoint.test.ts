@@ -124,7 +124,7 @@ describe("a path without a route", () => {
   test("names the alternative to an API that the gateway does not have", async () => {
     for (const [path, alternative] of [
       ["/v1/ranking", "POST /v1/rerank"],
-      ["/v1/images/edits", "POST /v1/images/generations"],
+      ["/v1/images/variations", "POST /v1/images/generations"],
       ["/v1/responses/responses", "POST /v1/responses"],
       ["/completions", "POST /v1/chat/completions"],
       ["/openai/v1/audio/voices", "POST /v1/audio/speech"],

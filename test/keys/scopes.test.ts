@@ -232,7 +232,7 @@ describe("the scopes of the routes", () => {
       "addProviderKey batchEmbedContents cancelResponse changeKey changeProviderKey compactResponse " +
         "countContentTokens countInputTokens countTokens createChatCompletion createEmbeddings createImages " +
         "createMessage createModeration createQuote createResponse createSpeech createTranscription " +
-        "createTranslation deleteProviderKey deleteResponse embedContent generateContent mintKey pollClaim " +
+        "createTranslation deleteProviderKey deleteResponse editImages embedContent generateContent mintKey pollClaim " +
         "rerankDocuments rerankDocumentsV2 revokeKey rotateKey stopAgentSession streamGenerateContent",
     );
     expect(

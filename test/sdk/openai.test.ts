@@ -171,6 +171,22 @@ describe("the openai package", () => {
     const image = await client.images.generate({ model: "sim/image", prompt: "a cat", n: 2 });
     expect(image.data?.map(({ b64_json: data }) => (data ?? "").length > 0)).toEqual([true, true]);
     expect(image.usage?.output_tokens).toBeGreaterThan(0);
+    const edited = await client.images.edit({
+      model: "sim/image",
+      prompt: "a dog",
+      image: [new File(["x"], "a.png"), new File(["y"], "b.png")],
+      mask: new File(["z"], "mask.png"),
+    });
+    expect(edited.usage?.input_tokens_details.image_tokens).toBe(3_000);
+    const stream = await client.images.generate({
+      model: "sim/image",
+      prompt: "a cat",
+      stream: true,
+      partial_images: 1,
+    });
+    const types: string[] = [];
+    for await (const { type } of stream) types.push(type);
+    expect(types).toEqual(["image_generation.partial_image", "image_generation.completed"]);
     const { results } = await client.moderations.create({
       model: "sim/moderation",
       input: "pure violence",

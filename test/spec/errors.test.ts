@@ -254,7 +254,11 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
           "/docs/api/create-response.md",
         ],
         ["POST /v1/uploads", /in the request that needs it/, "/docs/api/create-response.md"],
-        ["POST /v1/images/edits", /POST \/v1\/images\/generations/, "/docs/api/create-images.md"],
+        [
+          "POST /v1/images/variations",
+          /POST \/v1\/images\/generations/,
+          "/docs/api/create-images.md",
+        ],
         ["POST /v1/ranking", /Use POST \/v1\/rerank/, "/docs/api/rerank-documents.md"],
         ["POST /v1/audio/voices", /input_modalities/, "/v1/models"],
         ["POST /v1/conversations", /previous_response_id/, "/docs/api/create-response.md"],

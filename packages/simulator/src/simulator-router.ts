@@ -69,6 +69,7 @@ const PATH_SUFFIXES: readonly (readonly [string, RouteMatch])[] = [
   ],
   ["/embeddings", { kind: "simple", wire: chatWire, pathModel: "", api: "embeddings" }],
   ["/images/generations", { kind: "simple", wire: chatWire, pathModel: "", api: "images" }],
+  ["/images/edits", { kind: "simple", wire: chatWire, pathModel: "", api: "image_edits" }],
   ["/audio/speech", { kind: "simple", wire: chatWire, pathModel: "", api: "speech" }],
   [
     "/audio/transcriptions",

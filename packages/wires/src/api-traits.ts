@@ -152,6 +152,7 @@ function relayed(api: RelayedApi): ApiTraits {
 export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
   embeddings: relayed("embeddings"),
   images: relayed("images"),
+  image_edits: relayed("image_edits"),
   speech: relayed("speech"),
   transcriptions: relayed("transcriptions"),
   translations: relayed("translations"),

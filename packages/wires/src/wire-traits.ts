@@ -146,6 +146,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
   count_tokens: { ...MESSAGES, operation: "count_tokens" },
   embeddings: RELAYED,
   images: RELAYED,
+  image_edits: RELAYED,
   speech: RELAYED,
   transcriptions: RELAYED,
   translations: RELAYED,

@@ -41,8 +41,50 @@ const ImagesRequest = z
       description: "`<width>x<height>`, at most 3840x2160, or `auto` (default).",
     }),
     quality: z.string().optional().meta({ description: "Such as `low`, `medium` or `high`." }),
+    stream: z.boolean().optional().meta({ description: "`true`: responds with events." }),
+    partial_images: z
+      .int()
+      .min(0)
+      .max(3)
+      .optional()
+      .meta({ description: "How many images a stream shows before the last one." }),
   })
   .meta({ id: "ImagesRequest" });
+
+const ImageEditsRequest = z
+  .looseObject({
+    model: modelField("openai/gpt-image-2"),
+    prompt: z.string().meta({ description: "What to change." }),
+    image: z
+      .union([z.string(), z.looseObject({}), z.array(z.unknown())])
+      .optional()
+      .meta({ description: "1 to 16 files; several are `image[]`." }),
+    images: z
+      .array(z.looseObject({ image_url: z.string().optional() }))
+      .optional()
+      .meta({ description: "In JSON, the images as URLs." }),
+    mask: z
+      .union([z.string(), z.looseObject({})])
+      .optional()
+      .meta({ description: "Transparent where the first image may change." }),
+    n: z.int().min(1).max(10).optional().meta({ description: "Number of images. Default: 1." }),
+    stream: z.boolean().optional().meta({ description: "`true`: responds with events." }),
+  })
+  .meta({ id: "ImageEditsRequest" });
+
+const IMAGES_REPLY = z
+  .looseObject({
+    created: z.int().meta({ description: "A Unix timestamp in seconds." }),
+    data: z.array(z.looseObject({})),
+    usage: UsageCost.optional(),
+  })
+  .meta({ id: "Images" });
+
+const IMAGES_EXAMPLE = {
+  created: 1_795_000_000,
+  data: [{ b64_json: "iVBORw0KGgo=" }],
+  usage: { cost: 0.002116, input_tokens: 4, output_tokens: 1_056, total_tokens: 1_060 },
+};
 
 const RerankRequest = z
   .looseObject({
@@ -201,19 +243,35 @@ export const RELAYED_ROUTES: readonly RelayedRoute[] = [
       "OpenAI's Images API. The body is forwarded, apart from the model's name. The reply has the images as `b64_json`. `x-postern-cost-usd` is the cost; `usage.cost` repeats it for models that report usage.",
     body: ImagesRequest,
     requestExample: { model: "sim/image", prompt: "A lighthouse at night", size: "1024x1024" },
-    reply: "The images.",
-    schema: z
-      .looseObject({
-        created: z.int().meta({ description: "A Unix timestamp in seconds." }),
-        data: z.array(z.looseObject({})),
-        usage: UsageCost.optional(),
-      })
-      .meta({ id: "Images" }),
-    example: {
-      created: 1_795_000_000,
-      data: [{ b64_json: "iVBORw0KGgo=" }],
-      usage: { cost: 0.002116, input_tokens: 4, output_tokens: 1_056, total_tokens: 1_060 },
+    reply: "The images, or a stream of them.",
+    schema: IMAGES_REPLY,
+    example: IMAGES_EXAMPLE,
+    alternatives: [
+      {
+        contentType: "text/event-stream",
+        example:
+          'data: {"type":"image_generation.partial_image","partial_image_index":0,"b64_json":"iVBORw0KGgo="}\n\ndata: {"type":"image_generation.completed","b64_json":"iVBORw0KGgo=","usage":{"cost":0.002116,"input_tokens":4,"output_tokens":1056,"total_tokens":1060}}\n\n',
+      },
+    ],
+  },
+  {
+    api: "image_edits",
+    path: "/v1/images/edits",
+    id: "editImages",
+    summary: "Edit images",
+    description:
+      "OpenAI's Images API. The body is a form with files, or JSON with URLs of images. Otherwise as for POST /v1/images/generations.",
+    multipart: "allowed",
+    body: ImageEditsRequest,
+    requestExample: {
+      model: "sim/image",
+      prompt: "Make it night",
+      images: [{ image_url: "https://example.com/lighthouse.png" }],
     },
+    reply: "The images, or a stream of them.",
+    schema: IMAGES_REPLY,
+    example: IMAGES_EXAMPLE,
+    alternatives: [{ contentType: "text/event-stream" }],
   },
   {
     api: "speech",

@@ -57,9 +57,10 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: RESPONSES_STEP,
   },
   {
-    pattern: pathPattern("images(?!/generations$)"),
-    reason: "it creates images, but does not edit them",
-    alternative: "Create an image with POST /v1/images/generations.",
+    pattern: pathPattern("images(?!/(?:generations|edits)$)"),
+    reason: "it creates and edits images, but makes no variations",
+    alternative:
+      "Edit an image with POST /v1/images/edits, or create one with POST /v1/images/generations.",
     next: IMAGES_STEP,
   },
   {

@@ -154,6 +154,7 @@ const WIRE_PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>
   messages: { messages: "/v1/messages", count_tokens: "/v1/messages/count_tokens" },
   embeddings: { embeddings: "/embeddings" },
   images: { images: "/images/generations" },
+  image_edits: { image_edits: "/images/edits" },
   speech: { speech: "/audio/speech" },
   transcriptions: { transcriptions: "/audio/transcriptions" },
   translations: { translations: "/audio/translations" },

@@ -97,6 +97,7 @@ const OPENAI_PATHS = {
   ...CHAT_PATHS,
   ...IMAGE_PATHS,
   ...AUDIO_PATHS,
+  image_edits: "/images/edits",
   embeddings: "/embeddings",
   responses: "/responses",
 } as const;
@@ -432,6 +433,7 @@ export const PROVIDERS: readonly Provider[] = [
       responses: "/v1/responses",
       embeddings: "/v1/embeddings",
       images: "/v1/images/generations",
+      image_edits: "/v1/images/edits",
       speech: "/v1/audio/speech",
       transcriptions: "/v1/audio/transcriptions",
       translations: "/v1/audio/translations",

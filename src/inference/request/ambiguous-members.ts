@@ -40,6 +40,13 @@ const DECISIVE_FIELDS: ReadonlySet<string> = new Set([
   "quality",
   "query",
   "documents",
+  "image",
+  "images",
+  "mask",
+  "markup",
+  "partial_images",
+  "frame_count",
+  "stream_format",
 ]);
 
 /** `spans` are those of `text`, and `json` is its value. */

@@ -56,6 +56,7 @@ const API_ENDPOINTS: Readonly<Record<string, string>> = {
   messages: "POST /v1/messages",
   embeddings: "POST /v1/embeddings",
   images: "POST /v1/images/generations",
+  image_edits: "POST /v1/images/edits",
   speech: "POST /v1/audio/speech",
   transcriptions: "POST /v1/audio/transcriptions",
   translations: "POST /v1/audio/translations",

@@ -32,7 +32,7 @@ export const RELAYED_FACTS: readonly FactRule[] = [
     facts(provider, /^(gpt|chatgpt)-image-/, {
       input: ["text", "image"],
       output: ["image"],
-      wires: ["images"],
+      wires: ["images", "image_edits"],
       // A prompt has at most 32,000 characters.
       context: 64_000,
     }),

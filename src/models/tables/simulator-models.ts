@@ -118,7 +118,7 @@ export const SIMULATOR_FACTS: readonly FactRule[] = [
     source: SOURCE,
     checked: CHECKED_ON,
   },
-  simulatedFacts(/^image/, { output: ["image"], wires: ["images"] }),
+  simulatedFacts(/^image/, { output: ["image"], wires: ["images", "image_edits"] }),
   simulatedFacts(/^speech/, { input: ["text"], output: ["audio"], wires: ["speech"] }),
   simulatedFacts(/^transcribe/, {
     input: ["audio", "text"],

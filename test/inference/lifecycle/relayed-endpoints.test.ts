@@ -22,6 +22,7 @@ import { type RawProvider, type RawReply, startRawProvider } from "../support/ra
 const START_CREDITS = 50_000_000n;
 const PATHS = {
   images: "/v1/images/generations",
+  edits: "/v1/images/edits",
   rerank: "/v1/rerank",
   rerank2: "/v2/rerank",
   moderations: "/v1/moderations",
@@ -35,9 +36,13 @@ function post(
   gateway: Gateway,
   { headers, signal }: Sender,
   path: string,
-  body: Json,
+  body: Json | FormData,
 ): Promise<Response> {
-  const init = { method: "POST", headers, body: JSON.stringify(body) };
+  const { "content-type": _, ...rest } = headers as Record<string, string>;
+  const init =
+    body instanceof FormData
+      ? { method: "POST", headers: rest, body }
+      : { method: "POST", headers, body: JSON.stringify(body) };
   return fetch(gateway.url + path, signal === undefined ? init : { ...init, signal });
 }
 
@@ -63,7 +68,7 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     await gateway.stop();
   });
 
-  async function call(path: string, body: Json) {
+  async function call(path: string, body: Json | FormData) {
     const before = await balance(gateway, account);
     const response = await post(gateway, account, path, body);
     const reply = (await response.json()) as Json;
@@ -100,6 +105,55 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     expect(JSON.parse(String(record?.["detail"])).price).toEqual([
       expect.objectContaining({ meter: "image_generation", count: 3 }),
     ]);
+  });
+
+  test("an edit costs the images that it reads, as a form and as JSON", async () => {
+    const form = new FormData();
+    for (const [name, value] of Object.entries({ ...IMAGE, quality: "low", n: "2" }))
+      form.append(name, value);
+    for (const name of ["a.png", "b.png"]) form.append("image[]", new File(["x"], name));
+    form.append("mask", new File(["x"], "mask.png"));
+    const asForm = await call(PATHS.edits, form);
+    const url = { image_url: "https://example.com/a.png" };
+    const json = { ...IMAGE, quality: "low", n: 2, images: [url, url], mask: url };
+    const asJson = await call(PATHS.edits, json);
+    for (const { response, reply, paid, record } of [asForm, asJson]) {
+      expect([response.status, (reply["data"] as unknown[]).length]).toEqual([200, 2]);
+      const { input_tokens: input } = reply["usage"] as { input_tokens: number };
+      expect(input).toBeGreaterThan(3_000);
+      expect(paid).toBe(BigInt(input) * 1_000n + 544n * 2_000n);
+      expect(record).toMatchObject({ api: "image_edits", outcome: "completed", exact: 1 });
+    }
+  });
+
+  test.each([PATHS.images, PATHS.edits])(
+    "streams the images of %s with their cost",
+    async (path) => {
+      const image = { image_url: "https://example.com/a.png" };
+      const body = { ...IMAGE, image, quality: "low", stream: true, partial_images: 2 };
+      const { image: _, ...created } = body;
+      const before = await balance(gateway, account);
+      const response = await post(gateway, account, path, path === PATHS.edits ? body : created);
+      const events = [...(await response.text()).matchAll(/^data: (.*)$/gm)].map(
+        ([, data = ""]) => JSON.parse(data) as Json,
+      );
+      const paid = before - (await balance(gateway, account));
+      const name = path === PATHS.edits ? "image_edit" : "image_generation";
+      expect(events.map(({ type }) => type)).toEqual([
+        `${name}.partial_image`,
+        `${name}.partial_image`,
+        `${name}.completed`,
+      ]);
+      const usage = events[2]?.["usage"] as Record<string, number>;
+      expect([usage["output_tokens"], usage["cost"]]).toEqual([472, Number(paid) / 1e9]);
+    },
+  );
+
+  test("streamed images of a model without usage cost their number", async () => {
+    const body = { ...IMAGE, model: "sim/image-each", stream: true };
+    const before = await balance(gateway, account);
+    await (await post(gateway, account, PATHS.images, body)).text();
+    expect(before - (await balance(gateway, account))).toBe(20_000_000n);
   });
 
   test("a search costs one unit for each hundred documents, on both paths", async () => {
@@ -176,15 +230,19 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
   test("the hold covers the charge, whatever size, quality and number", async () => {
     const cases = fc.record({
       n: fc.integer({ min: 1, max: 10 }),
-      quality: fc.constantFrom("low", "medium", "high"),
+      quality: fc.constantFrom("low", "medium", "high", "auto"),
       size: fc.constantFrom("auto", "1024x1024", "1536x1024"),
     });
     await fc.assert(
       fc.asyncProperty(cases, async (more) => {
-        const quoted = await post(gateway, account, "/v1/quote?api=images", { ...IMAGE, ...more });
-        const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
-        const { paid } = await call(PATHS.images, { ...IMAGE, ...more });
-        expect(Number(paid) / 1e9).toBeLessThanOrEqual(Number(most));
+        for (const api of ["images", "image_edits"]) {
+          const image = { image_url: "https://example.com/a.png" };
+          const body = { ...IMAGE, ...more, ...(api === "images" ? {} : { images: [image] }) };
+          const quoted = await post(gateway, account, `/v1/quote?api=${api}`, body);
+          const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
+          const { paid } = await call(api === "images" ? PATHS.images : PATHS.edits, body);
+          expect(Number(paid) / 1e9).toBeLessThanOrEqual(Number(most));
+        }
       }),
       { numRuns: 10 },
     );
@@ -196,13 +254,18 @@ test.each([
   [PATHS.images, { ...IMAGE, n: 11 }, "n"],
   [PATHS.images, { ...IMAGE, size: "9000x9000" }, "size"],
   [PATHS.images, { ...IMAGE, size: "large" }, "size"],
-  [PATHS.images, { ...IMAGE, stream: true }, "stream"],
+  [PATHS.images, { ...IMAGE, stream: true, n: 2 }, "n"],
+  [PATHS.images, { ...IMAGE, partial_images: 4 }, "partial_images"],
+  [PATHS.edits, IMAGE, "image"],
+  [PATHS.edits, { ...IMAGE, image: "file-abc123" }, "image"],
   // Providers in Go ignore case: what they read must be what the hold is for.
   [PATHS.images, { ...IMAGE, Size: "3840x2160" }, "Size"],
   [PATHS.images, { ...IMAGE, quality: "low", Quality: "high" }, "Quality"],
   [PATHS.images, { ...IMAGE, N: 10 }, "N"],
   [PATHS.images, { ...IMAGE, n: "10" }, "n"],
   [PATHS.rerank, { ...RERANK, documents: DOCUMENTS, Documents: ["x"] }, "Documents"],
+  [PATHS.images, { ...IMAGE, stream: true, Partial_Images: 3 }, "Partial_Images"],
+  [PATHS.edits, { ...IMAGE, image: {}, Images: [{}] }, "Images"],
   [PATHS.images, { ...IMAGE, model: "sim/echo" }, "model"],
   [PATHS.rerank, { ...RERANK }, "documents"],
   [PATHS.rerank, { ...RERANK, documents: [7] }, "documents[0]"],

@@ -120,11 +120,11 @@ function transcriptFrames(text: string, usage: JsonObject): readonly Frame[] {
   ];
 }
 
-function deltaFrame(data: JsonObject): Frame {
+export function deltaFrame(data: JsonObject): Frame {
   return { data: `data: ${JSON.stringify(data)}\n\n`, isDelta: true };
 }
 
-function lastFrame(data: JsonObject): Frame {
+export function lastFrame(data: JsonObject): Frame {
   return { data: `data: ${JSON.stringify(data)}\n\n`, isTerminal: true };
 }
 

@@ -25,7 +25,12 @@ const MESSAGES_FIELDS = fieldNames(
 );
 const EMBEDDING_FIELDS = fieldNames("dimensions encoding_format input model user");
 const IMAGE_FIELDS = fieldNames(
-  "background model moderation n output_compression output_format prompt quality response_format size style user",
+  "background model moderation n output_compression output_format partial_images prompt quality response_format size stream " +
+    "style user",
+);
+const IMAGE_EDIT_FIELDS = fieldNames(
+  "background image images input_fidelity mask model n output_compression output_format partial_images prompt quality size " +
+    "stream user",
 );
 const SPEECH_FIELDS = fieldNames(
   "input instructions model response_format speed stream_format voice",
@@ -47,6 +52,7 @@ const FIELDS = {
   messages: MESSAGES_FIELDS,
   embeddings: EMBEDDING_FIELDS,
   images: IMAGE_FIELDS,
+  image_edits: IMAGE_EDIT_FIELDS,
   speech: SPEECH_FIELDS,
   transcriptions: TRANSCRIPTION_FIELDS,
   translations: TRANSLATION_FIELDS,

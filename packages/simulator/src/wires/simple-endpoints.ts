@@ -4,7 +4,7 @@ import { arrayIn, isObject, type JsonObject, numberIn, stringOrEmpty } from "../
 import { hashText } from "../reply/hash.ts";
 import { invalidRequest, type InvalidRequest } from "../reply/normalized-request.ts";
 import { countTokens } from "../reply/tokens.ts";
-import { speak, transcribe } from "./audio-endpoints.ts";
+import { deltaFrame, lastFrame, speak, transcribe } from "./audio-endpoints.ts";
 import { embed } from "./embeddings.ts";
 import { checkName, checkRange, missingParameter } from "./openai-common.ts";
 import type { SimpleReply } from "./simple-reply.ts";
@@ -12,6 +12,7 @@ import type { SimpleReply } from "./simple-reply.ts";
 export type SimpleApi =
   | "embeddings"
   | "images"
+  | "image_edits"
   | "speech"
   | "transcriptions"
   | "translations"
@@ -22,7 +23,9 @@ export const SIMPLE_ENDPOINTS: Readonly<
   Record<SimpleApi, (body: JsonObject) => SimpleReply | InvalidRequest>
 > = {
   embeddings: embed,
-  images: createImages,
+  images: (body) => createImages(body, "image_generation"),
+  image_edits: (body) =>
+    inputImagesOf(body) === 0 ? missingParameter("image") : createImages(body, "image_edit"),
   speech: speak,
   transcriptions: transcribe,
   translations: transcribe,
@@ -40,26 +43,67 @@ const TOKENS_BY_QUALITY: Readonly<Record<string, number>> = {
 };
 const IMAGES_MAX = 10;
 
-/** POST /v1/images/generations. Models whose name contains `each` report no usage. */
-function createImages(body: JsonObject): SimpleReply | InvalidRequest {
+const TOKENS_PER_INPUT_IMAGE = 1_000;
+const TOKENS_PER_PARTIAL_IMAGE = 100;
+
+function inputImagesOf({ image, images, mask }: JsonObject): number {
+  return [image, images, mask].reduce<number>(
+    (sum, one) => sum + (one === undefined ? 0 : Array.isArray(one) ? one.length : 1),
+    0,
+  );
+}
+
+/** POST /v1/images/generations and /v1/images/edits. Models whose name contains `each` report no usage. */
+function createImages(sent: JsonObject, name: string): SimpleReply | InvalidRequest {
+  // The fields of a form are text.
+  const body: JsonObject = { ...sent, n: sent["n"] === undefined ? undefined : Number(sent["n"]) };
   const prompt = stringOrEmpty(body["prompt"]);
   if (prompt === "") return missingParameter("prompt");
   const error =
     checkRange(body, "n", { min: 1, max: IMAGES_MAX, kind: "integer" }) ??
-    checkName(body["quality"], "quality", ["auto", "low", "medium", "high"]);
+    checkName(sent["quality"], "quality", ["auto", "low", "medium", "high"]);
   if (error !== undefined) return error;
   const count = numberIn(body["n"]) ?? 1;
-  const tokens = countTokens(prompt);
-  const quality = stringOrEmpty(body["quality"]);
-  const outputTokens = count * (TOKENS_BY_QUALITY[quality] ?? TOKENS_BY_QUALITY["medium"] ?? 0);
+  const textTokens = countTokens(prompt);
+  const imageTokens = inputImagesOf(sent) * TOKENS_PER_INPUT_IMAGE;
+  const tokens = textTokens + imageTokens;
+  const quality = stringOrEmpty(sent["quality"]);
+  const partial = Number(sent["partial_images"] ?? 0);
+  const outputTokens =
+    partial * TOKENS_PER_PARTIAL_IMAGE +
+    count * (TOKENS_BY_QUALITY[quality] ?? TOKENS_BY_QUALITY["medium"] ?? 0);
   const images = Array.from({ length: count }, () => ({ b64_json: PIXEL }));
   const usage = {
     input_tokens: tokens,
     output_tokens: outputTokens,
     total_tokens: tokens + outputTokens,
-    input_tokens_details: { text_tokens: tokens, image_tokens: 0 },
+    input_tokens_details: { text_tokens: textTokens, image_tokens: imageTokens },
   };
-  const isPricedEach = stringOrEmpty(body["model"]).includes("each");
+  const isPricedEach = stringOrEmpty(sent["model"]).includes("each");
+  if (String(sent["stream"]) === "true")
+    return {
+      body: {},
+      tokens,
+      outputTokens,
+      text: prompt,
+      stream: {
+        frames: [
+          ...Array.from({ length: partial }, (_, index) =>
+            deltaFrame({
+              type: `${name}.partial_image`,
+              b64_json: PIXEL,
+              partial_image_index: index,
+            }),
+          ),
+          lastFrame({
+            type: `${name}.completed`,
+            b64_json: PIXEL,
+            ...(isPricedEach ? {} : { usage }),
+          }),
+        ],
+        contentType: "text/event-stream",
+      },
+    };
   return {
     body: { created: 1_767_225_600, data: images, ...(isPricedEach ? {} : { usage }) },
     tokens,

@@ -1,7 +1,8 @@
-// Image generation: OpenAI's API. Its newer models are priced by token, with text and images in and out; others by image.
+// Image generation and edits: OpenAI's API. Its newer models are priced by token, with text and images in and out; others by
+// image.
 
 import { invalid } from "../invalid-request.ts";
-import { isSet, type JsonObject, lookUp, objectIn } from "../json-fields.ts";
+import { isObject, isSet, type JsonObject, lookUp, numberIn, objectIn } from "../json-fields.ts";
 import {
   buildUsage,
   ownMember,
@@ -21,9 +22,22 @@ const PIXELS_MAX = 8_294_400;
 const AUTO_PIXELS = 1_572_864;
 /**
  * Fewer than any model has: a square of 1024 pixels counts 272, 1,767 and 7,033 tokens at most in these qualities of the GPT
- * Image models. Other qualities count as the highest.
+ * Image models. Other qualities count as high.
  */
-const PIXELS_PER_TOKEN: Readonly<Record<string, number>> = { low: 2_048, medium: 512, high: 128 };
+const PIXELS_PER_TOKEN: Readonly<Record<string, number>> = {
+  low: 2_048,
+  medium: 512,
+  high: 128,
+  xhigh: 64,
+  max: 32,
+};
+/** OpenAI counts 100 for each image that is sent before the last one. */
+const TOKENS_PER_PARTIAL_IMAGE = 200;
+const PARTIAL_IMAGES_MAX = 3;
+const FRAMES_MAX = 100;
+const INPUT_IMAGES_MAX = 16;
+/** More than any size counts in any fidelity. */
+const TOKENS_PER_INPUT_IMAGE = 16_384;
 /** Text that a model writes beside an image, such as its revised prompt. */
 const TEXT_TOKENS_MAX = 500;
 
@@ -37,7 +51,56 @@ export const IMAGES_ENDPOINT: RelayedEndpoint = {
   outputTokensMax,
   unitsMax: (json) => ({ image_generation: countImages(json) }),
   readUsage: usageOfImages,
+  stream: {
+    isStream: ({ stream }) => stream === true,
+    formOf: () => ({ sent: "events", returned: "events" }),
+    usageInEvent: (event, context) => usageOfImages({ ...event, data: [event] }, context),
+    isLast: ({ type }) => typeof type === "string" && type.endsWith(".completed"),
+    // What an image costs does not depend on its bytes.
+    contentOf: () => undefined,
+  },
 };
+
+export const IMAGE_EDITS_ENDPOINT: RelayedEndpoint = {
+  ...IMAGES_ENDPOINT,
+  check: (json) => {
+    checkImages(json);
+    checkInputImages(json);
+  },
+  knownFields: `${IMAGES_ENDPOINT.knownFields} image images input_fidelity markup mask`,
+  countTexts: (json) => 1 + inputImagesOf(json),
+  repeatedBytes: (json) => inputImagesOf(json) * TOKENS_PER_INPUT_IMAGE,
+  form: {
+    isOptional: true,
+    fields: {
+      n: "number",
+      stream: "boolean",
+      partial_images: "number",
+      output_compression: "number",
+      frame_count: "number",
+      frame_duration_ms: "number",
+    },
+    describeFile: () => ({}),
+  },
+};
+
+function listOf(value: unknown): readonly unknown[] {
+  if (!isSet(value)) return [];
+  return Array.isArray(value) ? value : [value];
+}
+
+function checkInputImages({ image, images }: JsonObject): void {
+  const all = [...listOf(image), ...listOf(images)];
+  if (all.length === 0 || all.length > INPUT_IMAGES_MAX)
+    throw invalid("image", `\`image\` is required: 1 to ${INPUT_IMAGES_MAX} images to edit.`);
+  if (!all.every(isObject))
+    throw invalid("image", "`image` must be a file of the form, or an object with `image_url`.");
+}
+
+/** A mask and a markup are read as images. */
+function inputImagesOf({ image, images, mask, markup }: JsonObject): number {
+  return [image, images, mask, markup].reduce<number>((sum, one) => sum + listOf(one).length, 0);
+}
 
 function checkImages(json: JsonObject): void {
   const { prompt, n, size } = json;
@@ -47,11 +110,17 @@ function checkImages(json: JsonObject): void {
     throw invalid("n", `\`n\` must be a whole number from 1 to ${IMAGES_MAX}.`);
   if (isSet(size) && (typeof size !== "string" || pixelsOf(size) > PIXELS_MAX))
     throw invalid("size", '`size` must be "auto" or "<width>x<height>", at most 3840x2160.');
-  if (json["stream"] === true)
-    throw invalid(
-      "stream",
-      "Images are not streamed. Remove `stream` and read `data[].b64_json` of the reply.",
-    );
+  if (json["stream"] === true && countImages(json) > 1)
+    throw invalid("n", "`n` must be 1 with `stream`. Send a request for each image.");
+  checkCount(json, "partial_images", 0, PARTIAL_IMAGES_MAX);
+  checkCount(json, "frame_count", 1, FRAMES_MAX);
+}
+
+function checkCount(json: JsonObject, name: string, min: number, max: number): void {
+  const value = json[name];
+  const isCount = typeof value === "number" && Number.isInteger(value);
+  if (isSet(value) && !(isCount && value >= min && value <= max))
+    throw invalid(name, `\`${name}\` must be a whole number from ${min} to ${max}.`);
 }
 
 function outputTokensMax(json: JsonObject): number {
@@ -60,7 +129,9 @@ function outputTokensMax(json: JsonObject): number {
     (typeof quality === "string" ? lookUp(PIXELS_PER_TOKEN, quality) : undefined) ??
     PIXELS_PER_TOKEN["high"] ??
     1;
-  return countImages(json) * (Math.ceil(pixelsOf(size) / pixelsPerToken) + TEXT_TOKENS_MAX);
+  const tokens = Math.ceil(pixelsOf(size) / pixelsPerToken) * (numberIn(json["frame_count"]) ?? 1);
+  const partial = (numberIn(json["partial_images"]) ?? 0) * TOKENS_PER_PARTIAL_IMAGE;
+  return countImages(json) * (tokens + partial + TEXT_TOKENS_MAX);
 }
 
 function countImages({ n }: JsonObject): number {

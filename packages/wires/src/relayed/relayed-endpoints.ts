@@ -1,7 +1,7 @@
 // The table of endpoints without a conversation.
 
 import { EMBEDDINGS_ENDPOINT } from "./embeddings-endpoint.ts";
-import { IMAGES_ENDPOINT } from "./images-endpoint.ts";
+import { IMAGE_EDITS_ENDPOINT, IMAGES_ENDPOINT } from "./images-endpoint.ts";
 import { MODERATIONS_ENDPOINT } from "./moderations-endpoint.ts";
 import type { ModelKind, RelayedEndpoint } from "./relayed-endpoint.ts";
 import { RERANK_ENDPOINT } from "./rerank-endpoint.ts";
@@ -11,6 +11,7 @@ import { TRANSCRIPTIONS_ENDPOINT, TRANSLATIONS_ENDPOINT } from "./transcriptions
 export const RELAYED_APIS = [
   "embeddings",
   "images",
+  "image_edits",
   "speech",
   "transcriptions",
   "translations",
@@ -22,6 +23,7 @@ export type RelayedApi = (typeof RELAYED_APIS)[number];
 export const RELAYED_ENDPOINTS: Readonly<Record<RelayedApi, RelayedEndpoint>> = {
   embeddings: EMBEDDINGS_ENDPOINT,
   images: IMAGES_ENDPOINT,
+  image_edits: IMAGE_EDITS_ENDPOINT,
   speech: SPEECH_ENDPOINT,
   transcriptions: TRANSCRIPTIONS_ENDPOINT,
   translations: TRANSLATIONS_ENDPOINT,
