@@ -1,7 +1,6 @@
 // Sign-in of apps at /connect, over HTTP, on both stores: what an app gets, and what attackers do not get.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { createHash, randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { removeMember } from "../../src/accounts/members.ts";
 import { personAct } from "../../src/activity/audit.ts";
@@ -23,24 +22,12 @@ import {
   startGateway,
   type TestAccount,
 } from "../support/gateway.ts";
+import { type Fields, pkce, queryOf } from "../support/pkce.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const CALLBACK = "https://app.example/callback";
-
-function pkce() {
-  const verifier = randomBytes(32).toString("base64url");
-  return { verifier, challenge: createHash("sha256").update(verifier).digest("base64url") };
-}
-
-type Fields = Readonly<Record<string, string | undefined>>;
-
-function queryOf(fields: Fields): string {
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
-  // Safe because the undefined values are left out.
-  return new URLSearchParams(given as [string, string][]).toString();
-}
 
 describe.each(["sqlite", "postgres"] as const)("a sign-in of an app on %s", (store) => {
   let gateway: Gateway;

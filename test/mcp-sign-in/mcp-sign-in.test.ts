@@ -1,7 +1,6 @@
 // The sign-in of people at /mcp, over HTTP, on both stores: what a client gets, and what attackers do not get.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { createHash, randomBytes } from "node:crypto";
 import { removeMember } from "../../src/accounts/members.ts";
 import { personAct } from "../../src/activity/audit.ts";
 import {
@@ -23,28 +22,11 @@ import {
   startGateway,
   type TestAccount,
 } from "../support/gateway.ts";
+import { type Fields, pkce, queryOf } from "../support/pkce.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 
 const MINUTE_MS = 60_000;
 const REDIRECT = "http://127.0.0.1:52100/callback";
-
-interface Pkce {
-  readonly verifier: string;
-  readonly challenge: string;
-}
-
-function pkce(): Pkce {
-  const verifier = randomBytes(32).toString("base64url");
-  return { verifier, challenge: createHash("sha256").update(verifier).digest("base64url") };
-}
-
-type Fields = Readonly<Record<string, string | undefined>>;
-
-function queryOf(fields: Fields): string {
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
-  // Safe because the undefined values are left out.
-  return new URLSearchParams(given as [string, string][]).toString();
-}
 
 describe.each(["sqlite", "postgres"] as const)("a sign-in at /mcp on %s", (store) => {
   let gateway: Gateway;
