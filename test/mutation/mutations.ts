@@ -128,6 +128,37 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/inference/metering/document-bound.ts",
+    ["inference/metering/document-bound"],
+    [
+      [
+        "a page that is in the tree of a PDF twice is held for once",
+        "if (kids.values().some((count) => count > 1)) throw NO_BOUND;",
+        "",
+      ],
+      [
+        "the content of many pages of a PDF is held for once",
+        "shown += shownBytes(content) * count;",
+        "shown += shownBytes(content);",
+      ],
+      [
+        "an object that is hidden in a stream of a PDF is not held for",
+        "OBJECT.test(raw) || raw.includes(",
+        "raw.includes(",
+      ],
+      [
+        "codes of a font that stand for long texts are held for as one character",
+        "bytesPerCode = Math.max(bytesPerCode, longestCode(data));",
+        "bytesPerCode = Math.max(bytesPerCode, 1);",
+      ],
+      [
+        "the pages of object streams are not held for",
+        'const structure = [outside, ...objects.map(inflate)].join("\\n");',
+        "const structure = outside;",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/streaming/relay.ts",
     ["inference/lifecycle/rolling-bursts"],
     [

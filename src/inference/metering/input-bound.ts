@@ -2,6 +2,7 @@
 // its text; media are bounded by kind, and the total by the model's context.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { type DocumentSize, documentSize } from "./document-bound.ts";
 
 export interface MediaLimits {
   readonly imageTokensMax: number;
@@ -22,9 +23,12 @@ const AUDIO_BYTES_PER_TOKEN = 32;
 const DEPTH_MAX = 32;
 
 export function inputBound(text: string, json: JsonObject, bounds: MediaLimits): number {
+  let files = 0;
   const media = countMedia(json, (kind, part, bytes) => {
     if (kind === "image") return bounds.imageTokensMax;
-    return kind === "audio" && hasMinimumByteRate(part)
+    if (kind === "file")
+      return files++ < FILES_MAX ? fileTokens(part, bounds) : bounds.contextTokens;
+    return hasMinimumByteRate(part)
       ? Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) + MESSAGE_OVERHEAD_TOKENS
       : bounds.contextTokens;
   });
@@ -39,6 +43,40 @@ export function inputBound(text: string, json: JsonObject, bounds: MediaLimits):
     NAMESPACE_TOOL_TOKENS * namespaceTools;
   const textBytes = Buffer.byteLength(text) - media.inlineBytes + (bounds.repeatedBytes ?? 0);
   return Math.min(bounds.contextTokens * (bounds.texts ?? 1), textBytes + overhead + media.tokens);
+}
+
+/** Reading a document takes CPU before anything is paid for. */
+const FILES_MAX = 10;
+/** A document is read once for all candidates of a call. */
+const documentSizes = new WeakMap<JsonObject, DocumentSize | "unknown">();
+
+/** Each page of a document is read as an image, too. */
+function fileTokens(part: JsonObject, { imageTokensMax, contextTokens }: MediaLimits): number {
+  const size = documentSizes.get(part) ?? sizeOfDocument(part) ?? "unknown";
+  documentSizes.set(part, size);
+  return size === "unknown"
+    ? contextTokens
+    : Math.min(contextTokens, size.pages * imageTokensMax + size.textTokens);
+}
+
+/** Undefined for what is not inline, or not one document. */
+function sizeOfDocument(part: JsonObject): DocumentSize | undefined {
+  if (!DOCUMENTS.has(String(part["type"]))) return undefined;
+  const [value, ...others] = encodedValues(part);
+  if (value === undefined || others.length > 0) return undefined;
+  const encoded = value.replace(/^data:[a-z0-9.+/;=-]{0,128},/i, "");
+  // What decoders ignore or read differently could be another document to the provider.
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(encoded) || encoded.length % 4 !== 0) return undefined;
+  return documentSize(Buffer.from(encoded, "base64"));
+}
+
+/** Also what names another file: that one could be read instead. */
+function encodedValues(part: JsonObject): readonly string[] {
+  return [...INLINE_FIELDS, "file_id"].flatMap((field) => {
+    const value = part[field];
+    if (isObject(value)) return encodedValues(value);
+    return typeof value === "string" ? [value] : [];
+  });
 }
 
 /** Lower bounds of one second of audio: tokens in any model, and bytes in any usable recording. */
@@ -119,7 +157,8 @@ const IMAGES: ReadonlySet<string> = new Set([
   "image",
   "computer_screenshot",
 ]);
-const FILES: ReadonlySet<string> = new Set(["file", "input_file", "document", "input_video"]);
+const DOCUMENTS: ReadonlySet<string> = new Set(["file", "input_file", "document"]);
+const FILES: ReadonlySet<string> = new Set([...DOCUMENTS, "input_video"]);
 
 // Some providers have part types for content that they fetch: `document_url`, `file_url`, `video_url`.
 function kindOf(part: JsonObject): MediaKind | undefined {
