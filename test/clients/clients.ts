@@ -134,6 +134,41 @@ const OPENCODE: Client = {
   }),
 };
 
+const GEMINI_CLI: Client = {
+  tools: (file) => ({
+    read: [{ name: "read_file", input: { file_path: file } }],
+    edit: [
+      {
+        name: "replace",
+        input: {
+          file_path: file,
+          instruction: "Correct the total.",
+          old_string: WRONG,
+          new_string: RIGHT,
+        },
+      },
+    ],
+    run: [{ name: "run_shell_command", input: { command: COMMAND, description: "Run the check" } }],
+    delegate: [
+      { name: "invoke_agent", input: { agent_name: "generalist", prompt: SUBTASK } },
+      { name: "generalist", input: { request: SUBTASK } },
+    ],
+  }),
+  args: ({ model }, task) => ["--model", model, "--approval-mode", "yolo", "--prompt", task],
+  env: ({ url, key }) => ({
+    GOOGLE_GEMINI_BASE_URL: url,
+    GEMINI_API_KEY: key,
+    GEMINI_CLI_TRUST_WORKSPACE: "true",
+  }),
+  files: () => ({
+    ".gemini/settings.json": JSON.stringify({
+      security: { auth: { selectedType: "gemini-api-key" } },
+      privacy: { usageStatisticsEnabled: false },
+      general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
+    }),
+  }),
+};
+
 /** With the name of OpenAI, which the guide offers, Codex sends fields for OpenAI alone. */
 const CODEX_AS_OPENAI = codex(`${ENV_KEY}supports_websockets = false`, "OpenAI");
 
@@ -149,6 +184,7 @@ interface Run {
 export const CODEX_WITH_MODELS_TITLE = "Codex that lists the models";
 const CLAUDE = "anthropic/claude-opus-5-5";
 const GPT = "openai/gpt-6.2-sol";
+const GEMINI = "google/gemini-3.1-pro-preview";
 
 /** Each client at its provider's API, and at another. */
 export const RUNS: readonly Run[] = [
@@ -192,4 +228,12 @@ export const RUNS: readonly Run[] = [
   { title: CODEX_WITH_MODELS_TITLE, name: "codex", client: CODEX_WITH_MODELS, model: CLAUDE },
   { title: "opencode", name: "opencode", client: OPENCODE, model: GPT, fileName: "opencode" },
   { title: "opencode", name: "opencode", client: OPENCODE, model: CLAUDE },
+  {
+    title: "Gemini CLI",
+    name: "gemini",
+    client: GEMINI_CLI,
+    model: GEMINI,
+    fileName: "gemini-cli",
+  },
+  { title: "Gemini CLI", name: "gemini", client: GEMINI_CLI, model: CLAUDE },
 ];

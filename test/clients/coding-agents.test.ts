@@ -8,7 +8,7 @@ import { CODEX_WITH_MODELS_TITLE, RUNS } from "./clients.ts";
 import { FINAL_TEXT } from "./coding-task.ts";
 import { runClient } from "./run-client.ts";
 
-const CLIENT_NAMES = ["claude", "codex", "opencode"] as const;
+const CLIENT_NAMES = ["claude", "codex", "opencode", "gemini"] as const;
 /** The five steps are at least five calls of the agent and two of its sub-agent. */
 const CALLS_MIN = 7;
 

@@ -6,7 +6,6 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { openSocket } from "../responses/websocket-client.ts";
 import {
-  type Api,
   type Json,
   modelOn,
   startHarness,
@@ -37,7 +36,11 @@ const CALLS = RECORDINGS.flatMap(({ client, version, requests }) =>
   ),
 );
 
-function ownWire(pathname: string): Api {
+/** Google's API names the model in the path. */
+const MODEL_IN_PATH = /(?<=^\/v1beta\/models\/).+(?=:)/;
+
+function ownWire(pathname: string): Wire {
+  if (MODEL_IN_PATH.test(pathname)) return "gemini";
   if (pathname.startsWith("/v1/messages")) return "messages";
   return pathname.startsWith("/v1/chat") ? "chat" : "responses";
 }
@@ -48,7 +51,8 @@ async function replay(
   wire: Wire,
 ): Promise<{ readonly error: unknown; readonly sent: Json }> {
   const before = harness.upstreamRequests.length;
-  const body = { ...recorded, model: modelOn(wire) };
+  const isInPath = MODEL_IN_PATH.test(pathname);
+  const body = isInPath ? recorded : { ...recorded, model: modelOn(wire) };
   let error: unknown;
   if (method === "WS") {
     const socket = await openSocket(harness.gateway, { ...headers, ...harness.account.headers });
@@ -56,13 +60,17 @@ async function replay(
     error = last["type"] === "error" ? last["error"] : undefined;
     socket.close();
   } else {
-    const response = await fetch(harness.gateway.url + pathname, {
-      method,
-      headers: { ...headers, ...harness.account.headers },
-      body: JSON.stringify(body),
-    });
+    const response = await fetch(
+      harness.gateway.url + pathname.replace(MODEL_IN_PATH, modelOn(wire)),
+      {
+        method,
+        headers: { ...headers, ...harness.account.headers },
+        body: JSON.stringify(body),
+      },
+    );
     const text = await response.text();
-    error = response.status === 200 && !text.includes("event: error") ? undefined : text;
+    const isFailed = /event: error|data: \{"error"/.test(text);
+    error = response.status === 200 && !isFailed ? undefined : text;
   }
   return { error, sent: harness.upstreamRequests[before]?.body ?? {} };
 }
@@ -78,6 +86,7 @@ describe("what coding agents send", () => {
       "codex-other-model",
       "codex-web-socket",
       "codex",
+      "gemini-cli",
       "opencode",
     ]);
   });

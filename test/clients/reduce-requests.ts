@@ -16,7 +16,7 @@ const KEPT_HEADERS = /^(?:anthropic-(?:beta|version)|x-claude-|x-codex-|x-openai
 /** A word of the API, or the name of a tool or model. */
 const WORD = /^[A-Za-z][\w.:/-]{0,47}$/;
 const ID = /^(?:[a-z]{1,6}_)?(?=[\w-]*\d)[A-Za-z0-9-]{20,}(?::\d+)?$/;
-const SCHEMA_FIELDS = new Set(["parameters", "input_schema", "schema"]);
+const SCHEMA_FIELDS = new Set(["parameters", "parametersJsonSchema", "input_schema", "schema"]);
 const PROSE_FIELDS = new Set(["description", "text", "definition", "instructions", "output"]);
 const NEUTRAL_TEXT = "text";
 
