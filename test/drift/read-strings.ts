@@ -5,7 +5,12 @@ import { createReadStream, existsSync, readdirSync, statSync } from "node:fs";
 import path from "node:path";
 import type { RequestString } from "./ask-gateway.ts";
 
-export const PROGRAMS = ["@anthropic-ai/claude-code", "opencode-ai", "@openai/codex"] as const;
+export const PROGRAMS = [
+  "@anthropic-ai/claude-code",
+  "opencode-ai",
+  "@openai/codex",
+  "@google/gemini-cli",
+] as const;
 /** Their request bodies are written by code; its strings are all there is to compare. */
 export const BUNDLES = ["@ai-sdk/openai", "@ai-sdk/anthropic", "@ai-sdk/google"] as const;
 
@@ -17,7 +22,7 @@ const PATTERNS: readonly (readonly [RequestString["kind"], RegExp])[] = [
   ],
   // Codex contains a list of OpenAI's models.
   ["model", /"slug":\s*"(gpt-[a-z0-9.-]+)"/g],
-  ["header", /\bx-(?:claude-code|opencode)-[a-z][a-z-]*[a-z]\b/g],
+  ["header", /\bx-(?:claude-code|opencode|gemini)-[a-z][a-z-]*[a-z]\b/g],
 ];
 const OVERLAP = 256;
 const PROGRAM_BYTES_MIN = 1_048_576;

@@ -102,6 +102,41 @@ const MESSAGES: Json = {
   thinking: { type: "enabled", budget_tokens: 1_024 },
 };
 
+const GEMINI: Json = {
+  systemInstruction: { parts: [{ text: "Be brief." }] },
+  contents: [
+    {
+      role: "user",
+      parts: [{ text: TEXT }, { inline_data: { mime_type: "application/pdf", data: PDF } }],
+    },
+    {
+      role: "model",
+      parts: [
+        { text: "Hm.", thought: true, thoughtSignature: "c2ln" },
+        { functionCall: { id: "call_1", name: "weather", args: { city: "Rome" } } },
+      ],
+    },
+    {
+      role: "user",
+      parts: [
+        { functionResponse: { id: "call_1", name: "weather", response: { output: "sunny" } } },
+      ],
+    },
+    { role: "user", parts: [{ text: TEXT }] },
+  ],
+  tools: [{ functionDeclarations: [{ name: "weather", parametersJsonSchema: SCHEMA }] }],
+  toolConfig: { functionCallingConfig: { mode: "AUTO" } },
+  safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_NONE" }],
+  generationConfig: {
+    maxOutputTokens: 20,
+    candidateCount: 1,
+    stopSequences: ["end"],
+    thinkingConfig: { thinkingBudget: 512, includeThoughts: true },
+    responseMimeType: "application/json",
+    responseSchema: { type: "OBJECT", properties: { city: { type: "STRING" } } },
+  },
+};
+
 const COMPACT: Json = { model: "sim/echo", input: [{ role: "user", content: TEXT }] };
 
 /** Bodies by path. */
@@ -112,6 +147,12 @@ export const CALL_BODIES: Readonly<Record<string, Json>> = {
   "/v1/responses/compact": COMPACT,
   "/v1/messages": MESSAGES,
   "/v1/messages/count_tokens": { ...MESSAGES, max_tokens: undefined },
+  "/v1beta/models/{model}:generateContent": GEMINI,
+  "/v1beta/models/{model}:streamGenerateContent": GEMINI,
+  "/v1beta/models/{model}:countTokens": { generateContentRequest: GEMINI },
+  "/v1beta/models/{model}:batchEmbedContents": {
+    requests: ["a", "b"].map((text) => ({ content: { parts: [{ text }] } })),
+  },
   "/v1/embeddings": { model: "sim/embed", input: ["a", "b"], encoding_format: "float" },
 };
 
@@ -152,6 +193,11 @@ const DIRECTIVES: readonly [string, ...string[]] = [
 /** Adds a directive to the last text of a user. */
 export function withDirective(random: Random, body: Json): unknown {
   const directive = `${TEXT} [[sim: ${random.pick(DIRECTIVES)}]]`;
+  if (Array.isArray(body["contents"]))
+    return {
+      ...body,
+      contents: [...body["contents"], { role: "user", parts: [{ text: directive }] }],
+    };
   return Array.isArray(body["messages"])
     ? { ...body, messages: [...body["messages"], { role: "user", content: directive }] }
     : { ...body, input: directive };

@@ -95,12 +95,13 @@ export function requestAt(target: FuzzTarget, seed: number, index: number): Fuzz
 }
 
 function pathFor(target: FuzzTarget, random: Random, { path }: Operation): string {
-  const filled = path.replaceAll(/\{(\w+)\+?\}/g, () =>
-    encodeURIComponent(
-      (random.chance(0.85) ? random.pickFrom(target.ids()) : undefined) ??
+  const filled = path.replaceAll(/\{(\w+)\+?\}/g, (_, name: string) => {
+    const known = name === "model" ? target.models : target.ids();
+    return encodeURIComponent(
+      (random.chance(0.85) ? random.pickFrom(known) : undefined) ??
         random.pick(HOSTILE_TEXTS).toWellFormed().slice(0, 400),
-    ),
-  );
+    );
+  });
   if (!random.chance(0.02)) return filled;
   return filled + random.pick(["/", "//", "/..", "%2f", ";a=b", "%", "%zz", "#a", "/%2e%2e/"]);
 }
@@ -193,7 +194,8 @@ function validBody(target: FuzzTarget, random: Random, operation: Operation): un
 function callBody(target: FuzzTarget, random: Random, call: Json): unknown {
   const chosen = Object.fromEntries(
     Object.entries(call).filter(
-      ([name]) => /^(model|messages|input|max_tokens)$/.test(name) || random.chance(0.3),
+      ([name]) =>
+        /^(model|messages|input|contents|requests|max_tokens)$/.test(name) || random.chance(0.3),
     ),
   );
   const body: Json = {

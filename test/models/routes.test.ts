@@ -72,6 +72,8 @@ describe("GET /v1/models", () => {
       ["public", "GET", "/v1/models"],
       ["public", "GET", "/v1/models/{id+}/endpoints"],
       ["public", "GET", "/v1/models/{id+}"],
+      ["public", "GET", "/v1beta/models"],
+      ["public", "GET", "/v1beta/models/{model+}"],
     ]);
   });
 
