@@ -190,8 +190,12 @@ function addMissing(headers: Headers, added: Readonly<Record<string, string>> = 
 }
 
 /** The API, the documents about it, and the endpoints of claims: a page may be an agent, too. None of them reads cookies. */
-function isOpenToPages(path: string, route: Route | undefined): boolean {
-  return /^\/v1(?:beta)?\//.test(path) || route?.tag === "Discovery" || route?.dialect === "oauth";
+export function isOpenToPages(path: string, route: Route | undefined): boolean {
+  return (
+    /^(?:\/api)?\/v1(?:beta)?\//.test(path) ||
+    route?.tag === "Discovery" ||
+    route?.dialect === "oauth"
+  );
 }
 
 /** RFC 6749 §5.1 requires both headers. */

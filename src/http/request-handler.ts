@@ -6,6 +6,7 @@ import type { Log } from "../base/log.ts";
 import {
   createFaultResponder,
   createResponseFinisher,
+  isOpenToPages,
   type ResponseDeps,
 } from "./finish-response.ts";
 import type { Peer, RequestContext } from "./request-context.ts";
@@ -13,6 +14,7 @@ import { createSteps, type StepDeps } from "./request-steps.ts";
 import { splitTarget, validateTarget } from "./request/request-target.ts";
 import { jsonResponse, preflightResponse } from "./response.ts";
 import type { Route, StepFilter } from "./route.ts";
+import { createRouter } from "./router.ts";
 import { createStepFilter } from "./step-filter.ts";
 import { createMatchRoute } from "./steps/match-route.ts";
 
@@ -54,12 +56,22 @@ function createPipeline(
   allowsStep: StepFilter,
 ): (context: RequestContext) => Promise<Response> {
   const matchRoute = createMatchRoute(deps);
+  const match = createRouter(deps.routes);
+  /** Whether a page may send the request that it asks about. */
+  const allowsPages = (context: RequestContext): boolean => {
+    const method = context.request.headers.get("access-control-request-method") ?? "";
+    const found = match(method, context.path);
+    const isRoute = found.kind === "route";
+    if (!isOpenToPages(context.path, isRoute ? found.route : undefined)) return false;
+    if (isRoute) context.match = found;
+    return true;
+  };
   const steps = createSteps(deps, allowsStep);
   return async (context) => {
     const { request, path, query } = context;
     validateTarget(request, path, query);
-    if (request.method === "OPTIONS" && /^\/v1(?:beta)?\//.test(path))
-      return preflightResponse(request);
+    const isPreflight = request.method === "OPTIONS" && allowsPages(context);
+    if (isPreflight) return preflightResponse(request);
     const route = matchRoute(context);
     for (const step of steps[route.kind]) {
       const pending = step(context, route);

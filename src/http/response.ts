@@ -108,11 +108,13 @@ function errorWithSteps(fault: Fault, context: ErrorContext): PublicError {
 }
 
 /** SDKs and coding agents repeat these statuses unless a header says that it does not help: Claude Code repeats a 401 for minutes. */
-function isFinal({ code, status, options }: Fault): boolean {
+function isFinal({ code, status, options: { retryAfterSeconds: wait, next } }: Fault): boolean {
   return (
     status === 401 ||
     code === "provider_not_configured" ||
-    (code === "conflict" && options.retryAfterSeconds === undefined)
+    (code === "conflict" && wait === undefined) ||
+    // It lasts until the caller has taken the step.
+    (code === "internal" && next !== undefined)
   );
 }
 

@@ -428,17 +428,37 @@ describe("GET, HEAD and OPTIONS", () => {
     expect([opened.status, opened.headers.get("access-control-allow-origin")]).toEqual([201, "*"]);
   });
 
-  test("paths outside /v1 have no CORS headers", async () => {
-    for (const line of [
-      "GET /",
-      "GET /docs",
-      "GET /metrics",
-      "POST /oauth2/token",
-      "POST /agent/identity/claim",
-      "OPTIONS /oauth2/token",
-      "OPTIONS /",
+  test("a preflight allows pages the endpoints of claims, the documents and OpenRouter's paths", async () => {
+    for (const [method, path] of [
+      ["POST", "/agent/identity/claim"],
+      ["POST", "/oauth2/token"],
+      ["POST", "/api/v1/chat/completions"],
+      ["GET", "/auth.md"],
+      ["GET", "/.well-known/oauth-protected-resource"],
     ]) {
-      const { headers } = await call(gateway, line, {
+      const { status, headers } = await call(production, `OPTIONS ${path}`, {
+        headers: {
+          origin: "https://app.example",
+          "access-control-request-method": method ?? "",
+          "access-control-request-headers": "authorization,content-type",
+        },
+      });
+      expect([path, status, headers.get("access-control-allow-origin")]).toEqual([path, 204, "*"]);
+      expect(headers.get("access-control-allow-headers")).toBe("authorization,content-type");
+    }
+  });
+
+  test("pages, forms and the MCP server have no CORS headers", async () => {
+    for (const line of [
+      "GET /console",
+      "GET /claim",
+      "GET /metrics",
+      "OPTIONS /console",
+      "OPTIONS /claim",
+      "OPTIONS /mcp",
+      "OPTIONS /nothing",
+    ]) {
+      const { headers } = await call(production, line, {
         headers: { origin: "https://app.example", "access-control-request-method": "POST" },
       });
       expect([line, headers.get("access-control-allow-origin")]).toEqual([line, null]);
