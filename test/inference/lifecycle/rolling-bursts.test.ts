@@ -13,6 +13,8 @@ import {
 } from "fast-check";
 import { nanoFromUsd, usdText } from "../../../src/base/money/money.ts";
 import { setBudgets } from "../../../src/ledger/wallet-budgets.ts";
+import { getResponse, waitUntilEnded } from "../../responses/harness.ts";
+import { openSocket } from "../../responses/websocket-client.ts";
 import {
   type Gateway,
   registerAccount,
@@ -65,6 +67,8 @@ interface Burst {
   /** Bytes of each write, regardless of events; 0 for the simulator's own. */
   readonly slice: number;
 }
+
+const DELTA = "response.output_text.delta";
 
 type Cap = "balance" | "key" | "session" | "budget" | "ceiling";
 const CAPS: readonly Cap[] = ["balance", "key", "session", "budget", "ceiling"];
@@ -209,6 +213,67 @@ for (const store of STORE_KINDS)
       await expectSettledLedger(gateway.server.db);
       const [cost = 0n] = await costsOf(account);
       expect(cost).toBeGreaterThan(60_000n * 25_000n);
+    });
+
+    const largest = (text: string): Json => ({
+      model: "sim/large",
+      max_output_tokens: 128_000,
+      input: text,
+    });
+    /** A text of $0.50 in one event. */
+    const WHOLE_TEXT = "[[sim: tokens=20000 chunks=1]] go";
+    const expectAtMost = async (account: TestAccount, whole: number): Promise<void> => {
+      await expectSettledLedger(gateway.server.db);
+      const spent = sum(await costsOf(account));
+      expect(usdText(spent)).toBe(usdText(spent < 1_500_000_000n ? spent : 1_500_000_000n));
+      expect(whole).toBeLessThanOrEqual(3);
+      await expectNoDebt(account);
+    };
+    const isWhole = (value: unknown): boolean => JSON.stringify(value).length > 60_000;
+
+    test("stores no text that a background response could not pay for", async () => {
+      const account = await accountWith(100);
+      const limited = await mintKey(account, { limit_usd: 1.5 });
+      const accepted = await Promise.all(
+        Array.from({ length: 10 }, () =>
+          postCall(gateway, limited, "responses", { ...largest(WHOLE_TEXT), background: true }),
+        ),
+      );
+      const bodies = await Promise.all(accepted.map(async (each) => (await each.json()) as Json));
+      const ids = bodies.flatMap(({ id }) => (typeof id === "string" ? [id] : []));
+      const ended = await Promise.all(ids.map((id) => waitUntilEnded(gateway, limited, id)));
+      await expectAtMost(account, ended.filter(isWhole).length);
+    });
+
+    test("stores no text that a stream could not pay for, nor replays it", async () => {
+      const account = await accountWith(100);
+      const limited = await mintKey(account, { limit_usd: 1.5 });
+      const streams = await Promise.all(
+        Array.from({ length: 10 }, async (_, index) => {
+          const keyed = withHeaders(limited, { "idempotency-key": `k${index}` });
+          const body = { ...largest(WHOLE_TEXT), stream: true };
+          return await (await postCall(gateway, keyed, "responses", body)).text();
+        }),
+      );
+      await expectAtMost(account, streams.filter(isWhole).length);
+      const ids = streams.flatMap((text) => /"id":"(resp_[^"]+)"/.exec(text)?.[1] ?? []);
+      const stored = await Promise.all(
+        ids.map(async (id) => (await getResponse(gateway, limited, id)).json),
+      );
+      await expectAtMost(account, stored.filter(isWhole).length);
+    });
+
+    test("keeps to the key's limit on WebSockets", async () => {
+      const account = await accountWith(100);
+      const limited = await mintKey(account, { limit_usd: 1.5 });
+      const sockets = await Promise.all(
+        Array.from({ length: 10 }, () => openSocket(gateway, limited.headers)),
+      );
+      const last = await Promise.all(sockets.map((socket) => socket.create(largest(WHOLE_TEXT))));
+      await expectAtMost(account, last.filter(isWhole).length);
+      const sent = sockets.map(({ events }) => events.filter(({ type }) => type === DELTA));
+      await expectAtMost(account, sent.filter(isWhole).length);
+      for (const socket of sockets) socket.close();
     });
 
     /** Reads until this many bytes have arrived, then leaves. */
