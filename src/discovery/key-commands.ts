@@ -34,9 +34,14 @@ export function idempotencyKeyPath({ settings }: DocContext): string {
   return keyFilePath(settings).replace(/json$/, "idempotency-key");
 }
 
-export function consentRules({ isMounted }: DocContext): string {
-  const claim = isMounted(START_CLAIM_ROUTE)
-    ? " Give them the claim link and an invoice's `pay_url`, and never open these links yourself."
-    : " Give them an invoice's `pay_url`, and never open it yourself.";
-  return `Never print the key. Ask your human before you use their email address, and before you spend their money.${claim}`;
+export function consentRules({ isMounted, settings }: DocContext): string {
+  const links = [
+    ...(isMounted(START_CLAIM_ROUTE) ? ["the claim link"] : []),
+    ...(settings.hasPaymentPage === false ? [] : ["an invoice's `pay_url`"]),
+  ];
+  const rule =
+    links.length === 0
+      ? ""
+      : ` Give them ${links.join(" and ")}, and never open these links yourself.`;
+  return `Never print the key. Ask your human before you use their email address, and before you spend their money.${rule}`;
 }

@@ -103,6 +103,23 @@ describe.each(CLIENTS)("%s over standard input and output", (_name, connect) => 
     expect(keyIn(`${host}.json`)).toContain("-rt-");
   });
 
+  test("names a tool as the next step of an error", async () => {
+    await connect({}, async (call) => {
+      const steps = async (name: string, args: Record<string, unknown>): Promise<unknown> =>
+        valueAt(JSON.parse(textAt(await call(name, args), "content.0.text")), "error.next");
+      expect(await steps("get_balance", {})).toMatchObject([{ tool: "create_account" }]);
+      await call("create_account");
+      const message = { model: "sim/echo", prompt: "hi", max_tokens: 16_000, n: 8 };
+      expect(await steps("send_message", { ...message, model: "sim/no-such" })).toMatchObject([
+        { tool: "list_models" },
+      ]);
+      expect(await steps("send_message", message)).toMatchObject([
+        { tool: "create_invoice", arguments: { amount_usd: 1 } },
+        { tool: "start_claim" },
+      ]);
+    });
+  });
+
   test("keeps a second account beside the first, which `account` chooses", async () => {
     await connect({}, async (call) => {
       const ids: string[] = [];
