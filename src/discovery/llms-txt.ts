@@ -59,6 +59,8 @@ const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v1/presets/{name}",
   "/v1/moderations",
   "/v1/images/edits",
+  "/v1/decisions",
+  "/v1/completions",
   "/v1/audio/speech",
   "/v1/audio/transcriptions",
   "/v1/audio/translations",

@@ -165,7 +165,7 @@ export const TOOLS: readonly ToolSpec[] = [
     title: "Quote a message",
     routeId: "createQuote",
     description:
-      "Returns what `send_message` with the same arguments would hold and can cost at most, without sending or charging anything.",
+      "Returns what `send_message` with the same arguments would hold and can cost at most, without sending anything.",
     annotations: READS,
     input: MessageArguments,
     output: Quote,
@@ -224,7 +224,7 @@ export const TOOLS: readonly ToolSpec[] = [
     name: "get_usage",
     title: "List usage",
     routeId: "listUsage",
-    description: "Returns one record per call, newest first, with its tokens, prices and cost.",
+    description: "Returns calls, newest first, with tokens, prices and cost.",
     annotations: READS,
     also: { getUsage: { request_id: "{id}" } },
   },

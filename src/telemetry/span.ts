@@ -42,6 +42,8 @@ const HTTP_ROUTES = {
   translations: "/v1/audio/translations",
   rerank: "/v1/rerank",
   moderations: "/v1/moderations",
+  decisions: "/v1/decisions",
+  completions: "/v1/completions",
 } as const satisfies Record<UsageRecord["api"], string>;
 
 /** The conventions have names for `chat`, `generate_content` and `embeddings` only. */
@@ -58,6 +60,8 @@ const OPERATIONS: Readonly<Record<UsageRecord["api"], string>> = {
   translations: "transcription",
   rerank: "rerank",
   moderations: "moderation",
+  decisions: "decision",
+  completions: "text_completion",
 };
 
 /** Provider names of the conventions that differ from our ids. */

@@ -44,7 +44,7 @@ const FilterQuery = {
   model: z.string().max(200).optional().meta({ description: "Only this model." }),
   key_id: z.string().max(64).optional().meta({ description: "Only this key." }),
   provider: z.string().max(64).optional().meta({ description: "Only this provider." }),
-  api: z.enum(USAGE_APIS).optional().meta({ description: "Only calls of this API." }),
+  api: z.enum(USAGE_APIS).optional().meta({ description: "Of this API." }),
   label: z
     .string()
     .max(100)

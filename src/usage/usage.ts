@@ -31,6 +31,8 @@ export const USAGE_APIS = [
   "translations",
   "rerank",
   "moderations",
+  "decisions",
+  "completions",
 ] as const;
 export type UsageApi = (typeof USAGE_APIS)[number];
 
@@ -48,6 +50,8 @@ export const API_PATHS: Readonly<Record<UsageApi, string>> = {
   translations: "/v1/audio/translations",
   rerank: "/v1/rerank",
   moderations: "/v1/moderations",
+  decisions: "/v1/decisions",
+  completions: "/v1/completions",
 };
 
 export const OUTCOMES = [

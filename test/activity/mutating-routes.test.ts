@@ -43,6 +43,8 @@ const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
   createEmbeddings: MODEL_CALL,
   createImages: MODEL_CALL,
   editImages: MODEL_CALL,
+  createDecision: MODEL_CALL,
+  createCompletion: MODEL_CALL,
   createSpeech: MODEL_CALL,
   createTranscription: MODEL_CALL,
   createTranslation: MODEL_CALL,

@@ -126,7 +126,7 @@ describe("a path without a route", () => {
       ["/v1/ranking", "POST /v1/rerank"],
       ["/v1/images/variations", "POST /v1/images/generations"],
       ["/v1/responses/responses", "POST /v1/responses"],
-      ["/completions", "POST /v1/chat/completions"],
+      ["/complete", "POST /v1/messages"],
       ["/openai/v1/audio/voices", "POST /v1/audio/speech"],
       ["/api/v1/auth/key", "GET /v1/account"],
       ["/v1/organization/usage/completions", "GET /v1/usage"],

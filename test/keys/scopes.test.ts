@@ -230,7 +230,7 @@ describe("the scopes of the routes", () => {
         .join(" "),
     ).toBe(
       "addProviderKey batchEmbedContents cancelResponse changeKey changeProviderKey compactResponse " +
-        "countContentTokens countInputTokens countTokens createChatCompletion createEmbeddings createImages " +
+        "countContentTokens countInputTokens countTokens createChatCompletion createCompletion createDecision createEmbeddings createImages " +
         "createMessage createModeration createQuote createResponse createSpeech createTranscription " +
         "createTranslation deleteProviderKey deleteResponse editImages embedContent generateContent mintKey pollClaim " +
         "rerankDocuments rerankDocumentsV2 revokeKey rotateKey stopAgentSession streamGenerateContent",

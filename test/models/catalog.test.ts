@@ -72,12 +72,10 @@ describe("catalog", () => {
 
   test("models with image or audio output have a price for it, or are left out", () => {
     const media = /-image(-|$)|audio/;
-    const perImage = "sim/image-each";
-    for (const { id, prices } of catalog.models.filter(
-      ({ id }) => media.test(id) && id !== perImage,
-    )) {
+    for (const { id, prices } of catalog.models.filter(({ id }) => media.test(id))) {
       const base = cardAt(prices, NOW)?.base;
-      expect([id, base?.output_image ?? base?.output_audio]).not.toEqual([id, undefined]);
+      const price = base?.output_image ?? base?.output_audio ?? base?.image_generation;
+      expect([id, price]).not.toEqual([id, undefined]);
     }
     for (const name of [
       "openai/gpt-audio",
@@ -231,6 +229,7 @@ describe("catalog", () => {
     const simulated = catalog.models.filter((entry) => entry.provider === "sim");
     expect(simulated.map(({ id }) => id)).toEqual([
       "sim/echo",
+      "sim/echo-decisions",
       "sim/embed",
       "sim/image",
       "sim/image-each",
@@ -246,7 +245,7 @@ describe("catalog", () => {
     ]);
     for (const entry of simulated)
       expect([entry.simulated, entry.title.startsWith("Simulator")]).toEqual([true, true]);
-    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(13);
+    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(14);
   });
 });
 
@@ -312,7 +311,7 @@ describe("findModel", () => {
   });
 
   test("suggests no id with the name inside of a word", () => {
-    expect(similarIds(catalog, "sim/ech")).toEqual(["sim/echo"]);
+    expect(similarIds(catalog, "sim/ech")).toEqual(["sim/echo", "sim/echo-decisions"]);
     expect(similarIds(catalog, "codechat-bison")).toEqual([
       "openrouter/google/palm-2-codechat-bison",
     ]);

@@ -194,6 +194,23 @@ describe("the openai package", () => {
     expect([results[0]?.flagged, results[0]?.categories.violence]).toEqual([true, true]);
   });
 
+  test("decides and completes", async () => {
+    const { answers } = await client.decisions.create({
+      model: "sim/echo",
+      input: "I was charged twice.",
+      questions: [{ type: "predicate", name: "refund", instructions: "A refund is due." }],
+    });
+    expect(answers).toEqual([{ type: "predicate", name: "refund", probability: 0.75 }]);
+    const stream = await client.completions.create({
+      model: "sim/echo",
+      prompt: "Once upon a time",
+      stream: true,
+    });
+    let text = "";
+    for await (const { choices } of stream) text += choices[0]?.text ?? "";
+    expect(text).toBe("Once upon a time");
+  });
+
   test("speaks, transcribes and translates", async () => {
     const speech = { input: "Hello", voice: "alloy" } as const;
     const spoken = await client.audio.speech.create({ ...speech, model: "sim/speech" });

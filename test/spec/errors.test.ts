@@ -262,7 +262,6 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
         ["POST /v1/ranking", /Use POST \/v1\/rerank/, "/docs/api/rerank-documents.md"],
         ["POST /v1/audio/voices", /input_modalities/, "/v1/models"],
         ["POST /v1/conversations", /previous_response_id/, "/docs/api/create-response.md"],
-        ["POST /v1/completions", /as a message/, "/docs/api/create-chat-completion.md"],
         ["POST /v1/complete", /as a message/, "/docs/api/create-message.md"],
         ["POST /v1/evals", /Call the provider directly/, undefined],
       ];

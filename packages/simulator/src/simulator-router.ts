@@ -77,6 +77,8 @@ const PATH_SUFFIXES: readonly (readonly [string, RouteMatch])[] = [
   ],
   ["/audio/translations", { kind: "simple", wire: chatWire, pathModel: "", api: "translations" }],
   ["/rerank", { kind: "simple", wire: chatWire, pathModel: "", api: "rerank" }],
+  ["/decisions", { kind: "simple", wire: chatWire, pathModel: "", api: "decisions" }],
+  ["/completions", { kind: "simple", wire: chatWire, pathModel: "", api: "completions" }],
   ["/moderations", { kind: "simple", wire: chatWire, pathModel: "", api: "moderations" }],
   [
     "/messages/count_tokens",

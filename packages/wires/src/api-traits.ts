@@ -158,6 +158,8 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
   translations: relayed("translations"),
   rerank: relayed("rerank"),
   moderations: relayed("moderations"),
+  decisions: relayed("decisions"),
+  completions: { ...relayed("completions"), hasUsageOption: true },
   chat: {
     ...RELAYED,
     inputField: "messages",

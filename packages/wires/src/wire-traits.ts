@@ -152,6 +152,9 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
   translations: RELAYED,
   rerank: RELAYED,
   moderations: RELAYED,
+  decisions: RELAYED,
+  // Every chat model of a provider that has it.
+  completions: { ...RELAYED, operation: "completions" },
   gemini: {
     ...DEFAULTS,
     base: "gemini",

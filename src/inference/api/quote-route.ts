@@ -62,14 +62,14 @@ const QuoteList = z.object({
 const MODELS_MAX = 10;
 
 const QuoteQuery = z.strictObject({
-  api: z.enum(USAGE_APIS).default("chat").meta({ description: "The API that the body is for." }),
+  api: z.enum(USAGE_APIS).default("chat").meta({ description: "The API of the body." }),
   models: z
     .string()
     .transform((text) => text.split(",").map((id) => id.trim()))
     .pipe(z.array(z.string().min(1)).min(1).max(MODELS_MAX))
     .optional()
     .meta({
-      description: `Up to ${MODELS_MAX} model ids, separated by commas: the response is a list with one quote for each.`,
+      description: `Up to ${MODELS_MAX} model ids, separated by commas: returns a quote for each.`,
     }),
 });
 

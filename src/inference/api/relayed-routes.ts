@@ -337,6 +337,77 @@ export const RELAYED_ROUTES: readonly RelayedRoute[] = [
     description: "The same as POST /v1/rerank, at the path that Cohere's clients call.",
   },
   {
+    api: "decisions",
+    path: "/v1/decisions",
+    id: "createDecision",
+    summary: "Create a decision",
+    description:
+      "OpenAI's Decisions API, in beta: answers to typed questions about an input, with probabilities. Only the input has a price.",
+    body: z
+      .looseObject({
+        model: modelField("openai/gpt-6-luna"),
+        input: Texts,
+        questions: z
+          .array(
+            z.looseObject({
+              type: z.enum(["predicate", "choice", "score"]),
+              name: z.string().nullish().meta({ description: "Repeated in the answer." }),
+            }),
+          )
+          .min(1)
+          .max(400)
+          .meta({ description: "What to decide." }),
+      })
+      .meta({ id: "DecisionRequest" }),
+    requestExample: {
+      model: "sim/echo",
+      input: "I was charged twice.",
+      questions: [{ type: "predicate", name: "refund", instructions: "A refund is due." }],
+    },
+    reply: "The answers.",
+    schema: z
+      .looseObject({
+        model: z.string(),
+        answers: z.array(z.looseObject({})).meta({ description: "One for each question." }),
+        usage: UsageCost,
+      })
+      .meta({ id: "Decision" }),
+    example: {
+      model: "echo",
+      answers: [{ type: "predicate", name: "refund", probability: 0.75 }],
+      usage: { cost: 0.0000032, input_tokens: 32, output_tokens: 0, total_tokens: 32 },
+    },
+  },
+  {
+    api: "completions",
+    path: "/v1/completions",
+    id: "createCompletion",
+    summary: "Create a text completion",
+    description:
+      "OpenAI's older API, at providers that have it: Together, Fireworks and servers of your own. `max_tokens` is 16 if absent.",
+    body: z
+      .looseObject({
+        model: modelField("together/Qwen/Qwen2.5-7B-Instruct-Turbo"),
+        prompt: Texts,
+        max_tokens: z.int().min(1).optional().meta({ description: "Default: 16." }),
+        stream: z.boolean().optional().meta({ description: "`true`: responds with events." }),
+      })
+      .meta({ id: "CompletionRequest" }),
+    requestExample: { model: "sim/echo", prompt: "Hello there", max_tokens: 8 },
+    reply: "The completion, or its stream.",
+    schema: z
+      .looseObject({ id: z.string(), choices: z.array(z.looseObject({})), usage: UsageCost })
+      .meta({ id: "Completion" }),
+    example: {
+      id: "cmpl-1",
+      object: "text_completion",
+      model: "sim/echo",
+      choices: [{ index: 0, text: "Hello there", finish_reason: "length" }],
+      usage: { cost: 0.000006, prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 },
+    },
+    alternatives: [{ contentType: "text/event-stream" }],
+  },
+  {
     api: "moderations",
     path: "/v1/moderations",
     id: "createModeration",

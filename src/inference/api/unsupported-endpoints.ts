@@ -78,12 +78,6 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: MODELS_STEP,
   },
   {
-    pattern: pathPattern("completions"),
-    reason: "it has no text completions",
-    alternative: "Send the prompt as a message to POST /v1/chat/completions.",
-    next: CHAT_STEP,
-  },
-  {
     pattern: pathPattern("complete"),
     reason: "it has no text completions",
     alternative: "Send the prompt as a message to POST /v1/messages.",

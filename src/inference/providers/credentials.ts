@@ -160,6 +160,8 @@ const WIRE_PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>
   translations: { translations: "/audio/translations" },
   rerank: { rerank: "/rerank" },
   moderations: { moderations: "/moderations" },
+  decisions: { decisions: "/decisions" },
+  completions: { completions: "/completions" },
   gemini: { gemini: "" },
   converse: { converse: "" },
 };

@@ -86,6 +86,7 @@ interface AccountSetting {
   readonly validate?: (value: string) => string | undefined;
 }
 
+const COMPLETIONS_PATHS = { completions: "/completions" } as const;
 const CHAT_PATHS = { chat: "/chat/completions" } as const;
 const IMAGE_PATHS = { images: "/images/generations" } as const;
 const AUDIO_PATHS = {
@@ -140,7 +141,7 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "OPENAI",
     acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.openai.com/v1",
-    paths: { ...OPENAI_PATHS, moderations: "/moderations" },
+    paths: { ...OPENAI_PATHS, moderations: "/moderations", decisions: "/decisions" },
     stopsBillingOnAbort: true,
     endUserField: "safety_identifier",
     outputLimitField: "max_completion_tokens",
@@ -211,7 +212,7 @@ export const PROVIDERS: readonly Provider[] = [
     name: "Together AI",
     envPrefix: "TOGETHER",
     baseUrl: "https://api.together.xyz/v1",
-    paths: { ...CHAT_PATHS, ...AUDIO_PATHS, embeddings: "/embeddings" },
+    paths: { ...CHAT_PATHS, ...COMPLETIONS_PATHS, ...AUDIO_PATHS, embeddings: "/embeddings" },
     relayedForm: "timed",
     stopsBillingOnAbort: true,
   }),
@@ -221,7 +222,7 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "FIREWORKS",
     acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.fireworks.ai/inference/v1",
-    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    paths: { ...CHAT_PATHS, ...COMPLETIONS_PATHS, embeddings: "/embeddings" },
     stopsBillingOnAbort: true,
     servesRequestedTier: true,
     endUserField: "user",
@@ -402,7 +403,7 @@ export const PROVIDERS: readonly Provider[] = [
     name: "Ollama",
     envPrefix: "OLLAMA",
     baseUrl: "",
-    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    paths: { ...CHAT_PATHS, ...COMPLETIONS_PATHS, embeddings: "/embeddings" },
     isLocal: true,
   }),
   defineProvider({
@@ -411,7 +412,7 @@ export const PROVIDERS: readonly Provider[] = [
     envPrefix: "VLLM",
     acceptsMaxCompletionTokens: true,
     baseUrl: "",
-    paths: { ...CHAT_PATHS, embeddings: "/embeddings", rerank: "/rerank" },
+    paths: { ...CHAT_PATHS, ...COMPLETIONS_PATHS, embeddings: "/embeddings", rerank: "/rerank" },
     isLocal: true,
   }),
   defineProvider({
@@ -419,7 +420,7 @@ export const PROVIDERS: readonly Provider[] = [
     name: "llama.cpp",
     envPrefix: "LLAMACPP",
     baseUrl: "",
-    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    paths: { ...CHAT_PATHS, ...COMPLETIONS_PATHS, embeddings: "/embeddings" },
     isLocal: true,
   }),
   defineProvider({
@@ -439,6 +440,8 @@ export const PROVIDERS: readonly Provider[] = [
       translations: "/v1/audio/translations",
       rerank: "/v2/rerank",
       moderations: "/v1/moderations",
+      decisions: "/v1/decisions",
+      completions: "/v1/completions",
       gemini: "/v1beta",
       converse: "",
       ...MESSAGES_PATHS,

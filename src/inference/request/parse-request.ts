@@ -97,7 +97,7 @@ function readRequired(
   json: JsonObject,
   purpose: "call" | "count",
 ): { readonly model: string; readonly outputMax: number | undefined } {
-  const model = readModel(json, traits.relayed?.defaultModel);
+  const model = withSuffix(readModel(json, traits.relayed?.defaultModel), traits);
   asInvalidFault(() => validateContent(traits, json));
   let outputMax: number | undefined;
   for (const field of purpose === "count" ? [] : traits.outputLimitFields) {
@@ -205,6 +205,11 @@ const NO_FIELDS: readonly string[] = [];
 function gatewayFieldsOf({ generates }: ApiTraits, json: JsonObject): readonly string[] {
   if (!generates) return json["postern"] === undefined ? NO_FIELDS : OPTION_FIELDS;
   return GATEWAY_FIELDS.some((field) => json[field] !== undefined) ? GATEWAY_FIELDS : NO_FIELDS;
+}
+
+function withSuffix(model: string, { relayed }: ApiTraits): string {
+  const suffix = relayed?.modelSuffix ?? "";
+  return model.endsWith(suffix) ? model : model + suffix;
 }
 
 function readModel(json: JsonObject, defaultModel: string | undefined): string {

@@ -62,6 +62,7 @@ const API_ENDPOINTS: Readonly<Record<string, string>> = {
   translations: "POST /v1/audio/translations",
   rerank: "POST /v1/rerank",
   moderations: "POST /v1/moderations",
+  decisions: "POST /v1/decisions",
 };
 
 export interface CandidateQuery {

@@ -2,6 +2,7 @@
 // members that the provider names otherwise.
 
 import {
+  API_TRAITS,
   bytesIn,
   createRelayedMeter,
   OUTBOUND_WIRES,
@@ -62,7 +63,7 @@ export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): Transp
       return form.returned === "bytes"
         ? bytesTransform((event) => bytesIn(stream, event))
         : passthroughTransform(api, {
-            wantsUsage: true,
+            wantsUsage: !API_TRAITS[api].hasUsageOption || request.wantsUsage,
             modelIdOf: input.modelIdOf,
             dropped: listed,
             lacksTerminalEvent: true,
@@ -119,11 +120,17 @@ function relayedBody(
   { dropped, context }: { readonly dropped: readonly string[]; readonly context: RelayedContext },
 ): string {
   const members = Object.entries(endpoint.writeRequest?.(request.json, context) ?? {});
-  return rewriteRequest(request, candidate, {
-    ...adjustments,
-    omitted: dropped,
-    members: Object.fromEntries(
-      members.map(([name, value]) => [name, value === undefined ? value : JSON.stringify(value)]),
-    ),
-  });
+  const { modelSuffix = "" } = endpoint;
+  const upstreamName = candidate.upstreamName.replace(new RegExp(`${modelSuffix}$`), "");
+  return rewriteRequest(
+    request,
+    { ...candidate, upstreamName },
+    {
+      ...adjustments,
+      omitted: dropped,
+      members: Object.fromEntries(
+        members.map(([name, value]) => [name, value === undefined ? value : JSON.stringify(value)]),
+      ),
+    },
+  );
 }

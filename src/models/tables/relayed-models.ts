@@ -10,9 +10,10 @@ const OPENAI_MODERATION = "https://developers.openai.com/api/docs/guides/moderat
 const OPENAI_MODELS = "https://developers.openai.com/api/docs/models";
 /** OpenAI's own page of the model states one price for audio and text, which is lower. */
 const LISTED_AUDIO = "genai-prices 0.2.3";
-const COHERE_PRICING = "https://cohere.com/pricing";
-const JINA_PRICING = "https://jina.ai/reranker/";
-const VOYAGE_PRICING = "https://docs.voyageai.com/docs/pricing";
+/** The providers' own price pages could not be read on that day, so these are the pages that were. */
+const COHERE_PRICING = "https://developer.puter.com/tutorials/cohere-api-pricing/ (June 2026)";
+const COSTS = "https://www.getmaxim.ai/bifrost/llm-cost-calculator/provider";
+const VERCEL_MODELS = "https://vercel.com/ai-gateway/models";
 
 function facts(provider: string, match: RegExp, known: Partial<FactRule>): FactRule {
   return {
@@ -59,6 +60,16 @@ export const RELAYED_FACTS: readonly FactRule[] = [
   facts("groq", /^whisper-large-v3$/, { ...WHISPER, wires: ["transcriptions", "translations"] }),
   facts("groq", /^whisper-large-v3-turbo$/, { ...WHISPER, wires: ["transcriptions"] }),
   facts("mistral", /^voxtral-(small|mini)-transcribe/, { ...WHISPER, wires: ["transcriptions"] }),
+  facts("openai", /^gpt-6-luna-decisions/, {
+    input: ["text", "image"],
+    wires: ["decisions"],
+    context: 1_050_000,
+  }),
+  facts("xai", /^grok-imagine-image$/, {
+    output: ["image"],
+    wires: ["images"],
+    context: 32_000,
+  }),
   facts("cohere", /^rerank-/, { wires: ["rerank"], context: 32_000 }),
   facts("jina", /^jina-reranker-/, { wires: ["rerank"], context: 10_240 }),
   facts("voyage", /^rerank-/, { wires: ["rerank"], context: 32_000 }),
@@ -269,11 +280,58 @@ export const RELAYED_MODELS: readonly SupplementalModel[] = [
   perSearch("rerank-v4.0-fast", "Rerank 4 Fast", "0.002"),
   perToken(
     {
+      provider: "openai",
+      name: "gpt-6-luna-decisions",
+      title: "GPT-6 Luna Decisions",
+      kind: "decision",
+      source: `${VERCEL_MODELS}/openai/gpt-6-luna-decisions.md`,
+    },
+    { input: "0.1", output: "0" },
+  ),
+  ...(
+    [
+      [
+        "cohere",
+        "rerank-v5.0-pro",
+        "Rerank 5 Pro",
+        "0.05",
+        `${COSTS}/cohere/model/rerank-v5.0-pro.md`,
+      ],
+      [
+        "cohere",
+        "rerank-v5.0-fast",
+        "Rerank 5 Fast",
+        "0.02",
+        "https://openrouter.ai/models/cohere/rerank-5-fast-20261028",
+      ],
+      ["voyage", "rerank-3", "Voyage Rerank 3", "0.05", `${COSTS}/voyage/model/rerank-3.md`],
+      [
+        "voyage",
+        "rerank-3-lite",
+        "Voyage Rerank 3 Lite",
+        "0.02",
+        `${COSTS}/voyage/model/rerank-3-lite.md`,
+      ],
+    ] as const
+  ).map(([provider, name, title, input, source]) =>
+    perToken({ provider, name, title, kind: "rerank", source }, { input, output: "0" }),
+  ),
+  {
+    provider: "xai",
+    name: "grok-imagine-image",
+    title: "Grok Imagine Image",
+    kind: "image",
+    pricing: [{ tokens: { input: "0", output: "0" }, fees: { image_generation: "0.02" } }],
+    source: "https://docs.crazyrouter.com/en/images/grok",
+    checked: CHECKED_ON,
+  },
+  perToken(
+    {
       provider: "jina",
       name: "jina-reranker-m0",
       title: "Jina Reranker m0",
       kind: "rerank",
-      source: JINA_PRICING,
+      source: `${COSTS}/jina_ai/model/jina-reranker-m0.md`,
     },
     { input: "0.05", output: "0" },
   ),
@@ -283,7 +341,7 @@ export const RELAYED_MODELS: readonly SupplementalModel[] = [
       name: "rerank-2.5",
       title: "Voyage Rerank 2.5",
       kind: "rerank",
-      source: VOYAGE_PRICING,
+      source: `${VERCEL_MODELS}/rerank-2.5.md`,
     },
     { input: "0.05", output: "0" },
   ),
@@ -293,7 +351,7 @@ export const RELAYED_MODELS: readonly SupplementalModel[] = [
       name: "rerank-2.5-lite",
       title: "Voyage Rerank 2.5 Lite",
       kind: "rerank",
-      source: VOYAGE_PRICING,
+      source: `${VERCEL_MODELS}/rerank-2.5-lite.md`,
     },
     { input: "0.02", output: "0" },
   ),

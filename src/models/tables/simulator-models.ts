@@ -75,6 +75,11 @@ export const SIMULATOR_MODELS: readonly SupplementalModel[] = [
     pricing: [{ tokens: { input: "0.05", output: "0" } }],
   },
   {
+    ...simulatedModel("echo-decisions", "Simulator: decisions", PRICES),
+    kind: "decision",
+    pricing: [{ tokens: { input: "0.1", output: "0" } }],
+  },
+  {
     ...simulatedModel("moderation", "Simulator: moderation", PRICES),
     kind: "moderation",
     pricing: [{ tokens: { input: "0", output: "0" } }],
@@ -126,6 +131,7 @@ export const SIMULATOR_FACTS: readonly FactRule[] = [
     context: 16_000,
   }),
   simulatedFacts(/^rerank/, { input: ["text"], wires: ["rerank"] }),
+  simulatedFacts(/^echo-decisions$/, { wires: ["decisions"] }),
   simulatedFacts(/^moderation$/, { wires: ["moderations"] }),
 ];
 

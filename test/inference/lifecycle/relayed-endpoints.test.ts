@@ -26,6 +26,8 @@ const PATHS = {
   rerank: "/v1/rerank",
   rerank2: "/v2/rerank",
   moderations: "/v1/moderations",
+  decisions: "/v1/decisions",
+  completions: "/v1/completions",
 } as const;
 
 interface Sender extends TestAccount {
@@ -181,6 +183,51 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     expect([tokens > 0, paid]).toEqual([true, BigInt(tokens) * 50n]);
   });
 
+  test("decisions cost their input alone, by either name of the model", async () => {
+    const questions = [
+      { type: "predicate", name: "refund", instructions: "A refund is due." },
+      { type: "choice", name: "team", choices: [{ value: "billing" }, { value: "sales" }] },
+    ];
+    for (const model of ["sim/echo", "sim/echo-decisions"]) {
+      const body = { model, input: "I was charged twice.", questions };
+      const quoted = await post(gateway, account, "/v1/quote?api=decisions", body);
+      const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
+      const { reply, paid, record } = await call(PATHS.decisions, body);
+      expect((reply["answers"] as Json[]).map(({ name }) => name)).toEqual(["refund", "team"]);
+      const { input_tokens: tokens } = reply["usage"] as { input_tokens: number };
+      expect([paid, record?.["api"], record?.["model"]]).toEqual([
+        BigInt(tokens) * 100n,
+        "decisions",
+        "sim/echo-decisions",
+      ]);
+      expect(Number(paid) / 1e9).toBeLessThanOrEqual(Number(most));
+    }
+  });
+
+  test("text completions cost their tokens, streamed or not", async () => {
+    const body = { model: "sim/echo", prompt: ["Once upon a", "time there was"], n: 2 };
+    const whole = await call(PATHS.completions, body);
+    const usage = whole.reply["usage"] as Record<string, number>;
+    expect((whole.reply["choices"] as unknown[]).length).toBe(4);
+    expect(whole.paid).toBe(
+      BigInt(usage["prompt_tokens"] ?? 0) * 1_000n +
+        BigInt(usage["completion_tokens"] ?? 0) * 2_000n,
+    );
+    expect(whole.record).toMatchObject({ api: "completions", outcome: "completed" });
+    for (const options of [undefined, { include_usage: true }]) {
+      const before = await balance(gateway, account);
+      const streamed = await post(gateway, account, PATHS.completions, {
+        ...body,
+        stream: true,
+        stream_options: options,
+      });
+      const text = await streamed.text();
+      expect(text).toEndWith("data: [DONE]\n\n");
+      expect(before - (await balance(gateway, account))).toBe(whole.paid);
+      expect(text.includes(`"cost":${Number(whole.paid) / 1e9}`)).toBe(options !== undefined);
+    }
+  });
+
   test("moderation is free and leaves a usage record", async () => {
     const { reply, paid, record } = await call(PATHS.moderations, {
       model: "sim/moderation",
@@ -272,6 +319,10 @@ test.each([
   [PATHS.rerank, { model: "sim/rerank", documents: DOCUMENTS }, "query"],
   [PATHS.rerank, { ...RERANK, documents: DOCUMENTS, top_n: 0 }, "top_n"],
   [PATHS.moderations, { model: "sim/moderation" }, "input"],
+  [PATHS.decisions, { model: "sim/echo", input: "x" }, "questions"],
+  [PATHS.decisions, { model: "sim/echo", input: "x", questions: [{}] }, "questions[0]"],
+  [PATHS.completions, { model: "sim/echo" }, "prompt"],
+  [PATHS.completions, { model: "sim/echo", prompt: "x", best_of: 1_000 }, "best_of"],
 ])("rejects %s with %j by the name of the field", async (path, body, param) => {
   const gateway = await sharedGateway();
   const response = await post(gateway.gateway, gateway.account, path, body);
@@ -416,6 +467,15 @@ describe("a provider's own account", () => {
       documents: ["some words of a document"],
     });
     expect([response.status, paid > 0n]).toEqual([200, true]);
+  });
+
+  test("of OpenAI gets its own name of the model of a decision, at the lower price", async () => {
+    const usage = { input_tokens: 100, output_tokens: 0, total_tokens: 100 };
+    const reply = { body: JSON.stringify({ model: "gpt-6-luna", answers: [], usage }) };
+    const body = { model: "openai/gpt-6-luna", input: "x", questions: [{ type: "predicate" }] };
+    const { sent, paid } = await send("OPENAI", reply, PATHS.decisions, body);
+    expect(JSON.parse(sent?.body ?? "")).toMatchObject({ model: "gpt-6-luna" });
+    expect([sent?.path, paid]).toEqual(["/decisions", 10_000n]);
   });
 
   test("of OpenAI serves moderation without a named model", async () => {

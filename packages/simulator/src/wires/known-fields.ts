@@ -43,6 +43,13 @@ const TRANSLATION_FIELDS = fieldNames("file model prompt response_format tempera
 const RERANK_FIELDS = fieldNames(
   "documents max_tokens_per_doc model priority query top_k top_n truncation",
 );
+const DECISION_FIELDS = fieldNames(
+  "input model prompt_cache_key prompt_cache_options questions safety_identifier",
+);
+const COMPLETION_FIELDS = fieldNames(
+  "best_of echo frequency_penalty logit_bias logprobs max_tokens model n presence_penalty prompt seed stop stream " +
+    "stream_options suffix temperature top_p user",
+);
 const MODERATION_FIELDS = fieldNames("input model");
 
 /** The APIs to which callers' fields are passed through. Requests to the others are written by the gateway's translation. */
@@ -58,6 +65,8 @@ const FIELDS = {
   translations: TRANSLATION_FIELDS,
   rerank: RERANK_FIELDS,
   moderations: MODERATION_FIELDS,
+  decisions: DECISION_FIELDS,
+  completions: COMPLETION_FIELDS,
 } as const;
 
 /** The provider's error for a field that its API does not have. */

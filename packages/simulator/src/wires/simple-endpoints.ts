@@ -8,6 +8,7 @@ import { deltaFrame, lastFrame, speak, transcribe } from "./audio-endpoints.ts";
 import { embed } from "./embeddings.ts";
 import { checkName, checkRange, missingParameter } from "./openai-common.ts";
 import type { SimpleReply } from "./simple-reply.ts";
+import { complete, decide } from "./text-endpoints.ts";
 
 export type SimpleApi =
   | "embeddings"
@@ -17,7 +18,9 @@ export type SimpleApi =
   | "transcriptions"
   | "translations"
   | "rerank"
-  | "moderations";
+  | "moderations"
+  | "decisions"
+  | "completions";
 
 export const SIMPLE_ENDPOINTS: Readonly<
   Record<SimpleApi, (body: JsonObject) => SimpleReply | InvalidRequest>
@@ -31,6 +34,8 @@ export const SIMPLE_ENDPOINTS: Readonly<
   translations: transcribe,
   rerank,
   moderations: moderate,
+  decisions: decide,
+  completions: complete,
 };
 
 /** A PNG of one white pixel. */

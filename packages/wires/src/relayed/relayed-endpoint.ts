@@ -11,11 +11,14 @@ export type ModelKind =
   | "speech"
   | "transcription"
   | "rerank"
-  | "moderation";
+  | "moderation"
+  | "decision";
 
 export interface RelayedEndpoint {
   /** The kind of models that serve it. */
-  readonly kind: Exclude<ModelKind, "chat">;
+  readonly kind: ModelKind;
+  /** The end of the names of its models in the catalog: they have another price than on the provider's other APIs. */
+  readonly modelSuffix?: string;
   /** The model of a request that names none. */
   readonly defaultModel?: string;
   /** Throws an `InvalidRequest` for a request whose cost cannot be bounded, or that no provider takes. */
@@ -65,7 +68,9 @@ export interface RelayedStream {
   readonly usageInEvent: (event: JsonObject, context: RelayedContext) => Usage | undefined;
   /** The usage that is known from the request alone. */
   readonly usageOfBytes?: (context: RelayedContext) => Usage | undefined;
-  /** Whether it is the last event of its stream. */
+  /** `[DONE]` follows the event with the usage. */
+  readonly hasTerminalEvent?: true;
+  /** Whether it is the last event of its stream, with the usage. */
   readonly isLast: (event: JsonObject) => boolean;
   /** The content of an event: encoded bytes, or text. */
   readonly contentOf: (event: JsonObject) => string | undefined;

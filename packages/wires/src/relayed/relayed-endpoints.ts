@@ -1,5 +1,7 @@
 // The table of endpoints without a conversation.
 
+import { COMPLETIONS_ENDPOINT } from "./completions-endpoint.ts";
+import { DECISIONS_ENDPOINT } from "./decisions-endpoint.ts";
 import { EMBEDDINGS_ENDPOINT } from "./embeddings-endpoint.ts";
 import { IMAGE_EDITS_ENDPOINT, IMAGES_ENDPOINT } from "./images-endpoint.ts";
 import { MODERATIONS_ENDPOINT } from "./moderations-endpoint.ts";
@@ -17,6 +19,8 @@ export const RELAYED_APIS = [
   "translations",
   "rerank",
   "moderations",
+  "decisions",
+  "completions",
 ] as const;
 export type RelayedApi = (typeof RELAYED_APIS)[number];
 
@@ -29,6 +33,8 @@ export const RELAYED_ENDPOINTS: Readonly<Record<RelayedApi, RelayedEndpoint>> = 
   translations: TRANSLATIONS_ENDPOINT,
   rerank: RERANK_ENDPOINT,
   moderations: MODERATIONS_ENDPOINT,
+  decisions: DECISIONS_ENDPOINT,
+  completions: COMPLETIONS_ENDPOINT,
 };
 
 /** The kind of models that this wire serves. */

@@ -6,7 +6,7 @@ import { createUsageMeter, detectError, type StreamMeter } from "../usage/stream
 import type { RelayedContext, RelayedStream } from "./relayed-endpoint.ts";
 
 export function createRelayedMeter(
-  { usageInEvent, usageOfBytes, isLast, contentOf }: RelayedStream,
+  { usageInEvent, usageOfBytes, isLast, hasTerminalEvent, contentOf }: RelayedStream,
   context: RelayedContext,
 ): StreamMeter {
   return createUsageMeter({
@@ -20,7 +20,7 @@ export function createRelayedMeter(
       state.outputBytes += contentOf(data)?.length ?? 0;
       if (!isLast(data)) return false;
       state.hasStopReason = true;
-      state.finished = true;
+      state.finished = hasTerminalEvent !== true;
       state.usage = usageInEvent(data, context);
       state.isUsageFinal = state.usage !== undefined;
       return state.usage !== undefined;
