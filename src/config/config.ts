@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/crypto/secret.ts";
+import type { OwnDataPolicy } from "../base/data-rules.ts";
 import type { Nano } from "../base/money/money.ts";
 import { isLoopbackHost } from "../base/network/public-address.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
@@ -23,6 +24,11 @@ import {
   billingConfigErrors,
   billingConfigFrom,
 } from "./billing-settings.ts";
+import {
+  DATA_POLICY_ENVIRONMENT,
+  DATA_POLICY_SETTINGS,
+  dataPolicyConfigFrom,
+} from "./data-policy-settings.ts";
 import * as email from "./email-settings.ts";
 import { GRANT_ENVIRONMENT, GRANT_SETTINGS } from "./limit-settings.ts";
 import { LIMIT_ENVIRONMENT, LIMIT_SETTINGS } from "./limit-settings.ts";
@@ -110,6 +116,7 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   /** How long a call waits for its provider. */
   readonly timeouts: TimeoutConfig;
   /** Which responses of the Responses API are stored; accounts can choose a stricter setting. */
+  readonly dataPolicy: OwnDataPolicy;
   readonly responseStorage: ResponseStorage;
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error";
@@ -205,6 +212,7 @@ export const SETTINGS: Readonly<
   ...LIMIT_SETTINGS,
   ...TIMEOUT_SETTINGS,
   ...RESPONSE_STORAGE_SETTINGS,
+  ...DATA_POLICY_SETTINGS,
   POSTERN_LOG_LEVEL: { defaultValue: "info", description: "`debug`, `info`, `warn` or `error`." },
   POSTERN_LOG_FORM: {
     defaultValue: "auto",
@@ -280,6 +288,7 @@ const EnvironmentSchema = z.object({
   ...LIMIT_ENVIRONMENT,
   ...TIMEOUT_ENVIRONMENT,
   ...RESPONSE_STORAGE_ENVIRONMENT,
+  ...DATA_POLICY_ENVIRONMENT,
   POSTERN_LOG_LEVEL: z
     .enum(["debug", "info", "warn", "error"], { error: "must be debug, info, warn or error" })
     .default("info"),
@@ -402,6 +411,7 @@ function buildConfig(
       mode: env.POSTERN_STORE_RESPONSES,
       retentionDays: env.POSTERN_RESPONSE_RETENTION_DAYS,
     },
+    dataPolicy: dataPolicyConfigFrom(env),
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
     ...(env.POSTERN_SECURITY_CONTACT === undefined
       ? {}

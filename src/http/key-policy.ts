@@ -1,6 +1,7 @@
 // Restrictions of an API key besides its spending limit: what it may call, and how fast. A model call uses a copy that may
 // be five seconds old, which its hold compares with the stored one.
 
+import type { DataRules } from "../base/data-rules.ts";
 import { isObject } from "../base/json.ts";
 
 /** A field that is absent restricts nothing. */
@@ -16,6 +17,8 @@ export interface KeyPolicy {
   readonly maxPriceUsd?: string;
   /** The most that each session of an agent may spend, in US dollars. */
   readonly sessionLimitUsd?: string;
+  /** What providers may do with the data of its calls. */
+  readonly dataPolicy?: DataRules;
 }
 
 export const POLICY_FIELDS = [
@@ -26,6 +29,7 @@ export const POLICY_FIELDS = [
   "concurrentCalls",
   "maxPriceUsd",
   "sessionLimitUsd",
+  "dataPolicy",
 ] as const satisfies readonly (keyof KeyPolicy)[];
 
 /** Policies of keys count per key, so such a key must not create others. */

@@ -1,6 +1,7 @@
 // Creates inference: the dependencies of every stage of a model call, and the state that calls share.
 
 import { createAbort, type Send } from "@postern/http-client";
+import type { OwnDataPolicy } from "../base/data-rules.ts";
 import type { Log } from "../base/log.ts";
 import type { PaymentOptions } from "../base/purchase-steps.ts";
 import { createRateLimiter } from "../http/guards/rate-limiter.ts";
@@ -52,6 +53,7 @@ export interface InferenceDeps {
   readonly settings: Readonly<Record<string, ProviderSetting>>;
   readonly readKeyVariable: (variable: string) => string | undefined;
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
+  readonly dataPolicy: OwnDataPolicy;
   readonly allowUnknownFields: ReadonlySet<string>;
   readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
   /** `perMinute` is 0 if no files are fetched. */
@@ -105,7 +107,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const { isOpen } = breaker;
   const { orderCredentials, recordRefusal } = createCredentialOrder({ isOpen, now });
   const accounts = { accountAt, findRoute, findProviderKey, orderCredentials };
-  const route = { catalog, routing, now, ...accounts };
+  const route = { catalog, routing, now, dataPolicy: deps.dataPolicy, ...accounts };
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now, recordRefusal };
   const abandonedCalls = createAbandonedCalls(deps.abandonedCallsPerMinute);
   const tokenCounts = createTokenCounts();

@@ -1,6 +1,7 @@
 // The public record of an API key.
 
 import { z } from "zod";
+import { dataRulesOf, dataRulesText, parseDataRules } from "../base/data-rules.ts";
 import { usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
@@ -17,13 +18,13 @@ const Rate = z.number().int().min(1).max(RATE_MAX).nullable();
 /** The restrictions of a key, as requests and responses name them; null for none. */
 export const POLICY_SCHEMA = {
   allowed_models: Globs.meta({
-    description: "The models that the key may call, as globs of model ids: `openai/*`.",
+    description: "The models that it may call, as globs of ids: `openai/*`.",
   }),
   allowed_providers: Globs.meta({
     description: "The providers that the key may call, as globs of provider ids.",
   }),
   requests_per_minute: Rate.meta({
-    description: "Model calls per minute, if fewer than the gateway allows every key.",
+    description: "Model calls per minute, below the gateway's own rate.",
   }),
   tokens_per_minute: Rate.meta({
     description: "Input and output tokens per minute, counted when calls end, in each process.",
@@ -33,12 +34,19 @@ export const POLICY_SCHEMA = {
   }),
   max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
     description:
-      "Calls are refused if they can have a higher list price per million input or output tokens, or a fee per request or use.",
+      "Refuses calls with a higher list price per million input or output tokens, or a fee per request or use.",
   }),
   session_limit_usd: z.number().min(0).max(9_000_000).nullable().meta({
-    description:
-      "The most that each session of an agent may spend in US dollars. The header `x-postern-session-limit-usd` can only lower it.",
+    description: "The most that each session may spend in US dollars.",
   }),
+  data_policy: z
+    .string()
+    .max(60)
+    .refine((text) => dataRulesOf(parseDataRules(text)) !== undefined, {
+      error: "must be a list of zdr, deny and region=<name>",
+    })
+    .nullable()
+    .meta({ description: "See `/docs/data-policy`: `zdr`, `deny`." }),
   alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
     description: "The percentages of `limit_usd` at which `key.limit_reached` fires.",
   }),
@@ -53,6 +61,7 @@ export const POLICY_PARAMS: Readonly<Record<keyof KeyPolicy, keyof typeof POLICY
   concurrentCalls: "max_concurrent_calls",
   maxPriceUsd: "max_price_per_million_usd",
   sessionLimitUsd: "session_limit_usd",
+  dataPolicy: "data_policy",
 };
 
 export const KeyRecord = z
@@ -115,6 +124,7 @@ export const KEY_EXAMPLE = {
   max_concurrent_calls: null,
   max_price_per_million_usd: null,
   session_limit_usd: null,
+  data_policy: null,
   alert_percents: [80, 100],
   created_by: null,
   former_secret: null,
@@ -155,6 +165,7 @@ function toPolicyRecord({ policy, alertPercents }: Pick<Key, "policy" | "alertPe
     max_concurrent_calls: policy.concurrentCalls ?? null,
     max_price_per_million_usd: maxPriceUsd === undefined ? null : Number(maxPriceUsd),
     session_limit_usd: sessionLimitUsd === undefined ? null : Number(sessionLimitUsd),
+    data_policy: policy.dataPolicy === undefined ? null : dataRulesText(policy.dataPolicy),
     alert_percents: alertPercents === null ? null : [...alertPercents],
   };
 }

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { getAccount } from "../accounts/accounts.ts";
 import { keyAct } from "../activity/audit.ts";
+import { parseDataRules } from "../base/data-rules.ts";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
@@ -354,6 +355,8 @@ function parsePolicyFields(body: z.infer<typeof KeySettingsBody>): PolicyChange 
     tokensPerMinute: body.tokens_per_minute,
     concurrentCalls: body.max_concurrent_calls,
     maxPriceUsd: typeof maxPrice === "number" ? String(maxPrice) : maxPrice,
+    dataPolicy:
+      typeof body.data_policy === "string" ? parseDataRules(body.data_policy) : body.data_policy,
     sessionLimitUsd:
       typeof sessionLimit === "number"
         ? usdText(parseLimit(sessionLimit, "session_limit_usd"))

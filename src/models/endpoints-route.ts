@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { publicRoute, type Route } from "../http/route.ts";
 import { type Catalog, findModel, type Model, modelNotFound } from "./catalog.ts";
+import { dataPolicyOf } from "./data-policy.ts";
 import { Measured, type MeasuredModels, toMeasured } from "./measured.ts";
 import { toModelRecord, ModelRecord } from "./model-record.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
@@ -22,6 +23,7 @@ export interface EndpointRouteDeps {
   readonly catalog: { current(): Catalog };
   /** True if the gateway has an account at the provider. */
   readonly isAvailable: (providerId: string) => boolean;
+  readonly zdrProviders: ReadonlySet<string>;
   readonly health: (model: Model, now: number) => EndpointHealth;
   /** Figures of the last 24 hours over all processes. */
   readonly measured: (now: number) => Promise<MeasuredModels>;
@@ -57,6 +59,20 @@ const Endpoint = z
       .nullable()
       .meta({ description: "The fraction of calls that succeeded, from 0 to 1.", example: 0.998 }),
     measured_24h: Measured,
+    data_policy: z
+      .object({
+        retention_days: z.int().nullable().meta({
+          description: "The most days that the provider stores inputs and outputs; 0 for none.",
+        }),
+        training: z.boolean().nullable().meta({ description: "Whether it trains on them." }),
+        region: z.string().nullable().meta({ description: "Where it promises to process them." }),
+        source: z.string().nullable().meta({ description: "The page that says so." }),
+        checked: z.string().nullable().meta({ description: "When the page was read." }),
+      })
+      .meta({
+        description:
+          "What the provider publishes. null is unknown, which satisfies no `zdr`, `data_collection` or `region`.",
+      }),
   })
   .meta({ id: "ModelEndpoint" });
 
@@ -124,7 +140,7 @@ function modelsFor(catalog: Catalog, id: string, now: number): readonly Model[] 
 
 function endpointOf(
   model: Model,
-  { isAvailable, health }: EndpointRouteDeps,
+  { isAvailable, health, zdrProviders }: EndpointRouteDeps,
   { measured, now }: { readonly measured: MeasuredModels; readonly now: number },
 ): EndpointJson {
   const available = isAvailable(model.provider);
@@ -144,7 +160,13 @@ function endpointOf(
     throughput: rounded(throughput, 10),
     uptime: rounded(uptime, 10_000),
     measured_24h: toMeasured(measured(model)),
+    data_policy: dataPolicyRecord(model, zdrProviders),
   };
+}
+
+function dataPolicyRecord(model: Model, zdrProviders: ReadonlySet<string>) {
+  const { retentionDays, ...others } = dataPolicyOf(model, zdrProviders);
+  return { retention_days: retentionDays, ...others };
 }
 
 function rounded(value: number | undefined, parts: number): number | null {

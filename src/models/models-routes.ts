@@ -15,6 +15,7 @@ import type { Dialect, Route } from "../http/route.ts";
 import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { codexModels } from "./codex-models.ts";
+import { brokenRule, dataPolicyOf } from "./data-policy.ts";
 import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
 import {
   googleList,
@@ -46,7 +47,7 @@ export interface ModelRoutesDeps extends EndpointRouteDeps {
 export interface CallerAccess {
   /** Providers that the key has provider keys for. */
   readonly ownProviders: ReadonlySet<string>;
-  readonly policy: Pick<KeyPolicy, "models" | "providers"> | undefined;
+  readonly policy: Pick<KeyPolicy, "models" | "providers" | "dataPolicy"> | undefined;
 }
 
 /** Every price of a list changes on a full half hour, if it changes by the clock. */
@@ -142,18 +143,22 @@ export function modelRoutes(deps: ModelRoutesDeps): Route[] {
   };
   // The more specific path first: a model id may contain slashes and would match `/endpoints` as well.
   return [
-    listRoute(snapshotAt, deps.callerAccess),
+    listRoute(snapshotAt, deps),
     endpointsRoute(deps),
     getRoute(snapshotAt),
     ...googleModelsRoutes({
       listModels: async (sources, now) =>
-        callableModels(await snapshotAt(now), await deps.callerAccess(sources, "google", now)),
+        callableModels(
+          await snapshotAt(now),
+          await deps.callerAccess(sources, "google", now),
+          deps.zdrProviders,
+        ),
       getModel: async (id, now) => entryOf(await snapshotAt(now), id, now).model,
     }),
   ];
 }
 
-function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["callerAccess"]): Route {
+function listRoute(snapshotAt: SnapshotAt, { callerAccess, zdrProviders }: ModelRoutesDeps): Route {
   return publicRoute<undefined, ListQuery>({
     method: "GET",
     path: "/v1/models",
@@ -161,7 +166,7 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
     requestHeaders: ANTHROPIC_VERSION,
     summary: "List models and prices",
     description:
-      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models` and `allowed_providers` of the key exclude. `all=true` lists the whole catalog, `limit` and `cursor` page through it, and `fields` shortens each model. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's, and with an `x-goog-api-key` header Google's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
+      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models`, `allowed_providers` and `data_policy` of the key exclude. `all=true` lists the whole catalog, `limit` and `cursor` page through it, and `fields` shortens each model. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
     tag: "Models",
     dialect: "openai",
     query: ListQuery,
@@ -178,18 +183,23 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
       const current = await snapshotAt(now);
       if (isGoogleClient(headers)) {
         const sources = { headers, query: queryOf(request) };
-        const models = callableModels(current, await callerAccess(sources, "google", now));
+        const access = await callerAccess(sources, "google", now);
+        const models = callableModels(current, access, zdrProviders);
         return { status: 200, body: googleList(models, readGoogleQuery(sources.query)) };
       }
       const { ownProviders: own, policy } =
         (await callerAccess({ headers }, "openai", now)) ?? NO_ACCESS;
       const isPlain = Object.values(query).every((value) => value === undefined);
       const anthropic = headers.has("anthropic-version");
-      const isUnrestricted = policy?.models === undefined && policy?.providers === undefined;
+      const isUnrestricted =
+        (policy?.models ?? policy?.providers ?? policy?.dataPolicy) === undefined;
       if (isPlain && !anthropic && own.size === 0 && isUnrestricted)
         return cachedResponse(headers, current.callable.text, current.callable.etag);
       const entries = current.entries
-        .filter((entry) => isAllowed(entry.model, policy) && matchesQuery(entry, query, own))
+        .filter(
+          (entry) =>
+            isAllowed(entry.model, policy, zdrProviders) && matchesQuery(entry, query, own),
+        )
         .map((entry) => (own.has(entry.model.provider) ? asCallable(entry) : entry));
       const text = listText(entries, query, headers);
       return cachedResponse(headers, text, etagOf(text));
@@ -200,8 +210,17 @@ function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["caller
 const NO_ACCESS: CallerAccess = { ownProviders: new Set(), policy: undefined };
 
 /** Calls of other models with this key would be refused. */
-function isAllowed({ id, provider }: Model, policy: CallerAccess["policy"]): boolean {
-  return matchesGlob(policy?.models, id) && matchesGlob(policy?.providers, provider);
+function isAllowed(
+  model: Model,
+  policy: CallerAccess["policy"],
+  zdrProviders: ReadonlySet<string>,
+): boolean {
+  const rules = policy?.dataPolicy;
+  return (
+    matchesGlob(policy?.models, model.id) &&
+    matchesGlob(policy?.providers, model.provider) &&
+    (rules === undefined || brokenRule(dataPolicyOf(model, zdrProviders), rules) === undefined)
+  );
 }
 
 /** A model that the caller's provider key makes callable. */
@@ -251,9 +270,10 @@ function getRoute(snapshotAt: SnapshotAt): Route {
 function callableModels(
   { entries }: CatalogSnapshot,
   { ownProviders: own, policy }: CallerAccess = NO_ACCESS,
+  zdrProviders: ReadonlySet<string>,
 ): readonly Model[] {
   return entries
-    .filter((entry) => isAllowed(entry.model, policy) && matchesQuery(entry, {}, own))
+    .filter((entry) => isAllowed(entry.model, policy, zdrProviders) && matchesQuery(entry, {}, own))
     .map(({ model }) => model);
 }
 

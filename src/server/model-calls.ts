@@ -89,6 +89,7 @@ export function createModelCalls(
     settings: config.providers,
     readKeyVariable: config.readKeyVariable,
     simulator: simulatorOf(config, now),
+    dataPolicy: config.dataPolicy,
     allowUnknownFields: new Set(config.allowUnknownFields),
     limits: config.limits,
     files: filesOf(config, options, bodyQuota),

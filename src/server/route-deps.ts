@@ -67,7 +67,7 @@ export function createRouteDeps(
     accountData,
     inference: inferenceRouteDeps(now, services),
     responses: { responses, webSockets, db, storage: config.responseStorage },
-    models: modelRouteDeps(services),
+    models: modelRouteDeps(config, services),
     signingKeys,
     receipts: { db, baseUrl, signingKeys },
     keys: { db, keys },
@@ -261,8 +261,12 @@ function providerName(id: string): string {
   return PROVIDER_NAMES.get(id) ?? id;
 }
 
-function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDeps["models"] {
+function modelRouteDeps(
+  { dataPolicy }: Config,
+  { core, modelCalls: { inference } }: Services,
+): RouteDeps["models"] {
   return {
+    zdrProviders: dataPolicy.zdrProviders,
     catalog: core.catalog,
     providerName,
     isAvailable: inference.isAvailable,

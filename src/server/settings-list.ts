@@ -1,6 +1,7 @@
 // The settings as this process read them, for the operator's pages. Each is listed by hand, and a secret only as "set", so
 // that a new setting cannot leak by being forgotten.
 
+import { dataRulesText } from "../base/data-rules.ts";
 import { usdText } from "../base/money/money.ts";
 import type { Config } from "../config/config.ts";
 
@@ -11,7 +12,7 @@ const orNone = (value: string | number): string =>
   value === 0 || value === "" ? "none" : `${value}`;
 
 export function listSettings(config: Config): readonly Setting[] {
-  const { limits, responseStorage, usageRetention, log, store } = config;
+  const { limits, dataPolicy, responseStorage, usageRetention, log, store } = config;
   return [
     ["POSTERN_BASE_URL", config.baseUrl],
     ["Development mode", config.development ? "on" : "off"],
@@ -32,20 +33,14 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_CLIENT_DOCUMENTS", config.hasClientDocuments ? "on" : "off"],
     ["POSTERN_OPERATORS", config.operators.join(", ")],
     ["POSTERN_OPERATOR_APPROVAL", config.operatorApproval],
-    ["POSTERN_ACCOUNTS_PER_HOUR", orNone(limits.accountsPerHour)],
-    ["POSTERN_GRANT_USD_PER_DAY", orNone(usdText(limits.grantPerDay))],
-    ["POSTERN_GRANT_EXHAUSTED", limits.whenGrantsExhausted],
-    ["POSTERN_CLAIM_BONUS_USD_PER_DAY", orNone(usdText(limits.claimBonusPerDay))],
-    ["POSTERN_CLAIMS_PER_HOUR", orNone(limits.claimsPerHour)],
-    ["POSTERN_REQUESTS_PER_MINUTE", orNone(limits.requestsPerMinute)],
-    ["POSTERN_OPEN_CALLS_PER_KEY", orNone(limits.openCallsPerKey)],
-    ["POSTERN_FETCHED_FILES_PER_MINUTE", orNone(limits.fetchedFilesPerMinute)],
-    ["POSTERN_CONNECTIONS_PER_NETWORK", orNone(limits.connectionsPerNetwork ?? "default")],
+    ...limitSettings(limits),
     ["POSTERN_REQUEST_TIMEOUT_SECONDS", String(config.timeouts.requestSeconds)],
     ["POSTERN_STREAM_TIMEOUT_SECONDS", String(config.timeouts.streamSeconds)],
     ["POSTERN_STREAM_IDLE_TIMEOUT_SECONDS", String(config.timeouts.streamIdleSeconds)],
     ["POSTERN_STORE_RESPONSES", responseStorage.mode],
     ["POSTERN_RESPONSE_RETENTION_DAYS", String(responseStorage.retentionDays)],
+    ["POSTERN_DATA_POLICY", orNone(dataRulesText(dataPolicy.rules ?? {}))],
+    ["POSTERN_ZDR_PROVIDERS", orNone([...dataPolicy.zdrProviders].join(", "))],
     [
       "Retention of usage records",
       usageRetention === undefined ? "forever" : `${usageRetention.days} days`,
@@ -59,5 +54,19 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_LOG_LEVEL", log.level],
     ["POSTERN_DRAIN_SECONDS", String(config.drainSeconds)],
     ["POSTERN_SECURITY_CONTACT", config.securityContact ?? "not set"],
+  ];
+}
+
+function limitSettings(limits: Config["limits"]): readonly Setting[] {
+  return [
+    ["POSTERN_ACCOUNTS_PER_HOUR", orNone(limits.accountsPerHour)],
+    ["POSTERN_GRANT_USD_PER_DAY", orNone(usdText(limits.grantPerDay))],
+    ["POSTERN_GRANT_EXHAUSTED", limits.whenGrantsExhausted],
+    ["POSTERN_CLAIM_BONUS_USD_PER_DAY", orNone(usdText(limits.claimBonusPerDay))],
+    ["POSTERN_CLAIMS_PER_HOUR", orNone(limits.claimsPerHour)],
+    ["POSTERN_REQUESTS_PER_MINUTE", orNone(limits.requestsPerMinute)],
+    ["POSTERN_OPEN_CALLS_PER_KEY", orNone(limits.openCallsPerKey)],
+    ["POSTERN_FETCHED_FILES_PER_MINUTE", orNone(limits.fetchedFilesPerMinute)],
+    ["POSTERN_CONNECTIONS_PER_NETWORK", orNone(limits.connectionsPerNetwork ?? "default")],
   ];
 }

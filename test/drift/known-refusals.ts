@@ -39,8 +39,9 @@ const REASONS: readonly (readonly [name: RegExp, reason: string])[] = [
   [/^type advisor_\d+$/, UNPRICED],
   [/^chat plugins/, UNBOUNDED],
   [/^chat (?:models|provider\.(?:data_collection|ignore|only|order|sort))$/, ROUTING],
+  [/^chat provider\.zdr$/, "the harness's provider says nothing of its data"],
   [
-    /^chat provider\.(?:enforce_distillable_text|preferred_\w+|quantizations|zdr)$/,
+    /^chat provider\.(?:enforce_distillable_text|preferred_\w+|quantizations)$/,
     "a routing preference of OpenRouter that this gateway cannot keep",
   ],
   [/^chat (?:service_tier|tools)$/, "the sample is no value of this field"],

@@ -25,6 +25,7 @@ const ACCESS: Readonly<Record<string, CallerAccess>> = {
 const routes = modelRoutes({
   catalog: createLiveCatalog({ now: NOW }),
   providerName: (id) => id,
+  zdrProviders: new Set<string>(),
   isAvailable: (provider) => provider === "sim",
   health,
   measured: () => Promise.resolve(NOTHING_MEASURED),
@@ -229,6 +230,7 @@ describe("GET /v1/models", () => {
     const custom = modelRoutes({
       catalog: { current: () => catalog },
       providerName: (id) => id,
+      zdrProviders: new Set<string>(),
       isAvailable: () => true,
       health,
       measured: () => Promise.resolve(NOTHING_MEASURED),
@@ -326,6 +328,7 @@ describe("GET /v1/models", () => {
       catalog: createLiveCatalog({ now: NOW }),
       health,
       providerName: (id: string) => id,
+      zdrProviders: new Set<string>(),
       isAvailable: () => true,
       measured: () => Promise.resolve(NOTHING_MEASURED),
       callerAccess: () => Promise.resolve(undefined),

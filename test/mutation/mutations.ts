@@ -370,6 +370,33 @@ const SETTLEMENTS: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/models/data-policy.ts",
+    ["inference/routing/data-policy"],
+    [
+      [
+        "an unknown retention counts as none",
+        "if (rules.zdr === true && retentionDays !== 0)",
+        "if (rules.zdr === true && (retentionDays ?? 0) !== 0)",
+      ],
+      [
+        "an unknown region is the one that is asked for",
+        "region !== rules.region",
+        "(region ?? rules.region) !== rules.region",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/count-tokens.ts",
+    ["inference/routing/data-policy"],
+    [
+      [
+        "a count of tokens shows data to a provider that the request excludes",
+        "keepDataPolicy(found, request, input.caller, deps.route);\n  const [candidate] = allowedCandidates(permitted, input.caller);\n  const sharedFault",
+        "found;\n  const [candidate] = allowedCandidates(permitted, input.caller);\n  const sharedFault",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/metering/other-models-cost.ts",
     ["inference/metering/server-tools"],
     [

@@ -45,6 +45,7 @@ const FIELDS = [
   "max_concurrent_calls",
   "max_price_per_million_usd",
   "session_limit_usd",
+  "data_policy",
   "alert_percents",
   "created_by",
   "former_secret",

@@ -80,6 +80,7 @@ const RESTRICTION_FIELDS = [
   "max_concurrent_calls",
   "max_price_per_million_usd",
   "session_limit_usd",
+  "data_policy",
   "alert_percents",
 ] as const satisfies readonly KeyField[];
 
@@ -128,6 +129,12 @@ function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
           label="Limit of each session (USD)"
           inputMode="decimal"
           hint="For the sessions of agents, such as Claude Code."
+        />
+        <Field
+          {...inputOf("data_policy", "data")}
+          label="Data policy of providers"
+          placeholder="zdr"
+          hint="zdr: store nothing. deny: no training. region=us."
         />
         <Field
           {...inputOf("alert_percents", "alerts")}

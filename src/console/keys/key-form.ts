@@ -1,6 +1,7 @@
 // The form of a key's settings: its fields as text, and the settings that they mean.
 
 import { z } from "zod";
+import { dataRulesText, parseDataRules } from "../../base/data-rules.ts";
 import { invalid } from "../../base/fault.ts";
 import { plainAmount } from "../../base/money/amount-text.ts";
 import { usdText } from "../../base/money/money.ts";
@@ -25,6 +26,7 @@ const FIELD_NAMES = [
   "max_concurrent_calls",
   "max_price_per_million_usd",
   "session_limit_usd",
+  "data_policy",
   "alert_percents",
 ] as const;
 export type KeyField = (typeof FIELD_NAMES)[number];
@@ -51,6 +53,7 @@ export const KEY_FIELDS = {
   max_concurrent_calls: z.string().optional(),
   max_price_per_million_usd: z.string().optional(),
   session_limit_usd: z.string().optional(),
+  data_policy: z.string().optional(),
   alert_percents: z.string().optional(),
 };
 
@@ -71,6 +74,7 @@ export function keyFormValues(key: Key): KeyFormValues {
     max_concurrent_calls: number(policy.concurrentCalls),
     max_price_per_million_usd: policy.maxPriceUsd ?? "",
     session_limit_usd: policy.sessionLimitUsd ?? "",
+    data_policy: dataRulesText(policy.dataPolicy ?? {}),
     alert_percents: key.alertPercents?.join(", ") ?? "",
   };
 }
@@ -119,6 +123,9 @@ function parsePolicy(
       maxPriceUsd: price("max_price_per_million_usd"),
     }),
     ...(isChanged("session_limit_usd") && { sessionLimitUsd: price("session_limit_usd") }),
+    ...(isChanged("data_policy") && {
+      dataPolicy: parseDataRules(policyField(form, "data_policy", String) ?? "") ?? null,
+    }),
   };
 }
 
@@ -145,6 +152,7 @@ const FIELD_RULES: Readonly<Record<PolicyParam, string>> = {
   max_concurrent_calls: "Enter a whole number of at least 1, or leave the field empty.",
   max_price_per_million_usd: "Enter an amount in US dollars, such as 2.50.",
   session_limit_usd: "Enter an amount in US dollars, such as 5.",
+  data_policy: "Enter zdr, deny or region=us, separated by commas.",
   alert_percents: "Enter up to five whole numbers from 1 to 100, separated by commas.",
 };
 

@@ -171,6 +171,24 @@ function detailsMarkdown({ model, endpoints, history, providerName }: ModelPageC
       ]),
       ["First token", "Latency", "Throughput", "Uptime", "Input", "Output"],
     ),
+    "## Data",
+    "What each provider publishes about the data of API calls. See [data policy](/docs/data-policy).",
+    markdownTable(
+      ["Provider", "Stores", "Trains", "Region", "Source"],
+      endpoints.map(({ provider, data_policy: policy }) => [
+        providerName(provider),
+        policy.retention_days === null
+          ? "unknown"
+          : policy.retention_days === 0
+            ? "nothing"
+            : `up to ${policy.retention_days} days`,
+        policy.training === null ? "unknown" : takesText(policy.training),
+        policy.region ?? "unknown",
+        policy.source?.startsWith("https:") === true
+          ? `[${policy.checked ?? ""}](${policy.source})`
+          : (policy.source ?? "–"),
+      ]),
+    ),
     "## Price history",
     history,
     `Also as JSON: \`GET /v1/models/${model.id}\` and \`GET /v1/models/${model.id}/endpoints\`.`,

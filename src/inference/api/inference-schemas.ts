@@ -33,11 +33,13 @@ const ProviderPreferences = z
         "`true`: use only a provider that takes every field of the request; without one, the response is a 400.",
     }),
     data_collection: z.enum(["allow", "deny"]).optional().meta({
-      description:
-        "`deny` is refused: the gateway has no record of what providers do with the data.",
+      description: "`deny`: use only providers that do not train on the data.",
     }),
     zdr: z.boolean().optional().meta({
-      description: "`true` (zero data retention) is refused, as `data_collection: deny` is.",
+      description: "`true`: use only providers that store nothing after the reply.",
+    }),
+    region: z.string().optional().meta({
+      description: "Use only providers that process the data in this region, such as `us`.",
     }),
     quantizations: z.array(z.string()).optional().meta({
       description:

@@ -18,6 +18,7 @@ import { destinationOf } from "../shared-account/source-url.ts";
 import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
 import { countByProvider } from "./count-by-provider.ts";
+import { type DataPolicyDeps, keepDataPolicy } from "./enforce-data-policy.ts";
 import { allowedCandidates } from "./enforce-key-policy.ts";
 import { expandPreset, type FindPreset } from "./expand-preset.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold/hold.ts";
@@ -25,7 +26,7 @@ import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export interface CountTokensDeps extends FreezeDeps {
   readonly findPreset: FindPreset;
-  readonly route: RoutingDeps;
+  readonly route: RoutingDeps & DataPolicyDeps;
   readonly send: AttemptDeps;
 }
 
@@ -64,7 +65,8 @@ export async function countTokens(deps: CountTokensDeps, sent: CallInput): Promi
   await rejectIfFrozen(deps, accountId);
   const found = await findCandidates(request, "count_tokens", input.caller, deps.route);
   // A count shows the prompt to the provider, as a call does.
-  const [candidate] = allowedCandidates(found, input.caller);
+  const permitted = keepDataPolicy(found, request, input.caller, deps.route);
+  const [candidate] = allowedCandidates(permitted, input.caller);
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
   if (WIRE_TRAITS[candidate.wires[0]].operation === undefined) {
@@ -115,7 +117,8 @@ async function countAs(
   request: ParsedRequest,
 ): Promise<Count> {
   const found = await findCandidates(request, request.api, input.caller, deps.route);
-  const [candidate] = allowedCandidates(found, input.caller);
+  const permitted = keepDataPolicy(found, request, input.caller, deps.route);
+  const [candidate] = allowedCandidates(permitted, input.caller);
   const isRefused = !candidate.credential.byok && sharedCredentialsFault(request) !== undefined;
   const tokens = isRefused
     ? undefined

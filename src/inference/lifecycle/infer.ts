@@ -30,6 +30,7 @@ import {
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, Hold, OpenCall, ParsedCall } from "./call.ts";
+import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { expandPreset, type FindPreset } from "./expand-preset.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
@@ -56,7 +57,7 @@ export interface InferDeps {
   readonly tokenCounts: Pick<TokenRateLimit, "rejectIfExceeded">;
   readonly findPreset: FindPreset;
   readonly parse: ParseDeps;
-  readonly route: RoutingDeps;
+  readonly route: RoutingDeps & DataPolicyDeps;
   readonly hold: HoldDeps;
   readonly roll: RollDeps;
   /** Undefined where the gateway fetches no files. */

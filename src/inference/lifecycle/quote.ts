@@ -12,6 +12,7 @@ import { mostExpensive, type PricedCandidates } from "../routing/priced-candidat
 import type { RoutingDeps } from "../routing/routing.ts";
 import { firstHold } from "../streaming/rolling-hold.ts";
 import type { CallInput } from "./call.ts";
+import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
 import { expandPreset, type FindPreset } from "./expand-preset.ts";
 import { ceilCredits } from "./hold/hold-faults.ts";
@@ -21,7 +22,7 @@ import { routeCall } from "./route-call.ts";
 
 export interface QuoteDeps extends FreezeDeps {
   readonly findPreset: FindPreset;
-  readonly route: RoutingDeps;
+  readonly route: RoutingDeps & DataPolicyDeps;
   readonly offers: OfferDeps;
   /** The largest hold that the balance, the key's limit and the budgets cover. */
   readonly affordableOf: (caller: Caller, now: number) => Promise<Nano>;

@@ -5,12 +5,13 @@ import type { Fault } from "../../base/fault.ts";
 import type { Candidates } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import type { ParsedCall, RoutedCall } from "./call.ts";
+import { type DataPolicyDeps, keepDataPolicy } from "./enforce-data-policy.ts";
 import { allowedCandidates } from "./enforce-key-policy.ts";
 import { type ItemUse, sharedCredentialsFault } from "./shared-credentials.ts";
 
 /** Not async: most calls are routed without waiting, and a promise costs CPU. */
 export function routeCall(
-  deps: RoutingDeps,
+  deps: RoutingDeps & DataPolicyDeps,
   { input, request, statefulCall }: ParsedCall,
 ): RoutedCall | Promise<RoutedCall> {
   const catalog = deps.catalog.current();
@@ -21,7 +22,8 @@ export function routeCall(
       : statefulCall.sharedCredentialsFault(use);
   const toRoutedCall = (found: Candidates): RoutedCall => {
     const usable = usableCandidates(found, faultOf);
-    const candidates = allowedCandidates(usable, input.caller);
+    const permitted = keepDataPolicy(usable, request, input.caller, deps);
+    const candidates = allowedCandidates(permitted, input.caller);
     return { input, request, statefulCall, catalog, pricedAt, candidates };
   };
   const found = findCandidates(request, input.api, input.caller, deps);

@@ -1,6 +1,7 @@
 // Reads the caller's routing preferences: `models`, a list of fallbacks, and `provider`, preferences among the providers of
 // a model. Unknown fields are rejected, because a preference ignored silently would cost the caller money.
 
+import { REGION } from "../../base/data-rules.ts";
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { shortName } from "../../base/text/suggest.ts";
@@ -34,6 +35,7 @@ const PREFERENCE_FIELDS = [
   "require_parameters",
   "data_collection",
   "zdr",
+  "region",
   "quantizations",
 ] as const;
 const PRICE_FIELDS = ["prompt", "completion"] as const;
@@ -56,7 +58,7 @@ export function readPreferences(
       );
   // Only checked here: the plan of a call reads it.
   readBoolean(fields, "require_parameters");
-  rejectDataPolicy(fields);
+  checkDataRules(fields);
   rejectQuantizations(fields["quantizations"]);
   return {
     models: readModels(models),
@@ -133,22 +135,14 @@ function readBoolean(
   return value;
 }
 
-// OpenRouter's fields for what a provider may do with the data. A promise that the gateway cannot keep is refused.
-function rejectDataPolicy(fields: JsonObject): void {
-  const { data_collection: collection } = fields;
+// OpenRouter's fields for what a provider may do with the data, and a region. `keepDataPolicy` applies them.
+function checkDataRules(fields: JsonObject): void {
+  readBoolean(fields, "zdr");
+  const { data_collection: collection, region } = fields;
   if (!isAbsent(collection) && collection !== "allow" && collection !== "deny")
     throw invalid("provider.data_collection", "`provider.data_collection` must be allow or deny.");
-  const path =
-    collection === "deny"
-      ? "provider.data_collection"
-      : readBoolean(fields, "zdr") === true
-        ? "provider.zdr"
-        : undefined;
-  if (path !== undefined)
-    throw invalid(
-      path,
-      `\`${path}\` cannot be promised: this gateway has no record of what its providers do with the data. Leave it out, or choose providers that you trust with \`provider.only\`.`,
-    );
+  if (!isAbsent(region) && !(typeof region === "string" && REGION.test(region.toLowerCase())))
+    throw invalid("provider.region", '`provider.region` must be a region, such as "us" or "eu".');
 }
 
 const QUANTIZATIONS = ["int4", "int8", "fp4", "fp6", "fp8", "fp16", "bf16", "fp32", "unknown"];

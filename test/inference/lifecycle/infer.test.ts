@@ -72,6 +72,7 @@ function createHarness(
     sendHttp,
     settings: { openai: { apiKey: secret("sk-a") }, mistral: { apiKey: secret("sk-b") } },
     readKeyVariable: () => undefined,
+    dataPolicy: { zdrProviders: new Set() },
     allowUnknownFields: new Set(),
     simulator: undefined,
     limits: { requestsPerMinute: 60, openCallsPerKey: 5 },

@@ -1,0 +1,45 @@
+// Settings of what providers may do with the data of calls.
+
+import { z } from "zod";
+import {
+  type DataRules,
+  dataRulesOf,
+  type OwnDataPolicy,
+  parseDataRules,
+} from "../base/data-rules.ts";
+
+export const DATA_POLICY_SETTINGS = {
+  POSTERN_DATA_POLICY: {
+    defaultValue: "",
+    description:
+      "What every call requires of its provider, separated by commas: `zdr`, `deny` (no training) or `region=<name>`. See `docs/site/data-policy.md`.",
+  },
+  POSTERN_ZDR_PROVIDERS: {
+    defaultValue: "",
+    description:
+      "Ids of providers with which you agreed that they store nothing of your accounts' calls, separated by commas.",
+  },
+} as const;
+
+export const DATA_POLICY_ENVIRONMENT = {
+  POSTERN_DATA_POLICY: z
+    .string()
+    .default("")
+    .transform(parseDataRules)
+    .refine((rules) => rules !== undefined, {
+      error: "must be a list of zdr, deny and region=<name>",
+    }),
+  POSTERN_ZDR_PROVIDERS: z
+    .string()
+    .default("")
+    .transform((text) => text.toLowerCase().split(/[\s,]+/))
+    .transform((ids) => ids.filter((id) => id !== "")),
+};
+
+export function dataPolicyConfigFrom(env: {
+  readonly POSTERN_DATA_POLICY: DataRules | undefined;
+  readonly POSTERN_ZDR_PROVIDERS: readonly string[];
+}): OwnDataPolicy {
+  const rules = dataRulesOf(env.POSTERN_DATA_POLICY);
+  return { zdrProviders: new Set(env.POSTERN_ZDR_PROVIDERS), ...(rules && { rules }) };
+}
