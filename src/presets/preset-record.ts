@@ -22,7 +22,7 @@ export const PresetSettings = z
     max_output_tokens: z.int().min(1),
     reasoning_effort: z.string().min(1).max(40),
     fields: z
-      .strictObject({ chat: Members, responses: Members, messages: Members })
+      .strictObject({ chat: Members, responses: Members, messages: Members, gemini: Members })
       .partial()
       .meta({ description: "Further fields of the body by API, such as `tools`." }),
   })

@@ -24,6 +24,9 @@ const SETTINGS = {
   top_p: 0.9,
   max_output_tokens: 321,
 };
+const SAFETY = {
+  safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_NONE" }],
+};
 
 describeEachStore((store) => {
   let gateway: Gateway;
@@ -173,6 +176,38 @@ describeEachStore((store) => {
         { type: "text", text: "First." },
         { type: "text", text: "Second." },
       ]);
+    });
+
+    test("gets what it does not state itself: gemini", async () => {
+      await save("google", { ...SETTINGS, reasoning_effort: "low", fields: { gemini: SAFETY } });
+      const contents = [{ role: "user", parts: [{ text: "Hello" }] }];
+      const google = (body: Json, operation = "generateContent") =>
+        send("POST", `/v1beta/models/@preset/google:${operation}`, { contents, ...body });
+      expect((await google({})).status).toBe(200);
+      const sampling = { temperature: 0.2, topP: 0.9, maxOutputTokens: 321 };
+      expect(await sentBody()).toEqual({
+        ...SAFETY,
+        contents,
+        systemInstruction: { parts: [{ text: SETTINGS.system }] },
+        generationConfig: { ...sampling, thinkingConfig: { thinkingLevel: "LOW" } },
+      });
+      const stated = {
+        system_instruction: { parts: { text: "Be brief." } },
+        generation_config: { temperature: 1, thinking_config: { thinking_budget: 10_000 } },
+      };
+      expect((await google(stated)).status).toBe(200);
+      expect((await sentBody())["generationConfig"]).toEqual({
+        ...sampling,
+        temperature: 1,
+        thinkingConfig: { thinkingBudget: 10_000 },
+      });
+      const sent = JSON.stringify(await sentBody());
+      expect(sent.indexOf("You review code.")).toBeLessThan(sent.indexOf("Be brief."));
+      expect((await google({}, "countTokens")).json["totalTokens"]).toBeGreaterThan(3);
+      const missing = await send("POST", "/v1beta/models/@preset/none:generateContent", {
+        contents,
+      });
+      expect(missing.status).toBe(404);
     });
 
     test("adds the fields of its API", async () => {

@@ -20,6 +20,7 @@ import {
 import { KNOWN_MESSAGES_FIELDS, MESSAGES_FIELDS } from "./messages/request/messages-fields.ts";
 import {
   chatWithPreset,
+  geminiWithPreset,
   messagesWithPreset,
   responsesWithPreset,
   type WithPreset,
@@ -233,6 +234,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     ...RELAYED,
     inputField: "contents",
     normalize: normalizeGeminiRequest,
+    withPreset: geminiWithPreset,
     commonForm: geminiCommonForm,
     hasCallInPath: true,
     generates: true,

@@ -1,5 +1,6 @@
 // Adds what a preset states to the body of a conversation, in the form of each API. What the body itself states stays.
 
+import { normalizeGeminiRequest } from "./gemini/request/normalize-gemini-request.ts";
 import { isObject, type JsonObject } from "./json-fields.ts";
 
 /** Settings that all APIs of conversations have, in one spelling. */
@@ -39,6 +40,36 @@ export const messagesWithPreset: WithPreset = (body, preset) => ({
   ...body,
   system: joinTexts(preset.system, body["system"]),
 });
+
+export const geminiWithPreset: WithPreset = (body, preset) => {
+  const given = normalizeGeminiRequest(body);
+  const config = isObject(given["generationConfig"]) ? given["generationConfig"] : {};
+  const thinking = isObject(config["thinkingConfig"]) ? config["thinkingConfig"] : {};
+  return {
+    ...given,
+    systemInstruction: joinParts(preset.system, given["systemInstruction"]),
+    generationConfig: {
+      temperature: preset.temperature,
+      topP: preset.top_p,
+      maxOutputTokens: preset.max_output_tokens,
+      ...config,
+      thinkingConfig: { ...geminiThinking(preset.reasoning_effort, thinking), ...thinking },
+    },
+  };
+};
+
+/** Google's API refuses a level together with a budget. */
+function geminiThinking(effort: string | undefined, given: JsonObject): JsonObject {
+  if (effort === undefined || given["thinkingBudget"] !== undefined) return {};
+  return effort === "none" ? { thinkingBudget: 0 } : { thinkingLevel: effort.toUpperCase() };
+}
+
+function joinParts(text: string | undefined, instruction: unknown): unknown {
+  if (text === undefined) return instruction;
+  const sent = isObject(instruction) ? instruction["parts"] : instruction;
+  const parts: readonly unknown[] = Array.isArray(sent) ? sent : [];
+  return { parts: [{ text }, ...parts] };
+}
 
 function samplingOf({ temperature, top_p }: PresetFields): JsonObject {
   return { temperature, top_p };

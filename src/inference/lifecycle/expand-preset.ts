@@ -48,7 +48,7 @@ async function expand(
   if (withPreset === undefined)
     throw invalid(
       "model",
-      "Presets are for /v1/chat/completions, /v1/responses and /v1/messages. Name a model here.",
+      "Presets are for conversations, and this endpoint has none. Name a model here.",
     );
   const number = version === undefined ? undefined : Number(version);
   const preset = await find(input.caller.accountId, name, number);
