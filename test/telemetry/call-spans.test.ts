@@ -23,6 +23,8 @@ afterEach(async () => {
 interface CallRequest {
   readonly path?: string;
   readonly body?: object;
+  /** Without `authorization`: the key is in the query. */
+  readonly hasKeyInQuery?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -36,10 +38,12 @@ async function makeCalls(
   });
   const account = await registerAccount(gateway);
   const responses = [];
-  for (const { path = "/v1/chat/completions", body = {}, headers = {} } of calls) {
-    const response = await fetch(gateway.url + path, {
+  for (const { path = "/v1/chat/completions", body = {}, headers = {}, hasKeyInQuery } of calls) {
+    const query = hasKeyInQuery === true ? `?key=${account.key}` : "";
+    const { authorization: _, ...withoutKey } = account.headers;
+    const response = await fetch(gateway.url + path + query, {
       method: "POST",
-      headers: { ...account.headers, ...headers },
+      headers: { ...(hasKeyInQuery === true ? withoutKey : account.headers), ...headers },
       body: JSON.stringify({ ...CHAT, ...body }),
     });
     responses.push(Object.assign(response, { bodyText: await response.text() }));
@@ -143,6 +147,22 @@ describe("the collector", () => {
     await makeCalls([{}, { body: { stream: true } }]);
     expect(collector.bodies.join("")).not.toContain("zebra");
     expect(collector.bodies.join("")).not.toContain("-rt-");
+  });
+
+  test("receives no key of a call that has it in its address", async () => {
+    const contents = [{ role: "user", parts: [{ text: "a story about a zebra" }] }];
+    const body = { contents, model: undefined, max_tokens: undefined, messages: undefined };
+    const [response] = await makeCalls([
+      { path: "/v1beta/models/sim/echo:generateContent", body, hasKeyInQuery: true },
+      { path: "/v1beta/models/sim/none:generateContent", body, hasKeyInQuery: true },
+    ]);
+    expect(response?.status).toBe(200);
+    expect(collector.spans()[0]?.attributeValues).toMatchObject({
+      "http.route": "/v1beta/models",
+      "gen_ai.request.model": "sim/echo",
+    });
+    expect(collector.bodies.join("")).not.toContain("-rt-");
+    expect(collector.bodies.join("")).not.toContain("zebra");
   });
 
   test("receives a new trace for calls without a valid traceparent", async () => {

@@ -32,7 +32,7 @@ interface GeminiDeps extends CallDeps {
 
 const ModelParams = z.object({
   model: z.string().meta({
-    description: "A model id from GET /v1beta/models, also with its slashes, or encoded.",
+    description: "A model id from GET /v1beta/models.",
     example: "sim/echo",
   }),
 });
@@ -54,8 +54,7 @@ const GEMINI_ROUTE = {
   params: ModelParams,
 } as const;
 
-const KEY_NOTE =
-  "The API key is read from `x-goog-api-key`, from the query parameter `key`, or from `authorization`.";
+const KEY_NOTE = "The key may also be in `x-goog-api-key` or the query parameter `key`.";
 
 type GeminiInput<Q, C = Caller> = RouteInput<ModelParams, Q, unknown, C>;
 
@@ -72,7 +71,7 @@ export function geminiRoutes(deps: GeminiDeps): readonly Route[] {
 const GenerateReply = z
   .looseObject({
     candidates: z.array(z.looseObject({})).optional().meta({
-      description: "The replies, each with `content`, `finishReason` and what it was grounded on.",
+      description: "The replies, each with `content` and `finishReason`.",
     }),
     usageMetadata: z
       .looseObject({
@@ -93,7 +92,7 @@ function generateRoute(deps: GeminiDeps): Route {
     path: "/v1beta/models/{model+}:generateContent",
     id: "generateContent",
     summary: "Generate content",
-    description: `Google's generateContent, for every model. The body is forwarded unchanged to Google, and translated for other providers. \`usageMetadata\` has \`cost\`, in US dollars. ${KEY_NOTE}`,
+    description: `Google's generateContent, for every model: unchanged to Google, translated for other providers. \`usageMetadata\` has \`cost\`, in US dollars. ${KEY_NOTE}`,
     body: GeminiRequest,
     requestExample: GEMINI_EXAMPLES.request,
     responses: {

@@ -64,7 +64,6 @@ const REPLY = {
     {
       content: { parts: [{ text: "You said: Hello!" }], role: "model" },
       finishReason: "STOP",
-      index: 0,
     },
   ],
   usageMetadata: USAGE,

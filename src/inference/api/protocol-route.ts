@@ -71,7 +71,25 @@ const APIS = [
   { method: "POST", path: "/v1/rerank", format: "cohere-rerank" },
   { method: "POST", path: "/v2/rerank", format: "cohere-rerank" },
   { method: "POST", path: "/v1/moderations", format: "openai-moderations" },
+  {
+    method: "POST",
+    path: "/v1beta/models/{model}:generateContent",
+    format: "google-generate-content",
+  },
+  {
+    method: "POST",
+    path: "/v1beta/models/{model}:streamGenerateContent",
+    format: "google-generate-content",
+  },
+  { method: "POST", path: "/v1beta/models/{model}:countTokens", format: "google-count-tokens" },
+  { method: "POST", path: "/v1beta/models/{model}:embedContent", format: "google-embed-content" },
+  {
+    method: "POST",
+    path: "/v1beta/models/{model}:batchEmbedContents",
+    format: "google-embed-content",
+  },
   { method: "GET", path: "/v1/models", format: "openai-models" },
+  { method: "GET", path: "/v1beta/models", format: "google-models" },
 ];
 
 export function protocolRoute(): Route {
