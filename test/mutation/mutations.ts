@@ -631,18 +631,18 @@ const KEYS: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/inference/lifecycle/hold/hold.ts",
+    "src/inference/lifecycle/hold/key-rates.ts",
     ["keys/key-policy"],
     [
       [
         "a slow gateway rate is replaced by a key's faster one",
-        "limit.intervalMs >= intervalMs",
-        "limit.intervalMs < intervalMs",
+        "own.intervalMs >= limit.intervalMs",
+        "own.intervalMs < limit.intervalMs",
       ],
       [
         "a key's rate is ignored beside the gateway's",
-        "limit !== undefined && limit.intervalMs >= intervalMs",
-        "limit !== undefined",
+        "own !== undefined && own.intervalMs >= limit.intervalMs",
+        "own !== undefined",
       ],
     ],
   ),
