@@ -27,8 +27,10 @@ export type {
   RelayedEndpoint,
   RelayedForm,
   RelayedStream,
+  RelayedTranslation,
   StreamForm,
 } from "./src/relayed/relayed-endpoint.ts";
+export { GEMINI_IMAGE_TOKENS_MAX } from "./src/relayed/gemini-images.ts";
 export {
   bytesIn,
   createBytesParser,

@@ -21,7 +21,7 @@ import { DEFAULT_TOOL_CALLS, NO_FEES, toolBounds, toolsOf } from "../request/too
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import { otherModelsCost } from "./other-models-cost.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
-import { outputLimitOf, pricedUnits, textBounds } from "./priced-units.ts";
+import { outputLimitOf, pricedUnits, textBounds, withSentOutput } from "./priced-units.ts";
 import {
   heldFees,
   rejectUnknownContainers,
@@ -174,7 +174,7 @@ function estimateCall(
   if (!context.byok) rejectUnknownContainers(original);
   const searching = withBilledSearches(original, card);
   const terms = toolTerms(searching, card, provider);
-  const request = billableRequest(searching, card, terms);
+  const request = withSentOutput(billableRequest(searching, card, terms), provider);
   if (!context.byok) for (const possible of cards) rejectUnpriced(possible, request, model);
   const limits = limitsOf(model);
   const requestTokens = inputBound(request.text, commonForm(request), {

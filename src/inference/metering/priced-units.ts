@@ -1,7 +1,7 @@
 // The bounds of a request without a conversation: its texts, its output, and the units of a model that is priced by unit, such
 // as an image or a search.
 
-import { API_TRAITS, FEE_METERS } from "@postern/wires";
+import { API_TRAITS, FEE_METERS, GEMINI_IMAGE_TOKENS_MAX } from "@postern/wires";
 import type { UsageBounds } from "../../models/price-bound.ts";
 import type { PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";
@@ -18,6 +18,15 @@ export function textBounds({ api, json }: Bounded): Pick<MediaLimits, "texts" | 
 /** The number and size of images bound their tokens, and the model has no limit of its own. */
 export function outputLimitOf({ api, outputMax = 0 }: Bounded, modelMax: number): number {
   return API_TRAITS[api].relayed === undefined ? modelMax : outputMax;
+}
+
+/** The request with the output limit that a translation sends. */
+export function withSentOutput<T extends Bounded>(
+  request: T,
+  { relayedForm = "standard" }: Pick<Provider, "relayedForm">,
+): T {
+  const isTranslated = API_TRAITS[request.api].relayed?.translations?.[relayedForm] !== undefined;
+  return isTranslated ? { ...request, outputMax: GEMINI_IMAGE_TOKENS_MAX } : request;
 }
 
 /** The units that the model has a price for. Other models of the endpoint are priced by token. */

@@ -277,7 +277,9 @@ export const PROVIDERS: readonly Provider[] = [
       gemini: "",
       chat: "/openai/chat/completions",
       embeddings: "/openai/embeddings",
+      images: "",
     },
+    relayedForm: "gemini",
     countsInput: true,
     endsStreamByClosing: true,
   }),
@@ -288,9 +290,11 @@ export const PROVIDERS: readonly Provider[] = [
     baseUrl: "https://{HOST}/v1/projects/{PROJECT}/locations/{LOCATION}",
     paths: {
       gemini: "/publishers/google",
+      images: "",
       messages: "/publishers/anthropic/models",
       count_tokens: "/publishers/anthropic/models/count-tokens:rawPredict",
     },
+    relayedForm: "gemini",
     countsInput: true,
     cloudAuth: "google",
     settings: [

@@ -8,11 +8,14 @@ import {
   OUTBOUND_WIRES,
   type RelayedContext,
   type RelayedEndpoint,
+  type RelayedTranslation,
   type Usage,
   WIRE_TRAITS,
 } from "@postern/wires";
 import { errorBody } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { SECOND_MS } from "../../base/time.ts";
+import { tokenTotals } from "../metering/charge.ts";
 import { guardedJson } from "../shared-account/guarded-json.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
@@ -32,6 +35,8 @@ export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): Transp
   const { request, candidate } = input;
   const { api, json } = request;
   const { credential } = candidate;
+  const translation = endpoint.translations?.[credential.provider.relayedForm ?? "standard"];
+  if (translation !== undefined) return translatedPlan(input, translation);
   const context = contextOf(input);
   const { stream } = endpoint;
   const form = request.stream ? stream?.formOf(json, context) : undefined;
@@ -79,6 +84,37 @@ export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): Transp
             knownUsage: stream.usageOfBytes?.(context),
           },
     isTranslated: false,
+  };
+}
+
+function translatedPlan(input: PlanInput, translation: RelayedTranslation): TransportPlan {
+  const { request, candidate, now } = input;
+  const dropped = [...translation.dropped(request.json)];
+  const listed = dropped.length === 0 ? undefined : JSON.stringify(allLossPaths(dropped, []));
+  return {
+    wire: translation.wire,
+    path: translation.pathOf(candidate.upstreamName),
+    body: JSON.stringify(translation.write(request.json)),
+    dropped,
+    readUsage: translation.readUsage,
+    writeReply: ({ json }, usage, costUsd) => {
+      const reply = translation.read(json, Math.floor(now / SECOND_MS));
+      const { inputTokens, outputTokens } = tokenTotals(usage ?? NO_USAGE);
+      const counted = {
+        input_tokens: inputTokens,
+        output_tokens: outputTokens,
+        total_tokens: inputTokens + outputTokens,
+      };
+      const extras = { cost: costUsd, dropped: listed };
+      return {
+        text: addExtrasToReply(JSON.stringify({ ...reply, usage: counted }), counted, extras),
+        dropped: [],
+      };
+    },
+    createStreamTransform: () => {
+      throw new Error(`${request.api} is not streamed here`);
+    },
+    isTranslated: true,
   };
 }
 

@@ -72,7 +72,7 @@ export const GOOGLE_FACTS: readonly FactRule[] = [
     output: ["text", "image"],
     supported: [],
     // Google's OpenAI-compatible API does not report which tokens were images.
-    wires: ["gemini"],
+    wires: ["gemini", "images"],
     source: MODELS_URL,
     checked: null,
   },

@@ -386,6 +386,53 @@ describe("a provider's own account", () => {
     expect(JSON.parse(text)).toMatchObject({ data: [{ b64_json: "AAAA" }] });
   });
 
+  test("of Google makes an image with generateContent, at the price of its tokens", async () => {
+    const image = { inlineData: { mimeType: "image/png", data: "AAAA" } };
+    const usageMetadata = {
+      promptTokenCount: 10,
+      candidatesTokenCount: 1_290,
+      totalTokenCount: 1_300,
+      candidatesTokensDetails: [{ modality: "IMAGE", tokenCount: 1_290 }],
+    };
+    const candidates = [{ content: { role: "model", parts: [image] }, finishReason: "STOP" }];
+    const reply = { body: JSON.stringify({ candidates, usageMetadata }) };
+    const body = { prompt: "a lighthouse", size: "1536x1024", quality: "low" };
+    const { sent, paid, response, text } = await send("GOOGLE", reply, PATHS.images, {
+      model: "google/gemini-3.1-flash-image-preview",
+      ...body,
+    });
+    expect(response.headers.get("x-postern-dropped")).toBe("quality");
+    expect([sent?.path, sent?.headers["x-goog-api-key"]]).toEqual([
+      "/models/gemini-3.1-flash-image-preview:generateContent",
+      "test-key-01234567",
+    ]);
+    expect(JSON.parse(sent?.body ?? "")).toEqual({
+      contents: [{ role: "user", parts: [{ text: "a lighthouse" }] }],
+      generationConfig: {
+        responseModalities: ["IMAGE"],
+        maxOutputTokens: 8_192,
+        imageConfig: { aspectRatio: "3:2" },
+      },
+    });
+    expect(paid).toBe(10n * 500n + 1_290n * 60_000n);
+    expect(JSON.parse(text)).toMatchObject({
+      data: [{ b64_json: "AAAA" }],
+      usage: { cost: Number(paid) / 1e9, input_tokens: 10, output_tokens: 1_290 },
+    });
+  });
+
+  test.each([
+    [{ n: 2 }, "n"],
+    [{ stream: true }, "stream"],
+    [{ response_format: "url" }, "response_format"],
+  ])("of Google is not sent %j", async (more, param) => {
+    const model = "google/gemini-3.1-flash-image-preview";
+    const body = { model, prompt: "x", ...more };
+    const { response, sent, text, paid } = await send("GOOGLE", { body: "{}" }, PATHS.images, body);
+    expect([response.status, sent, paid]).toEqual([400, undefined, 0n]);
+    expect(errorOf(JSON.parse(text))["param"]).toBe(param);
+  });
+
   test("that reports no usage for an image is paid the hold, not nothing", async () => {
     const reply = { body: JSON.stringify({ created: 1, data: [{ b64_json: "AAAA" }] }) };
     const { paid } = await send("OPENAI", reply, PATHS.images, {

@@ -13,6 +13,7 @@ import {
 } from "../usage/read-numbers.ts";
 import { splitInput, splitOutput } from "../usage/token-breakdown.ts";
 import type { Usage } from "../usage/usage-meters.ts";
+import { GEMINI_IMAGES } from "./gemini-images.ts";
 import { INPUT_ONLY, type RelayedContext, type RelayedEndpoint } from "./relayed-endpoint.ts";
 
 const IMAGES_MAX = 10;
@@ -51,6 +52,7 @@ export const IMAGES_ENDPOINT: RelayedEndpoint = {
   outputTokensMax,
   unitsMax: (json) => ({ image_generation: countImages(json) }),
   readUsage: usageOfImages,
+  translations: { gemini: GEMINI_IMAGES },
   stream: {
     isStream: ({ stream }) => stream === true,
     formOf: () => ({ sent: "events", returned: "events" }),
@@ -63,6 +65,7 @@ export const IMAGES_ENDPOINT: RelayedEndpoint = {
 
 export const IMAGE_EDITS_ENDPOINT: RelayedEndpoint = {
   ...IMAGES_ENDPOINT,
+  translations: {},
   check: (json) => {
     checkImages(json);
     checkInputImages(json);

@@ -43,10 +43,24 @@ export interface RelayedEndpoint {
   readonly writeReply?: (reply: JsonObject, json: JsonObject, usage: Usage) => JsonObject;
   /** The reply in a format that is not JSON, if the request asks for one. */
   readonly writeFile?: (reply: JsonObject, json: JsonObject) => FileReply | undefined;
+  /** Providers that have the models, but not the endpoint. */
+  readonly translations?: Readonly<Partial<Record<RelayedForm, RelayedTranslation>>>;
   /** Set if requests are forms, which can have files. */
   readonly form?: RelayedFormBody;
   /** Set if replies can be streams. */
   readonly stream?: RelayedStream;
+}
+
+/** The endpoint on another API of a provider. */
+export interface RelayedTranslation {
+  readonly wire: "gemini";
+  readonly pathOf: (upstreamName: string) => string;
+  /** Throws an `InvalidRequest` for what the API cannot express. */
+  readonly write: (json: JsonObject) => JsonObject;
+  /** The fields that the API has no place for. */
+  readonly dropped: (json: JsonObject) => readonly string[];
+  readonly read: (reply: JsonObject, createdSeconds: number) => JsonObject;
+  readonly readUsage: (reply: JsonObject) => Usage | undefined;
 }
 
 export interface RelayedFormBody {
@@ -93,7 +107,7 @@ export interface FileReply {
  * The form of a provider that differs from the others: the names of its fields, or `timed`, where only a transcript with times
  * says how long the recording is.
  */
-export type RelayedForm = "standard" | "voyage" | "mistral" | "timed";
+export type RelayedForm = "standard" | "voyage" | "mistral" | "timed" | "gemini";
 
 /** A value of undefined removes the member. */
 export type MemberChanges = Readonly<Record<string, unknown>>;
