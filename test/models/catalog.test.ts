@@ -97,7 +97,7 @@ describe("catalog", () => {
 
   test("Gemini image models use the gemini wire, which reports image tokens separately", () => {
     for (const { id, wires } of catalog.models.filter(({ id }) => /^google\/.*-image/.test(id)))
-      expect([id, wires]).toEqual([id, ["gemini"]]);
+      expect([id, wires]).toEqual([id, ["gemini", "images"]]);
   });
 
   test("ids are unique, start with their provider, and are sorted", () => {

@@ -31,8 +31,10 @@ function card(id: string, at = NOW): PriceCard {
 
 test("models with audio output have audio prices above their text prices", () => {
   const audioModels = models.filter(
-    ({ provider, outputModalities }) =>
-      ["openai", "azure"].includes(provider) && outputModalities.includes("audio"),
+    ({ provider, kind, outputModalities }) =>
+      ["openai", "azure"].includes(provider) &&
+      kind === "chat" &&
+      outputModalities.includes("audio"),
   );
   expect(audioModels.length).toBeGreaterThan(0);
   for (const { id, prices } of audioModels)

@@ -163,6 +163,7 @@ describe("GET /v1/models", () => {
   test("filters by provider, availability and search text", async () => {
     const simulated = [
       "sim/echo",
+      "sim/echo-decisions",
       "sim/embed",
       "sim/image",
       "sim/image-each",
@@ -170,7 +171,11 @@ describe("GET /v1/models", () => {
       "sim/reason",
       "sim/rerank",
       "sim/rerank-tokens",
+      "sim/speech",
+      "sim/speech-tokens",
       "sim/tiny",
+      "sim/transcribe",
+      "sim/transcribe-tokens",
     ];
     expect(await ids("/v1/models?provider=sim")).toEqual(simulated);
     expect(await ids("/v1/models?available=true")).toEqual(simulated);
@@ -352,11 +357,19 @@ describe("GET /v1/models", () => {
       string,
       unknown
     >;
-    expect(first).toMatchObject({ has_more: true, first_id: "sim/echo", last_id: "sim/embed" });
+    expect(first).toMatchObject({
+      has_more: true,
+      first_id: "sim/echo",
+      last_id: "sim/echo-decisions",
+    });
     expect(
-      await (await send("/v1/models?limit=2&provider=sim&after_id=sim/rerank", headers)).json(),
-    ).toMatchObject({ has_more: false, first_id: "sim/rerank-tokens", last_id: "sim/tiny" });
-    expect(await ids("/v1/models?limit=2&provider=sim&before_id=sim/tiny", headers)).toEqual([
+      await (await send("/v1/models?limit=2&provider=sim&after_id=sim/tiny", headers)).json(),
+    ).toMatchObject({
+      has_more: false,
+      first_id: "sim/transcribe",
+      last_id: "sim/transcribe-tokens",
+    });
+    expect(await ids("/v1/models?limit=2&provider=sim&before_id=sim/speech", headers)).toEqual([
       "sim/rerank",
       "sim/rerank-tokens",
     ]);

@@ -30,6 +30,8 @@ const CONTEXT_WINDOWS: readonly (readonly [model: RegExp, tokens: number])[] = [
   [/^(sim\/)?tiny$/, 2_048],
   [/claude-((opus|sonnet)-4-[6-9]|[a-z]+-[5-9])/, 1_000_000],
   [/claude-[a-z0-9]+-/, 200_000],
+  [/^gpt-4o(-mini)?-transcribe/, 16_000],
+  [/^gpt-4o-mini-tts/, 4_096],
   [/^gpt-4o/, 128_000],
   [/^gpt-4\.1/, 1_047_576],
   [/^gpt-5(\.[1-3])?(?!\.|.*chat)/, 400_000],
