@@ -370,14 +370,9 @@ function onClientGone(relay: Relay): void {
   if (relay.hasClientLeft) return;
   relay.hasClientLeft = true;
   if (relay.hasEnded) return;
-  for (const chunk of relay.waiting ?? []) forward(relay, chunk);
-  relay.waiting = undefined;
-  relay.withheld = undefined;
   // Meters the bytes that have arrived.
   if (relay.sink === undefined) pipeTo(relay.body, BODY_HANDLER, relay);
-  if (relay.waitingEnd !== undefined) relayEnd(relay, relay.waitingEnd);
-  if (relay.hasEnded) return;
-  drainRest(relay);
+  if (!relay.hasEnded) drainRest(relay);
 }
 
 /** Ends the response of a stream that the gateway does not relay further. What was relayed is charged all the same. */
@@ -391,6 +386,11 @@ function endResponse(relay: Relay, failure: StreamFailure): void {
 }
 
 function drainRest(relay: Relay): void {
+  const { waiting = [] } = relay;
+  relay.waiting = undefined;
+  relay.withheld = undefined;
+  for (const chunk of waiting) forward(relay, chunk);
+  if (relay.waitingEnd !== undefined) return relayEnd(relay, relay.waitingEnd);
   const rest = relay.drain();
   if (rest.waitMs === 0) return endAbandoned(relay, false);
   relay.rest = rest;

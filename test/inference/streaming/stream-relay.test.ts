@@ -15,7 +15,12 @@ import { streamResponse } from "../../../src/http/response-stream.ts";
 import { createEventPipeline } from "../../../src/inference/streaming/event-pipeline.ts";
 import type { StreamOutcome } from "../../../src/inference/streaming/relay-options.ts";
 import { relayStream } from "../../../src/inference/streaming/relay.ts";
+import {
+  type RollingHold,
+  startRollingHold,
+} from "../../../src/inference/streaming/rolling-hold.ts";
 import { passthroughTransform } from "../../../src/inference/translate/stream-transform.ts";
+import type { RaiseOutcome } from "../../../src/ledger/decide.ts";
 import { type RawConnection, openRawConnection } from "../../http/raw-client.ts";
 import { eventually } from "../../support/eventually.ts";
 
@@ -34,6 +39,8 @@ interface RelayOptions {
   readonly parser?: SseParser;
   /** Awaited by the settlement. */
   readonly settlement?: () => Promise<void>;
+  readonly roll?: RollingHold;
+  readonly isStopped?: () => boolean;
 }
 
 const listeners: Listener[] = [];
@@ -93,8 +100,8 @@ function openRelay(options: RelayOptions = {}) {
     drain: () => ({ waitMs: usageWaitMs, isBillOpen: true, isKnown: () => false }),
     extendHold: () => calls.push("extend hold"),
     confirmHold: () => "held",
-    isStopped: () => false,
-    roll: undefined,
+    isStopped: options.isStopped ?? (() => false),
+    roll: options.roll,
     lengthStop: () => undefined,
     settle: async ({ outcome }) => {
       settled.push(outcome);
@@ -452,5 +459,65 @@ describe("a client that stops reading", () => {
     const client = await connectClient(relay);
     expect((await client.whenClosed()).isClosed).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
+  });
+});
+
+/** Holds one token of a hundred, until `answer` is called. */
+function openHold() {
+  const raised = Promise.withResolvers<RaiseOutcome>();
+  const roll = startRollingHold(
+    {
+      raise: () => raised.promise,
+      now: () => 0,
+      monotonicNow: () => 0,
+      timer: { add: () => () => {} },
+    },
+    {
+      request: { id: "call", accountId: "account", keyId: "key", sessionId: undefined },
+      hold: { amount: 1n, limit: 100n },
+      estimate: {
+        bound: [{ fixed: { num: 0n, den: 1n }, perOutputToken: { num: 1_000n, den: 1n } }],
+        outputTokens: 100,
+      },
+      hidesOutput: false,
+    },
+  );
+  return { roll, answer: raised.resolve };
+}
+
+describe("output that is not held for", () => {
+  test("waits for the hold to be raised, and is relayed in order", async () => {
+    const { roll, answer } = openHold();
+    const relay = openRelay({ roll });
+    const reader = relay.stream.getReader();
+    relay.push(DELTA.replace("hello", "world"));
+    relay.push(LAST_DELTA + USAGE + DONE);
+    relay.end(true);
+    expect(relay.settled).toEqual([]);
+    answer({ status: "raised", amount: 100n });
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      text += Buffer.from(value).toString();
+    }
+    expect(text).toContain(DELTA + DELTA.replace("hello", "world"));
+    expect(relay.settled).toEqual(["completed"]);
+  });
+
+  test("is metered if the session is stopped meanwhile, and its call ends with the provider's stream", async () => {
+    const { roll } = openHold();
+    let isStopped = false;
+    const relay = openRelay({ roll, usageWaitMs: 1_000, isStopped: () => isStopped });
+    const reader = relay.stream.getReader();
+    const first = reader.read();
+    isStopped = true;
+    relay.tick(1_000);
+    await first;
+    relay.push(DELTA);
+    relay.end(false);
+    expect(relay.settled).toEqual(["upstream_error"]);
+    expect(relay.meter.outputBytes).toBe(10);
+    expect(relay.isTicking()).toBe(false);
   });
 });
