@@ -18,7 +18,7 @@ import { listAllMembers, ROLES } from "../accounts/members.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "../accounts/proof-of-work.ts";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
 import { keyAct } from "../activity/audit.ts";
-import type { NextStep } from "../base/fault.ts";
+import { invalid, type NextStep } from "../base/fault.ts";
 import {
   creditsOf,
   type Nano,
@@ -39,6 +39,12 @@ import {
   type Route,
 } from "../http/route.ts";
 import { NextStepSchema, timestamp } from "../http/schemas.ts";
+import {
+  NewCredential,
+  type ProvePublicKey,
+  type SignedBody,
+  toCredentialSettings,
+} from "../keys/key-credential.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/key-record.ts";
 import { getKey, type Keys } from "../keys/keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
@@ -61,10 +67,10 @@ const NewAccount = z
   .strictObject({
     // Of the auth.md protocol: there is one kind of account and of credential.
     type: z.literal("anonymous").optional().meta({
-      description: "As in the auth.md protocol; it changes nothing.",
+      description: "As in the auth.md protocol.",
     }),
     requested_credential_type: z.literal("api_key").optional().meta({
-      description: "As in the auth.md protocol; it changes nothing.",
+      description: "As in the auth.md protocol.",
     }),
     email: z
       .email("must be an email address; omit it if the user gave none")
@@ -73,6 +79,9 @@ const NewAccount = z
       .meta({
         description: "Set it only if the user gave an email address for the account.",
       }),
+    credential: NewCredential.optional().meta({
+      description: "A public key instead of a secret: `/docs/keys-without-secrets`.",
+    }),
   })
   .meta({ id: "NewAccountRequest" });
 
@@ -125,6 +134,7 @@ export interface AccountRouteDeps {
   readonly proofOfWork?: ProofOfWork | undefined;
   /** Verifies the signatures of agents that the settings list. */
   readonly verifyAgent?: VerifyAgent | undefined;
+  readonly provePublicKey: ProvePublicKey;
   /** How an account without starting credit can be funded. */
   readonly fundingSteps: readonly NextStep[];
   /** Undefined if no human can sign in. */
@@ -159,7 +169,9 @@ function createRoute(deps: AccountRouteDeps): Route {
         schema: z
           .object({
             account: AccountRecord,
-            api_key: z.string().meta({ description: "The raw key, shown only once." }),
+            api_key: z.string().nullable().meta({
+              description: "The raw key, shown only once; null with a `credential`.",
+            }),
             balance: BalanceRecord,
             first_call: FirstCall.optional().meta({
               description:
@@ -205,19 +217,25 @@ function createRoute(deps: AccountRouteDeps): Route {
   });
 }
 
-interface CreationInput {
+interface CreationInput extends SignedBody {
   readonly body: z.infer<typeof NewAccount>;
   readonly clientIp: string;
-  readonly headers: Headers;
-  readonly now: number;
 }
 
 async function openNewAccount(
   tx: Tx,
   deps: AccountRouteDeps,
-  { body, clientIp, headers, now }: CreationInput,
+  input: CreationInput,
   agent: VerifiedAgent | undefined,
 ): Promise<RouteResponse> {
+  const { body, clientIp, headers, now } = input;
+  const credential = body.credential && toCredentialSettings(body.credential);
+  if (credential?.type === "oidc")
+    throw invalid(
+      "credential.type",
+      "A new account has a secret or a `public_key`. Create a key with an issuer by POST /v1/keys.",
+    );
+  if (credential !== undefined) await deps.provePublicKey(tx, input, credential.x);
   if (agent === undefined) await deps.proofOfWork?.require(tx, { headers, clientIp, now });
   const { startingCredit, reachedPercents } =
     agent === undefined
@@ -230,14 +248,14 @@ async function openNewAccount(
   const request = { email, network, verifiedAgent, startingCredit, now };
   const account = await createAccount(tx, request);
   const act = { accountId: account.id, actor: undefined, network: networksOf(clientIp)[1], now };
-  const { key, raw } = await deps.keys.create(tx, act, {});
+  const { key, raw } = await deps.keys.create(tx, act, { credential });
   await recordAccountCreated(tx, account, { ...act, actor: { type: "key", id: key.id } });
   const wallet = await getWallet(tx, account.id);
   return {
     status: 201,
     body: {
       account: toAccountRecord(account),
-      api_key: raw,
+      api_key: credential === undefined ? raw : null,
       balance: toBalanceRecord(wallet),
       first_call: startingCredit === 0n ? undefined : firstCall(deps.cheapestModel(now)),
       claim: deps.claimStep && { start: deps.claimStep },

@@ -37,6 +37,8 @@ export interface RequestContext {
   user: SessionUser | Operator | undefined;
   /** The key that was sent, if it worked once and does not any more. */
   endedKey: EndedKey | undefined;
+  /** Of a signed request: throws unless the body is the one that was signed. */
+  checkBody: ((body: Uint8Array) => void) | undefined;
   /** Set by `readBody`. */
   bodyText: string;
   /** Set by `readBody` for a form with files. */

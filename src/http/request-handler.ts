@@ -96,6 +96,7 @@ function createContext(request: Request, peer: Peer, now: number): RequestContex
     key: undefined,
     user: undefined,
     endedKey: undefined,
+    checkBody: undefined,
     bodyText: "",
     form: undefined,
     input: undefined,

@@ -5,6 +5,7 @@ import { emitEvent } from "../activity/events.ts";
 import { usdText } from "../base/money/money.ts";
 import { policyText } from "../http/key-policy.ts";
 import type { Tx } from "../store/db.ts";
+import { credentialText } from "./key-credential.ts";
 import type { Key } from "./key.ts";
 
 /** An account cannot have a webhook before its first key, so that key emits no event. */
@@ -71,6 +72,7 @@ function detailOf(key: Key): AuditDetail {
   return {
     name,
     last4,
+    ...(key.credential && { credential: credentialText(key.credential) }),
     limit_usd: limit === null ? null : usdText(limit),
     limit_window: limitWindow,
     expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),

@@ -11,6 +11,7 @@ import {
 } from "../base/crypto/encryption.ts";
 import { type Db, integer, type Reader, type Row, text } from "../store/db.ts";
 import { chainOf } from "./derived-key.ts";
+import { isCredentialName } from "./key-credential.ts";
 import { type LiveKey, readLiveKeyByFormerHash, readLiveKeyByHash } from "./live-keys.ts";
 
 const SECRET_ID_CHARACTERS = 12;
@@ -42,7 +43,9 @@ export function createKeyHashes(master: MasterSecret): KeyHashes {
   const secretId = secretIdOf(master);
   const sealKey = chainSecretKey(master);
   const sealChain = (raw: string) => {
-    if (raw.includes("-dk-")) return { chainReference: null, chainSecret: null };
+    // The name of a credential is public: anyone could derive keys from it.
+    if (raw.includes("-dk-") || isCredentialName(raw))
+      return { chainReference: null, chainSecret: null };
     const { reference, secret } = chainOf(raw);
     return { chainReference: reference, chainSecret: encrypt(sealKey, reference, secret) };
   };

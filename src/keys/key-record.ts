@@ -7,6 +7,7 @@ import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { LISTABLE_SCOPES } from "../http/scopes.ts";
+import { CredentialRecord, toCredentialRecord } from "./key-credential.ts";
 import type { Key } from "./key.ts";
 
 const GLOBS_MAX = 50;
@@ -21,16 +22,16 @@ export const POLICY_SCHEMA = {
     description: "The models that it may call, as globs of ids: `openai/*`.",
   }),
   allowed_providers: Globs.meta({
-    description: "The providers that the key may call, as globs of provider ids.",
+    description: "Globs of provider ids.",
   }),
   requests_per_minute: Rate.meta({
     description: "Model calls per minute, below the gateway's own rate.",
   }),
   tokens_per_minute: Rate.meta({
-    description: "Input and output tokens per minute, counted when calls end, in each process.",
+    description: "Tokens per minute, counted when calls end, in each process.",
   }),
   max_concurrent_calls: Rate.meta({
-    description: "Open model calls, if fewer than the gateway allows every key.",
+    description: "Open model calls, if fewer than the gateway allows.",
   }),
   max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
     description:
@@ -48,7 +49,7 @@ export const POLICY_SCHEMA = {
     .nullable()
     .meta({ description: "See `/docs/data-policy`: `zdr`, `deny`." }),
   alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
-    description: "The percentages of `limit_usd` at which `key.limit_reached` fires.",
+    description: "Percentages of `limit_usd` at which `key.limit_reached` fires.",
   }),
 };
 
@@ -92,6 +93,9 @@ export const KeyRecord = z
     }),
     ...POLICY_SCHEMA,
     created_by: z.string().nullable().meta({ description: "The key or person that created it." }),
+    credential: CredentialRecord.nullable().meta({
+      description: "What authenticates the key; null for a secret.",
+    }),
     former_secret: z
       .object({
         last4: z.string(),
@@ -127,6 +131,7 @@ export const KEY_EXAMPLE = {
   data_policy: null,
   alert_percents: [80, 100],
   created_by: null,
+  credential: null,
   former_secret: null,
 };
 
@@ -147,6 +152,7 @@ export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
     scopes: key.scopes === null ? null : [...key.scopes],
     ...toPolicyRecord(key),
     created_by: key.createdBy,
+    credential: toCredentialRecord(key.credential),
     former_secret: key.formerSecret && {
       last4: key.formerSecret.last4,
       expires_at: timestamp(key.formerSecret.until),

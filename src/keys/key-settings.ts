@@ -6,6 +6,7 @@ import type { LimitWindow } from "../base/money/spend-window.ts";
 import { isSafeText, UNSAFE_TEXT_MESSAGE } from "../base/text/safe-text.ts";
 import { type KeyPolicy, POLICY_FIELDS } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
+import type { CredentialSettings } from "./key-credential.ts";
 
 export const NAME_MAX = 100;
 
@@ -27,6 +28,8 @@ export interface KeySettings {
   readonly app?: string | undefined;
   /** A key that its holder made from another without a request. Set at its creation only. */
   readonly derived?: { readonly raw: string; readonly ancestors: string } | undefined;
+  /** What authenticates the key instead of a secret. Set at its creation only. */
+  readonly credential?: CredentialSettings | undefined;
   /** null ends the overlap of a rotation. */
   readonly formerSecret?: null | undefined;
 }

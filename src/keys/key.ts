@@ -4,6 +4,7 @@ import type { Nano } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
+import type { KeyCredential } from "./key-credential.ts";
 
 /** The secret before the rotation of a key, while it is still accepted. */
 export interface FormerSecret {
@@ -36,4 +37,6 @@ export interface Key {
   readonly formerSecret: FormerSecret | null;
   /** The app that got it by a person's consent; null for any other key. */
   readonly app: string | null;
+  /** What authenticates it instead of a secret. */
+  readonly credential: KeyCredential | null;
 }

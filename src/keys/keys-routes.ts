@@ -25,6 +25,7 @@ import {
   revokeKeyForCaller,
   rotateKeyForCaller,
 } from "./delegation.ts";
+import { NewCredential, type ProvePublicKey, toCredentialSettings } from "./key-credential.ts";
 import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./key-record.ts";
 import { type KeySettings, NAME_MAX, type PolicyChange } from "./key-settings.ts";
 import { getKey, type Keys, listKeys } from "./keys.ts";
@@ -39,7 +40,7 @@ const KeySettingsBody = z
       .max(NAME_MAX)
       .nullable()
       .optional()
-      .meta({ description: "A name that tells the key from others." }),
+      .meta({ description: "Its name." }),
     expires_at: Timestamp.nullable().optional().meta({ description: "When the key expires." }),
     limit_usd: UsdAmount.nullable()
       .optional()
@@ -48,7 +49,7 @@ const KeySettingsBody = z
       .enum(LIMIT_WINDOWS)
       .nullable()
       .optional()
-      .meta({ description: "How often the limit resets; null for never." }),
+      .meta({ description: "How often it resets; null for never." }),
     scopes: z
       .array(z.enum(LISTABLE_SCOPES))
       .min(1, "must have at least one scope; leave it out for those of the calling key")
@@ -63,14 +64,21 @@ const KeySettingsBody = z
   })
   .meta({ id: "ApiKeySettings" });
 
+const NewKeyBody = KeySettingsBody.extend({
+  credential: NewCredential.optional().meta({
+    description: "A public key or an issuer instead of a secret: `/docs/keys-without-secrets`.",
+  }),
+}).meta({ id: "NewApiKeySettings" });
+
 export interface KeyRouteDeps {
   readonly db: Db;
   readonly keys: Keys;
+  readonly provePublicKey: ProvePublicKey;
 }
 
-export function keyRoutes({ db, keys }: KeyRouteDeps): readonly Route[] {
+export function keyRoutes({ db, keys, provePublicKey }: KeyRouteDeps): readonly Route[] {
   return [
-    createRoute(keys),
+    createRoute(keys, provePublicKey),
     listRoute(db),
     ownRoute(db),
     getRoute(db),
@@ -80,16 +88,20 @@ export function keyRoutes({ db, keys }: KeyRouteDeps): readonly Route[] {
   ];
 }
 
+const RawKey = z.string().meta({ description: "The raw key, shown only once." });
 const NewKeyRecord = KeyRecord.extend({
-  api_key: z.string().meta({ description: "The raw key, shown only once." }),
+  api_key: RawKey.nullable().meta({
+    description: "The raw key, shown only once; null for a key with a `credential`.",
+  }),
 }).meta({ id: "NewApiKey" });
+const RotatedKeyRecord = KeyRecord.extend({ api_key: RawKey }).meta({ id: "RotatedApiKey" });
 
 const NEW_KEY_EXAMPLE = {
   ...KEY_EXAMPLE,
   api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
 };
 
-function createRoute(keys: Keys): Route {
+function createRoute(keys: Keys, provePublicKey: ProvePublicKey): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/v1/keys",
@@ -99,9 +111,9 @@ function createRoute(keys: Keys): Route {
     tag: "Keys",
     summary: "Create a key",
     description:
-      "The raw key is only returned in this response. Give each program its own key with a limit and scopes; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. Keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. In a claimed account, keys created by an expiring key must not expire later. A new key inherits the allowed models, providers and price of the calling key; a key with its own rate limits cannot create keys. In the console, owners create keys without these restrictions.",
+      "Give each program its own key with a limit and scopes; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. A limited key must set `limit_usd`, which is subtracted from its own limit. In a claimed account, keys of an expiring key expire no later. A new key inherits allowed models, providers and price; a key with its own rate limits cannot create keys. In the console, owners can.",
     dialect: "openai",
-    body: KeySettingsBody,
+    body: NewKeyBody,
     requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
     responses: {
       201: {
@@ -111,11 +123,16 @@ function createRoute(keys: Keys): Route {
       },
     },
     faults: ["forbidden", "conflict"],
-    run: async (tx, { caller, body, clientIp, now }) => {
-      const creation = { settings: parseSettings(body), callerId: caller.keyId };
+    run: async (tx, input) => {
+      const { caller, body, clientIp, now } = input;
+      const credential = body.credential && toCredentialSettings(body.credential);
+      if (credential?.type === "public_key") await provePublicKey(tx, input, credential.x);
+      const settings = { ...parseSettings(body), credential };
       const act = keyAct(caller, { clientIp, now });
+      const creation = { settings, callerId: caller.keyId };
       const { key, raw } = await createKeyForCaller(tx, act, keys, creation);
-      return { status: 201, body: { ...toKeyRecord(key), api_key: raw } };
+      const apiKey = credential === undefined ? raw : null;
+      return { status: 201, body: { ...toKeyRecord(key), api_key: apiKey } };
     },
   });
 }
@@ -259,7 +276,7 @@ function rotateRoute(keys: Keys): Route {
     responses: {
       200: {
         description: "The key, with its new raw value.",
-        schema: NewKeyRecord,
+        schema: RotatedKeyRecord,
         example: {
           ...NEW_KEY_EXAMPLE,
           former_secret: {

@@ -5,22 +5,17 @@ import type { Act, Actor } from "../activity/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { newIdAfter } from "../base/id.ts";
-import { toNano } from "../base/money/money.ts";
-import { rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import { parsePolicy, policyText } from "../http/key-policy.ts";
-import type { ListableScope } from "../http/scopes.ts";
+import { policyText } from "../http/key-policy.ts";
 import { insertKeySpend } from "../ledger/ledger-rows.ts";
 import {
   type Db,
   type Reader,
-  type Row,
   text,
   textOrNull,
   type Tx,
   type Value,
   integer,
-  integerOrNull,
 } from "../store/db.ts";
 import { assertNotClosing } from "./closing-account.ts";
 import { isDerivedKey } from "./derived-key.ts";
@@ -30,27 +25,32 @@ import {
   recordKeyRevoked,
   recordKeyRotated,
 } from "./key-activity.ts";
+import {
+  credentialName,
+  type CredentialSettings,
+  isCredentialName,
+  type KeyCredential,
+} from "./key-credential.ts";
 import { createKeyHashes, type KeyHash } from "./key-hashes.ts";
+import { insertKey, type NewKey, scopesText, SELECT_KEY, shownParts, toKey } from "./key-rows.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
-import type { FormerSecret, Key } from "./key.ts";
+import type { Key } from "./key.ts";
 import { flushTimes } from "./last-used.ts";
-import { type LiveKey, toScopes } from "./live-keys.ts";
+import type { LiveKey } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
-const PREFIX_SHOWN_CHARACTERS = 12;
 const KEYS_PER_ACCOUNT_MAX = 1_000;
 const CACHE_MS = 5_000;
 const CACHE_MAX = 50_000;
-
-interface NewKey extends KeySettings {
-  readonly createdBy?: string | undefined;
-}
 
 /** `store` always reads the store, `cache` only what is not cached. */
 export type KeySource = "cache" | "store";
 
 export interface Keys {
-  /** Without an actor, the key itself is its creator: the first key of an account without an owner. */
+  /**
+   * Without an actor, the key itself is its creator: the first key of an account without an owner. `raw` of a key with a
+   * credential is the name of the credential, and is not shown.
+   */
   readonly create: (
     tx: Tx,
     act: Omit<Act, "actor"> & { readonly actor: Actor | undefined },
@@ -71,6 +71,12 @@ export interface Keys {
     now: number,
     source: KeySource,
   ) => LiveKey | undefined | Promise<LiveKey | undefined>;
+  /** Finds a live key without a secret by the name of its credential. */
+  readonly findByCredential: (
+    name: string,
+    now: number,
+    source: KeySource,
+  ) => LiveKey | undefined | Promise<LiveKey | undefined>;
   /** Writes the last uses, which are collected in memory. */
   readonly flushLastUsed: () => Promise<void>;
 }
@@ -79,6 +85,8 @@ export interface KeysDeps {
   readonly db: Db;
   readonly master: MasterSecret;
   readonly prefix: string;
+  /** The gateway's public URL, for the audience of a key's tokens. */
+  readonly baseUrl?: string;
 }
 
 interface CachedKey extends LiveKey {
@@ -89,7 +97,7 @@ function isExpired({ expiresAt }: CachedKey, now: number): boolean {
   return expiresAt !== null && expiresAt <= now;
 }
 
-export function createKeys({ db, master, prefix }: KeysDeps): Keys {
+export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys {
   const hashes = createKeyHashes(master);
   // Keyed by the raw key, so that cached keys need no HMAC. Cleared with every flush of the last uses, so that no raw
   // key stays in memory for long after its last call.
@@ -101,7 +109,10 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
     if (formerUntil !== undefined) formerLastUsed.set(keyId, now);
   };
 
-  const find: Keys["find"] = (raw, now, source) => {
+  const isKeyText = (raw: string): boolean => isRawKey(prefix, raw) || isDerivedKey(prefix, raw);
+  const find: Keys["find"] = (raw, now, source) =>
+    isKeyText(raw) ? findByText(raw, now, source) : undefined;
+  const findByText: Keys["find"] = (raw, now, source) => {
     const cached = source === "cache" ? cache.get(raw) : undefined;
     if (cached === undefined || cached.staleAt <= now || isExpired(cached, now))
       return lookUp(raw, now);
@@ -109,7 +120,6 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
     return cached;
   };
   const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
-    if (!isRawKey(prefix, raw) && !isDerivedKey(prefix, raw)) return undefined;
     const found = await hashes.findLiveKey(db, raw, now);
     if (found === undefined) {
       cache.delete(raw);
@@ -138,11 +148,14 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
       });
     }
     validateSettings(settings, now);
-    const raw = settings.derived?.raw ?? newRawKey(prefix);
     // The first key of an account is the one with the lowest id: a later key must not sort before it.
     const lastId = existing === undefined ? "" : text(existing, "last_id");
     const id = newIdAfter("key", now, lastId);
-    await insertKey(tx, { id, accountId, raw, ...hashes.of(raw) }, settings, now);
+    const credential = settings.credential && withAudience(settings.credential, baseUrl, id);
+    const raw =
+      settings.derived?.raw ??
+      (credential === undefined ? newRawKey(prefix) : credentialName(credential));
+    await insertKey(tx, { id, accountId, raw, credential, ...hashes.of(raw) }, settings, now);
     await insertKeySpend(tx, id, accountId, now);
     const key = await getKey(tx, accountId, id, now);
     const actor = act.actor ?? { type: "key", id };
@@ -163,12 +176,21 @@ export function createKeys({ db, master, prefix }: KeysDeps): Keys {
     await flushTimes(db, lastUsed, "last_used_at:bigint");
     await flushTimes(db, formerLastUsed, "former_last_used_at:bigint");
   };
-  return { create, rotate, find, flushLastUsed };
+  return {
+    create,
+    rotate,
+    find,
+    findByCredential: (name, now, source) =>
+      isCredentialName(name) ? findByText(name, now, source) : undefined,
+    flushLastUsed,
+  };
 }
 
-/** The first and the last characters, by which people identify a key. */
-function shownParts(raw: string): readonly [prefix: string, last4: string] {
-  return [raw.slice(0, PREFIX_SHOWN_CHARACTERS), raw.slice(-4)];
+/** A token for another key, or for another gateway, has another audience. */
+function withAudience(credential: CredentialSettings, baseUrl: string, id: string): KeyCredential {
+  return credential.type === "public_key"
+    ? credential
+    : { ...credential, audience: `${baseUrl}/v1/keys/${id}` };
 }
 
 interface NewSecret extends KeyHash {
@@ -185,6 +207,11 @@ async function replaceSecret(
   const { accountId, now } = act;
   const before = await lockKey(tx, accountId, id, now);
   assertNotRevoked(before);
+  if (before.credential !== null)
+    throw new Fault("conflict", "key without a secret", {
+      message:
+        "This key has no secret that could be rotated. Create another key with POST /v1/keys and its own `credential`, then revoke this one.",
+    });
   await tx.run(
     `update api_key set former_hash = hash, former_last4 = last4, former_until = ?, former_last_used_at = null,
      hash = ?, secret_id = ?, prefix = ?, last4 = ?, chain_reference = ?, chain_secret = ? where id = ?`,
@@ -199,45 +226,6 @@ async function replaceSecret(
   const after = await getKey(tx, accountId, id, now);
   await recordKeyRotated(tx, act, { before, after });
   return after;
-}
-
-interface NewKeyRow extends KeyHash {
-  readonly id: string;
-  readonly accountId: string;
-  readonly raw: string;
-}
-
-async function insertKey(
-  tx: Tx,
-  { id, accountId, raw, hash, secretId, chainReference, chainSecret }: NewKeyRow,
-  settings: NewKey,
-  now: number,
-): Promise<void> {
-  await tx.run(
-    `insert into api_key (id, account_id, hash, secret_id, name, prefix, last4, created_at, expires_at, limit_nano, limit_window, scopes, created_by,
-     policy, alert_percents, app, chain_reference, chain_secret, ancestors)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    [
-      id,
-      accountId,
-      hash,
-      secretId,
-      settings.name ?? null,
-      ...shownParts(raw),
-      now,
-      settings.expiresAt ?? null,
-      settings.limit ?? null,
-      settings.limitWindow ?? null,
-      scopesText(settings.scopes ?? null),
-      settings.createdBy ?? null,
-      policyText(mergePolicy({}, settings.policy)),
-      settings.alertPercents?.join(" ") ?? null,
-      settings.app ?? null,
-      chainReference,
-      chainSecret,
-      settings.derived?.ancestors ?? null,
-    ],
-  );
 }
 
 export async function getKey(
@@ -438,58 +426,4 @@ export async function revokeKeysBy(tx: Tx, act: Act, createdBy: string): Promise
     [act.accountId, createdBy],
   );
   for (const row of rows) await revokeKey(tx, act, text(row, "id"));
-}
-
-const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, spender.day_spent, spender.week_start,
-  spender.week_spent, spender.month_start, spender.month_spent
-  from api_key join spender on spender.key_id = api_key.id and spender.account_id = api_key.account_id`;
-
-function toKey(row: Row, now: number): Key {
-  const limitWindow = toLimitWindow(textOrNull(row, "limit_window"));
-  const spent = rollWindows(
-    {
-      total: toNano(row["total_spent"]),
-      day: toNano(row["day_spent"]),
-      week: toNano(row["week_spent"]),
-      month: toNano(row["month_spent"]),
-      dayStart: integer(row, "day_start"),
-      weekStart: integer(row, "week_start"),
-      monthStart: integer(row, "month_start"),
-    },
-    now,
-  );
-  return {
-    id: text(row, "id"),
-    accountId: text(row, "account_id"),
-    name: textOrNull(row, "name"),
-    prefix: text(row, "prefix"),
-    last4: text(row, "last4"),
-    createdAt: integer(row, "created_at"),
-    lastUsedAt: integerOrNull(row, "last_used_at"),
-    expiresAt: integerOrNull(row, "expires_at"),
-    revokedAt: integerOrNull(row, "revoked_at"),
-    limit: row["limit_nano"] === null ? null : toNano(row["limit_nano"]),
-    limitWindow,
-    spent: limitWindow === null ? spent.total : spent[limitWindow],
-    scopes: toScopes(row),
-    policy: parsePolicy(row["policy"]) ?? {},
-    alertPercents: textOrNull(row, "alert_percents")?.split(" ").map(Number) ?? null,
-    createdBy: textOrNull(row, "created_by"),
-    formerSecret: toFormerSecret(row, now),
-    app: textOrNull(row, "app"),
-  };
-}
-
-function toFormerSecret(row: Row, now: number): FormerSecret | null {
-  const until = integerOrNull(row, "former_until");
-  if (until === null || until <= now) return null;
-  return {
-    last4: text(row, "former_last4"),
-    until,
-    lastUsedAt: integerOrNull(row, "former_last_used_at"),
-  };
-}
-
-function scopesText(scopes: readonly ListableScope[] | null): string | null {
-  return scopes === null ? null : [...new Set(scopes)].sort().join(" ");
 }

@@ -13,9 +13,12 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import { type KeyCredential, parseCredential } from "./key-credential.ts";
 
 export interface LiveKey extends AuthenticatedKey {
   readonly expiresAt: number | null;
+  /** What authenticates it instead of a secret. */
+  readonly credential: KeyCredential | null;
   /** Until when the secret that was sent is accepted, if a rotation replaced it. */
   readonly formerUntil?: number;
 }
@@ -24,7 +27,7 @@ export interface LiveKey extends AuthenticatedKey {
 const PARAMETER = "? || ''";
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
-const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until,
+const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until, api_key.credential,
   response_storage.mode, response_storage.retention_days, account.claimed_at,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
@@ -101,6 +104,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
     keyId: text(row, "id"),
     granted: grantedScopes(toScopes(row), hasLimit),
     expiresAt,
+    credential: parseCredential(row["credential"]),
     isClaimed: row["claimed_at"] !== null,
     ...(policy === undefined ? {} : { policy }),
     restrictions: { policy: textOrNull(row, "policy"), scopes: textOrNull(row, "scopes") },

@@ -7,7 +7,11 @@ import { MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
 import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
-import { type KeyRejection, rejectedKeyFault } from "../http/steps/authenticate.ts";
+import {
+  type KeyRejection,
+  rejectedKeyFault,
+  type SignedRequestDeps,
+} from "../http/steps/authenticate.ts";
 import type { Db } from "../store/db.ts";
 import type { McpSessions } from "./mcp-sessions.ts";
 
@@ -18,6 +22,7 @@ export interface McpAccessDeps {
   readonly db: Db;
   readonly sessions: McpSessions;
   readonly findKey: (rawKey: string, now: number) => Promise<AuthenticatedKey | undefined>;
+  readonly signedRequests: SignedRequestDeps;
   /** Undefined if the key no longer works. */
   readonly findKeyById: (id: string, now: number) => Promise<AuthenticatedKey | undefined>;
   /** Why a key that is not live is rejected. */
@@ -38,7 +43,9 @@ export interface McpAccess {
 }
 
 interface AccessRequest {
+  readonly request: Request;
   readonly headers: Headers;
+  readonly bodyText: string;
   readonly isSignInRequired: boolean;
   readonly now: number;
 }
@@ -46,22 +53,38 @@ interface AccessRequest {
 /** Without a sign-in, a 401 would send clients on a search for an authorization server, so the tools say what is wrong. */
 export async function readAccess(
   deps: McpAccessDeps,
-  { headers, isSignInRequired, now }: AccessRequest,
+  { request, headers, bodyText, isSignInRequired, now }: AccessRequest,
 ): Promise<McpAccess> {
   const { baseUrl, isSignInDisabled } = deps;
   const sent = readApiKey({ headers }, "openai");
+  const signer =
+    sent === undefined ? await findSigner(deps, { request, headers, bodyText, now }) : undefined;
   const isLive = sent !== undefined && (await deps.findKey(sent, now)) !== undefined;
   const keyFault = sent === undefined || isLive ? undefined : await rejection(deps, sent, now);
   if (keyFault !== undefined && !isSignInDisabled) throw keyFault;
-  if (sent === undefined && isSignInRequired && !isSignInDisabled) throw signInFault(baseUrl);
+  const isAnonymous = sent === undefined && signer === undefined;
+  if (isAnonymous && isSignInRequired && !isSignInDisabled) throw signInFault(baseUrl);
   const sessionId = headers.get(SESSION_HEADER) ?? undefined;
   return {
     apiKey: isLive ? sent : undefined,
     sessionId,
-    sessionKey: sent === undefined ? await findSessionKey(deps, sessionId, now) : undefined,
+    sessionKey: isAnonymous ? await findSessionKey(deps, sessionId, now) : signer,
     keyFault,
     signIn: isSignInDisabled ? undefined : challengeOf(baseUrl),
   };
+}
+
+/** The key of a signed message: its tools are called with it, as with that of a session. */
+async function findSigner(
+  { signedRequests: { findCaller, requireContentDigest } }: McpAccessDeps,
+  { request, headers, bodyText, now }: Omit<AccessRequest, "isSignInRequired">,
+): Promise<AuthenticatedKey | undefined> {
+  if (!headers.has("signature-input")) return undefined;
+  const { pathname: path, search } = new URL(request.url);
+  const signed = { method: request.method, path, query: search.slice(1), headers };
+  const caller = await findCaller(signed, now, "cache");
+  if (caller !== undefined) requireContentDigest(caller.contentDigest, Buffer.from(bodyText));
+  return caller?.key;
 }
 
 async function rejection(deps: McpAccessDeps, sent: string, now: number): Promise<Fault> {

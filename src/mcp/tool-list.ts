@@ -107,7 +107,7 @@ const NewAccount = z.strictObject({
     .meta({ description: "Set it only if the user gave an email address for the account." }),
 });
 const Session = z.looseObject({ id: z.string() });
-const NewKey = z.looseObject({ id: z.string(), api_key: z.string() });
+const NewKey = z.looseObject({ id: z.string(), api_key: z.string().nullable() });
 const RevokedKey = z.looseObject({ id: z.string(), warning: z.string().optional() });
 const Invoice = z.looseObject({
   id: z.string(),

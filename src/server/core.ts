@@ -3,6 +3,7 @@
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import type { Log } from "../base/log.ts";
 import { usdText } from "../base/money/money.ts";
+import { resolveHost } from "../base/network/public-endpoint.ts";
 import { scheduleTopUps } from "../billing/top-up/auto-top-up.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
@@ -38,6 +39,7 @@ import {
   modelsFileAt,
   readPriceTable,
 } from "../models/live-catalog.ts";
+import { createSignedRequests, type SignedRequests } from "../signed-requests/signed-requests.ts";
 import { openSigningKeys, type SigningKeys } from "../signing/signing-keys.ts";
 import type { Db } from "../store/db.ts";
 import { findDurabilityRisks } from "../store/durability.ts";
@@ -45,6 +47,7 @@ import { clearMovedMark, isNewStore } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
 import { createRefusedCalls, type RefusedCalls } from "../usage/refused-calls.ts";
 import { createAddSegment } from "../usage/usage-segments.ts";
+import { createWorkloadIdentity } from "../workload-identity/workload-identity.ts";
 import { writeCallRecords } from "./call-records.ts";
 import { type ConnectionGuard, createConnectionGuard } from "./connections/connection-guard.ts";
 import { acceptSecret } from "./secret-check.ts";
@@ -62,6 +65,7 @@ export interface Core {
   readonly reconcileHolds: () => Promise<HoldReconciliation>;
   readonly signingKeys: SigningKeys;
   readonly keys: Keys;
+  readonly signedRequests: SignedRequests;
   /** Why a raw key is rejected; undefined if it is live. */
   readonly explainRejectedKey: (raw: string, now: number) => Promise<KeyRejection | undefined>;
   readonly refusedCalls: RefusedCalls;
@@ -128,7 +132,13 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     scheduleTopUps,
   });
   const prefix = config.keyPrefix;
-  const keys = withDerivedKeys(createKeys({ db, master, prefix }), { db, master, prefix });
+  const keyDeps = { db, master, prefix, baseUrl: config.baseUrl };
+  const ownKeys = withDerivedKeys(createKeys(keyDeps), keyDeps);
+  const workloads = createWorkloadIdentity({
+    allowLoopback: config.development,
+    resolve: resolveHost,
+  });
+  const keys = workloads.withTokens(ownKeys);
   const file = config.modelsFile === undefined ? undefined : modelsFileAt(config.modelsFile);
   const prices = readPriceTable(config.pricesFile);
   const catalog = createLiveCatalog({ now: now(), prices, file });
@@ -146,8 +156,11 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     reconcileHolds,
     signingKeys: await openSigningKeys(db, master, now),
     keys,
+    signedRequests: createSignedRequests({ db, keys, baseUrl: config.baseUrl }),
     refusedCalls: createRefusedCalls(db),
-    explainRejectedKey: (raw, at) => explainRejectedKey({ db, master, prefix }, raw, at),
+    explainRejectedKey: async (raw, at) =>
+      (await workloads.explain(ownKeys, raw, at)) ??
+      (await explainRejectedKey({ db, master, prefix }, raw, at)),
     catalog,
     bodyQuota: createBodyQuota(),
     connectionGuard: createConnectionGuard(config, log),

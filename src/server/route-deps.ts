@@ -54,7 +54,7 @@ export function createRouteDeps(
   const { log, now, version } = options;
   const { webhooks, claims, sessions, keptForms, signIn, isSignInDisabled, operatorContext } =
     services;
-  const { db, master, idempotency, keys, signingKeys } = services.core;
+  const { db, master, idempotency, keys, signedRequests, signingKeys } = services.core;
   const { providerKeys, responses, inference } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
@@ -70,7 +70,7 @@ export function createRouteDeps(
     models: modelRouteDeps(config, services),
     signingKeys,
     receipts: { db, baseUrl, signingKeys },
-    keys: { db, keys },
+    keys: { db, keys, provePublicKey: signedRequests.provePublicKey },
     providerKeys: { db, providerKeys },
     webhooks: { db, webhooks },
     billing: { billing, x402: x402?.deps, mpp },
@@ -146,7 +146,7 @@ function operationsRouteDeps(
 
 function mcpDeps(
   config: Config,
-  { core: { db, master, keys, explainRejectedKey }, isSignInDisabled }: Services,
+  { core: { db, master, keys, signedRequests, explainRejectedKey }, isSignInDisabled }: Services,
   { handle, version }: Pick<McpRouteDeps, "handle" | "version">,
 ): McpRouteDeps {
   return {
@@ -156,6 +156,7 @@ function mcpDeps(
     sessions: createMcpSessions(master),
     stateKey: deriveKey(master, "mcp/request-state/v1")[0],
     findKey: async (raw, at) => await keys.find(raw, at, "cache"),
+    signedRequests,
     findKeyById: (id, at) => findLiveKey(db, id, at),
     explainRejectedKey,
     isSignInDisabled,
@@ -284,7 +285,7 @@ function modelRouteDeps(
 
 function accountRouteDeps(config: Config, services: Services): RouteDeps["accounts"] {
   const {
-    core: { db, keys, master },
+    core: { db, keys, master, signedRequests },
     isSignInDisabled,
     operatorAlerts,
     controls,
@@ -310,6 +311,7 @@ function accountRouteDeps(config: Config, services: Services): RouteDeps["accoun
       allowLoopback: development,
       resolve: resolveHost,
     }),
+    provePublicKey: signedRequests.provePublicKey,
     fundingSteps: fundingSteps(paymentOptions(config), { isSignInDisabled }),
     claimStep: isSignInDisabled ? undefined : CLAIM_STEP,
     cheapestModel: (at) => cheapestNow(services, at)[0],

@@ -133,7 +133,11 @@ function createHandler(
     clientIpOf: createClientIpResolver(trustedProxies),
     isDraining,
     isBlockedNetwork: controls.networks.isBlocked,
-    keys: { find: keys.find, explainRejected: explainRejectedKey },
+    keys: {
+      find: keys.find,
+      explainRejected: explainRejectedKey,
+      signedRequests: core.signedRequests,
+    },
     sessions: {
       find: sessions.find,
       keepForm: keptForms.keep,

@@ -7,7 +7,7 @@ import { Fault } from "../base/fault.ts";
 import type { Nano } from "../base/money/money.ts";
 import { parseEndpoint, type ResolveHost } from "../base/network/public-endpoint.ts";
 import { DAY_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
-import { type MessageSignature, readSignature } from "./http-signature.ts";
+import { type MessageSignature, readSignature } from "../signed-requests/http-signature.ts";
 import { createKeyDirectory, type Ed25519Key, type KeyDirectory } from "./key-directory.ts";
 
 /** Tolerated difference between the agent's clock and this machine's. */
@@ -55,6 +55,11 @@ export function createVerifyAgent({
     const signed = readSignature({ method, authority: base.host, scheme, path, headers });
     if (signed === undefined) return undefined;
     if (typeof signed === "string") throw refused(signed);
+    if (signed.agent === undefined) {
+      // Signed by the key of the new account only, and not for an operator.
+      if (!headers.has("signature-agent")) return undefined;
+      throw refused("the signature must cover `signature-agent`");
+    }
     const agent = listed.get(originOf(signed.agent));
     return agent === undefined ? undefined : await verifyFor(agent, signed, now);
   };

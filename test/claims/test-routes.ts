@@ -13,6 +13,7 @@ import { createKeptForms } from "../../src/people/kept-form.ts";
 import { peopleRoutes } from "../../src/people/people-routes.ts";
 import type { Sessions } from "../../src/people/sessions.ts";
 import type { SignIn } from "../../src/people/sign-in.ts";
+import { createSignedRequests } from "../../src/signed-requests/signed-requests.ts";
 import type { Db } from "../../src/store/db.ts";
 
 export interface TestRouteDeps {
@@ -27,6 +28,7 @@ export interface TestRouteDeps {
 }
 
 export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
+  const { provePublicKey } = createSignedRequests(deps);
   return [
     ...accountRoutes({
       ...deps,
@@ -34,8 +36,9 @@ export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
       claimStep: undefined,
       cheapestModel: () => undefined,
       fundingSteps: [],
+      provePublicKey,
     }),
-    ...keyRoutes(deps),
+    ...keyRoutes({ ...deps, provePublicKey }),
     ...claimRoutes(deps),
     ...claimPageRoutes({ ...deps, consolePath: "/console" }),
     ...peopleRoutes({ ...deps, keptForms: createKeptForms(deps), sendsEmails: false }),

@@ -46,6 +46,8 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["json mode", "/docs/guides/structured-output"],
   ["vat", "/docs/billing"],
   ["rotate key", "/docs/keys"],
+  ["github actions oidc", "/docs/keys-without-secrets"],
+  ["http message signatures", "/docs/keys-without-secrets"],
   ["api key permissions", "/docs/keys"],
   ["backup", "/docs/operations"],
   ["restore", "/docs/operations"],

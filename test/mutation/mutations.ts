@@ -1178,6 +1178,74 @@ const ACCOUNTS: readonly Mutation[] = [
   ),
 ];
 
+const CREDENTIALS: readonly Mutation[] = [
+  ...of(
+    "src/signed-requests/signed-requests.ts",
+    ["signed-requests/signed-requests"],
+    [
+      [
+        "a signed request works twice",
+        "if (await spendOnce(tx, `nonce.${id}`, expiresAt)) return;",
+        "if ((await spendOnce(tx, `nonce.${id}`, expiresAt)) || true) return;",
+      ],
+      ["a body that is not signed is accepted", "if (body.length === 0) return;", "return;"],
+      [
+        "a header that changes the cost is not covered",
+        "COVERED_HEADER.test(name) && !has(name)",
+        "!COVERED_HEADER.test(name) && has(name) && false",
+      ],
+      [
+        "the public key of another agent is bound",
+        "readSignature(message, thumbprintOf(x));",
+        "readSignature(message);",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/key-hashes.ts",
+    ["signed-requests/signed-requests"],
+    [
+      [
+        "keys are derived from the name of a public key",
+        'if (raw.includes("-dk-") || isCredentialName(raw))',
+        'if (raw.includes("-dk-"))',
+      ],
+    ],
+  ),
+  ...of(
+    "src/workload-identity/workload-identity.ts",
+    ["workload-identity/workload-identity"],
+    [
+      [
+        "a token for several audiences is accepted",
+        'if (typeof audience !== "string" || second !== undefined) return undefined;',
+        'if (typeof audience !== "string") return undefined;',
+      ],
+      [
+        "an issuer that no key names gets a request",
+        'if (claims.iss !== credential.issuer) return "its `iss` is not the issuer of the key";',
+        "",
+      ],
+      [
+        "a token is valid for a year",
+        "if ((exp - iat) * SECOND_MS > LIFETIME_MAX_MS)",
+        "if ((exp - iat) * SECOND_MS > 365 * LIFETIME_MAX_MS)",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/key-credential.ts",
+    ["workload-identity/workload-identity"],
+    [
+      [
+        "a subject trusts all of an issuer",
+        'if (subject.includes("*") && !SUBJECT_PREFIX.test(subject))',
+        'if (subject.includes("*") && !subject.endsWith("*"))',
+      ],
+    ],
+  ),
+];
+
 export const MUTATIONS: readonly Mutation[] = [
   ...LEDGER,
   ...SETTLEMENTS,
@@ -1188,4 +1256,5 @@ export const MUTATIONS: readonly Mutation[] = [
   ...BILLING,
   ...STOPS,
   ...ACCOUNTS,
+  ...CREDENTIALS,
 ];

@@ -13,6 +13,7 @@ import { createKeys, type Keys } from "../../src/keys/keys.ts";
 import { createLedger, type Ledger } from "../../src/ledger/ledger.ts";
 import { providerKeyRoutes } from "../../src/provider-keys/provider-keys-routes.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
+import { createSignedRequests } from "../../src/signed-requests/signed-requests.ts";
 import type { Db } from "../../src/store/db.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/delivery-worker.ts";
 import { webhookRoutes } from "../../src/webhooks/webhooks-routes.ts";
@@ -115,6 +116,7 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
   });
   const webhooks = createWebhooks({ master: MASTER, allowLoopback });
   const keys = createKeys({ db, master: MASTER, prefix: "pst" });
+  const baseUrl = "http://127.0.0.1:8787";
   const ledger = createLedger<never>({
     db,
     process: "test",
@@ -133,10 +135,14 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
       ...webhookRoutes({ db, webhooks }),
       ...activityRoutes({ db }),
       ...balanceAlertRoutes({ db }),
-      ...keyRoutes({ db, keys }),
+      ...keyRoutes({
+        db,
+        keys,
+        provePublicKey: createSignedRequests({ db, keys, baseUrl }).provePublicKey,
+      }),
       ...providerKeyRoutes({ db, providerKeys }),
     ],
-    baseUrl: "http://127.0.0.1:8787",
+    baseUrl,
     log,
     now,
     keys: {

@@ -72,6 +72,47 @@ export function KeyFields({ id, values, error, sendsEmails }: KeyFieldsProps): C
   );
 }
 
+interface IdentityProps {
+  readonly values: KeyFormValues;
+  readonly error: KeyFormError | undefined;
+}
+
+/** Of a new key for jobs with tokens of an issuer. */
+export function IdentityFields({ values, error }: IdentityProps): Child {
+  const { oidc_issuer: issuer = "", oidc_subject: subject = "" } = values;
+  const errorOf = (field: KeyField): string | undefined =>
+    error?.field === field ? error.message : undefined;
+  const isOpen = issuer !== "" || subject !== "" || error?.field?.startsWith("oidc_") === true;
+  return (
+    <details class="more" open={isOpen}>
+      <summary>Workload identity</summary>
+      <p class="hint">
+        A key without a secret: jobs send tokens that an OpenID Connect issuer gives them. See{" "}
+        <a href="/docs/keys-without-secrets">Keys without secrets</a>.
+      </p>
+      <div class="fields">
+        <Field
+          id="mint-oidc-issuer"
+          name="oidc_issuer"
+          label="Issuer"
+          placeholder="https://token.actions.githubusercontent.com"
+          value={issuer}
+          error={errorOf("oidc_issuer")}
+        />
+        <Field
+          id="mint-oidc-subject"
+          name="oidc_subject"
+          label="Subject"
+          placeholder="repo:acme/app:ref:refs/heads/main"
+          value={subject}
+          error={errorOf("oidc_subject")}
+          hint="A * at the end stands for any end: repo:acme/app:*"
+        />
+      </div>
+    </details>
+  );
+}
+
 const RESTRICTION_FIELDS = [
   "allowed_models",
   "allowed_providers",

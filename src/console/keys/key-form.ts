@@ -8,6 +8,7 @@ import { usdText } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import type { FormError } from "../../http/pages/page-response.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
+import { NewCredential, toCredentialSettings } from "../../keys/key-credential.ts";
 import { POLICY_SCHEMA } from "../../keys/key-record.ts";
 import type { KeySettings } from "../../keys/key-settings.ts";
 import type { Key } from "../../keys/key.ts";
@@ -28,6 +29,8 @@ const FIELD_NAMES = [
   "session_limit_usd",
   "data_policy",
   "alert_percents",
+  "oidc_issuer",
+  "oidc_subject",
 ] as const;
 export type KeyField = (typeof FIELD_NAMES)[number];
 
@@ -55,6 +58,12 @@ export const KEY_FIELDS = {
   session_limit_usd: z.string().optional(),
   data_policy: z.string().optional(),
   alert_percents: z.string().optional(),
+};
+
+/** Of a new key only. */
+export const IDENTITY_FIELDS = {
+  oidc_issuer: z.string().optional(),
+  oidc_subject: z.string().optional(),
 };
 
 /** The form of a key as it is. */
@@ -99,6 +108,21 @@ export function parseKeyForm(form: KeyFormValues, before: KeyFormValues = {}): K
       alertPercents: policyField(form, "alert_percents", (text) => listOf(text).map(numberOf)),
     }),
   };
+}
+
+/** The credential of a new key that has no secret; undefined if the form names no issuer. */
+export function parseIdentity({
+  oidc_issuer: issuer = "",
+  oidc_subject: subject = "",
+}: KeyFormValues): KeySettings["credential"] {
+  if (issuer.trim() === "" && subject.trim() === "") return undefined;
+  const credential = { type: "oidc", issuer: issuer.trim(), subject: subject.trim() } as const;
+  const parsed = NewCredential.safeParse(credential);
+  if (parsed.success) return toCredentialSettings(parsed.data);
+  const isIssuer = parsed.error.issues.some(({ path }) => path.includes("issuer"));
+  throw isIssuer
+    ? invalid("oidc_issuer", "Enter the URL of the issuer, as in the `iss` of its tokens.")
+    : invalid("oidc_subject", "Enter the `sub` that the tokens have.");
 }
 
 function scopesOf(access: string | undefined): KeySettings["scopes"] {
@@ -177,6 +201,7 @@ function parseLastDay(lastDay: string): number | null {
 
 /** The error that the form shows beside its field. */
 export function keyFormError({ field, message }: FormError): KeyFormError {
-  const name = field === "expires_at" ? "last_day" : field;
+  const name =
+    field === "expires_at" ? "last_day" : field === "credential.subject" ? "oidc_subject" : field;
   return { field: FIELD_NAMES.find((each) => each === name), message };
 }

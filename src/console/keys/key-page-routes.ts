@@ -26,7 +26,14 @@ import {
   type WorkspaceView,
 } from "../workspace-routes.ts";
 import { readKeyBlock } from "./allowance-notice.tsx";
-import { keyFormError, keyFormValues, parseKeyForm, KEY_FIELDS } from "./key-form.ts";
+import {
+  IDENTITY_FIELDS,
+  KEY_FIELDS,
+  keyFormError,
+  keyFormValues,
+  parseIdentity,
+  parseKeyForm,
+} from "./key-form.ts";
 import { keyPage } from "./key-page.tsx";
 import { keyPath, keysPage, keysPath } from "./keys-page.tsx";
 import { type KeyCursors, readKeys } from "./read-keys.ts";
@@ -90,13 +97,14 @@ function createRoute(deps: KeyPageDeps): Route {
     body: z.object({
       do: z.literal("mint"),
       ...KEY_FIELDS,
+      ...IDENTITY_FIELDS,
       /** Absent if the form was not rendered by this page. */
       once: z.string().regex(FORM_TOKEN).optional(),
     }),
     requestExample: { do: "mint", name: "ci" },
     permission: "keys.create",
     write: async (tx, { act, body }) => {
-      const settings = parseKeyForm(body);
+      const settings = { ...parseKeyForm(body), credential: parseIdentity(body) };
       const create = async () => (await createKeyForMember(tx, act, deps.keys, settings)).raw;
       const { once: token } = body;
       if (token === undefined) return await create();

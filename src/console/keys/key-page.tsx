@@ -21,6 +21,7 @@ import type { SessionUser } from "../../http/route.ts";
 import { describeScopes, grantedScopes } from "../../http/scopes.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { isBoundedKey } from "../../keys/delegation.ts";
+import { thumbprintOf } from "../../keys/key-credential.ts";
 import type { Key } from "../../keys/key.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
@@ -78,7 +79,7 @@ export function keyPage(props: KeyPageProps): PageLayout {
         </Card>
         {isChangeable && key.formerSecret !== null ? <FormerSecretCard {...props} /> : null}
         {isChangeable ? <ChangeForm {...props} /> : null}
-        {isChangeable ? <RotateCard {...props} /> : null}
+        {isChangeable && key.credential === null ? <RotateCard {...props} /> : null}
         {isChangeable ? <RevokeCard {...props} /> : null}
       </>
     ),
@@ -101,6 +102,7 @@ function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
         ["State", <KeyState apiKey={key} now={now} />],
         ["Key", <code>{`${key.prefix}…${key.last4}`}</code>],
         ["Id", <CopyText text={key.id} />],
+        ...credentialItems(key),
         ["Created", `${utcDay(key.createdAt)}${creator === undefined ? "" : ` by ${creator}`}`],
         ["Last used", key.lastUsedAt === null ? "never" : <DateTime at={key.lastUsedAt} />],
         ["Expires", key.expiresAt === null ? "never" : <DateTime at={key.expiresAt} />],
@@ -120,6 +122,19 @@ function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
       ]}
     />
   );
+}
+
+function credentialItems({ credential }: Key): readonly (readonly [string, Child])[] {
+  if (credential === null) return [];
+  if (credential.type === "public_key")
+    return [["Signs with", <CopyText text={thumbprintOf(credential.x)} />]];
+  const claims = Object.entries(credential.claims).map(([name, value]) => `${name}: ${value}`);
+  return [
+    ["Tokens of", credential.issuer],
+    ["For the subject", <bdi>{credential.subject}</bdi>],
+    ...(claims.length === 0 ? [] : [["With", claims.join(", ")] as const]),
+    ["Audience", <CopyText text={credential.audience} />],
+  ];
 }
 
 function ChangeForm({ user, workspace, apiKey: key, form }: KeyPageProps): Child {

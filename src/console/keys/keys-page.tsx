@@ -13,6 +13,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { ActorNames } from "../../keys/actor-names.ts";
+import { audienceIn } from "../../keys/key-credential.ts";
 import type { Key } from "../../keys/key.ts";
 import { withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
@@ -20,7 +21,7 @@ import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
 import { AllowanceNotice, type KeyBlock } from "./allowance-notice.tsx";
-import { KeyFields } from "./key-fields.tsx";
+import { IdentityFields, KeyFields } from "./key-fields.tsx";
 import type { KeyFormError, KeyFormValues } from "./key-form.ts";
 import type { KeyCursors, KeyLists } from "./read-keys.ts";
 
@@ -99,6 +100,18 @@ export function keysPage(props: KeysPageProps): PageLayout {
 }
 
 function NewKeyNotice({ raw }: { readonly raw: string }): Child {
+  const audience = audienceIn(raw);
+  if (audience !== undefined)
+    return (
+      <section class="card notice" role="status">
+        <h2>Your new key</h2>
+        <p>
+          It has no secret. Let the job request tokens with this audience, and send them in place of
+          an API key.
+        </p>
+        <CodeBlock code={audience} />
+      </section>
+    );
   return (
     <section class="card notice" role="status">
       <h2>Your new key</h2>
@@ -206,6 +219,7 @@ function CreateKeyForm({ user, workspace, error, formValues = {} }: KeysPageProp
           error={error}
           sendsEmails={workspace.sendsEmails}
         />
+        <IdentityFields values={formValues} error={error} />
         <div class="actions">
           <button type="submit">Create key</button>
         </div>

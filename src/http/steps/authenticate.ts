@@ -15,6 +15,21 @@ export interface KeyRejection {
   readonly key?: EndedKey;
 }
 
+/** A request as it was signed. */
+export interface SignedRequest {
+  readonly method: string;
+  readonly path: string;
+  /** Without its question mark. */
+  readonly query: string;
+  readonly headers: Headers;
+}
+
+/** The key of a signed request, and the digest that its body must have; undefined if none was signed. */
+export interface SignedCaller {
+  readonly key: AuthenticatedKey;
+  readonly contentDigest: string | undefined;
+}
+
 /** Keys from the cache may be some seconds old. */
 type KeySource = "cache" | "store";
 
@@ -27,9 +42,22 @@ export interface KeyDeps {
   ) => AuthenticatedKey | undefined | Promise<AuthenticatedKey | undefined>;
   /** Why a key that was not found is rejected; undefined if it is live. */
   readonly explainRejected?: (rawKey: string, now: number) => Promise<KeyRejection | undefined>;
+  readonly signedRequests?: SignedRequestDeps | undefined;
 }
 
-export function authenticateKey({ find, explainRejected }: KeyDeps, source: KeySource): Step {
+export interface SignedRequestDeps {
+  /** Finds the key of a request that is signed instead of sending one; undefined if it is not signed. */
+  readonly findCaller: (
+    request: SignedRequest,
+    now: number,
+    source: KeySource,
+  ) => Promise<SignedCaller | undefined>;
+  /** Throws unless the body has the digest that was signed. */
+  readonly requireContentDigest: (digest: string | undefined, body: Uint8Array) => void;
+}
+
+export function authenticateKey(deps: KeyDeps, source: KeySource): Step {
+  const { find, explainRejected, signedRequests } = deps;
   return (context, route) => {
     const { request, query, peer, now } = context;
     const raw = readApiKey({ headers: request.headers, query }, route.dialect);
@@ -37,6 +65,8 @@ export function authenticateKey({ find, explainRejected }: KeyDeps, source: KeyS
       context.key = peer.sessionKey;
       return undefined;
     }
+    if (raw === undefined && signedRequests !== undefined && request.headers.has("signature-input"))
+      return authenticateSigned(context, route, { signedRequests, source });
     if (raw === undefined) throw missingKeyFault(request.headers, route.dialect);
     const found = find(raw, now, source);
     // The keys of most calls are cached, and need no promise.
@@ -49,6 +79,25 @@ export function authenticateKey({ find, explainRejected }: KeyDeps, source: KeyS
     context.key = found;
     return undefined;
   };
+}
+
+interface SignedAccess {
+  readonly signedRequests: SignedRequestDeps;
+  readonly source: KeySource;
+}
+
+async function authenticateSigned(
+  context: RequestContext,
+  { dialect }: Route,
+  { signedRequests: { findCaller, requireContentDigest }, source }: SignedAccess,
+): Promise<undefined> {
+  const { request, path, query, now } = context;
+  const { method, headers } = request;
+  const caller = await findCaller({ method, path, query, headers }, now, source);
+  if (caller === undefined) throw missingKeyFault(headers, dialect);
+  context.key = caller.key;
+  context.checkBody = (body) => requireContentDigest(caller.contentDigest, body);
+  return undefined;
 }
 
 async function waitForKey(

@@ -43,6 +43,7 @@ export function receiveBody(
       },
     });
     return reading.then((bytes) => {
+      context.checkBody?.(bytes);
       const { headers } = context.request;
       if (route.multipart !== undefined && isMultipart(headers))
         context.form = parseMultipart(bytes, headers.get("content-type") ?? "");

@@ -90,7 +90,8 @@ create table api_key (
   app text,
   chain_reference text unique,
   chain_secret text,
-  ancestors text
+  ancestors text,
+  credential text
 );
 
 create index api_key_by_account on api_key (account_id, id);

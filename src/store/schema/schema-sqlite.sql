@@ -103,7 +103,8 @@ create table api_key (
   app text, -- app that got it by a person's consent
   chain_reference text unique, -- what keys derived from it name it by
   chain_secret text, -- encrypted: the first secret of their signatures
-  ancestors text -- ids of the keys that it was derived from, separated by spaces
+  ancestors text, -- ids of the keys that it was derived from, separated by spaces
+  credential text -- JSON: what authenticates it instead of a secret
 ) without rowid;
 
 create index api_key_by_account on api_key (account_id, id);

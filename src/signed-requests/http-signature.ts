@@ -1,5 +1,5 @@
 // HTTP message signatures (RFC 9421) of requests, with the tag `web-bot-auth`: parses the headers and rebuilds the text that
-// was signed. Only what agents sign is supported: derived components and `signature-agent`.
+// was signed. Only what agents sign is supported: derived components and headers without parameters, besides `signature-agent`.
 
 const TAG = "web-bot-auth";
 const HEADER_CHARACTERS_MAX = 4_096;
@@ -12,6 +12,7 @@ const SIGNATURE_INPUT = new RegExp(
   String.raw`(${KEY})=(\(((?:\s*${STRING}${PARAMETERS})*)\s*\)(${PARAMETERS}))(?:\s*,\s*|\s*$)`,
   "y",
 );
+const HEADER_NAME = /^[a-z0-9_-]+$/;
 const SIGNATURE = new RegExp(String.raw`(${KEY})=:([A-Za-z0-9+/]+=*):(?:\s*,\s*|\s*$)`, "y");
 const AGENT_MEMBER = new RegExp(
   String.raw`(${KEY})=((${STRING})${PARAMETERS})(?:\s*,\s*|\s*$)`,
@@ -25,15 +26,20 @@ export interface SignedMessage {
   readonly authority: string;
   readonly scheme: string;
   readonly path: string;
+  /** Without its question mark. */
+  readonly query?: string;
   readonly headers: Headers;
 }
 
 export interface MessageSignature {
-  /** The value of `signature-agent` that is signed. */
-  readonly agent: string;
+  /** The value of `signature-agent`, if it is signed. */
+  readonly agent: string | undefined;
+  /** The names of the components that are signed. */
+  readonly components: ReadonlySet<string>;
   readonly keyId: string;
   /** Undefined if the key alone decides. */
   readonly algorithm: string | undefined;
+  readonly nonce: string | undefined;
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly signature: Buffer;
@@ -41,12 +47,22 @@ export interface MessageSignature {
   readonly base: string;
 }
 
-/** Undefined if the request has no signature with this tag; a string says what is wrong with it. */
-export function readSignature(message: SignedMessage): MessageSignature | string | undefined {
+/**
+ * Undefined if the request has no signature with this tag, and by this key if one is given; a string says what is wrong with
+ * the signature.
+ */
+export function readSignature(
+  message: SignedMessage,
+  byKeyId?: string,
+): MessageSignature | string | undefined {
   const { headers } = message;
   const input = members(SIGNATURE_INPUT, headers.get("signature-input"));
   if (input === undefined) return "the Signature-Input header cannot be read";
-  const found = input.find(([, , , , parameters = ""]) => parameterIn(parameters, "tag") === TAG);
+  const found = input.find(
+    ([, , , , parameters = ""]) =>
+      parameterIn(parameters, "tag") === TAG &&
+      (byKeyId === undefined || parameterIn(parameters, "keyid") === byKeyId),
+  );
   if (found === undefined) return undefined;
   const [, label = "", signedParameters = "", components = "", parameters = ""] = found;
   const [, , encoded] =
@@ -62,8 +78,10 @@ export function readSignature(message: SignedMessage): MessageSignature | string
   if (typeof covered === "string") return covered;
   return {
     agent: covered.agent,
+    components: covered.names,
     keyId,
     algorithm: parameterIn(parameters, "alg"),
+    nonce: parameterIn(parameters, "nonce"),
     createdAt: Number(created) * 1_000,
     expiresAt: Number(expires) * 1_000,
     signature: Buffer.from(encoded, "base64"),
@@ -73,11 +91,13 @@ export function readSignature(message: SignedMessage): MessageSignature | string
 
 interface CoveredComponents {
   readonly lines: readonly string[];
-  readonly agent: string;
+  readonly names: ReadonlySet<string>;
+  readonly agent: string | undefined;
 }
 
 function coveredLines(message: SignedMessage, components: string): CoveredComponents | string {
   const lines: string[] = [];
+  const identifiers = new Set<string>();
   const names = new Set<string>();
   let agent: string | undefined;
   for (const [, quoted = "", parameters = ""] of components.matchAll(
@@ -89,18 +109,24 @@ function coveredLines(message: SignedMessage, components: string): CoveredCompon
       name === "signature-agent"
         ? agentValue(message.headers, parameters)
         : parameters === ""
-          ? DERIVED[name]?.(message)
+          ? componentValue(message, name)
           : undefined;
     if (value === undefined) return `the component ${identifier} is not supported or missing`;
-    if (names.has(identifier)) return `the component ${identifier} is signed twice`;
-    names.add(identifier);
+    if (identifiers.has(identifier)) return `the component ${identifier} is signed twice`;
+    identifiers.add(identifier);
+    names.add(name);
     if (name === "signature-agent") agent = agentIn(value);
     lines.push(`${identifier}: ${value}`);
   }
-  if (!names.has('"@authority"') && !names.has('"@target-uri"'))
+  if (!names.has("@authority") && !names.has("@target-uri"))
     return "the signature must cover `@authority` or `@target-uri`";
-  if (agent === undefined) return "the signature must cover `signature-agent`";
-  return { lines, agent };
+  return { lines, names, agent };
+}
+
+/** A derived component, or a header as it was sent. */
+function componentValue(message: SignedMessage, name: string): string | undefined {
+  if (name.startsWith("@")) return DERIVED[name]?.(message);
+  return HEADER_NAME.test(name) ? message.headers.get(name)?.trim() : undefined;
 }
 
 const DERIVED: Readonly<Record<string, (message: SignedMessage) => string>> = Object.assign(
@@ -110,11 +136,16 @@ const DERIVED: Readonly<Record<string, (message: SignedMessage) => string>> = Ob
     "@authority": ({ authority }: SignedMessage) => authority,
     "@scheme": ({ scheme }: SignedMessage) => scheme,
     "@path": ({ path }: SignedMessage) => path,
-    "@request-target": ({ path }: SignedMessage) => path,
-    "@target-uri": ({ scheme, authority, path }: SignedMessage) =>
-      `${scheme}://${authority}${path}`,
+    "@query": ({ query = "" }: SignedMessage) => `?${query}`,
+    "@request-target": (message: SignedMessage) => pathAndQuery(message),
+    "@target-uri": (message: SignedMessage) =>
+      `${message.scheme}://${message.authority}${pathAndQuery(message)}`,
   },
 );
+
+function pathAndQuery({ path, query = "" }: SignedMessage): string {
+  return query === "" ? path : `${path}?${query}`;
+}
 
 /** The header was a string at first and is a dictionary now, of which one member is signed. */
 function agentValue(headers: Headers, parameters: string): string | undefined {
