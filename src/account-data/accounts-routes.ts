@@ -80,7 +80,7 @@ const NewAccount = z
         description: "Set it only if the user gave an email address for the account.",
       }),
     credential: NewCredential.optional().meta({
-      description: "A public key instead of a secret: `/docs/keys-without-secrets`.",
+      description: "See `/docs/keys-without-secrets`.",
     }),
   })
   .meta({ id: "NewAccountRequest" });

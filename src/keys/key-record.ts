@@ -25,17 +25,17 @@ export const POLICY_SCHEMA = {
     description: "Globs of provider ids.",
   }),
   requests_per_minute: Rate.meta({
-    description: "Model calls per minute, below the gateway's own rate.",
+    description: "Model calls per minute.",
   }),
   tokens_per_minute: Rate.meta({
-    description: "Tokens per minute, counted when calls end, in each process.",
+    description: "Tokens per minute, counted when calls end.",
   }),
   max_concurrent_calls: Rate.meta({
-    description: "Open model calls, if fewer than the gateway allows.",
+    description: "Open model calls.",
   }),
   max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
     description:
-      "Refuses calls with a higher list price per million input or output tokens, or a fee per request or use.",
+      "The highest list price per million tokens; calls that can have other fees are refused.",
   }),
   session_limit_usd: z.number().min(0).max(9_000_000).nullable().meta({
     description: "The most that each session may spend in US dollars.",

@@ -66,7 +66,7 @@ const KeySettingsBody = z
 
 const NewKeyBody = KeySettingsBody.extend({
   credential: NewCredential.optional().meta({
-    description: "A public key or an issuer instead of a secret: `/docs/keys-without-secrets`.",
+    description: "See `/docs/keys-without-secrets`.",
   }),
 }).meta({ id: "NewApiKeySettings" });
 
