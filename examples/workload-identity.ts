@@ -4,6 +4,7 @@
 
 import { generateKeyPairSync, sign } from "node:crypto";
 import { createServer } from "node:http";
+import { env } from "node:process";
 
 const [url = "http://127.0.0.1:8787", model = "sim/echo"] = process.argv.slice(2);
 const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -39,7 +40,7 @@ async function post(path: string, key: string | undefined, body: unknown) {
   return JSON.parse(text);
 }
 
-const key = await post("/v1/keys", process.env["POSTERN_API_KEY"], {
+const key = await post("/v1/keys", env["POSTERN_API_KEY"], {
   name: "ci",
   limit_usd: 0.01,
   scopes: ["models:write"],

@@ -31,7 +31,7 @@ import {
   isCredentialName,
   type KeyCredential,
 } from "./key-credential.ts";
-import { createKeyHashes, type KeyHash } from "./key-hashes.ts";
+import { createKeyHashes, type KeyHash, type KeyHashes } from "./key-hashes.ts";
 import { insertKey, type NewKey, scopesText, SELECT_KEY, shownParts, toKey } from "./key-rows.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
 import type { Key } from "./key.ts";
@@ -132,36 +132,8 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
     noteUse(liveKey, now);
     return liveKey;
   };
-  const create: Keys["create"] = async (tx, act, settings) => {
-    const { accountId, now } = act;
-    // Serializes concurrent creations, so that the count is exact.
-    const [account] = await tx.lockMany("account", "id", [accountId]);
-    await assertNotClosing(tx, accountId, account?.["claimed_at"] != null);
-    const existing = await tx.get(
-      `select count(case when revoked_at is null then 1 end) as live, coalesce(max(id), '') as last_id
-       from api_key where account_id = ?`,
-      [accountId],
-    );
-    if (existing !== undefined && integer(existing, "live") >= KEYS_PER_ACCOUNT_MAX) {
-      throw new Fault("conflict", "too many keys", {
-        message: `An account can have ${KEYS_PER_ACCOUNT_MAX} live keys. Revoke one first.`,
-      });
-    }
-    validateSettings(settings, now);
-    // The first key of an account is the one with the lowest id: a later key must not sort before it.
-    const lastId = existing === undefined ? "" : text(existing, "last_id");
-    const id = newIdAfter("key", now, lastId);
-    const credential = settings.credential && withAudience(settings.credential, baseUrl, id);
-    const raw =
-      settings.derived?.raw ??
-      (credential === undefined ? newRawKey(prefix) : credentialName(credential));
-    await insertKey(tx, { id, accountId, raw, credential, ...hashes.of(raw) }, settings, now);
-    await insertKeySpend(tx, id, accountId, now);
-    const key = await getKey(tx, accountId, id, now);
-    const actor = act.actor ?? { type: "key", id };
-    await recordKeyCreated(tx, { ...act, actor }, key, lastId === "");
-    return { key, raw };
-  };
+  const create: Keys["create"] = (tx, act, settings) =>
+    insertNewKey(tx, act, settings, { hashes, prefix, baseUrl });
   const rotate: Keys["rotate"] = async (tx, act, { id, overlapMs }) => {
     const raw = newRawKey(prefix);
     const newSecret = { id, raw, formerUntil: act.now + overlapMs, ...hashes.of(raw) };
@@ -184,6 +156,48 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
       isCredentialName(name) ? findByText(name, now, source) : undefined,
     flushLastUsed,
   };
+}
+
+interface NewKeyContext {
+  readonly hashes: KeyHashes;
+  readonly prefix: string;
+  readonly baseUrl: string;
+}
+
+async function insertNewKey(
+  tx: Tx,
+  act: Parameters<Keys["create"]>[1],
+  settings: NewKey,
+  { hashes, prefix, baseUrl }: NewKeyContext,
+): ReturnType<Keys["create"]> {
+  const { accountId, now } = act;
+  // Serializes concurrent creations, so that the count is exact.
+  const [account] = await tx.lockMany("account", "id", [accountId]);
+  await assertNotClosing(tx, accountId, account?.["claimed_at"] != null);
+  const existing = await tx.get(
+    `select count(case when revoked_at is null then 1 end) as live, coalesce(max(id), '') as last_id
+     from api_key where account_id = ?`,
+    [accountId],
+  );
+  if (existing !== undefined && integer(existing, "live") >= KEYS_PER_ACCOUNT_MAX) {
+    throw new Fault("conflict", "too many keys", {
+      message: `An account can have ${KEYS_PER_ACCOUNT_MAX} live keys. Revoke one first.`,
+    });
+  }
+  validateSettings(settings, now);
+  // The first key of an account is the one with the lowest id: a later key must not sort before it.
+  const lastId = existing === undefined ? "" : text(existing, "last_id");
+  const id = newIdAfter("key", now, lastId);
+  const credential = settings.credential && withAudience(settings.credential, baseUrl, id);
+  const raw =
+    settings.derived?.raw ??
+    (credential === undefined ? newRawKey(prefix) : credentialName(credential));
+  await insertKey(tx, { id, accountId, raw, credential, ...hashes.of(raw) }, settings, now);
+  await insertKeySpend(tx, id, accountId, now);
+  const key = await getKey(tx, accountId, id, now);
+  const actor = act.actor ?? { type: "key", id };
+  await recordKeyCreated(tx, { ...act, actor }, key, lastId === "");
+  return { key, raw };
 }
 
 /** A token for another key, or for another gateway, has another audience. */

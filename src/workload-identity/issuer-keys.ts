@@ -82,8 +82,7 @@ async function refresh(
   const document = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
   const discovery = Discovery.parse(await fetchJson(document, options));
   if (discovery.issuer !== issuer) throw new Error("the document is of another issuer");
-  // Safe because the keys have the member that jose requires of each.
-  cached.keys = KeySet.parse(await fetchJson(discovery.jwks_uri, options)) as JSONWebKeySet;
+  cached.keys = KeySet.parse(await fetchJson(discovery.jwks_uri, options));
   cached.fetchedAt = now;
 }
 
