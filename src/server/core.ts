@@ -131,14 +131,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     deferral: deferSettlements(log, options.storeWaitMs),
     scheduleTopUps,
   });
-  const prefix = config.keyPrefix;
-  const keyDeps = { db, master, prefix, baseUrl: config.baseUrl };
-  const ownKeys = withDerivedKeys(createKeys(keyDeps), keyDeps);
-  const workloads = createWorkloadIdentity({
-    allowLoopback: config.development,
-    resolve: resolveHost,
-  });
-  const keys = workloads.withTokens(ownKeys);
+  const keyServices = createKeyServices(config, db, master);
   const file = config.modelsFile === undefined ? undefined : modelsFileAt(config.modelsFile);
   const prices = readPriceTable(config.pricesFile);
   const catalog = createLiveCatalog({ now: now(), prices, file });
@@ -155,15 +148,32 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     endEpoch: () => endEpoch(db, process, epoch, now()),
     reconcileHolds,
     signingKeys: await openSigningKeys(db, master, now),
-    keys,
-    signedRequests: createSignedRequests({ db, keys, baseUrl: config.baseUrl }),
+    keys: keyServices.keys,
+    signedRequests: keyServices.signedRequests,
+    explainRejectedKey: keyServices.explainRejectedKey,
     refusedCalls: createRefusedCalls(db),
-    explainRejectedKey: async (raw, at) =>
-      (await workloads.explain(ownKeys, raw, at)) ??
-      (await explainRejectedKey({ db, master, prefix }, raw, at)),
     catalog,
     bodyQuota: createBodyQuota(),
     connectionGuard: createConnectionGuard(config, log),
+  };
+}
+
+/** What authenticates the callers: raw keys, derived ones, tokens of issuers and signed requests. */
+function createKeyServices(
+  { keyPrefix: prefix, baseUrl, development }: Config,
+  db: Db,
+  master: MasterSecret,
+): Pick<Core, "keys" | "signedRequests" | "explainRejectedKey"> {
+  const keyDeps = { db, master, prefix, baseUrl };
+  const ownKeys = withDerivedKeys(createKeys(keyDeps), keyDeps);
+  const workloads = createWorkloadIdentity({ allowLoopback: development, resolve: resolveHost });
+  const keys = workloads.withTokens(ownKeys);
+  return {
+    keys,
+    signedRequests: createSignedRequests({ db, keys, baseUrl }),
+    explainRejectedKey: async (raw, at) =>
+      (await workloads.explain(ownKeys, raw, at)) ??
+      (await explainRejectedKey({ db, master, prefix }, raw, at)),
   };
 }
 
