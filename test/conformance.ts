@@ -1,8 +1,8 @@
 // `npm run conformance`: runs llmprobe, a public conformance suite for model APIs, against a gateway with one simulated model
 // per wire, and prints what passes on each API and every failure. npm downloads the suite; it is not a dependency.
 // `npm run conformance -- <folder>` runs the Open Responses compliance tests of a checkout instead,
-// `npm run conformance -- llm-comply` that suite, after `pip install llm-comply==0.5.0`, and `npm run conformance -- mcp` the
-// official suite of MCP.
+// `npm run conformance -- llm-comply` that suite, after `pip install llm-comply==0.5.0`, `npm run conformance -- mcp` the
+// official suite of MCP, and `npm run conformance -- anthropic-sdk <folder>` the tests of Anthropic's SDK.
 
 import { spawn } from "node:child_process";
 import path from "node:path";
@@ -45,8 +45,12 @@ const COMPLY_FORMATS = [
   ["anthropic", "--auth-header", "x-api-key", "--no-bearer", "-H", "anthropic-version:2023-06-01"],
 ] as const;
 
-const [folder] = process.argv.slice(2);
+const [folder, checkout = ""] = process.argv.slice(2);
 if (folder === "mcp") await import("./mcp/run-conformance.ts");
+if (folder === "anthropic-sdk") {
+  const { runAnthropicSuite } = await import("./clients/run-anthropic-suite.ts");
+  process.exit(await runAnthropicSuite(checkout));
+}
 const harness = await startHarness();
 const failures = new Map<string, string[]>();
 const key = harness.account.headers["authorization"]?.replace("Bearer ", "") ?? "";

@@ -35,7 +35,7 @@ const API_TITLES: Readonly<Record<Api, string>> = {
 
 const INTRODUCTION = `# Translation
 
-Call any model over the API of your choice: Chat Completions, Responses or Messages. If the model's provider offers that API,
+Call any model over the API of your choice: Chat Completions, Responses, Messages or [Google's generateContent](guides/google-genai.md). If the model's provider offers that API,
 Postern passes the request through. Otherwise Postern translates the request to the provider's wire format, and the reply back.
 
 You can change only \`model\` and get a reply. Fields that only tune the reply or label the call are **hints**: if a model does not
