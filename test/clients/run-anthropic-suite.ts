@@ -88,10 +88,11 @@ function startProxy(target: string, key: string) {
 }
 
 async function runJest(folder: string, report: string, baseUrl: string): Promise<void> {
-  const child = spawn(
-    "node",
-    ["node_modules/.bin/jest", "-i", "--json", `--outputFile=${report}`],
-    { cwd: folder, env: { ...process.env, TEST_API_BASE_URL: baseUrl }, stdio: "ignore" },
-  );
+  const runner = path.join(folder, "node_modules", "jest", "bin", "jest.js");
+  const child = spawn("node", [runner, "-i", "--json", `--outputFile=${report}`], {
+    cwd: folder,
+    env: { ...process.env, TEST_API_BASE_URL: baseUrl },
+    stdio: "ignore",
+  });
   await new Promise((resolve) => child.on("close", resolve));
 }
