@@ -28,6 +28,7 @@ const LONG_FILES: readonly string[] = [
   "commands/serve",
   "chaos/chaos",
   "inference/lifecycle/multiple-processes",
+  "inference/lifecycle/rolling-bursts",
   "inference/streaming/ended-entrances",
   "fuzz/money/money",
   "translation/recordings/recordings",

@@ -128,6 +128,33 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/keys/derived-key.ts",
+    ["keys/derived-keys"],
+    [
+      [
+        "a derived key is accepted without its signature",
+        "return timingSafeEqualText(signed, signature) ? texts : undefined;",
+        'return signature === "" ? undefined : texts;',
+      ],
+      [
+        "an unknown caveat restricts nothing",
+        "const Caveats = z.strictObject({",
+        "const Caveats = z.looseObject({",
+      ],
+    ],
+  ),
+  ...of(
+    "src/mcp-sign-in/redirect-uris.ts",
+    ["app-sign-in/app-sign-in"],
+    [
+      [
+        "the host of a callback URL adds a directive to the policy of the page",
+        "if (!HOST.test(url.hostname))",
+        'if (HOST.test("") && url.hostname === "?")',
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/metering/document-bound.ts",
     ["inference/metering/document-bound"],
     [
