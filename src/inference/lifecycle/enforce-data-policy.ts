@@ -3,12 +3,14 @@
 
 import { type DataRules, dataRulesOf, type OwnDataPolicy } from "../../base/data-rules.ts";
 import { Fault } from "../../base/fault.ts";
+import { isObject } from "../../base/json.ts";
 import type { Caller } from "../../http/route.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
 import { brokenRule, dataPolicyOf } from "../../models/data-policy.ts";
 import { sameModels } from "../../models/same-model.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
+import { checkDataRules } from "../routing/routing-preferences.ts";
 
 export interface DataPolicyDeps {
   readonly catalog: { readonly current: () => Catalog };
@@ -25,8 +27,11 @@ export function keepDataPolicy(
   { policy }: Caller,
   deps: DataPolicyDeps,
 ): Candidates {
+  const { provider } = json;
+  // Endpoints without other preferences have these, too.
+  if (isObject(provider)) checkDataRules(provider);
   const sources: readonly (readonly [Origin, DataRules | undefined])[] = [
-    ["request", dataRulesOf(json["provider"])],
+    ["request", dataRulesOf(provider)],
     ["key", policy?.dataPolicy],
     ["operator", deps.dataPolicy.rules],
   ];

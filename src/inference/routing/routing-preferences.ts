@@ -135,8 +135,8 @@ function readBoolean(
   return value;
 }
 
-// OpenRouter's fields for what a provider may do with the data, and a region. `keepDataPolicy` applies them.
-function checkDataRules(fields: JsonObject): void {
+/** OpenRouter's fields for what a provider may do with the data, and a region. `keepDataPolicy` applies them. */
+export function checkDataRules(fields: JsonObject): void {
   readBoolean(fields, "zdr");
   const { data_collection: collection, region } = fields;
   if (!isAbsent(collection) && collection !== "allow" && collection !== "deny")

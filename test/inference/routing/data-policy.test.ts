@@ -123,6 +123,15 @@ describe.each(STORE_KINDS)("the data policy on %s", async (store) => {
       400,
       "provider.region",
     ]);
+    const misspelled = await postCall(gateway, account, "embeddings", {
+      model: "sim/embed",
+      input: "hi",
+      provider: { zdr: "true" },
+    });
+    expect([misspelled.status, valueAt(await bodyFrom(misspelled), "error.param")]).toEqual([
+      400,
+      "provider.zdr",
+    ]);
   });
 
   test("of a key restricts all of its calls and its list of models", async () => {
