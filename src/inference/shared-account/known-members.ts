@@ -193,7 +193,7 @@ const MEMBERS_BY_PARENT: Readonly<Record<string, string>> = {
   systemInstruction: "role parts",
   parts:
     "text thought thoughtSignature inlineData fileData functionCall functionResponse executableCode codeExecutionResult " +
-    "videoMetadata mediaResolution partMetadata",
+    "videoMetadata mediaResolution mediaProcessing partMetadata",
   inlineData: "mimeType data displayName",
   fileData: "mimeType fileUri displayName",
   functionCall: "id name args",

@@ -209,6 +209,7 @@ describe("on the gateway's account", () => {
     const functionResponse = { name: "f", response: {}, handle: id };
     for (const body of [
       { contents: HELLO, tools: [{ googleMaps: {} }] },
+      { contents: HELLO, tools: [{ enterpriseWebSearch: {} }] },
       { contents: HELLO, tools: [{ googleSearch: {} }] },
       { contents: HELLO, tools: [{ computerUse: { environment: "ENVIRONMENT_BROWSER" } }] },
       { contents: HELLO, memory: id },

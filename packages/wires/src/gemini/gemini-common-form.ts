@@ -7,7 +7,6 @@ import { arrayIn, isObject, type JsonObject, lookUp, objectIn, stringIn } from "
 const TOOL_TYPES: Readonly<Record<string, string>> = {
   googleSearch: "web_search",
   googleSearchRetrieval: "web_search",
-  enterpriseWebSearch: "web_search",
   urlContext: "web_fetch",
   codeExecution: "code_execution",
 };

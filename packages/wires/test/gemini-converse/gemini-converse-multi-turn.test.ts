@@ -20,9 +20,10 @@ interface Body {
   readonly choices?: readonly { readonly message: unknown }[];
   readonly content?: unknown;
   readonly output?: readonly unknown[];
+  readonly candidates?: readonly { readonly content: unknown }[];
 }
 
-type Calls = readonly { readonly id: string }[];
+type Calls = readonly { readonly id: string; readonly name: string }[];
 
 /** The second request of a caller of each API: the first reply and the tool results. */
 const INBOUND_APIS: readonly (readonly [InboundWire, (body: Body, calls: Calls) => unknown])[] = [
@@ -67,6 +68,22 @@ const INBOUND_APIS: readonly (readonly [InboundWire, (body: Body, calls: Calls) 
       ],
     }),
   ],
+  [
+    geminiWire,
+    ({ candidates = [] }, calls) => ({
+      model: "m",
+      contents: [
+        { role: "user", parts: [{ text: "Weather?" }] },
+        candidates[0]?.content,
+        {
+          role: "user",
+          parts: calls.map(({ id, name }) => ({
+            functionResponse: { id, name, response: { output: "rain" } },
+          })),
+        },
+      ],
+    }),
+  ],
 ];
 
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
@@ -76,7 +93,8 @@ function secondTurn(
   reply: CanonicalReply,
 ): CanonicalRequest {
   const calls = (reply.choices[0]?.parts ?? []).filter((part) => part.type === "tool_call");
-  const { body } = inbound.writeReply(reply, writeContext());
+  // Google's API shows thoughts only to those who ask for them.
+  const { body } = inbound.writeReply(reply, writeContext({ reasoning: { summary: "auto" } }));
   return inbound.readRequest(jsonRoundTrip(sendBack(jsonRoundTrip(body) as Body, calls)));
 }
 
