@@ -3,14 +3,14 @@
 import { INBOUND_WIRES, OUTBOUND_WIRES, usageOf } from "@postern/wires";
 import { isObject } from "../../src/base/json.ts";
 import {
-  type Api,
   callApi,
   type Harness,
   type Json,
   minimalBody,
+  modelOn,
   type Wire,
 } from "../translation/support/harness.ts";
-import type { Endpoint, ReceivedEvent, SentShape } from "./surface.ts";
+import type { CallerApi, Endpoint, ReceivedEvent, SentShape } from "./surface.ts";
 
 /** `absent` is an endpoint that the gateway does not serve. */
 export type Verdict = "pass" | "translate" | "drop" | "refuse" | "serve" | "absent";
@@ -28,10 +28,11 @@ export interface RequestString {
 }
 
 /** Where each API's calls are translated to. */
-const OTHER_WIRE: Readonly<Record<Api, Wire>> = {
+const OTHER_WIRE: Readonly<Record<CallerApi, Wire>> = {
   chat: "messages",
   responses: "messages",
   messages: "responses",
+  gemini: "messages",
 };
 
 export function askOwnWire(harness: Harness, shape: SentShape): Promise<Answer> {
@@ -44,11 +45,10 @@ export function askOtherWire(harness: Harness, shape: SentShape): Promise<Answer
 
 async function ask(harness: Harness, { api, fields }: SentShape, wire: Wire): Promise<Answer> {
   const before = harness.upstreamRequests.length;
-  const { status, headers, json } = await callApi(
-    harness,
-    api,
-    minimalBody(api, wire, "hi", fields),
-  );
+  const { status, headers, json } =
+    api === "gemini"
+      ? await callGoogle(harness, modelOn(wire), fields)
+      : await callApi(harness, api, minimalBody(api, wire, "hi", fields));
   const sent = harness.upstreamRequests[before]?.body;
   // The simulator checks the samples, which are not all sensible, as strictly as a provider.
   if (sent === undefined)
@@ -61,6 +61,18 @@ async function ask(harness: Harness, { api, fields }: SentShape, wire: Wire): Pr
     return { verdict: "drop" };
   const isSame = names.every((name) => JSON.stringify(sent[name]) === JSON.stringify(fields[name]));
   return { verdict: isSame && wire === api ? "pass" : "translate" };
+}
+
+async function callGoogle({ gateway, account }: Harness, model: string, fields: Json) {
+  const contents = [{ role: "user", parts: [{ text: "hi" }] }];
+  const response = await fetch(`${gateway.url}/v1beta/models/${model}:generateContent`, {
+    method: "POST",
+    headers: account.headers,
+    body: JSON.stringify({ contents, ...fields }),
+  });
+  // Safe: the gateway responds with JSON objects.
+  const json = (await response.json()) as Json;
+  return { status: response.status, headers: response.headers, json };
 }
 
 function messageOf({ error }: Json): string {

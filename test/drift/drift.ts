@@ -66,9 +66,7 @@ async function askAbout(harness: Harness, shape: SentShape): Promise<Finding> {
 function askAboutEvent(event: ReceivedEvent): Finding {
   const read = askReader(event);
   const name = `${event.api} ${event.type}`;
-  return event.api === "gemini"
-    ? { kind: "event", name, own: read }
-    : { kind: "event", name, own: { verdict: "pass" }, other: read };
+  return { kind: "event", name, own: { verdict: "pass" }, other: read };
 }
 
 async function publishedPaths({ gateway }: Harness): Promise<Json> {

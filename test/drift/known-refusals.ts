@@ -37,6 +37,11 @@ const REASONS: readonly (readonly [name: RegExp, reason: string])[] = [
   [/^messages tools\[advisor_\d+\]/, UNPRICED],
   // Without a model, whose price it has.
   [/^type advisor_\d+$/, UNPRICED],
+  [/^gemini tools\[Tool\]\.(?:retrieval|fileSearch)$/, STORED],
+  [
+    /^gemini tools\[Tool\]\.(?:googleMaps|enterpriseWebSearch|exaAiSearch|parallelAiSearch|computerUse)$/,
+    "a tool of Google's that has no price here",
+  ],
   [/^chat plugins/, UNBOUNDED],
   [/^chat (?:models|provider\.(?:data_collection|ignore|only|order|sort))$/, ROUTING],
   [/^chat provider\.zdr$/, "the harness's provider says nothing of its data"],

@@ -6,9 +6,12 @@ import type { Api, Json, Wire } from "../translation/support/harness.ts";
 import { readTypes, resolve, type Type, type Types } from "./read-types.ts";
 import { literalsOf, membersOf, sampleObject, sampleOf, variantsOf } from "./sample-value.ts";
 
+/** APIs of callers; the calls of Google's have the model in the path. */
+export type CallerApi = Api | "gemini";
+
 /** One thing that a client may send: a field of the body, or a type or field of an item, part or tool in it. */
 export interface SentShape {
-  readonly api: Api;
+  readonly api: CallerApi;
   /** `input[agent_message].author`. */
   readonly name: string;
   readonly fields: Json;
@@ -34,10 +37,11 @@ export interface Surface {
 }
 
 interface Source {
-  readonly api: Api;
+  readonly api: CallerApi;
   /** Folders or files of the package with its declarations. */
   readonly folders: readonly string[];
-  readonly body: string;
+  /** Undefined if a type of the package has more than the body. */
+  readonly body?: string;
   readonly ignored?: readonly string[];
   readonly places: readonly { readonly name: string; readonly type: string; readonly put: Put }[];
   readonly events?: string;
@@ -111,6 +115,31 @@ const SOURCES: Readonly<Record<string, readonly Source[]>> = {
       events: "BetaRawMessageStreamEvent",
     },
   ],
+  "@google/genai": [
+    {
+      api: "gemini",
+      folders: ["dist/genai.d.ts"],
+      places: [
+        {
+          name: "parts",
+          type: "Part",
+          put: (part) => ({ contents: [{ role: "user", parts: [{ text: "hi" }, part] }] }),
+        },
+        { name: "tools", type: "Tool", put: inTools },
+        { name: "toolConfig", type: "ToolConfig", put: (toolConfig) => ({ toolConfig }) },
+        {
+          name: "generationConfig",
+          type: "GenerationConfig",
+          put: (generationConfig) => ({ generationConfig }),
+        },
+        {
+          name: "safetySettings",
+          type: "SafetySetting",
+          put: (setting) => ({ safetySettings: [setting] }),
+        },
+      ],
+    },
+  ],
   "@openrouter/sdk": [
     {
       api: "chat",
@@ -129,17 +158,15 @@ const SOURCES: Readonly<Record<string, readonly Source[]>> = {
   ],
 };
 
-/** Only its replies matter: the gateway calls Gemini, and does not serve its API. */
 const GOOGLE = "@google/genai";
 
-export const TYPED_PACKAGES = [...Object.keys(SOURCES), GOOGLE];
+export const TYPED_PACKAGES = Object.keys(SOURCES);
 
 /** `folder` contains the package. */
 export function readSurface(packageName: string, folder: string): Surface {
   const root = path.join(folder, packageName);
-  if (packageName === GOOGLE) return { sent: [], events: geminiReplies(root), endpoints: [] };
   const sent: SentShape[] = [];
-  const events: ReceivedEvent[] = [];
+  const events: ReceivedEvent[] = packageName === GOOGLE ? [...geminiReplies(root)] : [];
   for (const source of SOURCES[packageName] ?? []) {
     const types = readDeclarations(root, source.folders);
     if (types.size === 0) continue;
@@ -173,7 +200,7 @@ function filesOf(place: string): readonly string[] {
 }
 
 function bodyFields(types: Types, { api, body, ignored = [] }: Source): readonly SentShape[] {
-  const type = named(types, body);
+  const type = body === undefined ? undefined : named(types, body);
   return (type === undefined ? [] : (membersOf(types, type) ?? []))
     .filter(({ name }) => !ignored.includes(name))
     .flatMap(({ name, type: fieldType }): SentShape[] => {
