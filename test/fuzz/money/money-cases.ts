@@ -67,7 +67,7 @@ const MODELS = {
 
 export interface MoneyCase {
   readonly index: number;
-  readonly api: Exclude<Api, "embeddings">;
+  readonly api: Exclude<Api, "embeddings"> | "gemini";
   readonly price: ModelPrice;
   readonly stream: boolean;
   readonly promptWords: number;
@@ -103,7 +103,7 @@ export function moneyCase(seed: number, index: number): MoneyCase {
   const random = randomFor(seed, index);
   const { integer, pick, chance } = random;
   const price = pick<ModelPrice>([MODELS.openai, MODELS.anthropic, MODELS.openrouter]);
-  const api = pick<MoneyCase["api"]>(["chat", "responses", "messages"]);
+  const api = pick<MoneyCase["api"]>(["chat", "responses", "messages", "gemini"]);
   const provider = pick<ProviderBehavior>([
     "honest",
     "honest",

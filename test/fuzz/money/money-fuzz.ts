@@ -170,7 +170,7 @@ async function call(gateway: Gateway, account: TestAccount, run: RunningCase): P
   const { plan } = run;
   const headers = { ...account.headers, "idempotency-key": `money-${plan.index}` };
   if (plan.caller === "leaves") {
-    const client = openSocketClient(gateway, { ...account, headers }, plan.api, bodyOf(plan));
+    const client = openSocketClient(gateway, { ...account, headers }, pathOf(plan), bodyOf(plan));
     // The call may also be refused, before it gets to the provider.
     const refused = client
       .waitForText("\r\n")
@@ -181,7 +181,7 @@ async function call(gateway: Gateway, account: TestAccount, run: RunningCase): P
     run.left.resolve();
     return 0;
   }
-  const response = await fetch(gateway.url + PATHS[plan.api], {
+  const response = await fetch(gateway.url + pathOf(plan), {
     method: "POST",
     headers,
     body: JSON.stringify(bodyOf(plan)),
@@ -193,9 +193,20 @@ async function call(gateway: Gateway, account: TestAccount, run: RunningCase): P
   return response.status;
 }
 
+function pathOf({ api, price, stream }: MoneyCase): `/${string}` {
+  if (api !== "gemini") return PATHS[api];
+  const operation = stream ? "streamGenerateContent?alt=sse" : "generateContent";
+  return `/v1beta/models/${price.model}:${operation}`;
+}
+
 function bodyOf(plan: MoneyCase): Record<string, unknown> {
   const { api, price, stream, promptWords, outputMax, hasTools, index } = plan;
   const text = `case-${index}- ${"word ".repeat(promptWords)}`;
+  if (api === "gemini")
+    return {
+      contents: [{ role: "user", parts: [{ text }] }],
+      ...(outputMax === undefined ? {} : { generationConfig: { maxOutputTokens: outputMax } }),
+    };
   const limit = api === "responses" ? "max_output_tokens" : "max_tokens";
   const tools = [{ type: "mcp", server_label: "m", server_url: "https://mcp.test" }];
   return {

@@ -10,7 +10,7 @@ import type { TestAccount, Gateway } from "../../support/gateway.ts";
 
 export type Api = "chat" | "responses" | "messages" | "embeddings";
 
-export const PATHS: Readonly<Record<Api, string>> = {
+export const PATHS: Readonly<Record<Api, `/${string}`>> = {
   chat: "/v1/chat/completions",
   responses: "/v1/responses",
   messages: "/v1/messages",

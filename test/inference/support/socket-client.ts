@@ -32,7 +32,8 @@ export interface SocketClient {
 export function openSocketClient(
   target: Pick<Gateway, "url">,
   account: TestAccount,
-  api: Api,
+  /** Or the path of an API that has the model in it. */
+  api: Api | `/${string}`,
   body: Json,
 ): SocketClient {
   const { hostname, port } = new URL(target.url);
@@ -65,7 +66,7 @@ export function openSocketClient(
     notify();
   });
   socket.write(
-    `POST ${PATHS[api]} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n${sent}`,
+    `POST ${isPath(api) ? api : PATHS[api]} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n${sent}`,
   );
   return {
     text: () => text,
@@ -84,6 +85,10 @@ export function openSocketClient(
       }
     },
   };
+}
+
+function isPath(api: Api | `/${string}`): api is `/${string}` {
+  return api.startsWith("/");
 }
 
 /** Disconnects, and waits until the gateway has seen it: it answers a later request only after that. */
