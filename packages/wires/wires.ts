@@ -30,7 +30,6 @@ export type {
   RelayedTranslation,
   StreamForm,
 } from "./src/relayed/relayed-endpoint.ts";
-export { GEMINI_IMAGE_TOKENS_MAX } from "./src/relayed/gemini-images.ts";
 export {
   bytesIn,
   createBytesParser,

@@ -1,7 +1,7 @@
 // The bounds of a request without a conversation: its texts, its output, and the units of a model that is priced by unit, such
 // as an image or a search.
 
-import { API_TRAITS, FEE_METERS, GEMINI_IMAGE_TOKENS_MAX } from "@postern/wires";
+import { API_TRAITS, FEE_METERS } from "@postern/wires";
 import type { UsageBounds } from "../../models/price-bound.ts";
 import type { PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";
@@ -25,8 +25,10 @@ export function withSentOutput<T extends Bounded>(
   request: T,
   { relayedForm = "standard" }: Pick<Provider, "relayedForm">,
 ): T {
-  const isTranslated = API_TRAITS[request.api].relayed?.translations?.[relayedForm] !== undefined;
-  return isTranslated ? { ...request, outputMax: GEMINI_IMAGE_TOKENS_MAX } : request;
+  const translation = API_TRAITS[request.api].relayed?.translations?.[relayedForm];
+  return translation?.outputTokensMax !== undefined
+    ? { ...request, outputMax: translation.outputTokensMax }
+    : request;
 }
 
 /** The units that the model has a price for. Other models of the endpoint are priced by token. */

@@ -332,7 +332,8 @@ export const PROVIDERS: readonly Provider[] = [
     name: "Amazon Bedrock",
     envPrefix: "BEDROCK",
     baseUrl: "https://bedrock-runtime.{REGION}.amazonaws.com",
-    paths: { converse: "" },
+    paths: { converse: "", rerank: "" },
+    relayedForm: "bedrock",
     countsInput: true,
     cloudAuth: "aws",
     settings: [

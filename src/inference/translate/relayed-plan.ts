@@ -15,7 +15,6 @@ import {
 import { errorBody } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { SECOND_MS } from "../../base/time.ts";
-import { tokenTotals } from "../metering/charge.ts";
 import { guardedJson } from "../shared-account/guarded-json.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
@@ -36,8 +35,8 @@ export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): Transp
   const { api, json } = request;
   const { credential } = candidate;
   const translation = endpoint.translations?.[credential.provider.relayedForm ?? "standard"];
-  if (translation !== undefined) return translatedPlan(input, translation);
   const context = contextOf(input);
+  if (translation !== undefined) return translatedPlan(input, { endpoint, translation, context });
   const { stream } = endpoint;
   const form = request.stream ? stream?.formOf(json, context) : undefined;
   const dropped = droppedFields(input);
@@ -87,8 +86,16 @@ export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): Transp
   };
 }
 
-function translatedPlan(input: PlanInput, translation: RelayedTranslation): TransportPlan {
-  const { request, candidate, now } = input;
+interface Translated {
+  readonly endpoint: RelayedEndpoint;
+  readonly translation: RelayedTranslation;
+  readonly context: RelayedContext;
+}
+
+function translatedPlan(
+  { request, candidate, now }: PlanInput,
+  { endpoint, translation, context }: Translated,
+): TransportPlan {
   const dropped = [...translation.dropped(request.json)];
   const listed = dropped.length === 0 ? undefined : JSON.stringify(allLossPaths(dropped, []));
   return {
@@ -96,20 +103,17 @@ function translatedPlan(input: PlanInput, translation: RelayedTranslation): Tran
     path: translation.pathOf(candidate.upstreamName),
     body: JSON.stringify(translation.write(request.json)),
     dropped,
-    readUsage: translation.readUsage,
-    writeReply: ({ json }, usage, costUsd) => {
-      const reply = translation.read(json, Math.floor(now / SECOND_MS));
-      const { inputTokens, outputTokens } = tokenTotals(usage ?? NO_USAGE);
-      const counted = {
-        input_tokens: inputTokens,
-        output_tokens: outputTokens,
-        total_tokens: inputTokens + outputTokens,
-      };
+    readUsage: (reply) =>
+      translation.readUsage === undefined
+        ? endpoint.readUsage(reply, context)
+        : translation.readUsage(reply),
+    writeReply: ({ json }, usage = NO_USAGE, costUsd) => {
+      const reply =
+        translation.read?.(json, Math.floor(now / SECOND_MS), usage) ??
+        endpoint.writeReply?.(json, request.json, usage) ??
+        json;
       const extras = { cost: costUsd, dropped: listed };
-      return {
-        text: addExtrasToReply(JSON.stringify({ ...reply, usage: counted }), counted, extras),
-        dropped: [],
-      };
+      return { text: addExtrasToReply(JSON.stringify(reply), reply["usage"], extras), dropped: [] };
     },
     createStreamTransform: () => {
       throw new Error(`${request.api} is not streamed here`);

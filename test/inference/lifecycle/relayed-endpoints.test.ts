@@ -1,9 +1,12 @@
 // Images, rerank and moderation: what is held, charged, recorded, refused and sent.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import * as fc from "fast-check";
 import { startGateway, registerAccount } from "../../support/gateway.ts";
 import type { Gateway, TestAccount } from "../../support/gateway.ts";
+import { scratchFolder } from "../../support/scratch-folder.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
 import {
@@ -343,6 +346,13 @@ function sharedGateway(): Promise<{ gateway: Gateway; account: TestAccount }> {
 
 afterAll(async () => (await shared)?.gateway.stop());
 
+function writeModels(models: Json | undefined): string | undefined {
+  if (models === undefined) return undefined;
+  const file = join(scratchFolder("relayed-models"), "models.json");
+  writeFileSync(file, JSON.stringify(models));
+  return file;
+}
+
 describe("a provider's own account", () => {
   let gateway: Gateway | undefined;
   let provider: RawProvider | undefined;
@@ -352,9 +362,23 @@ describe("a provider's own account", () => {
   });
 
   async function send(prefix: string, reply: RawReply, path: string, body: Json) {
+    return sendWith(undefined, prefix, reply, { path, body });
+  }
+
+  async function sendWith(
+    models: Json | undefined,
+    prefix: string,
+    reply: RawReply,
+    { path, body }: { readonly path: string; readonly body: Json },
+  ) {
     const started = await startRawProvider(() => reply);
     provider = started;
-    const env = { [`${prefix}_BASE_URL`]: started.url, [`${prefix}_API_KEY`]: "test-key-01234567" };
+    const file = writeModels(models);
+    const env = {
+      [`${prefix}_BASE_URL`]: started.url,
+      [`${prefix}_API_KEY`]: "test-key-01234567",
+      ...(file === undefined ? {} : { POSTERN_MODELS_FILE: file }),
+    };
     const opened = await startGateway({ providers: [], env });
     gateway = opened;
     const account = await registerAccount(opened);
@@ -504,6 +528,39 @@ describe("a provider's own account", () => {
       documents: Array.from({ length: 150 }, () => "text"),
     });
     expect([sent?.path, paid]).toEqual(["/v2/rerank", 5_000_000n]);
+  });
+
+  test("of Bedrock is invoked by the name of the model, and paid by search", async () => {
+    const results = [{ index: 1, relevance_score: 0.9 }];
+    const id = "bedrock/cohere.rerank-v3-5:0";
+    const fees = { search_unit: "0.002" };
+    const models = [
+      {
+        id,
+        kind: "rerank",
+        wires: ["rerank"],
+        pricing: { tokens: { input: "0", output: "0" }, fees },
+      },
+    ];
+    const body = { model: id, query: "q", documents: ["a", { text: "b" }], top_n: 1 };
+    const { sent, paid, text } = await sendWith(
+      { models },
+      "BEDROCK",
+      { body: JSON.stringify({ results }) },
+      { path: PATHS.rerank, body: { ...body, return_documents: true } },
+    );
+    expect(sent?.path).toBe("/model/cohere.rerank-v3-5%3A0/invoke");
+    expect(JSON.parse(sent?.body ?? "")).toEqual({
+      query: "q",
+      documents: ["a", "b"],
+      top_n: 1,
+      api_version: 2,
+    });
+    expect(paid).toBe(2_000_000n);
+    expect(JSON.parse(text)).toMatchObject({
+      results: [{ index: 1, relevance_score: 0.9, document: { text: "b" } }],
+      usage: { cost: 0.002, search_units: 1 },
+    });
   });
 
   test("of Jina that reports no tokens is paid by a count", async () => {

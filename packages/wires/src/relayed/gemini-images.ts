@@ -4,11 +4,11 @@
 import { InvalidRequest, invalid } from "../invalid-request.ts";
 import { arrayIn, isObject, isSet, type JsonObject, objectIn, stringIn } from "../json-fields.ts";
 import { usageOfGemini } from "../usage/gemini-usage.ts";
-import type { Usage } from "../usage/usage-meters.ts";
+import type { TokenMeter, Usage } from "../usage/usage-meters.ts";
 import type { RelayedTranslation } from "./relayed-endpoint.ts";
 
 /** More than an image of 4K and the thoughts before it. It is sent, so it bounds the hold. */
-export const GEMINI_IMAGE_TOKENS_MAX = 8_192;
+const IMAGE_TOKENS_MAX = 8_192;
 const RATIOS = ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"];
 const READ_FIELDS: ReadonlySet<string> = new Set([
   "model",
@@ -24,6 +24,7 @@ const READ_FIELDS: ReadonlySet<string> = new Set([
 export const GEMINI_IMAGES: RelayedTranslation = {
   wire: "gemini",
   pathOf: (name) => `/models/${encodeURIComponent(name)}:generateContent`,
+  outputTokensMax: IMAGE_TOKENS_MAX,
   write: writeRequest,
   dropped: (json) =>
     Object.keys(json).filter((name) => isSet(json[name]) && !READ_FIELDS.has(name)),
@@ -48,10 +49,14 @@ function writeRequest(json: JsonObject): JsonObject {
     contents: [{ role: "user", parts: [{ text: prompt }] }],
     generationConfig: {
       responseModalities: ["IMAGE"],
-      maxOutputTokens: GEMINI_IMAGE_TOKENS_MAX,
+      maxOutputTokens: IMAGE_TOKENS_MAX,
       ...(Object.keys(imageConfig).length === 0 ? {} : { imageConfig }),
     },
   };
+}
+
+function sumOf(tokens: Usage["tokens"], meters: readonly TokenMeter[]): number {
+  return meters.reduce((sum, meter) => sum + (tokens[meter] ?? 0), 0);
 }
 
 /** The nearest of the ratios that Gemini has. */
@@ -68,7 +73,7 @@ function ratioOf(size: unknown): string | undefined {
   return nearest;
 }
 
-function readReply(reply: JsonObject, createdSeconds: number): JsonObject {
+function readReply(reply: JsonObject, createdSeconds: number, { tokens }: Usage): JsonObject {
   const [candidate] = arrayIn(reply["candidates"]);
   const content = objectIn(candidate)?.["content"];
   const parts = arrayIn(objectIn(content)?.["parts"]).filter(isObject);
@@ -77,5 +82,8 @@ function readReply(reply: JsonObject, createdSeconds: number): JsonObject {
     const isShown = isObject(image) && part["thought"] !== true;
     return isShown ? [{ b64_json: image["data"] }] : [];
   });
-  return { created: createdSeconds, data };
+  const input = sumOf(tokens, ["input", "input_image", "cache_read"]);
+  const output = sumOf(tokens, ["output", "output_image", "reasoning"]);
+  const usage = { input_tokens: input, output_tokens: output, total_tokens: input + output };
+  return { created: createdSeconds, data, usage };
 }

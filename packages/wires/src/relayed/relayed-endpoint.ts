@@ -53,14 +53,18 @@ export interface RelayedEndpoint {
 
 /** The endpoint on another API of a provider. */
 export interface RelayedTranslation {
-  readonly wire: "gemini";
+  readonly wire: "gemini" | "converse";
   readonly pathOf: (upstreamName: string) => string;
+  /** The output limit that is sent, which bounds the hold. */
+  readonly outputTokensMax?: number;
   /** Throws an `InvalidRequest` for what the API cannot express. */
   readonly write: (json: JsonObject) => JsonObject;
   /** The fields that the API has no place for. */
   readonly dropped: (json: JsonObject) => readonly string[];
-  readonly read: (reply: JsonObject, createdSeconds: number) => JsonObject;
-  readonly readUsage: (reply: JsonObject) => Usage | undefined;
+  /** Absent: the reply has the form of the endpoint. */
+  readonly read?: (reply: JsonObject, createdSeconds: number, usage: Usage) => JsonObject;
+  /** Absent: as the endpoint reads it. */
+  readonly readUsage?: (reply: JsonObject) => Usage | undefined;
 }
 
 export interface RelayedFormBody {
@@ -107,7 +111,7 @@ export interface FileReply {
  * The form of a provider that differs from the others: the names of its fields, or `timed`, where only a transcript with times
  * says how long the recording is.
  */
-export type RelayedForm = "standard" | "voyage" | "mistral" | "timed" | "gemini";
+export type RelayedForm = "standard" | "voyage" | "mistral" | "timed" | "gemini" | "bedrock";
 
 /** A value of undefined removes the member. */
 export type MemberChanges = Readonly<Record<string, unknown>>;

@@ -24,6 +24,15 @@ const DOCUMENTS_MAX = 1_000;
 const DOCUMENTS_PER_SEARCH = 100;
 const CHUNK_TOKENS = 500;
 
+const BEDROCK_FIELDS: ReadonlySet<string> = new Set([
+  "model",
+  "query",
+  "documents",
+  "top_n",
+  "return_documents",
+  "postern",
+]);
+
 export const RERANK_ENDPOINT: RelayedEndpoint = {
   ...INPUT_ONLY,
   kind: "rerank",
@@ -36,6 +45,20 @@ export const RERANK_ENDPOINT: RelayedEndpoint = {
   readUsage: usageOfRerank,
   writeRequest: writeRerank,
   writeReply: writeRerankReply,
+  // Bedrock's models of Cohere and Amazon have Cohere's API, and report no usage.
+  translations: {
+    bedrock: {
+      wire: "converse",
+      pathOf: (name) => `/model/${encodeURIComponent(name)}/invoke`,
+      write: ({ query, documents, top_n: limit }) => ({
+        query,
+        documents: arrayIn(documents).map(textOf),
+        ...(isSet(limit) ? { top_n: limit } : {}),
+        api_version: 2,
+      }),
+      dropped: (json) => Object.keys(json).filter((name) => !BEDROCK_FIELDS.has(name)),
+    },
+  },
 };
 
 function checkRerank({ query, documents, top_n: limit, return_documents: returns }: JsonObject) {
