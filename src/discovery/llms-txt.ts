@@ -32,14 +32,12 @@ export function llmsTxt(context: DocContext): string {
       `- [OpenAPI description](${settings.baseUrl}/openapi.yaml): every endpoint, field, error and example`,
       `- [API reference](${settings.baseUrl}/docs): the same for human readers`,
     ]),
-    ...tags.map((tag) =>
-      section(
-        tag,
-        visible
-          .filter((route) => route.tag === tag && !OMITTED_PATHS.has(route.path))
-          .map((route) => routeLink(route, context)),
-      ),
-    ),
+    ...tags.flatMap((tag) => {
+      const links = visible
+        .filter((route) => route.tag === tag && !OMITTED_PATHS.has(route.path))
+        .map((route) => routeLink(route, context));
+      return links.length === 0 ? [] : [section(tag, links)];
+    }),
     section("Optional", [
       `- [Documentation](${settings.docsUrl})`,
       ...visible
