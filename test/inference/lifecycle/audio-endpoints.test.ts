@@ -244,6 +244,25 @@ describe.each(STORE_KINDS)("audio, on %s", (store) => {
     expect((await post(gateway, sender(twice), TRANSCRIPTIONS, form(4))).status).toBe(409);
   });
 
+  test("a cached reply is the same audio and text, and costs nothing", async () => {
+    const cached = { ...account, headers: { ...account.headers, "x-postern-cache": "60" } };
+    const form = (): FormData =>
+      formOf({ model: "sim/transcribe", file: recording(5), response_format: "vtt" });
+    for (const [path, body] of [
+      [SPEECH, (): Json => ({ ...SPOKEN, input: `Cached on ${store}` })],
+      [TRANSCRIPTIONS, form],
+    ] as const) {
+      const first = await post(gateway, cached, path, body());
+      const heard = await first.bytes();
+      const before = await balance(gateway, account);
+      const second = await post(gateway, cached, path, body());
+      expect(second.headers.get("x-postern-cache")).toBe("hit");
+      expect(second.headers.get("content-type")).toBe(first.headers.get("content-type"));
+      expect(await second.bytes()).toEqual(heard);
+      expect(await balance(gateway, account)).toBe(before);
+    }
+  });
+
   test("a provider's error costs nothing, and one in the middle breaks the audio off", async () => {
     const broken = await call(SPEECH, { ...SPOKEN, input: "[[sim: status=400]] Hello" });
     expect([broken.response.status, broken.paid]).toEqual([400, 0n]);
@@ -379,6 +398,15 @@ describe("a provider's own account", () => {
     ]);
     expect((got.get("file") as File).name).toBe("speech.wav");
     expect(paid).toBe(10n * 2_500n + 100n * 6_000n + 20n * 10_000n);
+  });
+
+  test.each([
+    ["an unknown field", { reference: "file-abcdef1234" }],
+    ["a list", { known_speaker_references: ["file-abcdef1234"] }],
+  ])("is not sent references to its storage in %s", async (_, more) => {
+    const form = formOf({ file: recording(1), model: "openai/gpt-4o-transcribe", ...more });
+    const { response, sent, paid } = await send("OPENAI", { body: "{}" }, TRANSCRIPTIONS, form);
+    expect([response.status, sent, paid]).toEqual([400, undefined, 0n]);
   });
 
   test("that states more seconds than the file can have is paid the hold at most", async () => {

@@ -491,6 +491,19 @@ describe("a provider's own account", () => {
     expect([response.status, sent, paid]).toEqual([status, undefined, 0n]);
   });
 
+  test.each([
+    ["a file", { images: [{ file_id: "file-abcdef1234" }] }],
+    [
+      "a mask",
+      { images: [{ image_url: "https://example.com/a.png" }], mask: { file_id: "file-a1" } },
+    ],
+    ["a private address", { images: [{ image_url: "http://127.0.0.1/a.png" }] }],
+  ])("is not sent references in edits: %s", async (_, more) => {
+    const body = { model: "openai/gpt-image-2", prompt: "x", ...more };
+    const { response, sent, paid } = await send("OPENAI", { body: "{}" }, PATHS.edits, body);
+    expect([response.status, sent, paid]).toEqual([400, undefined, 0n]);
+  });
+
   test("of Voyage gets its names of the fields, and its reply gets the gateway's", async () => {
     const reply = {
       body: JSON.stringify({

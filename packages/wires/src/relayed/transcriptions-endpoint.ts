@@ -28,6 +28,8 @@ const TOKENS_PER_SECOND = 25;
 /** No speech has more words in a second than this has tokens. */
 const OUTPUT_TOKENS_PER_SECOND = 20;
 const OUTPUT_TOKENS_MIN = 100;
+/** Of the voice of a known speaker. */
+const REFERENCE_SECONDS_MAX = 10;
 /** OpenAI's models take 1,400 seconds at once; longer recordings are read in parts, each with a context of its own. */
 const PART_SECONDS = 600;
 const OUTPUT_TOKENS_PER_PART = 4_096;
@@ -90,17 +92,28 @@ function audioEndpoint(hasStreams: boolean): RelayedEndpoint {
 export const TRANSCRIPTIONS_ENDPOINT = audioEndpoint(true);
 export const TRANSLATIONS_ENDPOINT = audioEndpoint(false);
 
-function checkAudio({ file, response_format: format, stream }: JsonObject, hasStreams: boolean) {
+function checkAudio(json: JsonObject, hasStreams: boolean): void {
+  const { file, response_format: format, stream } = json;
   if (!isObject(file) || typeof file["seconds_max"] !== "number")
     throw invalid("file", "`file` is required: the recording, as a file of the form.");
   if (isSet(format) && !FORMATS.some((one) => one === format))
     throw invalid("response_format", `\`response_format\` must be one of ${FORMATS.join(", ")}.`);
+  if (!referencesOf(json).every((one) => typeof one === "string" && one.startsWith("data:")))
+    throw invalid(
+      "known_speaker_references",
+      "`known_speaker_references` must be recordings as `data:` URLs.",
+    );
   if (!hasStreams && stream === true)
     throw invalid("stream", "Translations are not streamed. Remove `stream`.");
 }
 
-function secondsMaxOf({ file }: JsonObject): number {
-  return numberIn(ownMember(file, "seconds_max")) ?? 0;
+function referencesOf({ known_speaker_references: references }: JsonObject): readonly unknown[] {
+  return isSet(references) && !Array.isArray(references) ? [references] : arrayIn(references);
+}
+
+function secondsMaxOf(json: JsonObject): number {
+  const seconds = numberIn(ownMember(json["file"], "seconds_max")) ?? 0;
+  return seconds + referencesOf(json).length * REFERENCE_SECONDS_MAX;
 }
 
 function partsOf(json: JsonObject): number {
