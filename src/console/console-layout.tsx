@@ -102,8 +102,37 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
       ],
       signOut: { action: "/signout", csrf: user.csrf },
     },
-    main: <InTimeZone timeZone={user.timeZone}>{main}</InTimeZone>,
+    main: (
+      <InTimeZone timeZone={user.timeZone}>
+        {user.timeZone === undefined ? <TimeZoneProposal {...options} /> : null}
+        {main}
+      </InTimeZone>
+    ),
   };
+}
+
+/** The app script shows it where the browser is in another time zone than UTC. */
+function TimeZoneProposal({ user, workspace }: ConsolePageOptions): Child {
+  return (
+    <form
+      class="notice row"
+      method="post"
+      action={`/console/${workspace.accountId}/time-zone`}
+      data-propose-time-zone
+      hidden
+    >
+      <HiddenFields user={user} fields={{}} />
+      <span>Times are in UTC. You can change this in Settings.</span>
+      <span>
+        <button type="submit" name="time_zone" class="small">
+          Use this time zone
+        </button>{" "}
+        <button type="submit" name="time_zone" value="UTC" class="small secondary">
+          Keep UTC
+        </button>
+      </span>
+    </form>
+  );
 }
 
 /** The page of the sidebar that a path belongs to; the overview if it belongs to none. */

@@ -35,12 +35,7 @@ export async function recordPerson(tx: Tx, identity: Identity, now: number): Pro
   return toPerson(row);
 }
 
-/** null for UTC. */
-export async function setTimeZone(
-  tx: Tx,
-  personId: string,
-  timeZone: string | null,
-): Promise<void> {
+export async function setTimeZone(tx: Tx, personId: string, timeZone: string): Promise<void> {
   await tx.run("update person set time_zone = ? where id = ?", [timeZone, personId]);
 }
 

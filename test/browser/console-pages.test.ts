@@ -159,9 +159,30 @@ describe("the app frame", () => {
     expect(await page.evaluate(() => navigator.clipboard.readText())).toStartWith("req_");
     expect(await page.locator("time").first().textContent()).toBe("5m ago");
     await page.locator("rect.hit").first().hover();
-    expect(await page.locator(".chart-tip").textContent()).toContain("claude-sonnet-5-5: $3");
+    const tip = page.locator(".chart-tip").filter({ visible: true });
+    expect(await tip.textContent()).toContain("claude-sonnet-5-5: $3");
+    expect(await tip.locator("rect").first().getAttribute("class")).toBe("series-1");
+    const [above, chart] = [
+      await tip.boundingBox(),
+      await page.locator(".chart svg").first().boundingBox(),
+    ];
+    expect((above?.y ?? 0) + (above?.height ?? 0)).toBeLessThanOrEqual(chart?.y ?? 0);
     await close();
   });
+});
+
+test("the time zone of the browser is proposed until one is chosen", async () => {
+  const context = await browser.newContext({ timezoneId: "Europe/Berlin" });
+  const page = await context.newPage();
+  const { otherOwner, otherAccount, gateway } = fixture;
+  const [name = "", ...value] = otherOwner.cookie.split("=");
+  await context.addCookies([{ name, value: value.join("="), domain: "127.0.0.1", path: "/" }]);
+  await page.goto(`${gateway.url}/console/${otherAccount.id}`);
+  await page.getByRole("button", { name: "Use Europe/Berlin" }).click();
+  await page.waitForURL(/\/settings/);
+  expect(await page.getByLabel("Time zone").inputValue()).toBe("Europe/Berlin");
+  expect(await page.getByRole("button", { name: "Use Europe/Berlin" }).count()).toBe(0);
+  await context.close();
 });
 
 describe("filters", () => {

@@ -51,6 +51,8 @@ export function keysPath(accountId: string, { from, revoked }: KeyCursors): stri
   return withQuery(workspacePath(accountId, "/keys"), { from, revoked });
 }
 
+const SHORT_LIST_MAX = 8;
+
 export function keysPage(props: KeysPageProps): PageLayout {
   const { user, workspace, keyLists, newKey } = props;
   const { from } = keyLists.cursors;
@@ -62,11 +64,13 @@ export function keysPage(props: KeysPageProps): PageLayout {
     workspace,
     user,
     page: "/keys",
-    actions: canCreate ? (
-      <a class="button secondary" href="#create">
-        Create key
-      </a>
-    ) : undefined,
+    // The form is in sight below a short list.
+    actions:
+      canCreate && keyLists.live.length > SHORT_LIST_MAX ? (
+        <a class="button secondary" href="#create">
+          Create key
+        </a>
+      ) : undefined,
     main: (
       <>
         <DoneNotice texts={KEY_DONE_TEXTS} done={props.done} />

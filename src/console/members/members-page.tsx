@@ -71,6 +71,8 @@ export function membersPath(
   return withQuery(workspacePath(accountId, "/members"), { from, ask, person, done });
 }
 
+const SHORT_LIST_MAX = 8;
+
 export function membersPage(props: MembersPageProps): PageLayout {
   const { user, workspace, listing, rejected } = props;
   const { accountId, role } = workspace;
@@ -81,11 +83,13 @@ export function membersPage(props: MembersPageProps): PageLayout {
     workspace,
     user,
     page: "/members",
-    actions: canInvite ? (
-      <a class="button secondary" href="#invite">
-        Invite
-      </a>
-    ) : undefined,
+    // The form is in sight below a short list.
+    actions:
+      canInvite && listing.members.length > SHORT_LIST_MAX ? (
+        <a class="button secondary" href="#invite">
+          Invite
+        </a>
+      ) : undefined,
     main: (
       <>
         <ErrorMessage message={isOwnError ? undefined : rejected?.error.message} />

@@ -75,7 +75,7 @@ function timeZoneRoute(deps: SettingsPageDeps): Route {
     permission: "workspace.read",
     write: async (tx, { caller, body: { time_zone: timeZone } }) => {
       if (!isTimeZone(timeZone)) throw invalid("time_zone", "Choose a time zone from the list.");
-      await setTimeZone(tx, caller.personId, timeZone === "UTC" ? null : timeZone);
+      await setTimeZone(tx, caller.personId, timeZone);
     },
     done: ({ account }) => savedPath(account),
     rejected: async ({ view, account }, { message: timeZoneError }) => {

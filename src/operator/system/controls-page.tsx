@@ -71,9 +71,11 @@ export function controlsPage(operator: Operator, props: ControlsPageProps): Page
           title="Limits"
           aside={<span class="note">An empty field restores the setting; 0 is no limit.</span>}
         >
-          {LIMIT_NAMES.map((name) => (
-            <LimitForm operator={operator} name={name} limits={limits} />
-          ))}
+          <div class="side-by-side small">
+            {LIMIT_NAMES.map((name) => (
+              <LimitForm operator={operator} name={name} limits={limits} />
+            ))}
+          </div>
         </Card>
       </>
     ),

@@ -74,9 +74,11 @@ export function grantsPage(
           <NetworkTable networks={networks} />
         </Card>
         <p class="note">
-          A network is an IPv4 address or an IPv6 /64. To stop one, lower{" "}
-          <code>POSTERN_ACCOUNTS_PER_HOUR</code> or <code>POSTERN_GRANT_USD_PER_DAY</code>, and
-          freeze its accounts.
+          A network is an IPv4 address or an IPv6 /64. To stop one,{" "}
+          <a href={`${OPERATOR_PATH}/controls`}>
+            block it, lower the limits or freeze its accounts
+          </a>
+          .
         </p>
         <Card
           id="verified-agents"

@@ -50,6 +50,8 @@ const PAGES: readonly PageTarget[] = [
   ...[
     "playground",
     "keys",
+    "agent-sessions",
+    "connected-apps",
     "provider-keys",
     "budgets",
     "responses",
@@ -76,6 +78,9 @@ const PAGES: readonly PageTarget[] = [
   ["console-empty-logs", ({ emptyAccount }) => `/console/${emptyAccount.id}/logs`],
   ["operator-accounts", () => "/operator"],
   ["operator-account", ({ account }) => `/operator/accounts/${account.id}`],
+  ["operator-approvals", () => "/operator/approvals"],
+  ["operator-controls", () => "/operator/controls"],
+  ["operator-incidents", () => "/operator/incidents"],
   ["operator-report", () => "/operator/report"],
   ["operator-grants", () => "/operator/grants?days=30"],
   ["operator-providers", () => "/operator/providers"],

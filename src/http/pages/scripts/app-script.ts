@@ -9,6 +9,8 @@ export const APP_SCRIPT_SOURCE = browserScript([
   relativeTime,
   showRelativeTimes,
   addChartTips,
+  fillChartTip,
+  proposeTimeZone,
   showLocalTimeZone,
   followPage,
   showSearchResults,
@@ -79,7 +81,7 @@ function addChartTips(): void {
       const text = title?.textContent ?? "";
       title?.remove();
       bar.addEventListener("pointerenter", () => {
-        tip.textContent = text;
+        fillChartTip(tip, text, bar);
         tip.hidden = false;
         const { left, width } = chart.getBoundingClientRect();
         const middle = bar.getBoundingClientRect().left - left;
@@ -92,6 +94,38 @@ function addChartTips(): void {
       if (href !== undefined) bar.addEventListener("click", () => location.assign(href));
     }
   }
+}
+
+/** Each line of a series has its color. The segments of a bar are in the order of the lines. */
+function fillChartTip(tip: HTMLElement, text: string, bar: SVGRectElement): void {
+  const segments = [...(bar.parentElement?.querySelectorAll("rect:not(.hit)") ?? [])];
+  const [total = "", ...lines] = text.split("\n");
+  const heading = document.createElement("b");
+  heading.textContent = total;
+  const rows = lines.map((line, index) => {
+    const swatch = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    swatch.setAttribute("viewBox", "0 0 9 9");
+    const square = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    square.setAttribute("class", segments[index]?.getAttribute("class") ?? "");
+    square.setAttribute("width", "9");
+    square.setAttribute("height", "9");
+    swatch.append(square);
+    const row = document.createElement("div");
+    row.append(swatch, line);
+    return row;
+  });
+  tip.replaceChildren(heading, ...rows);
+}
+
+/** Offers the time zone of the browser to a person who has not chosen one. */
+function proposeTimeZone(): void {
+  const form = document.querySelector<HTMLFormElement>("form[data-propose-time-zone]");
+  const button = form?.querySelector<HTMLButtonElement>("button");
+  const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (!form || !button || timeZone === "UTC") return;
+  button.value = timeZone;
+  button.textContent = `Use ${timeZone}`;
+  form.hidden = false;
 }
 
 /** Only a script knows the time zone of the reader. */
@@ -133,6 +167,7 @@ function startApp(): void {
   showRelativeTimes();
   setInterval(showRelativeTimes, 60_000);
   addChartTips();
+  proposeTimeZone();
   showLocalTimeZone();
   startSearch();
   void followPage();
