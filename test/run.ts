@@ -47,6 +47,7 @@ const LONG_FILES: readonly string[] = [
   "responses/stored-responses",
   "inference/lifecycle/hold-lifetime",
   "browser/first-use",
+  "browser/tasks",
   "http/slow-clients",
   "inference/metering/abandoned-calls",
   "responses/background-stream",
