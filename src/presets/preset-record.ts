@@ -6,6 +6,7 @@ import type { Preset } from "./presets.ts";
 
 const ModelId = z.string().min(1).max(256);
 const Members = z.record(z.string(), z.unknown());
+const fieldsOf = (path: string) => Members.meta({ description: `Fields for ${path}.` });
 
 export const PresetSettings = z
   .strictObject({
@@ -17,12 +18,21 @@ export const PresetSettings = z
       .min(1)
       .max(32_768)
       .meta({ description: "Text before the system text of the call." }),
-    temperature: z.number().min(0).max(2),
-    top_p: z.number().min(0).max(1),
+    temperature: z.number().min(0).max(2).meta({ description: "As in a call." }),
+    top_p: z.number().min(0).max(1).meta({ description: "As in a call." }),
     max_output_tokens: z.int().min(1),
-    reasoning_effort: z.string().min(1).max(40),
+    reasoning_effort: z
+      .string()
+      .min(1)
+      .max(40)
+      .meta({ description: "The effort, in the field of each API." }),
     fields: z
-      .strictObject({ chat: Members, responses: Members, messages: Members, gemini: Members })
+      .strictObject({
+        chat: fieldsOf("/v1/chat/completions"),
+        responses: fieldsOf("/v1/responses"),
+        messages: fieldsOf("/v1/messages"),
+        gemini: fieldsOf("/v1beta/models/{model}:generateContent"),
+      })
       .partial()
       .meta({ description: "Further fields of the body by API, such as `tools`." }),
   })
@@ -34,7 +44,7 @@ export const PresetRecord = z
     name: z.string(),
     version: z.int(),
     created_at: z.string(),
-    settings: PresetSettings,
+    settings: PresetSettings.meta({ description: "What calls get that do not state it." }),
   })
   .meta({ id: "Preset" });
 
