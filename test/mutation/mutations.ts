@@ -1207,6 +1207,50 @@ const ACCOUNTS: readonly Mutation[] = [
 
 const CREDENTIALS: readonly Mutation[] = [
   ...of(
+    "src/keys/derived-key.ts",
+    ["keys/derived-keys"],
+    [
+      [
+        "a derived key with a forged signature is accepted",
+        "return timingSafeEqualText(signed, signature) ? texts : undefined;",
+        "return texts;",
+      ],
+      [
+        "an unknown caveat is ignored",
+        "const Caveats = z.strictObject({",
+        "const Caveats = z.object({",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/derived-keys.ts",
+    ["keys/derived-keys"],
+    [
+      ["a derived key has more than its parent", "isNarrowing: true", "isNarrowing: false"],
+      [
+        "a derived key creates keys",
+        "block.scopes ?? MODEL_CALL_SCOPES.filter((scope) => granted.has(scope))",
+        "block.scopes ?? null",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/keys.ts",
+    ["keys/derived-keys"],
+    [
+      [
+        "derived keys outlive their parent",
+        "await recordKeyRevoked(tx, act, key);\n    await revokeDerivedKeys(tx, act, id);",
+        "await recordKeyRevoked(tx, act, key);",
+      ],
+      [
+        "derived keys keep what their parent lost",
+        "if (restrictionsOf(before) !== restrictionsOf(after)) await revokeDerivedKeys(tx, act, id);",
+        "",
+      ],
+    ],
+  ),
+  ...of(
     "src/signed-requests/signed-requests.ts",
     ["signed-requests/signed-requests"],
     [

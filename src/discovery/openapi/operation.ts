@@ -30,7 +30,8 @@ export const SECURITY_SCHEMES = {
   bearer: {
     type: "http",
     scheme: "bearer",
-    description: "Your API key: `authorization: Bearer <API_KEY>`.",
+    description:
+      "Your API key, a key derived from it, or a token of the issuer of a key: `authorization: Bearer <API_KEY>`. A request that is signed (RFC 9421) needs no header. See `/docs/derived-keys` and `/docs/keys-without-secrets`.",
   },
   apiKey: {
     type: "apiKey",
