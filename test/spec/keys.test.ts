@@ -48,6 +48,7 @@ const FIELDS = [
   "data_policy",
   "alert_percents",
   "created_by",
+  "credential",
   "former_secret",
 ];
 
