@@ -35,6 +35,18 @@ export const ERASURES: readonly Erasure[] = [
   },
   { table: "stored_item", key: "id", rows: OF_ACCOUNT },
   { table: "stored_response", key: "id", rows: OF_ACCOUNT },
+  {
+    table: "batch_item",
+    key: "batch_id",
+    rows: `batch_id in (select id from batch where ${OF_ACCOUNT})`,
+  },
+  { table: "batch", key: "id", rows: OF_ACCOUNT },
+  {
+    table: "stored_file_part",
+    key: "file_id",
+    rows: `file_id in (select id from stored_file where ${OF_ACCOUNT})`,
+  },
+  { table: "stored_file", key: "id", rows: OF_ACCOUNT },
   { table: "response_storage", key: "account_id", rows: OF_ACCOUNT },
   { table: "webhook_delivery", key: "id", rows: OF_ACCOUNT },
   { table: "event", key: "id", rows: OF_ACCOUNT },

@@ -27,6 +27,7 @@ export const EVENT_TYPES = [
   "top_up.ceiling_reached",
   "key.expiring",
   "webhook.disabled",
+  "batch.ended",
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
@@ -124,6 +125,17 @@ interface EventData {
     readonly webhook_id: string;
     readonly host: string;
     readonly reason: string;
+  };
+  readonly "batch.ended": {
+    readonly batch_id: string;
+    /** `completed`, `expired` or `canceled`. */
+    readonly status: string;
+    readonly requests: number;
+    readonly succeeded: number;
+    readonly errored: number;
+    readonly canceled: number;
+    readonly expired: number;
+    readonly cost_usd: number;
   };
 }
 

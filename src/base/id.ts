@@ -30,6 +30,8 @@ export const ID_PREFIXES = [
   "quo",
   "inc",
   "iup",
+  "batch",
+  "file",
 ] as const;
 export type IdPrefix = (typeof ID_PREFIXES)[number];
 

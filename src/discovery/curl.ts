@@ -50,7 +50,7 @@ function routeUrl(
 function bodyArgs(route: Route, settings: DiscoverySettings): readonly string[] {
   const example = exampleRequest(route, settings);
   if (route.method === "GET" || example === undefined) return [];
-  if (route.multipart === "required" && isObject(example))
+  if ((route.multipart === "required" || route.multipart === "streamed") && isObject(example))
     return Object.entries(example).map(
       ([name, value]) => `-F ${shellQuote(`${name}=${String(value)}`)}`,
     );

@@ -151,8 +151,8 @@ interface RouteDoc {
   readonly requestExample?: unknown;
   /** JSON by default. "raw": the function parses `bodyText`, which is JSON, itself; the schema is documentation only. */
   readonly bodyType?: "json" | "form" | "raw";
-  /** The body can be, or is, a form with files. */
-  readonly multipart?: "allowed" | "required";
+  /** The body can be, or is, a form with files. "streamed": the function reads the body of `request` itself. */
+  readonly multipart?: "allowed" | "required" | "streamed";
   /** Body size limit; 64 KiB by default. */
   readonly bodyLimitBytes?: number;
   /** The response has a raw key or another secret. */

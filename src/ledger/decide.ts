@@ -132,6 +132,14 @@ export interface SettleRequest<UsageRecord> {
   readonly record?: UsageRecord;
   /** As in the request of the hold. */
   readonly sessionId?: string | undefined;
+  /** Set for the last call of an item of a batch. */
+  readonly batch?: BatchShare | undefined;
+}
+
+/** What the hold of a batch has for one of its items. It is released when the item is settled. */
+export interface BatchShare {
+  readonly holdId: string;
+  readonly share: Nano;
 }
 
 export type SettleOutcome =
@@ -209,6 +217,19 @@ export interface ChargeSplit {
   readonly at: number;
   /** Set if the hold was swept and the credits no longer covered the cost. */
   readonly isUncovered?: true;
+}
+
+/** Releases a part of the hold of a batch; a negative part is held again. Returns what was released. */
+export function releaseShare(
+  hold: { amount: Nano },
+  share: Nano,
+  { wallet, keySpend }: Pick<FoundRows, "wallet" | "keySpend">,
+): Nano {
+  const released = minNano(share, hold.amount);
+  hold.amount -= released;
+  wallet.held -= released;
+  keySpend.held -= released;
+  return released;
 }
 
 function availableOf(wallet: Wallet): Nano {

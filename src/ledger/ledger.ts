@@ -201,7 +201,7 @@ function deferralOf<UsageRecord>(
     operationFor: (operation) => {
       const { kind, request } = operation;
       if (kind !== "settle" || request.refuseUncovered !== true) return operation;
-      const { refuseUncovered: _, record, ...rest } = request;
+      const { refuseUncovered: _, batch: __, record, ...rest } = request;
       const free = { ...rest, cost: 0n };
       const unserved = record === undefined ? free : { ...free, record: unservedRecord(record) };
       ownHolds?.addSettlement(unserved);
@@ -358,7 +358,7 @@ export function grant(tx: Tx, request: Grant): Promise<boolean> {
  */
 export async function restoreProcesses(tx: Tx): Promise<void> {
   await tx.run(`insert into process (name, epoch, started_at, seen_at)
-    select process, max(epoch), 0, 0 from hold where not exists
+    select process, max(epoch), 0, 0 from hold where process <> '' and not exists
       (select 1 from process where process.name = hold.process and process.epoch >= hold.epoch)
     group by process order by process
     on conflict (name) do update set epoch = excluded.epoch where process.epoch < excluded.epoch`);

@@ -29,6 +29,19 @@ export interface OtherWork {
   readonly release: (tx: Tx, processes: readonly DeadProcess[]) => Promise<void>;
 }
 
+export function bothWorks(one: OtherWork, other: OtherWork): OtherWork {
+  return {
+    findProcesses: async (reader) => [
+      ...(await one.findProcesses(reader)),
+      ...(await other.findProcesses(reader)),
+    ],
+    release: async (tx, processes) => {
+      await one.release(tx, processes);
+      await other.release(tx, processes);
+    },
+  };
+}
+
 /** Returns dead processes that have open holds or other work; never the calling one. */
 export type FindDeadProcesses = (reader: Reader) => Promise<readonly DeadProcess[]>;
 

@@ -1,6 +1,7 @@
 // Writes the usage record and the stored reply of a settled call, in the transaction of its charge.
 
 import { Fault } from "../base/fault.ts";
+import { settleItems } from "../batches/item-rows.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { withoutUncoveredReply } from "../inference/lifecycle/uncovered-call.ts";
@@ -34,6 +35,10 @@ export async function writeCallRecords(
   );
   const responses = records.flatMap(({ response }) => response ?? []);
   await responses[0]?.writeAll(tx, responses);
+  await settleItems(
+    tx,
+    records.flatMap(({ item }) => item ?? []),
+  );
   for (const { usage, idempotent } of records) {
     if (idempotent === undefined) continue;
     const call = { ...idempotent.call, holdId: usage.id };

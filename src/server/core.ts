@@ -4,6 +4,7 @@ import type { MasterSecret } from "../base/crypto/encryption.ts";
 import type { Log } from "../base/log.ts";
 import { usdText } from "../base/money/money.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
+import { releaseBatches } from "../batches/batch-rows.ts";
 import { scheduleTopUps } from "../billing/top-up/auto-top-up.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
@@ -14,6 +15,7 @@ import {
   type Idempotency,
   releaseAbandonedKeys,
 } from "../idempotency/idempotency.ts";
+import type { ItemSettlement } from "../inference/lifecycle/batch-item.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { unservedCall } from "../inference/lifecycle/uncovered-call.ts";
 import { withDerivedKeys } from "../keys/derived-keys.ts";
@@ -60,6 +62,8 @@ export interface Core {
   readonly idempotency: Idempotency;
   readonly ledger: Ledger<SettledCall>;
   readonly lease: Lease;
+  /** The run of this process under its name. */
+  readonly epoch: number;
   /** Records that this process has ended its work. */
   readonly endEpoch: () => Promise<void>;
   readonly reconcileHolds: () => Promise<HoldReconciliation>;
@@ -114,6 +118,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
   if (released > 0) log.info("released holds of a previous process", { holds: released });
   // On SQLite, no other process runs calls.
   await releaseAbandonedKeys(db, now(), db.kind === "sqlite" ? 0 : undefined);
+  await db.write((tx) => releaseBatches(tx, { process: config.processName, epoch }));
   const idempotency = createIdempotency(master, { name: config.processName, epoch });
   const ownHolds = createOwnHolds(withoutLargeReplies);
   const addSegment = createAddSegment();
@@ -145,6 +150,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     idempotency,
     ledger,
     lease,
+    epoch,
     endEpoch: () => endEpoch(db, process, epoch, now()),
     reconcileHolds,
     signingKeys: await openSigningKeys(db, master, now),
@@ -218,9 +224,17 @@ const KEPT_REPLY_LENGTH_MAX = 8_000;
 
 // Without its reply, a repetition with the same `Idempotency-Key` runs again.
 function withoutLargeReplies(record: SettledCall): SettledCall {
-  const { usage, idempotent, response } = record;
+  const { usage, idempotent, response, item } = record;
   const isLarge = (idempotent?.reply?.body.length ?? 0) > KEPT_REPLY_LENGTH_MAX;
-  if (response === undefined && !isLarge) return record;
-  if (idempotent === undefined) return { usage };
-  return { usage, idempotent: isLarge ? { ...idempotent, reply: undefined } : idempotent };
+  const isLargeItem = (item?.sealedResult?.length ?? 0) > KEPT_REPLY_LENGTH_MAX;
+  if (response === undefined && !isLarge && !isLargeItem) return record;
+  const kept = isLarge && idempotent ? { ...idempotent, reply: undefined } : idempotent;
+  return { usage, idempotent: kept, item: isLargeItem && item ? withoutResult(item) : item };
+}
+
+/** The item was charged, so it must not be run again. */
+function withoutResult(item: ItemSettlement): ItemSettlement {
+  const { batchId, position, requestId, httpStatus, cost } = item;
+  const lost = { status: "errored", sealedResult: null } as const;
+  return { batchId, position, requestId, httpStatus, cost, ...lost };
 }

@@ -6,6 +6,8 @@ import { sweepSolvedChallenges } from "../accounts/proof-of-work.ts";
 import { sweepAgentSessions } from "../agent-sessions/agent-sessions.ts";
 import type { Log } from "../base/log.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
+import { runningBatches } from "../batches/batch-rows.ts";
+import { BATCH_SWEEP_MS } from "../batches/batches.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
 import type { UsageRetention } from "../config/retention-settings.ts";
@@ -18,6 +20,7 @@ import {
 import { emitExpiringKeys } from "../keys/expiring-keys.ts";
 import { keepCallTransfers } from "../ledger/call-charges.ts";
 import type { Lease } from "../ledger/lease.ts";
+import { bothWorks } from "../ledger/liveness.ts";
 import { stoppedSince } from "../ledger/session-rows.ts";
 import { createSweeper } from "../ledger/sweep.ts";
 import { sweepAuthorizationCodes } from "../mcp-sign-in/authorization-codes.ts";
@@ -72,7 +75,12 @@ export function createJobs(
     [
       "sweep holds",
       10 * SECOND_MS,
-      createSweeper({ db, process: processName, now, otherWork: runningKeys }),
+      createSweeper({
+        db,
+        process: processName,
+        now,
+        otherWork: bothWorks(runningKeys, runningBatches),
+      }),
     ],
     ["reconcile holds", 30 * SECOND_MS, () => reconcile({ reconcileHolds, log })],
     ...bufferJobs(services),
@@ -91,6 +99,8 @@ export function createJobs(
       10 * SECOND_MS,
       () => responses.failOrphaned(now() - RESPONSE_START_GRACE_MS),
     ],
+    ["run batches", SECOND_MS, services.batchRunner.claim],
+    ["delete old batches and files", BATCH_SWEEP_MS, services.batches.sweep],
     ["abort canceled background responses", 2 * SECOND_MS, responses.abortCanceled],
     // Not awaited: shutdown waits for running jobs, and an export may take ten seconds.
     ["export telemetry", 5 * SECOND_MS, async () => void telemetry?.flush()],

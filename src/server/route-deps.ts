@@ -67,6 +67,8 @@ export function createRouteDeps(
     accountData,
     inference: inferenceRouteDeps(now, services),
     responses: { responses, webSockets, db, storage: config.responseStorage },
+    batches: { batches: services.batches, baseUrl },
+    files: services.files,
     models: modelRouteDeps(config, services),
     signingKeys,
     receipts: { db, baseUrl, signingKeys },

@@ -11,6 +11,10 @@ import {
   agentSessionRoutes,
 } from "../agent-sessions/agent-sessions-routes.ts";
 import { type AppSignInDeps, appSignInRoutes } from "../app-sign-in/app-sign-in-routes.ts";
+import { batchRoutes } from "../batches/batches-routes.ts";
+import type { BatchRouteDeps } from "../batches/batches.ts";
+import { fileRoutes } from "../batches/files/files-routes.ts";
+import type { Files } from "../batches/files/files.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/invoices-routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
 import { mppRoutes } from "../billing/mpp/mpp-protocol.ts";
@@ -58,6 +62,8 @@ export interface RouteDeps {
   readonly accountData: AccountDataDeps;
   readonly inference: InferenceRouteDeps;
   readonly responses: ResponsesRouteDeps;
+  readonly batches: BatchRouteDeps;
+  readonly files: Files;
   readonly models: ModelRoutesDeps;
   readonly signingKeys: SigningKeys;
   readonly receipts: ReceiptRouteDeps;
@@ -91,6 +97,8 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...budgetRoutes({ db }),
     ...inferenceRoutes(deps.inference),
     ...responsesRoutes(deps.responses),
+    ...batchRoutes(deps.batches),
+    ...fileRoutes(deps.files),
     ...modelRoutes(deps.models),
     ...keyRoutes(deps.keys),
     ...providerKeyRoutes(deps.providerKeys),

@@ -57,7 +57,8 @@ export interface Server {
 
 export async function createServer(config: Config, options: ServerOptions): Promise<Server> {
   const { log, now } = options;
-  const services = await createServices(config, options);
+  const overload = options.overload ?? createOverloadGuard();
+  const services = await createServices(config, options, overload);
   const { db, ledger } = services.core;
   const { inference, responses } = services.modelCalls;
   await responses.failOrphaned(db.kind === "sqlite" ? now() : now() - RESPONSE_START_GRACE_MS);
@@ -79,6 +80,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   const routes = allRoutes(createRouteDeps(config, options, services, handling));
   const handle = createHandler(config, options, services, {
     routes,
+    overload,
     rateLimiter,
     isLeaving,
     isDraining,
@@ -100,6 +102,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
     startDraining: () => {
       phase = "draining";
       responses.startDraining();
+      services.batchRunner.stop();
       webSockets.startDraining();
     },
     idle: inference.whenIdle,
@@ -109,6 +112,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
 }
 
 interface HandlerState {
+  readonly overload: NonNullable<ServerOptions["overload"]>;
   readonly routes: readonly Route[];
   readonly rateLimiter: RateLimiter | undefined;
   readonly isLeaving: () => boolean;
@@ -117,9 +121,9 @@ interface HandlerState {
 
 function createHandler(
   { baseUrl, development, limits, trustedProxies, billing: { operator } }: Config,
-  { log, now, overload = createOverloadGuard() }: ServerOptions,
+  { log, now }: ServerOptions,
   { core, modelCalls, sessions, keptForms, operatorContext, controls }: Services,
-  { routes, rateLimiter, isLeaving, isDraining }: HandlerState,
+  { routes, overload, rateLimiter, isLeaving, isDraining }: HandlerState,
 ): Server["handle"] {
   const { db, keys, explainRejectedKey, idempotency, bodyQuota } = core;
   const { metrics, inference } = modelCalls;

@@ -2,6 +2,9 @@
 
 import { isGrantBudgetUsedUp } from "../accounts/creation-limits.ts";
 import type { JobRun } from "../base/job-run.ts";
+import type { BatchRunner } from "../batches/batch-runner.ts";
+import type { Batches } from "../batches/batches.ts";
+import type { Files } from "../batches/files/files.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { findRefusedTopUps } from "../billing/top-up/top-up-outcome.ts";
 import { createOptionalChainClient } from "../billing/x402/x402-protocol.ts";
@@ -19,6 +22,7 @@ import { createSessions, type Sessions } from "../people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
+import { createBatchServices } from "./batch-services.ts";
 import { type Core, openCore } from "./core.ts";
 import { type AgentPayments, createAgentPayments } from "./create-agent-payments.ts";
 import { paymentOptions } from "./create-discovery-settings.ts";
@@ -31,6 +35,9 @@ import { listSettings } from "./settings-list.ts";
 export interface Services {
   readonly core: Core;
   readonly modelCalls: ModelCalls;
+  readonly batches: Batches;
+  readonly batchRunner: BatchRunner;
+  readonly files: Files;
   readonly webhooks: Webhooks;
   readonly deliveryWorker: DeliveryWorker;
   readonly emailWorker: EmailWorker;
@@ -53,7 +60,11 @@ export interface Services {
   readonly operatorContext: OperatorContext | undefined;
 }
 
-export async function createServices(config: Config, options: ServerOptions): Promise<Services> {
+export async function createServices(
+  config: Config,
+  options: ServerOptions,
+  overload: NonNullable<ServerOptions["overload"]>,
+): Promise<Services> {
   const { log, now } = options;
   const { baseUrl, development } = config;
   const identity = options.identity ?? config.identity;
@@ -64,6 +75,11 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   const controls = await openControls(db, config.limits);
   const jobRuns = new Map<string, JobRun>();
   const modelCalls = createModelCalls(config, options, core, { isSignInDisabled, jobRuns });
+  const { batches, batchRunner, files } = createBatchServices(config, options, {
+    core,
+    modelCalls,
+    overload,
+  });
   const webhooks = createWebhooks({ master, allowLoopback: development });
   const deliveryWorker = createDeliveryWorker({
     db,
@@ -96,6 +112,9 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   return {
     core,
     modelCalls,
+    batches,
+    batchRunner,
+    files,
     ledgerVerification,
     webhooks,
     deliveryWorker,

@@ -18,14 +18,21 @@ export async function shutdown(services: Services, stopJobs: () => Promise<void>
 }
 
 async function drain(
-  { core: { ledger, keys, refusedCalls, endEpoch }, modelCalls, deliveryWorker }: Services,
+  {
+    core: { ledger, keys, refusedCalls, endEpoch },
+    modelCalls,
+    deliveryWorker,
+    batchRunner,
+  }: Services,
   stopJobs: () => Promise<void>,
 ): Promise<void> {
   const { inference, responses, providerKeys, httpClient, telemetry } = modelCalls;
   responses.abortAll();
+  batchRunner.stop();
   const drainTimer = setTimeout(inference.forceShutdown, USAGE_DRAIN_MS);
   await inference.whenIdle();
   await responses.whenIdle();
+  await batchRunner.whenIdle();
   clearTimeout(drainTimer);
   await Promise.all([stopJobs(), deliveryWorker.stop()]);
   await ledger.idle();

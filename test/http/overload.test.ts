@@ -236,7 +236,11 @@ describe("a gateway with more calls than it can serve", () => {
 
   test("refuses a call before it reads its body", async () => {
     const refusal = new Fault("overloaded", "the call waited too long", { retryAfterSeconds: 1 });
-    const overload: OverloadGuard = { admit: () => Promise.reject(refusal), finish: () => {} };
+    const overload: OverloadGuard = {
+      admit: () => Promise.reject(refusal),
+      finish: () => {},
+      isBusy: () => false,
+    };
     const gateway = await startGateway({ overload });
     const { headers } = await registerAccount(gateway);
     let reads = 0;
@@ -266,6 +270,7 @@ describe("a gateway with more calls than it can serve", () => {
     const overload: OverloadGuard = {
       admit: () => new Promise((resolve) => admissions.push(resolve)),
       finish: () => (finished += 1),
+      isBusy: () => false,
     };
     const gateway = await startGateway({ overload });
     const account = await registerAccount(gateway);

@@ -31,6 +31,7 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
 /** Tables without an account. */
 const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   account: "the account itself: its id is the key",
+  batch_item: "belongs to a batch",
   account_creation: "limits of new accounts per network",
   claim_count: "limits of claims per network and address",
   charge_hour: "sums over all accounts",
@@ -54,6 +55,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   secret_check: "of the gateway",
   session: "of a person",
   solved_challenge: "of an account that is about to be created",
+  stored_file_part: "belongs to a file",
   stored_stream: "belongs to a stored response",
   usage_pending: "a queue in order of arrival, emptied by a job for all accounts",
 };

@@ -2,6 +2,7 @@
 
 import { reencryptWebhooks } from "../../activity/reencrypt-webhooks.ts";
 import type { MasterSecret } from "../../base/crypto/encryption.ts";
+import { reencryptBatches } from "../../batches/batch-encryption.ts";
 import type { Config } from "../../config/config.ts";
 import { loadMasterSecret } from "../../config/master-secret.ts";
 import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
@@ -19,6 +20,7 @@ const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<
     "provider keys": reencryptProviderKeys,
     "webhook secrets": reencryptWebhooks,
     "stored responses": reencryptResponses,
+    "batches and files": reencryptBatches,
   };
 
 export const rotateSecretCommand: Command = {

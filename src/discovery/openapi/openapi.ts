@@ -124,6 +124,8 @@ const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   claims: "Let a human claim the account. Its keys keep working.",
   members: "The members of a workspace and their roles.",
   audit: "The changes of the account: time, actor, action and target.",
+  batches: "Run many requests at low priority.",
+  files: "The input and the output of batches.",
   webhooks: "Receive events as signed HTTP requests (Standard Webhooks).",
   agents: "The Model Context Protocol (MCP) server, for agents.",
   discovery: "Machine-readable descriptions of this service.",

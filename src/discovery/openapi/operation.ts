@@ -205,7 +205,7 @@ function requestBodyOf(
 }
 
 function mediaTypesOf({ bodyType, multipart }: Route): readonly string[] {
-  if (multipart === "required") return ["multipart/form-data"];
+  if (multipart === "required" || multipart === "streamed") return ["multipart/form-data"];
   if (bodyType === "form") return ["application/x-www-form-urlencoded"];
   return multipart === undefined
     ? ["application/json"]

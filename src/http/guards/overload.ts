@@ -24,6 +24,8 @@ export interface OverloadGuard {
   readonly admit: (accountId: string) => Promise<void> | undefined;
   /** Counts a call whose response has begun. */
   readonly finish: () => void;
+  /** Whether calls of low priority should wait. */
+  readonly isBusy: () => boolean;
 }
 
 export interface OverloadDeps {
@@ -106,6 +108,7 @@ export function createOverloadGuard(deps: OverloadDeps = EVENT_LOOP): OverloadGu
     finish: () => {
       served -= 1;
     },
+    isBusy: () => queuedSince !== undefined || served >= SERVED_MIN,
   };
 }
 

@@ -22,7 +22,7 @@ export function parseInput(clientIpOf: ClientIpOf, allowsStep: StepFilter): Step
     const { body, bodyType, multipart } = route;
     if (multipart === "required" && form === undefined) throw multipartRequired(request);
     if (bodyType === "raw" && form === undefined) requireJsonContentType(request);
-    if (body === undefined || bodyType === "raw") return undefined;
+    if (body === undefined || bodyType === "raw" || multipart === "streamed") return undefined;
     return bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
   });
 }
@@ -43,13 +43,14 @@ function parseWith({ clientIpOf, allowsStep }: ParseDeps, decodeBody: DecodeBody
   return (context, route) => {
     const { request, peer, query } = context;
     const isRaw = route.bodyType === "raw";
+    const isUnparsed = isRaw || route.multipart === "streamed";
     context.input = {
       params: parseOptional(route.params, context.match?.params, "path"),
       query:
         route.query === undefined && query === ""
           ? undefined
           : parseOptional(route.query, parseQuery(query), "query"),
-      body: parseOptional(isRaw ? undefined : route.body, decodeBody(context, route), "body"),
+      body: parseOptional(isUnparsed ? undefined : route.body, decodeBody(context, route), "body"),
       caller: context.key ?? context.user,
       now: context.now,
       requestId: context.requestId,

@@ -26,7 +26,7 @@ export function receiveBody(
   clientIpOf: ClientIpOf,
 ): Step {
   return (context, route) => {
-    if (route.method === "GET") return undefined;
+    if (route.method === "GET" || route.multipart === "streamed") return undefined;
     const caller = quotaCallerOf(context, clientIpOf);
     let countedBytes = 0;
     const reading = readBody(context.request, {

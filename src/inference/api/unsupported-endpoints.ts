@@ -33,20 +33,8 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     next: RESPONSES_STEP,
   },
   {
-    pattern: pathPattern("messages/batches"),
-    reason: "it has no batches",
-    alternative: "Send the requests one by one to POST /v1/messages.",
-    next: MESSAGES_STEP,
-  },
-  {
-    pattern: pathPattern("batches"),
-    reason: "it has no batches",
-    alternative: "Send the requests one by one.",
-    next: CHAT_STEP,
-  },
-  {
-    pattern: pathPattern("files|uploads|vector_stores|containers|skills"),
-    reason: "it stores no files or other objects for later calls",
+    pattern: pathPattern("uploads|vector_stores|containers|skills"),
+    reason: "it stores no objects for later calls but the files of batches",
     alternative: "Send the content of a file in the request that needs it.",
     next: RESPONSES_STEP,
   },

@@ -20,6 +20,7 @@ import type { Candidate, Candidates } from "../routing/candidates.ts";
 import type { PricedCandidates } from "../routing/priced-candidates.ts";
 import type { RollingHold } from "../streaming/rolling-hold.ts";
 import type { TransportPlan } from "../translate/transport-plan.ts";
+import type { BatchItem, ItemSettlement } from "./batch-item.ts";
 import type { ItemUse } from "./shared-credentials.ts";
 
 /** The input that the endpoint passes in. */
@@ -46,6 +47,8 @@ export interface CallInput {
   readonly preset?: string;
   /** For errors within a stream. */
   readonly allowsStep?: StepFilter | undefined;
+  /** Set for an item of a batch. */
+  readonly batchItem?: BatchItem;
   /** Set for a call that runs in the background, which has been prepared already. */
   readonly statefulCall?: StatefulCall;
 }
@@ -186,6 +189,8 @@ export interface MeteredReply {
   readonly refuseUncovered?: boolean;
   /** Kept for a repetition with the same `Idempotency-Key`; without it, the request may run again. */
   readonly stored?: StoredReply | undefined;
+  /** The reply to an item of a batch. */
+  readonly body?: string | undefined;
   readonly firstTokenMs?: number;
   /** Fields of the reply that the caller's API cannot express; unknown for streams. */
   readonly replyLosses?: readonly string[];
@@ -193,6 +198,8 @@ export interface MeteredReply {
   readonly responseSha256?: string | undefined;
   /** Set if the record was made before, for a receipt in the reply. */
   readonly usage?: UsageRecord;
+  /** Why the call failed. */
+  readonly fault?: Fault;
 }
 
 /** What is written in the transaction of the charge. */
@@ -202,6 +209,8 @@ export interface SettledCall {
     | { readonly call: IdempotentCall; readonly reply: StoredReply | undefined }
     | undefined;
   readonly response?: ResponseWrite | undefined;
+  /** Set if an item of a batch ends with this call. */
+  readonly item?: ItemSettlement | undefined;
 }
 
 export interface StoredReply {

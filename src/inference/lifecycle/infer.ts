@@ -121,7 +121,8 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
     pricedAt,
     candidates: offer === undefined ? priced : withOffer(priced, offer),
     ceiling: offer === undefined ? ceiling : withOfferCeiling(ceiling, offer),
-    holdsAll: readHoldsAll(request.json, input.headers),
+    // The hold of a batch has all that an item can cost.
+    holdsAll: input.batchItem !== undefined || readHoldsAll(request.json, input.headers),
     receipt: readReceipt(request.json, input.headers) ? { quoteId: offer?.id } : undefined,
     attempts: [],
     untrack: deps.trackCall(),

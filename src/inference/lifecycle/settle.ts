@@ -12,6 +12,7 @@ import type { SettledReply } from "../streaming/relay-options.ts";
 import { stopRollingHold } from "../streaming/rolling-hold.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
+import type { ItemSettlement } from "./batch-item.ts";
 import type { HeldCall, MeteredReply, ResponseWrite, SettledCall, StatefulCall } from "./call.ts";
 import type { TokenRateLimit } from "./enforce-key-policy.ts";
 import type { HeldCredit } from "./hold/held-credit.ts";
@@ -56,7 +57,7 @@ export async function settleFailed(
   const billed = await heldCharge(deps, call, await chargeFailed(call, failed, deps.now()));
   const countsAsAbandoned = isClientGone || billed.cost > 0n;
   const outcome = failedOutcome(failed);
-  await settle(deps, call, { ...billed, outcome, status: fault.status, countsAsAbandoned });
+  await settle(deps, call, { ...billed, outcome, status: fault.status, countsAsAbandoned, fault });
 }
 
 function failedOutcome({ fault, isClientGone, isShutDown, tail, isCut }: FailedCandidate): Outcome {
@@ -126,7 +127,8 @@ export async function settle(
   };
   try {
     const response = storedResponse(statefulCall, usage.outcome);
-    const record = { usage, idempotent, response };
+    const item = itemOf(call, metered);
+    const record = { usage, idempotent, response, item };
     const { id, accountId, keyId } = usage;
     const settled = await ledger.settle({
       id,
@@ -137,6 +139,7 @@ export async function settle(
       refuseUncovered,
       record,
       sessionId: sessionIdOf(call),
+      batch: item && input.batchItem,
     });
     if (settled.status === "deferred") {
       log.warn("the store is unavailable: the settlement of a call is retried", { request_id });
@@ -170,6 +173,14 @@ function storedResponse(
   outcome: Outcome,
 ): ResponseWrite | undefined {
   return outcome === "budget_cut" ? undefined : statefulCall?.storeReply();
+}
+
+/** The result of an item of a batch, if this call is its last. */
+function itemOf(
+  { input: { batchItem, requestId } }: HeldCall,
+  { cost, status, body, fault }: MeteredReply,
+): ItemSettlement | undefined {
+  return batchItem?.toSettlement({ requestId, cost, status, body, fault });
 }
 
 function endTracking({ roll, untrack }: HeldCall): void {

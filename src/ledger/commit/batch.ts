@@ -19,6 +19,7 @@ import {
   decideHold,
   decideRaise,
   decideSettle,
+  releaseShare,
   type HoldOutcome,
   type HoldRequest,
   type OpenHold,
@@ -244,6 +245,7 @@ function applySettle<UsageRecord>(
   const before = wallet.promo + wallet.paid;
   const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
   const spentBefore = keySpend.spent;
+  const takeShareBack = releaseBatchShare(request, rows, writes, { wallet, keySpend });
   const charge = decideSettle(request, {
     hold,
     wallet,
@@ -251,6 +253,8 @@ function applySettle<UsageRecord>(
     key,
     session: session?.session,
   });
+  // Its caller gets no reply, so the item is run again.
+  if (charge.isUncovered === true) takeShareBack();
   const spends = { keyId: request.keyId, before: spentBefore, after: keySpend.spent };
   writes.keyAlerts.push(...crossedKeyAlerts(key, { ...spends, now: charge.at }));
   collectCrossings(writes.balanceCrossings, request, before, wallet);
@@ -277,6 +281,26 @@ function applySettle<UsageRecord>(
   markTouched(writes, request, { wallet, keySpend, session });
   const charged = charge.promo + charge.paid;
   return { status: "settled", charged, overrun: request.cost - charged, late: hold === undefined };
+}
+
+/** The returned function undoes it. */
+function releaseBatchShare<UsageRecord>(
+  { batch }: SettleRequest<UsageRecord>,
+  rows: LockedRows,
+  writes: PendingWrites<UsageRecord>,
+  touched: Pick<BufferedRows, "wallet" | "keySpend">,
+): () => void {
+  const hold = batch && rows.holds.get(batch.holdId);
+  if (batch === undefined || hold === undefined) return () => {};
+  const change = (share: bigint): bigint => {
+    const changed = { ...(rows.holds.get(batch.holdId) ?? hold) };
+    const released = releaseShare(changed, share, touched);
+    rows.holds.set(changed.id, changed);
+    writes.raisedHolds.set(changed.id, changed);
+    return released;
+  };
+  const released = change(batch.share);
+  return () => void change(-released);
 }
 
 function releaseHold<UsageRecord>(

@@ -3,7 +3,7 @@
 
 import { type AccountKey, type ReadRows, type Row, text, type Tx } from "../../store/db.ts";
 import { balanceThresholdsOf } from "../balance-thresholds.ts";
-import type { KeyRules, OpenHold, SessionRequest } from "../decide.ts";
+import type { BatchShare, KeyRules, OpenHold, SessionRequest } from "../decide.ts";
 import {
   type BufferedKeySpend,
   type BufferedWallet,
@@ -52,6 +52,8 @@ export interface OperationTarget {
     readonly sessionId?: string | undefined;
     /** Of a hold. */
     readonly session?: SessionRequest | undefined;
+    /** Of a settlement. */
+    readonly batch?: BatchShare | undefined;
     readonly now: number;
   };
 }
@@ -123,7 +125,7 @@ function collectKeys(
   const accountOfKey = new Map<string, string>();
   const uncachedKeys: AccountKey[] = [];
   const settledKeys: AccountKey[] = [];
-  const heldKeys: AccountKey[] = [];
+  const heldKeys = new Map<string, AccountKey>();
   const sessions = new Map<string, AccountKey>();
   const holds = new Map<string, OpenHold>();
   for (const { kind, request } of operations) {
@@ -141,11 +143,15 @@ function collectKeys(
     const buffered = buffer?.holds.get(id);
     if (buffered !== undefined) holds.set(id, buffered.hold);
     else if (kind === "settle") settledKeys.push([accountId, id]);
-    else if (buffer === undefined || buffer.flushed.has(id)) heldKeys.push([accountId, id]);
+    else if (buffer === undefined || buffer.flushed.has(id)) heldKeys.set(id, [accountId, id]);
+    // The hold of a batch is never buffered.
+    if (request.batch !== undefined)
+      heldKeys.set(request.batch.holdId, [accountId, request.batch.holdId]);
   }
   const keyIds = new Set(accountOfKey.keys());
   const sessionKeys = [...sessions.values()];
-  return { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, sessionKeys, holds };
+  const keys = { uncachedKeys, settledKeys, heldKeys: [...heldKeys.values()], sessionKeys };
+  return { accountIds, keyIds, ...keys, holds };
 }
 
 function sessionIdOf({ request }: Pick<OperationTarget, "request">): string | undefined {

@@ -6,7 +6,8 @@ import { integer, type Reader } from "../../store/db.ts";
 export const QUEUE_COUNT_MAX = 10_000;
 
 const QUEUES = [
-  ["Open calls with a stored hold", "from hold"],
+  ["Open calls with a stored hold", "from hold where process <> ''"],
+  ["Batches to finish", "from batch where ended_at is null"],
   ["Usage batches to roll up", "from usage_pending"],
   ["Webhook deliveries to send", "from webhook_delivery where status = 'pending'"],
   ["Background responses to finish", "from stored_response where status = 'in_progress'"],

@@ -637,6 +637,83 @@ create table stored_stream (
   primary key (response_id, part)
 );
 
+-- batches
+
+create table batch (
+  id text primary key,
+  account_id text not null,
+  key_id text not null,
+  form text not null,
+  endpoint text not null,
+  status text not null,
+  requests bigint not null,
+  bytes bigint not null,
+  headers text not null,
+  metadata text,
+  input_file_id text,
+  output_file_id text,
+  error_file_id text,
+  data_key text not null,
+  created_at bigint not null,
+  started_at bigint,
+  expires_at bigint not null,
+  cancel_at bigint,
+  ended_at bigint,
+  succeeded bigint not null,
+  errored bigint not null,
+  canceled bigint not null,
+  expired bigint not null,
+  cost bigint not null,
+  process text,
+  epoch bigint
+);
+
+create index batch_by_account on batch (account_id, id);
+
+create index batch_unfinished on batch (id) where ended_at is null;
+
+create index batch_by_age on batch (created_at);
+
+create table batch_item (
+  batch_id text not null,
+  position bigint not null,
+  custom_id text not null,
+  status text not null,
+  share bigint not null,
+  cost bigint not null,
+  http_status bigint,
+  request_id text,
+  sealed_request bytea,
+  sealed_result bytea,
+  primary key (batch_id, position)
+);
+
+create index batch_item_pending on batch_item (batch_id, position) where status = 'pending';
+
+create table stored_file (
+  id text primary key,
+  account_id text not null,
+  purpose text not null,
+  filename text not null,
+  bytes bigint not null,
+  parts bigint,
+  batch_id text,
+  data_key text not null,
+  created_at bigint not null,
+  expires_at bigint not null
+);
+
+create index stored_file_by_account on stored_file (account_id, id);
+
+create index stored_file_by_expiry on stored_file (expires_at);
+
+create table stored_file_part (
+  file_id text not null,
+  part bigint not null,
+  sealed bytea not null,
+  primary key (file_id, part)
+);
+
 -- billing
 
 create table invoice (

@@ -294,14 +294,14 @@ create table spender (
 
 create index spender_by_account on spender (account_id);
 
--- Upper bounds of the cost of running calls.
--- Deleted: when the call is settled or released
+-- Upper bounds of the cost of running calls and batches.
+-- Deleted: when the call is settled or released, or when the batch has ended
 create table hold (
-  id text not null, -- id of the call
+  id text not null, -- id of the call or the batch
   account_id text not null,
   key_id text not null,
   amount bigint not null check (amount >= 0), -- nano-dollars
-  process text not null, -- process that runs the call
+  process text not null, -- process that runs the call; empty for the hold of a batch
   epoch bigint not null, -- run of that process
   created_at bigint not null,
   expires_at bigint not null, -- when the hold is released at the latest
@@ -717,6 +717,91 @@ create table stored_stream (
   sealed_events text not null, -- encrypted events
   primary key (response_id, part)
 ) without rowid;
+
+-- batches
+
+-- Batches of calls.
+-- Deleted: 30 days after the batch was created, or by its account
+create table batch (
+  id text primary key,
+  account_id text not null,
+  key_id text not null, -- key that created it and pays for its calls
+  form text not null, -- `openai` or `messages`: the API that created it
+  endpoint text not null, -- path of its calls
+  status text not null, -- `validating`, `in_progress`, `canceling`, `completed`, `expired` or `canceled`
+  requests bigint not null, -- number of its items
+  bytes bigint not null, -- length of its requests and results
+  headers text not null, -- headers of its calls, as JSON
+  metadata text, -- of the caller, as JSON
+  input_file_id text, -- file with its requests; null if they were in the body
+  output_file_id text, -- file with the results, once it has ended
+  error_file_id text, -- file with the errors, once it has ended
+  data_key text not null, -- wrapped data key
+  created_at bigint not null,
+  started_at bigint, -- when its cost was held
+  expires_at bigint not null, -- when items that were not run expire
+  cancel_at bigint, -- when it was canceled
+  ended_at bigint,
+  succeeded bigint not null, -- numbers of items, once it has ended
+  errored bigint not null, -- as `succeeded`
+  canceled bigint not null, -- as `succeeded`
+  expired bigint not null, -- as `succeeded`
+  cost bigint not null, -- sum of its items in nano-dollars, once it has ended
+  process text, -- process that runs it
+  epoch bigint -- run of that process
+);
+
+create index batch_by_account on batch (account_id, id);
+
+create index batch_unfinished on batch (id) where ended_at is null;
+
+create index batch_by_age on batch (created_at);
+
+-- The calls of a batch.
+-- Deleted: with its batch
+create table batch_item (
+  batch_id text not null, -- its batch
+  position bigint not null, -- in the order of the requests
+  custom_id text not null, -- of the caller
+  status text not null, -- `pending`, `succeeded`, `errored`, `canceled` or `expired`
+  share bigint not null, -- nano-dollars that the hold of the batch has for it
+  cost bigint not null, -- nano-dollars
+  http_status bigint, -- of its response
+  request_id text, -- call that ended it, which has a usage record
+  sealed_request bytea, -- encrypted, until it ends
+  sealed_result bytea, -- encrypted body of the response or the error
+  primary key (batch_id, position)
+);
+
+create index batch_item_pending on batch_item (batch_id, position) where status = 'pending';
+
+-- Files with the input and the output of batches.
+-- Deleted: when they expire, or by their account
+create table stored_file (
+  id text primary key,
+  account_id text not null,
+  purpose text not null, -- `batch` or `batch_output`
+  filename text not null, -- as the caller named it
+  bytes bigint not null,
+  parts bigint, -- number of its parts; null until all of it was uploaded
+  batch_id text, -- batch whose results it has: such a file has no parts
+  data_key text not null, -- wrapped data key
+  created_at bigint not null,
+  expires_at bigint not null
+);
+
+create index stored_file_by_account on stored_file (account_id, id);
+
+create index stored_file_by_expiry on stored_file (expires_at);
+
+-- The content of files.
+-- Deleted: with its file
+create table stored_file_part (
+  file_id text not null, -- its file
+  part bigint not null, -- number of the part
+  sealed bytea not null, -- encrypted
+  primary key (file_id, part)
+);
 
 -- billing
 

@@ -2,7 +2,7 @@
 // provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
 
 import { Fault, reopenStep } from "../../../base/fault.ts";
-import { minNano, type Nano, nanoFromUsd } from "../../../base/money/money.ts";
+import { maxNano, minNano, type Nano, nanoFromUsd } from "../../../base/money/money.ts";
 import type { PaymentOptions } from "../../../base/purchase-steps.ts";
 import { rateLimitHeaders } from "../../../http/rate-limit-headers.ts";
 import type { HoldOutcome, HoldRequest, SessionRequest } from "../../../ledger/decide.ts";
@@ -111,8 +111,8 @@ interface HoldEstimate extends CostEstimate {
 }
 
 /** Covers this candidate and all later ones on the gateway's accounts. A hold that rolls is raised for a later one. */
-function paidEstimate(
-  call: OpenCall,
+export function paidEstimate(
+  call: Pick<OpenCall, "request" | "holdsAll">,
   priced: PricedCandidate,
   remaining: readonly PricedCandidate[],
 ): HoldEstimate {
@@ -188,14 +188,16 @@ function tryHold(
   estimate: HoldEstimate,
   isPaid: boolean,
 ): Hold | undefined {
-  const mustWait = estimate.amount === 0n || call.statefulCall?.onHeld !== undefined;
+  const { statefulCall, input } = call;
+  const mustWait =
+    estimate.amount === 0n || input.batchItem !== undefined || statefulCall?.onHeld !== undefined;
   if (mustWait || call.hold !== undefined) return undefined;
   if (deps.heldCredit.isAwaited(call.input.caller.accountId)) return undefined;
   const leaseTerm = deps.lease.term();
   const holdRequest = holdRequestOf(deps, call, estimate);
   const outcome = deps.ledger.tryHoldSync(holdRequest);
   if (outcome?.status !== "held") return undefined;
-  call.hold = heldOf(deps, outcome, holdRequest, { isPaid, leaseTerm });
+  call.hold = heldOf(deps, outcome, holdRequest, { isPaid, leaseTerm, share: 0n });
   return call.hold;
 }
 
@@ -209,13 +211,14 @@ async function placeHold(
   const { caller } = input;
   const isFirst = call.hold === undefined;
   if (!isFirst) await releaseHold(deps, call);
-  const holdRequest = holdRequestOf(deps, call, estimate);
+  const share = (isPaid ? input.batchItem?.share : undefined) ?? 0n;
+  const holdRequest = holdRequestOf(deps, call, estimate, share);
   // A hold of zero does not look at the wallet, where the ledger would see the freeze.
-  if (estimate.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
+  if (holdRequest.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
   const leaseTerm = deps.lease.term();
   const outcome = await holdInTurn(deps, holdRequest);
   if (outcome.status === "held") {
-    call.hold = heldOf(deps, outcome, holdRequest, { isPaid, leaseTerm });
+    call.hold = heldOf(deps, outcome, holdRequest, { isPaid, leaseTerm, share });
     if (isFirst) await call.statefulCall?.onHeld?.();
     return call.hold;
   }
@@ -261,13 +264,13 @@ function heldOf(
   { rates }: HoldDeps,
   { amount, limit, isPaying, burstFullAt: fullAt }: Extract<HoldOutcome, { status: "held" }>,
   { keyId, rateLimit, now, upfront, amount: wanted }: HoldRequest,
-  { isPaid, leaseTerm }: Pick<Hold, "isPaid" | "leaseTerm">,
+  { isPaid, leaseTerm, share }: Pick<Hold, "isPaid" | "leaseTerm"> & { readonly share: Nano },
 ): Hold {
   const isRolling = upfront !== undefined;
   // The reply to the commit of a hold may have been lost, and with it the limit.
-  const most = isRolling ? (limit ?? wanted) : amount;
+  const most = isRolling ? (limit ?? wanted) : amount + share;
   const hold: Hold = {
-    amount,
+    amount: amount + share,
     limit: most,
     isRolling,
     isPaid,
@@ -283,6 +286,7 @@ function holdRequestOf(
   deps: HoldDeps,
   { input, hold, ceiling }: OpenCall,
   { amount, upfront, minimum, payingMinimum }: HoldEstimate,
+  share = 0n,
 ): HoldRequest {
   const { accountId, keyId, policy, restrictions } = input.caller;
   // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
@@ -293,10 +297,14 @@ function holdRequestOf(
     id: input.requestId,
     accountId,
     keyId,
-    amount: cappedAt(amount, ceiling),
+    // What the hold of a batch has for the call is held already.
+    amount: maxNano(cappedAt(amount, ceiling) - share, 0n),
     upfront: upfront === undefined ? undefined : cappedAt(upfront, ceiling),
-    minimum: minimum === undefined ? undefined : cappedAt(minimum, ceiling),
-    payingMinimum: payingMinimum === undefined ? undefined : cappedAt(payingMinimum, ceiling),
+    minimum: minimum === undefined ? undefined : maxNano(cappedAt(minimum, ceiling) - share, 0n),
+    payingMinimum:
+      payingMinimum === undefined
+        ? undefined
+        : maxNano(cappedAt(payingMinimum, ceiling) - share, 0n),
     now,
     expiresAt: now + deps.lifetimeMs,
     rateLimit: isFirst ? deps.rates.limitOf(policy) : undefined,

@@ -88,7 +88,8 @@ function meterWholeReply(
   };
   const signed = withReceipt(deps, call, { metered: unstored, text, headers });
   const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
-  return { metered: { ...signed, stored }, text, headers };
+  const body = input.batchItem === undefined ? undefined : text;
+  return { metered: { ...signed, stored, body }, text, headers };
 }
 
 /** Adds the receipt to the headers, so a repetition returns it, too. */

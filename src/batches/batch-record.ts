@@ -1,0 +1,148 @@
+// A batch in the form of OpenAI's and of Anthropic's API, with what the gateway adds to both.
+
+import { z } from "zod";
+import { usdText } from "../base/money/money.ts";
+import { timestamp, timestampOrNull } from "../http/schemas.ts";
+import { RESULTS_RETENTION_MS } from "./batch-retention.ts";
+import type { Batch, BatchStatus } from "./batch-rows.ts";
+import { BATCH_ENDPOINTS } from "./item-call.ts";
+
+const OPENAI_STATUSES = {
+  validating: "validating",
+  in_progress: "in_progress",
+  canceling: "cancelling",
+  completed: "completed",
+  expired: "expired",
+  canceled: "cancelled",
+} as const satisfies Record<BatchStatus, string>;
+
+const Seconds = z.int().nullable();
+
+const GATEWAY_FIELDS = {
+  processing: z
+    .literal("gateway")
+    .describe("`gateway`: the gateway runs the requests itself, at list price."),
+  cost_usd: z.string().describe("Cost of the requests that have ended, in US dollars."),
+};
+
+export const BatchRecord = z
+  .object({
+    id: z.string(),
+    object: z.literal("batch"),
+    endpoint: z.enum(BATCH_ENDPOINTS),
+    errors: z.null(),
+    input_file_id: z.string().nullable(),
+    completion_window: z.string(),
+    status: z.enum(OPENAI_STATUSES),
+    output_file_id: z.string().nullable(),
+    error_file_id: z.string().nullable(),
+    created_at: z.int(),
+    in_progress_at: Seconds,
+    expires_at: z.int(),
+    completed_at: Seconds,
+    expired_at: Seconds,
+    cancelling_at: Seconds,
+    cancelled_at: Seconds,
+    failed_at: z.null(),
+    finalizing_at: Seconds,
+    request_counts: z.object({ total: z.int(), completed: z.int(), failed: z.int() }),
+    metadata: z.record(z.string(), z.unknown()).nullable(),
+    ...GATEWAY_FIELDS,
+  })
+  .meta({ id: "Batch" });
+
+const HOUR_MS = 3_600_000;
+
+function seconds(at: number): number {
+  return Math.floor(at / 1_000);
+}
+
+export function toBatchRecord(batch: Batch): z.infer<typeof BatchRecord> {
+  const { status, createdAt, startedAt, expiresAt, endedAt, cancelAt } = batch;
+  const secondsIf = (is: boolean, at: number | null): number | null =>
+    is && at !== null ? seconds(at) : null;
+  const { succeeded, errored, canceled, expired } = batch;
+  return {
+    id: batch.id,
+    object: "batch",
+    endpoint: BATCH_ENDPOINTS.find((path) => path === batch.endpoint) ?? "/v1/chat/completions",
+    errors: null,
+    input_file_id: batch.inputFileId,
+    completion_window: `${Math.round((expiresAt - createdAt) / HOUR_MS)}h`,
+    status: OPENAI_STATUSES[status],
+    output_file_id: batch.outputFileId,
+    error_file_id: batch.errorFileId,
+    created_at: seconds(createdAt),
+    in_progress_at: secondsIf(true, startedAt),
+    expires_at: seconds(expiresAt),
+    completed_at: secondsIf(status === "completed", endedAt),
+    expired_at: secondsIf(status === "expired", endedAt),
+    cancelling_at: secondsIf(true, cancelAt),
+    cancelled_at: secondsIf(status === "canceled", endedAt),
+    failed_at: null,
+    finalizing_at: secondsIf(status === "completed", endedAt),
+    request_counts: {
+      total: batch.requests,
+      completed: succeeded,
+      failed: errored + canceled + expired,
+    },
+    metadata: batch.metadata === null ? null : { ...batch.metadata },
+    processing: "gateway",
+    cost_usd: usdText(batch.cost),
+  };
+}
+
+export const MessageBatchRecord = z
+  .object({
+    id: z.string(),
+    type: z.literal("message_batch"),
+    processing_status: z.enum(["in_progress", "canceling", "ended"]),
+    request_counts: z.object({
+      processing: z.int(),
+      succeeded: z.int(),
+      errored: z.int(),
+      canceled: z.int(),
+      expired: z.int(),
+    }),
+    created_at: z.string(),
+    expires_at: z.string(),
+    ended_at: z.string().nullable(),
+    cancel_initiated_at: z.string().nullable(),
+    archived_at: z.null(),
+    results_url: z.string().nullable(),
+    ...GATEWAY_FIELDS,
+  })
+  .meta({ id: "MessageBatch" });
+
+export function toMessageBatchRecord(
+  batch: Batch,
+  baseUrl: string,
+): z.infer<typeof MessageBatchRecord> {
+  const { id, status, requests, succeeded, errored, canceled, expired, endedAt } = batch;
+  const isEnded = endedAt !== null;
+  return {
+    id,
+    type: "message_batch",
+    processing_status: isEnded ? "ended" : status === "canceling" ? "canceling" : "in_progress",
+    request_counts: {
+      processing: requests - succeeded - errored - canceled - expired,
+      succeeded,
+      errored,
+      canceled,
+      expired,
+    },
+    created_at: timestamp(batch.createdAt),
+    expires_at: timestamp(batch.expiresAt),
+    ended_at: timestampOrNull(endedAt),
+    cancel_initiated_at: timestampOrNull(batch.cancelAt),
+    archived_at: null,
+    results_url: isEnded ? `${baseUrl}/v1/messages/batches/${id}/results` : null,
+    processing: "gateway",
+    cost_usd: usdText(batch.cost),
+  };
+}
+
+/** When the results are deleted. */
+export function resultsExpireAt({ createdAt }: Batch): number {
+  return createdAt + RESULTS_RETENTION_MS;
+}

@@ -1,0 +1,368 @@
+// Queries of `batch`. Lookups for callers filter by account, so ids of other accounts are not found.
+
+import { isObject, type JsonObject } from "../base/json.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import { maxId, type PageRequest } from "../base/pagination.ts";
+import {
+  enumValue,
+  integer,
+  integerOrNull,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+} from "../store/db.ts";
+
+export const BATCH_STATUSES = [
+  "validating",
+  "in_progress",
+  "canceling",
+  "completed",
+  "expired",
+  "canceled",
+] as const;
+export type BatchStatus = (typeof BATCH_STATUSES)[number];
+
+export const BATCH_FORMS = ["openai", "messages"] as const;
+/** The API that created a batch. */
+export type BatchForm = (typeof BATCH_FORMS)[number];
+
+export interface ItemCounts {
+  readonly succeeded: number;
+  readonly errored: number;
+  readonly canceled: number;
+  readonly expired: number;
+}
+
+export interface Batch extends ItemCounts {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly form: BatchForm;
+  readonly endpoint: string;
+  readonly status: BatchStatus;
+  readonly requests: number;
+  readonly bytes: number;
+  /** Headers of its calls. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly metadata: JsonObject | null;
+  readonly inputFileId: string | null;
+  readonly outputFileId: string | null;
+  readonly errorFileId: string | null;
+  readonly dataKey: string;
+  readonly createdAt: number;
+  readonly startedAt: number | null;
+  readonly expiresAt: number;
+  readonly cancelAt: number | null;
+  readonly endedAt: number | null;
+  /** Of the items that have ended. */
+  readonly cost: Nano;
+}
+
+type NewBatch = Pick<
+  Batch,
+  | "id"
+  | "accountId"
+  | "keyId"
+  | "form"
+  | "endpoint"
+  | "headers"
+  | "metadata"
+  | "inputFileId"
+  | "dataKey"
+  | "createdAt"
+  | "expiresAt"
+>;
+
+/** Inserts a batch whose items follow. */
+export async function insertBatch(tx: Tx, batch: NewBatch): Promise<void> {
+  const { id, accountId, keyId, form, endpoint, metadata, inputFileId, dataKey } = batch;
+  await tx.run(
+    `insert into batch (id, account_id, key_id, form, endpoint, status, requests, bytes, headers, metadata, input_file_id,
+       data_key, created_at, expires_at, succeeded, errored, canceled, expired, cost)
+     values (?, ?, ?, ?, ?, 'validating', 0, 0, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)`,
+    [
+      id,
+      accountId,
+      keyId,
+      form,
+      endpoint,
+      JSON.stringify(batch.headers),
+      metadata === null ? null : JSON.stringify(metadata),
+      inputFileId,
+      dataKey,
+      batch.createdAt,
+      batch.expiresAt,
+    ],
+  );
+}
+
+/** False if the batch was started, or deleted, before. */
+export async function startBatch(
+  tx: Tx,
+  { id, requests, bytes }: Pick<Batch, "id" | "requests" | "bytes">,
+  now: number,
+): Promise<boolean> {
+  const started = await tx.run(
+    "update batch set status = 'in_progress', started_at = ?, requests = ?, bytes = ? where id = ? and status = 'validating'",
+    [now, requests, bytes, id],
+  );
+  return started === 1;
+}
+
+/** False if it has ended or is being canceled. */
+export async function cancelBatch(
+  tx: Tx,
+  { id, accountId }: Pick<Batch, "id" | "accountId">,
+  now: number,
+): Promise<boolean> {
+  const changed = await tx.run(
+    "update batch set status = 'canceling', cancel_at = ? where id = ? and account_id = ? and status = 'in_progress'",
+    [now, id, accountId],
+  );
+  return changed === 1;
+}
+
+export async function findBatch(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<Batch | undefined> {
+  const row = await reader.get(
+    "select * from batch where id = ? and account_id = ? and status <> 'validating'",
+    [id, accountId],
+  );
+  return row && withLiveCounts(reader, toBatch(row));
+}
+
+export interface BatchPage extends PageRequest {
+  /** Newest first, before this id; with `after`, oldest first, and after it. */
+  readonly after?: string | undefined;
+}
+
+/** Up to `limit + 1` batches. */
+export async function listBatches(
+  reader: Reader,
+  accountId: string,
+  { limit, cursor, after }: BatchPage,
+): Promise<readonly Batch[]> {
+  const condition = after === undefined ? "id < ? order by id desc" : "id > ? order by id";
+  const rows = await reader.all(
+    `select * from batch where account_id = ? and status <> 'validating' and ${condition} limit ?`,
+    [accountId, after ?? cursor ?? maxId("batch"), limit + 1],
+  );
+  return Promise.all(rows.map((row) => withLiveCounts(reader, toBatch(row))));
+}
+
+/** Until a batch has ended, its items are counted. */
+async function withLiveCounts(reader: Reader, batch: Batch): Promise<Batch> {
+  if (batch.endedAt !== null) return batch;
+  const rows = await reader.all(
+    "select status, count(*) as items, cast(sum(cost) as bigint) as cost from batch_item where batch_id = ? group by status",
+    [batch.id],
+  );
+  const countOf = (status: string): number => {
+    const row = rows.find((one) => one["status"] === status);
+    return row === undefined ? 0 : integer(row, "items");
+  };
+  return {
+    ...batch,
+    succeeded: countOf("succeeded"),
+    errored: countOf("errored"),
+    canceled: countOf("canceled"),
+    expired: countOf("expired"),
+    cost: rows.reduce((sum, row) => sum + toNano(row["cost"]), 0n),
+  };
+}
+
+/** Batches that no process runs. */
+export async function findUnowned(reader: Reader, limit: number): Promise<readonly string[]> {
+  const rows = await reader.all(
+    `select id from batch where ended_at is null and process is null and status in ('in_progress', 'canceling')
+     order by id limit ?`,
+    [limit],
+  );
+  return rows.map((row) => text(row, "id"));
+}
+
+export interface BatchOwner {
+  readonly process: string;
+  readonly epoch: number;
+}
+
+/** Undefined if another process was faster. */
+export async function claimBatch(
+  tx: Tx,
+  id: string,
+  { process, epoch }: BatchOwner,
+): Promise<Batch | undefined> {
+  const claimed = await tx.run(
+    "update batch set process = ?, epoch = ? where id = ? and process is null and ended_at is null",
+    [process, epoch, id],
+  );
+  if (claimed === 0) return undefined;
+  const row = await tx.get("select * from batch where id = ?", [id]);
+  return row && toBatch(row);
+}
+
+/** What a running batch must know again: undefined if this process does not run it any more. */
+export async function readOwned(
+  reader: Reader,
+  id: string,
+  { process, epoch }: BatchOwner,
+): Promise<Pick<Batch, "status"> | undefined> {
+  const row = await reader.get(
+    "select status from batch where id = ? and process = ? and epoch = ? and ended_at is null",
+    [id, process, epoch],
+  );
+  return row && { status: enumValue(row, "status", BATCH_STATUSES) };
+}
+
+/** Another process, or the next start, continues the batches of this one. */
+export async function releaseBatches(tx: Tx, { process, epoch }: BatchOwner): Promise<void> {
+  await tx.run(
+    "update batch set process = null, epoch = null where process = ? and epoch <= ? and ended_at is null",
+    [process, epoch],
+  );
+}
+
+/** It is run again from its first pending item. */
+export async function releaseBatch(
+  tx: Tx,
+  id: string,
+  { process, epoch }: BatchOwner,
+): Promise<void> {
+  await tx.run(
+    "update batch set process = null, epoch = null where id = ? and process = ? and epoch = ? and ended_at is null",
+    [id, process, epoch],
+  );
+}
+
+/** The batches of processes, for the sweep of dead ones. */
+export const runningBatches = {
+  findProcesses: async (reader: Reader): Promise<readonly string[]> => {
+    const rows = await reader.all(
+      "select distinct process from batch where ended_at is null and process is not null",
+    );
+    return rows.map((row) => text(row, "process"));
+  },
+  release: async (
+    tx: Tx,
+    processes: readonly { readonly name: string; readonly epoch: number }[],
+  ): Promise<void> => {
+    for (const { name: process, epoch } of processes) await releaseBatches(tx, { process, epoch });
+  },
+};
+
+export interface EndedBatch extends ItemCounts, BatchOwner {
+  readonly id: string;
+  readonly status: BatchStatus;
+  readonly bytes: number;
+  readonly cost: Nano;
+  readonly outputFileId: string | null;
+  readonly errorFileId: string | null;
+}
+
+/** False if this process does not run it any more. */
+export async function endBatch(tx: Tx, batch: EndedBatch, now: number): Promise<boolean> {
+  const { id, status, succeeded, errored, canceled, expired, cost, bytes } = batch;
+  const ended = await tx.run(
+    `update batch set status = ?, ended_at = ?, succeeded = ?, errored = ?, canceled = ?, expired = ?, cost = ?, bytes = ?,
+       output_file_id = ?, error_file_id = ?, process = null, epoch = null
+     where id = ? and process = ? and epoch = ? and ended_at is null`,
+    [
+      status,
+      now,
+      succeeded,
+      errored,
+      canceled,
+      expired,
+      cost,
+      bytes,
+      batch.outputFileId,
+      batch.errorFileId,
+      id,
+      batch.process,
+      batch.epoch,
+    ],
+  );
+  return ended === 1;
+}
+
+export async function deleteBatch(tx: Tx, id: string): Promise<void> {
+  await tx.run("delete from stored_file where batch_id = ?", [id]);
+  await tx.run("delete from batch_item where batch_id = ?", [id]);
+  await tx.run("delete from batch where id = ?", [id]);
+}
+
+/** Batches that ended, or were never started, and are older than this. */
+export async function findOldBatches(
+  reader: Reader,
+  {
+    endedBefore,
+    validatingBefore,
+  }: { readonly endedBefore: number; readonly validatingBefore: number },
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await reader.all(
+    `select id from batch where created_at < ? and (ended_at is not null and created_at < ? or status = 'validating') limit ?`,
+    [validatingBefore, endedBefore, limit],
+  );
+  return rows.map((row) => text(row, "id"));
+}
+
+/** Unfinished batches of an account, and what all of its batches store. */
+export async function readBatchUse(
+  reader: Reader,
+  accountId: string,
+): Promise<{ readonly unfinished: number; readonly bytes: number }> {
+  const row = await reader.get(
+    `select count(case when ended_at is null and status <> 'validating' then 1 end) as unfinished,
+       cast(coalesce(sum(bytes), 0) as bigint) as bytes from batch where account_id = ?`,
+    [accountId],
+  );
+  if (row === undefined) return { unfinished: 0, bytes: 0 };
+  return { unfinished: integer(row, "unfinished"), bytes: integer(row, "bytes") };
+}
+
+function toBatch(row: Row): Batch {
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    keyId: text(row, "key_id"),
+    form: enumValue(row, "form", BATCH_FORMS),
+    endpoint: text(row, "endpoint"),
+    status: enumValue(row, "status", BATCH_STATUSES),
+    requests: integer(row, "requests"),
+    bytes: integer(row, "bytes"),
+    headers: toHeaders(text(row, "headers")),
+    metadata: toMetadata(textOrNull(row, "metadata")),
+    inputFileId: textOrNull(row, "input_file_id"),
+    outputFileId: textOrNull(row, "output_file_id"),
+    errorFileId: textOrNull(row, "error_file_id"),
+    dataKey: text(row, "data_key"),
+    createdAt: integer(row, "created_at"),
+    startedAt: integerOrNull(row, "started_at"),
+    expiresAt: integer(row, "expires_at"),
+    cancelAt: integerOrNull(row, "cancel_at"),
+    endedAt: integerOrNull(row, "ended_at"),
+    succeeded: integer(row, "succeeded"),
+    errored: integer(row, "errored"),
+    canceled: integer(row, "canceled"),
+    expired: integer(row, "expired"),
+    cost: toNano(row["cost"]),
+  };
+}
+
+function toHeaders(json: string): Readonly<Record<string, string>> {
+  const entries: readonly [string, unknown][] = Object.entries(toMetadata(json) ?? {});
+  return Object.fromEntries(
+    entries.flatMap(([name, value]) => (typeof value === "string" ? [[name, value]] : [])),
+  );
+}
+
+function toMetadata(json: string | null): JsonObject | null {
+  const value: unknown = json === null ? null : JSON.parse(json);
+  return isObject(value) ? value : null;
+}

@@ -1,0 +1,315 @@
+// Runs the items of batches as calls of low priority. A batch is run by one process at a time. An item is pending until the
+// transaction of its charge, or of its error, ends it: what a crash interrupts is run again, and only one run can end it.
+
+import type { DerivedKey } from "../base/crypto/encryption.ts";
+import { endedKeyFault, Fault, type FaultCode } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import type { Log } from "../base/log.ts";
+import { SECOND_MS } from "../base/time.ts";
+import type { AuthenticatedKey } from "../http/route.ts";
+import { requireScope } from "../http/steps/authenticate.ts";
+import type { BatchItem } from "../inference/lifecycle/batch-item.ts";
+import type { CallInput } from "../inference/lifecycle/call.ts";
+import { shrinkBatchHold } from "../ledger/batch-holds.ts";
+import type { Db } from "../store/db.ts";
+import { openSealer, type Sealer } from "./batch-encryption.ts";
+import {
+  type Batch,
+  type BatchOwner,
+  claimBatch,
+  findUnowned,
+  readOwned,
+  releaseBatches,
+} from "./batch-rows.ts";
+import { type BatchEnd, finishBatch } from "./finish-batch.ts";
+import { itemErrorBody, itemInput } from "./item-call.ts";
+import { endItem, type PendingItem, readPending } from "./item-rows.ts";
+
+/** Calls of batches in this process, of a batch, and batches at a time. */
+const RUNNING_MAX = 64;
+const RUNNING_PER_BATCH_MAX = 16;
+const BATCHES_MAX = 32;
+const PAGE_ITEMS = 64;
+/** How long a batch waits at most before it looks again whether it was canceled, has expired, or may go on. */
+const WAIT_MS = 250;
+const REFRESH_MS = SECOND_MS;
+const FROZEN_PAUSE_MS = 15 * SECOND_MS;
+const PAUSE_MAX_MS = 30 * SECOND_MS;
+/** So often an item is run again after its provider has failed. */
+const FAILURES_MAX = 3;
+const RESULT_MAX_LENGTH = 8 * 1_048_576;
+
+export interface BatchRunnerDeps extends BatchOwner {
+  readonly db: Db;
+  readonly kek: DerivedKey;
+  readonly log: Log;
+  readonly now: () => number;
+  readonly infer: (input: CallInput) => Promise<Response>;
+  readonly findKey: (keyId: string, now: number) => Promise<AuthenticatedKey | undefined>;
+  /** Undefined for an account that may make calls. */
+  readonly isFrozen: (accountId: string) => Promise<boolean>;
+  /** Whether calls of connected callers use all that the process can serve. */
+  readonly isBusy: () => boolean;
+}
+
+export interface BatchRunner {
+  /** Begins to run batches that no process runs. */
+  readonly claim: () => Promise<void>;
+  /** Starts no further item. */
+  readonly stop: () => void;
+  /** Resolves once the running items have ended, and others may run the batches. */
+  readonly whenIdle: () => Promise<void>;
+}
+
+interface QueuedItem extends PendingItem {
+  /** How often its provider has failed. */
+  readonly failures: number;
+  /** Not before this time. */
+  readonly at: number;
+}
+
+interface BatchRun {
+  readonly batch: Batch;
+  readonly sealer: Sealer;
+  readonly running: Set<Promise<void>>;
+  queue: QueuedItem[];
+  readonly retried: QueuedItem[];
+  /** The last position that was read. */
+  after: number;
+  isRead: boolean;
+  pausedUntil: number;
+  refreshedAt: number;
+  end: BatchEnd | "lost" | undefined;
+}
+
+export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
+  const { db, log, process, epoch } = deps;
+  const owner = { process, epoch };
+  const runs = new Map<string, Promise<void>>();
+  const state: RunnerState = { running: 0, isStopping: false, wake: createWake() };
+  return {
+    claim: async () => {
+      if (state.isStopping || runs.size >= BATCHES_MAX) return;
+      for (const id of await findUnowned(db, BATCHES_MAX - runs.size)) {
+        const batch = await db.write((tx) => claimBatch(tx, id, owner));
+        if (batch === undefined) continue;
+        const work = runBatch(deps, state, batch)
+          .catch((cause: unknown) => log.error("a batch failed", { batch: id, cause }))
+          .finally(() => runs.delete(id));
+        runs.set(id, work);
+      }
+    },
+    stop: () => {
+      state.isStopping = true;
+      state.wake.all();
+    },
+    whenIdle: async () => {
+      await Promise.all(runs.values());
+      await db.write((tx) => releaseBatches(tx, owner));
+    },
+  };
+}
+
+interface RunnerState {
+  running: number;
+  isStopping: boolean;
+  readonly wake: Wake;
+}
+
+async function runBatch(deps: BatchRunnerDeps, state: RunnerState, batch: Batch): Promise<void> {
+  const run: BatchRun = {
+    batch,
+    sealer: openSealer(deps.kek, batch, batch.dataKey),
+    running: new Set(),
+    queue: [],
+    retried: [],
+    after: -1,
+    isRead: false,
+    pausedUntil: 0,
+    refreshedAt: Number.NEGATIVE_INFINITY,
+    end: undefined,
+  };
+  while (!state.isStopping) {
+    await refresh(deps, run);
+    if (run.end !== undefined) break;
+    const item = canStart(deps, state, run) ? await nextItem(deps, run) : undefined;
+    if (item !== undefined) start(deps, state, run, item);
+    else if (isDone(run)) run.end = "completed";
+    else await state.wake.wait(WAIT_MS);
+  }
+  await Promise.all(run.running);
+  if (run.end !== undefined && run.end !== "lost") await finishBatch(deps, batch, run.end);
+}
+
+/** Whether the batch goes on: it may be canceled, expired, or taken over by another process. */
+async function refresh(deps: BatchRunnerDeps, run: BatchRun): Promise<void> {
+  const { db, now, isFrozen, process, epoch } = deps;
+  const { id, accountId, expiresAt } = run.batch;
+  if (Math.abs(now() - run.refreshedAt) < REFRESH_MS) return;
+  run.refreshedAt = now();
+  const owned = await readOwned(db, id, { process, epoch });
+  if (owned === undefined) run.end = "lost";
+  else if (owned.status === "canceling") run.end = "canceled";
+  else if (now() >= expiresAt) run.end = "expired";
+  else if (await isFrozen(accountId)) run.pausedUntil = now() + FROZEN_PAUSE_MS;
+}
+
+function canStart({ isBusy, now }: BatchRunnerDeps, state: RunnerState, run: BatchRun): boolean {
+  if (state.running >= RUNNING_MAX || run.running.size >= RUNNING_PER_BATCH_MAX) return false;
+  return now() >= run.pausedUntil && !isBusy();
+}
+
+function isDone({ isRead, queue, retried, running }: BatchRun): boolean {
+  return isRead && queue.length + retried.length + running.size === 0;
+}
+
+async function nextItem(
+  { db, now }: BatchRunnerDeps,
+  run: BatchRun,
+): Promise<QueuedItem | undefined> {
+  const due = run.retried.findIndex(({ at }) => at <= now());
+  const [retried] = due === -1 ? [] : run.retried.splice(due, 1);
+  if (retried !== undefined) return retried;
+  if (run.queue.length === 0 && !run.isRead) {
+    const read = await readPending(db, run.batch.id, { after: run.after, limit: PAGE_ITEMS });
+    run.queue = read.map((item) => ({ ...item, failures: 0, at: 0 }));
+    run.after = read.at(-1)?.position ?? run.after;
+    run.isRead = read.length < PAGE_ITEMS;
+  }
+  return run.queue.shift();
+}
+
+function start(deps: BatchRunnerDeps, state: RunnerState, run: BatchRun, item: QueuedItem): void {
+  state.running += 1;
+  const work = runItem(deps, run, item)
+    .catch((cause: unknown) => {
+      const { position } = item;
+      deps.log.error("an item of a batch is run again", { batch: run.batch.id, position, cause });
+      run.retried.push({ ...item, at: deps.now() + SECOND_MS });
+    })
+    .finally(() => {
+      state.running -= 1;
+      run.running.delete(work);
+      state.wake.all();
+    });
+  run.running.add(work);
+}
+
+async function runItem(deps: BatchRunnerDeps, run: BatchRun, item: QueuedItem): Promise<void> {
+  const { findKey, infer } = deps;
+  const { keyId, endpoint, headers } = run.batch;
+  const now = deps.now();
+  const requestId = newId("req", now);
+  try {
+    const caller = await findKey(keyId, now);
+    if (caller === undefined) throw endedKeyFault("the batch's key was revoked or has expired");
+    requireScope({ scope: "models:write" }, caller);
+    const text = run.sealer.open(`request/${item.position}`, item.sealedRequest);
+    const batchItem = toBatchItem(run, item);
+    await infer(itemInput({ endpoint, headers, caller, text, requestId, now, batchItem }));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const delayMs = retryDelay(error, item.failures);
+    if (delayMs === undefined) return endInError(deps, run, item, { fault: error, requestId });
+    const isFailure = FAILURES.has(error.code);
+    if (!isFailure) run.pausedUntil = deps.now() + delayMs;
+    const failures = item.failures + (isFailure ? 1 : 0);
+    run.retried.push({ ...item, failures, at: deps.now() + delayMs });
+  }
+}
+
+/** The gateway, the key or the account takes no call now: the whole batch waits. */
+const WAITS: ReadonlySet<FaultCode> = new Set(["rate_limited", "overloaded", "workspace_frozen"]);
+const FAILURES: ReadonlySet<FaultCode> = new Set([
+  "upstream_error",
+  "upstream_timeout",
+  "internal",
+  "conflict",
+]);
+
+/** Undefined for an error that the item ends with. */
+function retryDelay({ code, status, options }: Fault, failures: number): number | undefined {
+  if (code === "workspace_frozen") return FROZEN_PAUSE_MS;
+  if (WAITS.has(code)) return Math.min(PAUSE_MAX_MS, (options.retryAfterSeconds ?? 1) * SECOND_MS);
+  const canPass = FAILURES.has(code) && (status >= 500 || status === 409);
+  return canPass && failures < FAILURES_MAX ? SECOND_MS * 2 ** failures : undefined;
+}
+
+function toBatchItem({ batch, sealer }: BatchRun, { position, share }: QueuedItem): BatchItem {
+  return {
+    holdId: batch.id,
+    share,
+    toSettlement: ({ requestId, status, cost, body, fault }) => {
+      if (body === undefined && cost === 0n) return undefined;
+      const isResult = body !== undefined && body.length <= RESULT_MAX_LENGTH;
+      const result = isResult
+        ? body
+        : itemErrorBody(
+            batch.endpoint,
+            body === undefined ? (fault ?? FAILED) : TOO_LONG,
+            requestId,
+          );
+      return {
+        batchId: batch.id,
+        position,
+        requestId,
+        status: isResult ? "succeeded" : "errored",
+        httpStatus: isResult ? status : (fault ?? FAILED).status,
+        cost,
+        sealedResult: sealer.seal(`result/${position}`, result),
+      };
+    },
+  };
+}
+
+const FAILED = new Fault("upstream_error", "the call of an item failed");
+const TOO_LONG = new Fault("upstream_error", "result of an item too long", {
+  message: `The reply is longer than ${RESULT_MAX_LENGTH} characters, which a batch does not store. Send the request alone.`,
+});
+
+/** Ends an item without a charge. */
+async function endInError(
+  { db }: BatchRunnerDeps,
+  { batch, sealer }: BatchRun,
+  { position, share }: QueuedItem,
+  { fault, requestId }: { readonly fault: Fault; readonly requestId: string },
+): Promise<void> {
+  const result = itemErrorBody(batch.endpoint, fault, requestId);
+  const ended = {
+    batchId: batch.id,
+    position,
+    requestId,
+    status: "errored",
+    httpStatus: fault.status,
+    cost: 0n,
+    sealedResult: sealer.seal(`result/${position}`, result),
+  } as const;
+  await db.write(async (tx) => {
+    if (await endItem(tx, ended)) await shrinkBatchHold(tx, batch, share);
+  });
+}
+
+interface Wake {
+  /** Resolves after this time, or when `all` is called. */
+  readonly wait: (ms: number) => Promise<void>;
+  readonly all: () => void;
+}
+
+function createWake(): Wake {
+  const waiting = new Set<() => void>();
+  return {
+    wait: (ms) =>
+      new Promise((resolve) => {
+        const end = (): void => {
+          clearTimeout(timer);
+          waiting.delete(end);
+          resolve();
+        };
+        const timer = setTimeout(end, ms);
+        waiting.add(end);
+      }),
+    all: () => {
+      for (const end of waiting) end();
+    },
+  };
+}

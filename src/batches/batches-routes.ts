@@ -1,0 +1,322 @@
+// Routes of /v1/batches: OpenAI's form of batches, with requests from a file or in the body.
+
+import { z } from "zod";
+import { keyAct } from "../activity/audit.ts";
+import { invalid } from "../base/fault.ts";
+import { isObject } from "../base/json.ts";
+import { HOUR_MS } from "../base/time.ts";
+import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { BatchRecord, toBatchRecord } from "./batch-record.ts";
+import { listBatches } from "./batch-rows.ts";
+import { type Batches, type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
+import {
+  type NewBatchRequest,
+  REQUESTS_MAX,
+  type SentItem,
+  tooManyRequests,
+} from "./create-batch.ts";
+import { fileItems, fileParts, getFile, toSentItem } from "./files/file-content.ts";
+import { BATCH_ENDPOINTS } from "./item-call.ts";
+import { messageBatchRoutes } from "./message-batches-routes.ts";
+import { resultsResponse } from "./results.ts";
+
+const BODY_LIMIT_BYTES = 32 * 1_048_576;
+const WINDOW_HOURS_MAX = 24;
+
+const ID_EXAMPLE = "batch_01kvf2q8xn3m5r7t9w1y4z6b8d";
+
+const BatchParams = z.object({
+  id: z.string().max(200).meta({ description: "The batch's id.", example: ID_EXAMPLE }),
+});
+
+const DOC = { tag: "Batches", dialect: "openai" } as const;
+
+const EXAMPLE = {
+  id: ID_EXAMPLE,
+  object: "batch",
+  endpoint: "/v1/chat/completions",
+  errors: null,
+  input_file_id: null,
+  completion_window: "24h",
+  status: "in_progress",
+  output_file_id: null,
+  error_file_id: null,
+  created_at: 1_795_000_000,
+  in_progress_at: 1_795_000_001,
+  expires_at: 1_795_086_400,
+  completed_at: null,
+  expired_at: null,
+  cancelling_at: null,
+  cancelled_at: null,
+  failed_at: null,
+  finalizing_at: null,
+  request_counts: { total: 2, completed: 0, failed: 0 },
+  metadata: null,
+  processing: "gateway",
+  cost_usd: "0",
+};
+
+const NewBatch = z
+  .looseObject({
+    endpoint: z
+      .enum(BATCH_ENDPOINTS)
+      .meta({ description: "The endpoint of all requests of the batch." }),
+    input_file_id: z
+      .string()
+      .max(200)
+      .optional()
+      .meta({ description: "A file of POST /v1/files with one request a line." }),
+    requests: z.array(z.unknown()).optional().meta({
+      description:
+        "Instead of `input_file_id`: up to 10,000 requests, each with `custom_id` and `body`.",
+    }),
+    completion_window: z
+      .string()
+      .regex(/^(?:[1-9]|1\d|2[0-4])h$/, "must be 1h to 24h")
+      .default(`${WINDOW_HOURS_MAX}h`)
+      .meta({ description: "Requests that were not run in this time expire. Default: 24h." }),
+    metadata: z
+      .record(z.string().max(64), z.string().max(512))
+      .nullable()
+      .optional()
+      .meta({ description: "Up to 16 texts of your own." }),
+  })
+  .meta({ id: "NewBatch" });
+
+export function batchRoutes(deps: BatchRouteDeps): readonly Route[] {
+  return [
+    createRoute(deps),
+    listRoute(deps),
+    retrieveRoute(deps),
+    cancelRoute(deps),
+    resultsRoute(deps),
+    ...messageBatchRoutes(deps),
+  ];
+}
+
+const REFUSALS = [
+  "insufficient_credits",
+  "key_limit_reached",
+  "workspace_budget_reached",
+  "workspace_frozen",
+  "not_found",
+  "conflict",
+] as const;
+
+function createRoute({ batches }: BatchRouteDeps): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "POST",
+    path: "/v1/batches",
+    id: "createBatch",
+    scope: "models:write",
+    summary: "Create a batch",
+    description:
+      "Runs up to 10,000 requests of one endpoint at low priority. The cost of all of them is held at once, and the hold shrinks as they end. A request that its key may not make, or whose model does not exist, ends with that error and costs nothing; a request that is not well formed fails the whole batch. The event `batch.ended` says when it has ended.",
+    bodyLimitBytes: BODY_LIMIT_BYTES,
+    body: NewBatch,
+    requestExample: {
+      endpoint: "/v1/chat/completions",
+      requests: [
+        {
+          custom_id: "first",
+          body: { model: "sim/echo", messages: [{ role: "user", content: "Hello" }] },
+        },
+      ],
+    },
+    responses: { 200: { description: "The batch.", schema: BatchRecord, example: EXAMPLE } },
+    faults: REFUSALS,
+    before: async ({ caller, body, headers, now }) =>
+      batches.prepare({
+        caller,
+        form: "openai",
+        endpoint: body.endpoint,
+        headers,
+        metadata: readMetadata(body.metadata),
+        inputFileId: body.input_file_id ?? null,
+        windowMs: Number.parseInt(body.completion_window, 10) * HOUR_MS,
+        items: await readItems(batches, caller, { ...body, now }),
+      }),
+    run: async (tx, { caller, clientIp, now }, prepared) => {
+      const batch = await batches.start(tx, keyAct(caller, { clientIp, now }), prepared);
+      return { status: 200, body: toBatchRecord(batch), afterCommit: batches.wake };
+    },
+  });
+}
+
+const METADATA_MAX = 16;
+
+function readMetadata(metadata: z.infer<typeof NewBatch>["metadata"]): NewBatchRequest["metadata"] {
+  if (metadata === undefined || metadata === null) return null;
+  if (Object.keys(metadata).length > METADATA_MAX)
+    throw invalid("metadata", `\`metadata\` may have at most ${METADATA_MAX} members.`);
+  return metadata;
+}
+
+async function readItems(
+  { db, kek }: Batches,
+  { accountId }: Caller,
+  {
+    requests,
+    endpoint,
+    input_file_id: fileId,
+    now,
+  }: z.infer<typeof NewBatch> & { readonly now: number },
+): Promise<NewBatchRequest["items"]> {
+  if ((requests === undefined) === (fileId === undefined))
+    throw invalid("requests", "Send either `requests` or `input_file_id`.");
+  if (requests !== undefined) return inlineItems(requests, endpoint);
+  const file = await getFile(db, accountId, fileId ?? "", { now, param: "input_file_id" });
+  if (file.purpose !== "batch")
+    throw invalid("input_file_id", `The file ${file.id} must have the purpose \`batch\`.`);
+  return fileItems(fileParts(db, kek, file), endpoint);
+}
+
+function* inlineItems(
+  requests: readonly unknown[],
+  endpoint: string,
+): Generator<SentItem, undefined> {
+  if (requests.length > REQUESTS_MAX) throw tooManyRequests("requests");
+  for (const [index, request] of requests.entries()) {
+    const path = `requests[${index}]`;
+    if (!isObject(request)) throw invalid(path, `\`${path}\` must be an object.`);
+    yield toSentItem(request, path, endpoint);
+  }
+  return undefined;
+}
+
+const BATCH_LIST_EXAMPLE = {
+  object: "list",
+  data: [EXAMPLE],
+  first_id: ID_EXAMPLE,
+  last_id: ID_EXAMPLE,
+  has_more: false,
+};
+
+const BatchList = z
+  .object({
+    object: z.literal("list"),
+    data: z.array(BatchRecord),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+    has_more: z.boolean(),
+  })
+  .meta({ id: "BatchList" });
+
+function listRoute({ batches }: BatchRouteDeps): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    path: "/v1/batches",
+    id: "listBatches",
+    scope: "models:read",
+    summary: "List batches",
+    description: "Newest first, of all keys of the account.",
+    query: z.strictObject({
+      limit: z.coerce
+        .number()
+        .int()
+        .min(1)
+        .max(100)
+        .default(20)
+        .meta({ description: "Number of batches per page." }),
+      after: z
+        .string()
+        .max(200)
+        .optional()
+        .meta({ description: "`last_id` of the previous page." }),
+    }),
+    responses: {
+      200: { description: "A page of batches.", schema: BatchList, example: BATCH_LIST_EXAMPLE },
+    },
+    faults: [],
+    run: async ({ caller, query: { limit, after } }) => {
+      const found = await listBatches(batches.db, caller.accountId, { limit, cursor: after });
+      const data = found.slice(0, limit).map(toBatchRecord);
+      return {
+        status: 200,
+        body: {
+          object: "list",
+          data,
+          first_id: data[0]?.id ?? null,
+          last_id: data.at(-1)?.id ?? null,
+          has_more: found.length > limit,
+        },
+      };
+    },
+  });
+}
+
+function retrieveRoute({ batches }: BatchRouteDeps): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    path: "/v1/batches/{id}",
+    id: "getBatch",
+    scope: "models:read",
+    summary: "Get a batch",
+    params: BatchParams,
+    responses: { 200: { description: "The batch.", schema: BatchRecord, example: EXAMPLE } },
+    faults: ["not_found"],
+    run: async ({ caller, params: { id } }) => ({
+      status: 200,
+      body: toBatchRecord(await getBatch(batches.db, caller.accountId, id)),
+    }),
+  });
+}
+
+function cancelRoute({ batches }: BatchRouteDeps): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "POST",
+    path: "/v1/batches/{id}/cancel",
+    id: "cancelBatch",
+    scope: "models:write",
+    summary: "Cancel a batch",
+    description:
+      "Requests that run are finished and charged; the others are canceled and cost nothing. Canceling again changes nothing.",
+    params: BatchParams,
+    responses: {
+      200: {
+        description: "The batch, whose status is `cancelling`.",
+        schema: BatchRecord,
+        example: { ...EXAMPLE, status: "cancelling", cancelling_at: 1_795_000_100 },
+      },
+    },
+    faults: ["not_found", "conflict"],
+    run: async (tx, { caller, params: { id }, clientIp, now }) => {
+      const batch = await batches.cancel(tx, keyAct(caller, { clientIp, now }), id);
+      return { status: 200, body: toBatchRecord(batch) };
+    },
+  });
+}
+
+const LINE_EXAMPLE = `{"id":"${ID_EXAMPLE}_0","custom_id":"first","response":{"status_code":200,"request_id":"req_01kvf2q8xn3m5r7t9w1y4z6b8d","body":{"object":"chat.completion"}},"error":null}\n`;
+
+function resultsRoute({ batches }: BatchRouteDeps): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    path: "/v1/batches/{id}/results",
+    id: "getBatchResults",
+    scope: "models:read",
+    summary: "Get the results of a batch",
+    description:
+      "One JSON object a line, in the order of the requests: results and errors. `output_file_id` and `error_file_id` have the same lines, apart.",
+    params: BatchParams,
+    responses: {
+      200: {
+        description: "The lines.",
+        contentType: "application/x-jsonl",
+        example: LINE_EXAMPLE,
+      },
+    },
+    faults: ["not_found", "conflict"],
+    run: async ({ caller, params: { id } }) => {
+      const { db, kek } = batches;
+      const batch = await getBatch(db, caller.accountId, id);
+      if (batch.endedAt === null) throw unfinishedFault(id);
+      return resultsResponse(db, kek, { batch, form: "openai" });
+    },
+  });
+}

@@ -1,0 +1,118 @@
+// Batches and their files: changes of state, and what jobs do with them. Owns the tables batch, batch_item, stored_file and
+// stored_file_part.
+
+import { type Act, recordAuditEntry } from "../activity/audit.ts";
+import type { DerivedKey } from "../base/crypto/encryption.ts";
+import { Fault } from "../base/fault.ts";
+import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
+import { RESULTS_RETENTION_MS } from "./batch-retention.ts";
+import { type Batch, cancelBatch, deleteBatch, findBatch, findOldBatches } from "./batch-rows.ts";
+import {
+  type CreateBatchDeps,
+  holdAndStart,
+  type NewBatchRequest,
+  prepareBatch,
+  type PreparedBatch,
+} from "./create-batch.ts";
+import { deleteFile, findExpiredFiles } from "./files/file-rows.ts";
+
+/** Creating a batch, and uploading a file, take less. */
+const CREATION_MAX_MS = HOUR_MS;
+const SWEEP_ROWS = 20;
+
+export interface BatchRouteDeps {
+  readonly batches: Batches;
+  readonly baseUrl: string;
+}
+
+export interface Batches {
+  readonly db: Db;
+  readonly kek: DerivedKey;
+  readonly prepare: (request: NewBatchRequest) => Promise<PreparedBatch>;
+  /** Holds the cost of a prepared batch and starts it. */
+  readonly start: (tx: Tx, act: Act, batch: PreparedBatch) => Promise<Batch>;
+  readonly cancel: (tx: Tx, act: Act, id: string) => Promise<Batch>;
+  readonly remove: (tx: Tx, act: Act, id: string) => Promise<void>;
+  /** Deletes old batches, expired files, and what crashes left. */
+  readonly sweep: () => Promise<void>;
+  /** Looks for a batch to run. */
+  readonly wake: () => void;
+}
+
+export function createBatches(deps: CreateBatchDeps & Pick<Batches, "wake">): Batches {
+  const { db, kek, now, wake } = deps;
+  return {
+    db,
+    kek,
+    wake,
+    prepare: (request) => prepareBatch(deps, request),
+    start: async (tx, act, batch) => {
+      await holdAndStart(tx, deps, batch, now());
+      const detail = { requests: batch.requests };
+      await recordAuditEntry(tx, { ...act, action: "batch.created", target: batch.id, detail });
+      return getBatch(tx, act.accountId, batch.id);
+    },
+    cancel: async (tx, act, id) => {
+      const batch = await getBatch(tx, act.accountId, id);
+      if (batch.endedAt !== null) throw endedFault(batch);
+      if (await cancelBatch(tx, batch, act.now))
+        await recordAuditEntry(tx, { ...act, action: "batch.canceled", target: id });
+      return getBatch(tx, act.accountId, id);
+    },
+    remove: async (tx, act, id) => {
+      const batch = await getBatch(tx, act.accountId, id);
+      if (batch.endedAt === null) throw unfinishedFault(id);
+      await deleteBatch(tx, id);
+      await recordAuditEntry(tx, { ...act, action: "batch.deleted", target: id });
+    },
+    sweep: () => sweep(db, now()),
+  };
+}
+
+export async function getBatch(reader: Reader, accountId: string, id: string): Promise<Batch> {
+  const batch = await findBatch(reader, accountId, id);
+  if (batch !== undefined) return batch;
+  throw new Fault("not_found", "no such batch", {
+    message: `This account has no batch ${id.slice(0, 80)}. Batches are deleted 30 days after they were created.`,
+    param: "id",
+    next: [{ method: "GET", url: "/v1/batches", why: "List the batches of this account." }],
+  });
+}
+
+function endedFault({ id, status }: Batch): Fault {
+  return new Fault("conflict", "batch has ended", {
+    message: `The batch ${id} has already ended with status \`${status}\`.`,
+    next: [{ method: "GET", url: `/v1/batches/${id}`, why: "Read the batch." }],
+  });
+}
+
+export function unfinishedFault(id: string): Fault {
+  return new Fault("conflict", "batch has not ended", {
+    message: `The batch ${id} has not ended. Wait until it has, or cancel it.`,
+    next: [
+      { method: "GET", url: `/v1/batches/${id}`, why: "Read the state of the batch." },
+      { method: "POST", url: `/v1/batches/${id}/cancel`, why: "Cancel the batch." },
+    ],
+  });
+}
+
+async function sweep(db: Db, now: number): Promise<void> {
+  const before = {
+    endedBefore: now - RESULTS_RETENTION_MS,
+    validatingBefore: now - CREATION_MAX_MS,
+  };
+  for (let found = SWEEP_ROWS; found === SWEEP_ROWS;) {
+    const ids = await findOldBatches(db, before, SWEEP_ROWS);
+    for (const id of ids) await db.write((tx) => deleteBatch(tx, id));
+    found = ids.length;
+  }
+  const uploadedBefore = now - CREATION_MAX_MS;
+  for (let found = SWEEP_ROWS; found === SWEEP_ROWS;) {
+    const ids = await findExpiredFiles(db, { now, uploadedBefore }, SWEEP_ROWS);
+    for (const id of ids) await db.write((tx) => deleteFile(tx, id));
+    found = ids.length;
+  }
+}
+
+export const BATCH_SWEEP_MS = 10 * MINUTE_MS;

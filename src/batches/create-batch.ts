@@ -1,0 +1,289 @@
+// Creates a batch in two steps. First its items are checked, priced and stored, while it is `validating` and not visible.
+// Then one transaction holds the cost of all of them and starts it. What a crash leaves of the first step is deleted later.
+
+import type { DerivedKey } from "../base/crypto/encryption.ts";
+import { endedKeyFault, Fault, type FaultCode, invalid } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import { isObject, type JsonObject } from "../base/json.ts";
+import { creditsOf, type Nano, NANO_PER_USD, usdText } from "../base/money/money.ts";
+import { type PaymentOptions, purchaseStep } from "../base/purchase-steps.ts";
+import { formatUsd } from "../base/text/format.ts";
+import type { Caller } from "../http/route.ts";
+import type { CallInput } from "../inference/lifecycle/call.ts";
+import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
+import { type BatchHoldOutcome, holdBatch } from "../ledger/batch-holds.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { createDataKey, openSealer, type Sealer } from "./batch-encryption.ts";
+import { type BatchForm, insertBatch, readBatchUse, startBatch } from "./batch-rows.ts";
+import { type BatchEndpoint, itemErrorBody, itemInput, keptHeaders } from "./item-call.ts";
+import { countCovered, insertItems, type NewItem } from "./item-rows.ts";
+
+export const REQUESTS_MAX = 10_000;
+const UNFINISHED_MAX = 50;
+const ACCOUNT_BYTES_MAX = 2 * 1_073_741_824;
+const REQUEST_MAX_BYTES = 16 * 1_048_576;
+const CUSTOM_ID = /^[^\p{Cc}]{1,256}$/u;
+const CHUNK_ITEMS = 200;
+const CHUNK_BYTES = 4 * 1_048_576;
+/** Validation gives other requests a turn this often. */
+const TURN_MS = 10;
+
+export interface CreateBatchDeps {
+  readonly db: Db;
+  readonly kek: DerivedKey;
+  readonly now: () => number;
+  /** What a call can cost at most; throws the fault that it would have. */
+  readonly estimateItem: (input: CallInput) => Promise<Nano>;
+  readonly rejectIfFrozen: (accountId: string) => Promise<void>;
+  readonly paymentOptions: PaymentOptions;
+}
+
+/** A request of a batch as the caller sent it. */
+export interface SentItem {
+  /** Where it is, for errors: `requests[3]` or `line 4`. */
+  readonly path: string;
+  readonly customId: unknown;
+  readonly body: unknown;
+}
+
+export interface NewBatchRequest {
+  readonly caller: Caller;
+  readonly form: BatchForm;
+  readonly endpoint: BatchEndpoint;
+  readonly headers: Headers;
+  readonly metadata: JsonObject | null;
+  readonly inputFileId: string | null;
+  readonly windowMs: number;
+  readonly items: Iterable<SentItem> | AsyncIterable<SentItem>;
+}
+
+/** A batch whose items are stored, and whose cost is not held yet. */
+export interface PreparedBatch {
+  readonly id: string;
+  readonly caller: Caller;
+  readonly requests: number;
+  readonly bytes: number;
+  readonly total: Nano;
+  readonly expiresAt: number;
+}
+
+export async function prepareBatch(
+  deps: CreateBatchDeps,
+  request: NewBatchRequest,
+): Promise<PreparedBatch> {
+  const { db, kek } = deps;
+  const { caller, form, endpoint, metadata, inputFileId } = request;
+  const { accountId, keyId } = caller;
+  await deps.rejectIfFrozen(accountId);
+  const { unfinished, bytes: used } = await readBatchUse(db, accountId);
+  const bytesLeft = ACCOUNT_BYTES_MAX - used;
+  if (unfinished >= UNFINISHED_MAX) throw tooManyBatches();
+  const createdAt = deps.now();
+  const id = newId("batch", createdAt);
+  const dataKey = createDataKey(kek, { id, accountId });
+  const expiresAt = createdAt + request.windowMs;
+  const headers = keptHeaders(request.headers);
+  const batch = { id, accountId, keyId, form, endpoint, headers, metadata, inputFileId };
+  await db.write((tx) => insertBatch(tx, { ...batch, dataKey, createdAt, expiresAt }), "os_cache");
+  const { estimateItem, now } = deps;
+  const sealer = openSealer(kek, { id, accountId }, dataKey);
+  const context = { db, estimateItem, now, endpoint, headers, caller, sealer };
+  const stored = await storeItems(context, id, request.items, bytesLeft);
+  if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
+  return { id, caller, expiresAt, ...stored };
+}
+
+async function storeItems(
+  context: ItemContext,
+  id: string,
+  sentItems: NewBatchRequest["items"],
+  bytesLeft: number,
+): Promise<Pick<PreparedBatch, "requests" | "bytes" | "total">> {
+  const seen = new Set<string>();
+  let chunk: NewItem[] = [];
+  let chunkBytes = 0;
+  let bytes = 0;
+  let total = 0n;
+  let turnStart = performance.now();
+  const flush = async (): Promise<void> => {
+    const items = chunk;
+    chunk = [];
+    chunkBytes = 0;
+    // The commit that starts the batch makes it durable.
+    if (items.length > 0) await context.db.write((tx) => insertItems(tx, id, items), "os_cache");
+  };
+  for await (const sent of sentItems) {
+    const { customId, text } = checkItem(sent, seen);
+    const item = await toNewItem(context, { customId, text, position: seen.size - 1 });
+    chunk.push(item);
+    total += item.share;
+    bytes += text.length;
+    chunkBytes += text.length;
+    if (bytes > bytesLeft) throw quotaFault();
+    if (chunk.length >= CHUNK_ITEMS || chunkBytes >= CHUNK_BYTES) await flush();
+    if (performance.now() - turnStart < TURN_MS) continue;
+    await new Promise((resolve) => setImmediate(resolve));
+    turnStart = performance.now();
+  }
+  await flush();
+  return { requests: seen.size, bytes, total };
+}
+
+/** What is wrong with the structure of a batch fails all of it; what is wrong with a call fails the item. */
+function checkItem(
+  { path, customId, body }: SentItem,
+  seen: Set<string>,
+): { readonly customId: string; readonly text: string } {
+  if (seen.size >= REQUESTS_MAX) throw tooManyRequests(path);
+  if (typeof customId !== "string" || !CUSTOM_ID.test(customId))
+    throw invalid(
+      `${path}.custom_id`,
+      `\`custom_id\` of ${path} must be a text of 1 to 256 characters without control characters.`,
+    );
+  if (seen.has(customId))
+    throw invalid(
+      `${path}.custom_id`,
+      `\`custom_id\` of ${path} is repeated: ${customId}. Give each request its own.`,
+    );
+  seen.add(customId);
+  if (!isObject(body)) throw invalid(path, `The body of ${path} must be an object.`);
+  for (const field of ["stream", "background"])
+    if (body[field] !== undefined && body[field] !== null && body[field] !== false)
+      throw invalid(
+        `${path}.${field}`,
+        `\`${field}\` of ${path} must be absent or false: requests of a batch are not streamed.`,
+      );
+  const text = JSON.stringify(body);
+  if (text.length > REQUEST_MAX_BYTES)
+    throw invalid(path, `The body of ${path} must have at most ${REQUEST_MAX_BYTES} characters.`);
+  return { customId, text };
+}
+
+interface ItemContext extends Pick<CreateBatchDeps, "db" | "estimateItem" | "now"> {
+  readonly endpoint: BatchEndpoint;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly caller: Caller;
+  readonly sealer: Sealer;
+}
+
+async function toNewItem(
+  { estimateItem, now: clock, endpoint, headers, caller, sealer }: ItemContext,
+  {
+    customId,
+    text,
+    position,
+  }: { readonly customId: string; readonly text: string; readonly position: number },
+): Promise<NewItem> {
+  const now = clock();
+  const requestId = newId("req", now);
+  try {
+    const share = await estimateItem(
+      itemInput({ endpoint, headers, caller, text, requestId, now }),
+    );
+    const sealedRequest = sealer.seal(`request/${position}`, text);
+    const pending = { status: "pending", httpStatus: null, sealedResult: null } as const;
+    return { position, customId, share, sealedRequest, ...pending };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const body = itemErrorBody(endpoint, error, requestId);
+    return {
+      position,
+      customId,
+      status: "errored",
+      share: 0n,
+      httpStatus: error.status,
+      sealedRequest: null,
+      sealedResult: sealer.seal(`result/${position}`, body),
+    };
+  }
+}
+
+/** Holds the cost of all items and starts the batch, or throws what is missing and how many requests would fit. */
+export async function holdAndStart(
+  tx: Tx,
+  deps: Pick<CreateBatchDeps, "paymentOptions">,
+  batch: PreparedBatch,
+  now: number,
+): Promise<void> {
+  const { id, caller, total: amount, expiresAt } = batch;
+  const { accountId, keyId, restrictions } = caller;
+  const request = { id, accountId, keyId, amount, now, expiresAt, restrictions };
+  const outcome = await holdBatch(tx, request);
+  if (outcome.status === "refused") throw await refusedFault(tx, deps, batch, outcome);
+  if (!(await startBatch(tx, batch, now))) throw new Error(`the batch ${id} was started before`);
+}
+
+async function refusedFault(
+  tx: Tx,
+  { paymentOptions }: Pick<CreateBatchDeps, "paymentOptions">,
+  { id, total, requests }: PreparedBatch,
+  { outcome, affordable }: Extract<BatchHoldOutcome, { status: "refused" }>,
+): Promise<Fault> {
+  if (outcome.status === "key_rejected") return endedKeyFault(`key is ${outcome.reason}`);
+  if (outcome.status === "key_changed")
+    return new Fault("conflict", "key changed since it was read", {
+      message: "The policy or the scopes of this key changed meanwhile. Send the batch again.",
+    });
+  const fitting = await countCovered(tx, id, affordable);
+  const rest = fitting === 0 ? "" : ` The first ${fitting} of its ${requests} requests would fit.`;
+  const [code, of, advice] = REFUSALS[outcome.status] ?? NO_CREDITS;
+  const missing = Number((total - affordable + NANO_PER_USD - 1n) / NANO_PER_USD);
+  return new Fault(code, `batch refused: ${outcome.status}`, {
+    message: `This batch may cost up to ${formatUsd(total)}, and ${formatUsd(affordable)} of ${of} is available.${rest} ${advice}`,
+    fields: {
+      required_credits: ceilCredits(total),
+      available_credits: creditsOf(affordable),
+      required_usd: usdText(total),
+      affordable_requests: fitting,
+    },
+    ...(code === "insufficient_credits"
+      ? { next: [purchaseStep(paymentOptions, { usd: missing, buys: "Buy credits" })] }
+      : {}),
+  });
+}
+
+type Refusal = readonly [code: FaultCode, of: string, advice: string];
+
+const NO_CREDITS: Refusal = [
+  "insufficient_credits",
+  "credits",
+  "Buy credits, limit the output of the requests, or send fewer.",
+];
+
+const REFUSALS: Readonly<Record<string, Refusal>> = {
+  frozen: [
+    "insufficient_credits",
+    "credits",
+    "The workspace is frozen or owes a debt: see GET /v1/account.",
+  ],
+  key_limit: [
+    "key_limit_reached",
+    "the key's spending limit",
+    "Use another key, limit the output of the requests, or send fewer.",
+  ],
+  budget: [
+    "workspace_budget_reached",
+    "the workspace's budget",
+    "Wait until the budget resets, or send fewer requests.",
+  ],
+};
+
+export function tooManyRequests(param: string): Fault {
+  return invalid(
+    param,
+    `A batch has at most ${REQUESTS_MAX} requests. Send the others as another batch.`,
+  );
+}
+
+function tooManyBatches(): Fault {
+  return new Fault("rate_limited", "too many unfinished batches", {
+    message: `This account has ${UNFINISHED_MAX} unfinished batches, which is the limit. Wait until one has ended, or cancel one.`,
+    retryAfterSeconds: 60,
+  });
+}
+
+function quotaFault(): Fault {
+  return new Fault("conflict", "batches above the quota", {
+    message: `The batches of this account may store at most ${ACCOUNT_BYTES_MAX / 1_073_741_824} GiB. Delete batches that have ended.`,
+  });
+}

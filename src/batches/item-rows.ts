@@ -1,0 +1,183 @@
+// Queries of `batch_item`. An item ends once: every statement that ends one requires that it is pending.
+
+import { Fault } from "../base/fault.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import type { ItemSettlement } from "../inference/lifecycle/batch-item.ts";
+import {
+  bytesOrNull,
+  enumValue,
+  integer,
+  integerOrNull,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+} from "../store/db.ts";
+
+export const ITEM_STATUSES = ["pending", "succeeded", "errored", "canceled", "expired"] as const;
+export type ItemStatus = (typeof ITEM_STATUSES)[number];
+
+export interface NewItem {
+  readonly position: number;
+  readonly customId: string;
+  readonly status: "pending" | "errored";
+  readonly share: Nano;
+  readonly httpStatus: number | null;
+  readonly sealedRequest: Uint8Array | null;
+  readonly sealedResult: Uint8Array | null;
+}
+
+const COLUMNS = [
+  "batch_id:text",
+  "position:bigint",
+  "custom_id:text",
+  "status:text",
+  "share:bigint",
+  "cost:bigint",
+  "http_status:bigint",
+  "sealed_request:bytea",
+  "sealed_result:bytea",
+] as const;
+
+export function insertItems(tx: Tx, batchId: string, items: readonly NewItem[]): Promise<void> {
+  return tx.insertMany(
+    "batch_item",
+    COLUMNS,
+    items.map((item) => [
+      batchId,
+      item.position,
+      item.customId,
+      item.status,
+      item.share,
+      0,
+      item.httpStatus,
+      item.sealedRequest,
+      item.sealedResult,
+    ]),
+  );
+}
+
+export interface PendingItem {
+  readonly position: number;
+  readonly share: Nano;
+  readonly sealedRequest: Uint8Array;
+}
+
+export async function readPending(
+  reader: Reader,
+  batchId: string,
+  { after, limit }: { readonly after: number; readonly limit: number },
+): Promise<readonly PendingItem[]> {
+  const rows = await reader.all(
+    `select position, share, sealed_request from batch_item where batch_id = ? and status = 'pending' and position > ?
+     order by position limit ?`,
+    [batchId, after, limit],
+  );
+  return rows.map((row) => {
+    const sealedRequest = bytesOrNull(row, "sealed_request");
+    if (sealedRequest === null) throw new Error(`an item of ${batchId} has no request`);
+    return { position: integer(row, "position"), share: toNano(row["share"]), sealedRequest };
+  });
+}
+
+/**
+ * Ends items in the transaction of their charges. Throws if an item has ended already, so that the call is not charged: another
+ * process has run it.
+ */
+export async function settleItems(tx: Tx, items: readonly ItemSettlement[]): Promise<void> {
+  for (const item of items)
+    if (!(await endItem(tx, item)))
+      throw new Fault("overloaded", `item ${item.position} of ${item.batchId} has ended already`);
+}
+
+/** False if the item has ended already. */
+export async function endItem(
+  tx: Tx,
+  { batchId, position, status, httpStatus, cost, requestId, sealedResult }: ItemSettlement,
+): Promise<boolean> {
+  const ended = await tx.run(
+    `update batch_item set status = ?, http_status = ?, cost = ?, request_id = ?, sealed_result = ?, sealed_request = null
+     where batch_id = ? and position = ? and status = 'pending'`,
+    [status, httpStatus, cost, requestId, sealedResult, batchId, position],
+  );
+  return ended === 1;
+}
+
+/** Ends the items that were not run. */
+export async function endPending(
+  tx: Tx,
+  batchId: string,
+  status: "canceled" | "expired",
+): Promise<void> {
+  await tx.run(
+    "update batch_item set status = ?, sealed_request = null where batch_id = ? and status = 'pending'",
+    [status, batchId],
+  );
+}
+
+export interface ItemSum {
+  readonly status: ItemStatus;
+  readonly items: number;
+  readonly cost: Nano;
+  readonly bytes: number;
+}
+
+export async function sumItems(reader: Reader, batchId: string): Promise<readonly ItemSum[]> {
+  const rows = await reader.all(
+    `select status, count(*) as items, cast(sum(cost) as bigint) as cost, cast(coalesce(sum(length(sealed_result)), 0) as bigint) as bytes
+     from batch_item where batch_id = ? group by status`,
+    [batchId],
+  );
+  return rows.map((row) => ({
+    status: enumValue(row, "status", ITEM_STATUSES),
+    items: integer(row, "items"),
+    cost: toNano(row["cost"]),
+    bytes: integer(row, "bytes"),
+  }));
+}
+
+/** How many items from the first one on this amount covers. */
+export async function countCovered(reader: Reader, batchId: string, amount: Nano): Promise<number> {
+  const rows = await reader.all(
+    "select share from batch_item where batch_id = ? order by position",
+    [batchId],
+  );
+  let left = amount;
+  const first = rows.findIndex((row) => (left -= toNano(row["share"])) < 0n);
+  return first === -1 ? rows.length : first;
+}
+
+export interface EndedItem {
+  readonly position: number;
+  readonly customId: string;
+  readonly status: ItemStatus;
+  readonly httpStatus: number | null;
+  readonly requestId: string | null;
+  readonly sealedResult: Uint8Array | null;
+}
+
+/** A page of the items of an ended batch, in the order of its requests. */
+export async function readResults(
+  reader: Reader,
+  batchId: string,
+  { after, limit }: { readonly after: number; readonly limit: number },
+): Promise<readonly EndedItem[]> {
+  const rows = await reader.all(
+    `select position, custom_id, status, http_status, request_id, sealed_result from batch_item
+     where batch_id = ? and position > ? order by position limit ?`,
+    [batchId, after, limit],
+  );
+  return rows.map(toEndedItem);
+}
+
+function toEndedItem(row: Row): EndedItem {
+  return {
+    position: integer(row, "position"),
+    customId: text(row, "custom_id"),
+    status: enumValue(row, "status", ITEM_STATUSES),
+    httpStatus: integerOrNull(row, "http_status"),
+    requestId: textOrNull(row, "request_id"),
+    sealedResult: bytesOrNull(row, "sealed_result"),
+  };
+}

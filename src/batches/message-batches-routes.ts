@@ -1,0 +1,281 @@
+// Routes of /v1/messages/batches: Anthropic's form of batches.
+
+import { z } from "zod";
+import { keyAct } from "../activity/audit.ts";
+import { invalid } from "../base/fault.ts";
+import { isObject } from "../base/json.ts";
+import { DAY_MS } from "../base/time.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { MessageBatchRecord, toMessageBatchRecord } from "./batch-record.ts";
+import { listBatches } from "./batch-rows.ts";
+import { type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
+import { REQUESTS_MAX, type SentItem, tooManyRequests } from "./create-batch.ts";
+import { resultsResponse } from "./results.ts";
+
+const BODY_LIMIT_BYTES = 32 * 1_048_576;
+const ID_EXAMPLE = "batch_01kvf2q8xn3m5r7t9w1y4z6b8d";
+const DOC = { tag: "Batches", dialect: "messages" } as const;
+
+const params = z.object({
+  id: z.string().max(200).meta({ description: "The batch's id.", example: ID_EXAMPLE }),
+});
+
+const EXAMPLE = {
+  id: ID_EXAMPLE,
+  type: "message_batch",
+  processing_status: "in_progress",
+  request_counts: { processing: 1, succeeded: 0, errored: 0, canceled: 0, expired: 0 },
+  created_at: "2026-11-28T12:00:00.000Z",
+  expires_at: "2026-11-29T12:00:00.000Z",
+  ended_at: null,
+  cancel_initiated_at: null,
+  archived_at: null,
+  results_url: null,
+  processing: "gateway",
+  cost_usd: "0",
+};
+
+const NewMessageBatch = z
+  .looseObject({
+    requests: z
+      .array(z.unknown())
+      .meta({ description: "Up to 10,000 requests, each with `custom_id` and `params`." }),
+  })
+  .meta({ id: "NewMessageBatch" });
+
+export function messageBatchRoutes(deps: BatchRouteDeps): readonly Route[] {
+  return [
+    createRoute(deps),
+    listRoute(deps),
+    retrieveRoute(deps),
+    cancelRoute(deps),
+    resultsRoute(deps),
+    deleteRoute(deps),
+  ];
+}
+
+function createRoute({ batches, baseUrl }: BatchRouteDeps): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "POST",
+    path: "/v1/messages/batches",
+    id: "createMessageBatch",
+    scope: "models:write",
+    summary: "Create a batch of messages",
+    description:
+      "Anthropic's Message Batches API: runs up to 10,000 requests of POST /v1/messages at low priority, with any model. Holds and charges are those of POST /v1/batches.",
+    bodyLimitBytes: BODY_LIMIT_BYTES,
+    body: NewMessageBatch,
+    requestExample: {
+      requests: [
+        {
+          custom_id: "first",
+          params: {
+            model: "sim/echo",
+            max_tokens: 64,
+            messages: [{ role: "user", content: "Hello" }],
+          },
+        },
+      ],
+    },
+    responses: { 200: { description: "The batch.", schema: MessageBatchRecord, example: EXAMPLE } },
+    faults: [
+      "insufficient_credits",
+      "key_limit_reached",
+      "workspace_budget_reached",
+      "workspace_frozen",
+      "conflict",
+    ],
+    before: ({ caller, body, headers }) =>
+      batches.prepare({
+        caller,
+        form: "messages",
+        endpoint: "/v1/messages",
+        headers,
+        metadata: null,
+        inputFileId: null,
+        windowMs: DAY_MS,
+        items: messageItems(body.requests),
+      }),
+    run: async (tx, { caller, clientIp, now }, prepared) => {
+      const batch = await batches.start(tx, keyAct(caller, { clientIp, now }), prepared);
+      const body = toMessageBatchRecord(batch, baseUrl);
+      return { status: 200, body, afterCommit: batches.wake };
+    },
+  });
+}
+
+function* messageItems(requests: readonly unknown[]): Generator<SentItem, undefined> {
+  if (requests.length > REQUESTS_MAX) throw tooManyRequests("requests");
+  for (const [index, request] of requests.entries()) {
+    const path = `requests[${index}]`;
+    if (!isObject(request)) throw invalid(path, `\`${path}\` must be an object.`);
+    yield { path, customId: request["custom_id"], body: request["params"] };
+  }
+  return undefined;
+}
+
+const MessageBatchList = z
+  .object({
+    data: z.array(MessageBatchRecord),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+    has_more: z.boolean(),
+  })
+  .meta({ id: "MessageBatchList" });
+
+function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    path: "/v1/messages/batches",
+    id: "listMessageBatches",
+    scope: "models:read",
+    summary: "List batches of messages",
+    description: "Newest first, of all keys of the account, also those of POST /v1/batches.",
+    query: z.strictObject({
+      limit: z.coerce
+        .number()
+        .int()
+        .min(1)
+        .max(100)
+        .default(20)
+        .meta({ description: "Number of batches per page." }),
+      after_id: z
+        .string()
+        .max(200)
+        .optional()
+        .meta({ description: "`last_id` of this page, for the next page of older batches." }),
+      before_id: z
+        .string()
+        .max(200)
+        .optional()
+        .meta({ description: "`first_id` of this page, for the page of newer batches." }),
+    }),
+    responses: {
+      200: {
+        description: "A page of batches.",
+        schema: MessageBatchList,
+        example: { data: [EXAMPLE], first_id: ID_EXAMPLE, last_id: ID_EXAMPLE, has_more: false },
+      },
+    },
+    faults: [],
+    run: async ({ caller, query: { limit, after_id: cursor, before_id: after } }) => {
+      const found = await listBatches(batches.db, caller.accountId, { limit, cursor, after });
+      const page = found.slice(0, limit);
+      const sorted = after === undefined ? page : page.toReversed();
+      const data = sorted.map((batch) => toMessageBatchRecord(batch, baseUrl));
+      return {
+        status: 200,
+        body: {
+          data,
+          first_id: data[0]?.id ?? null,
+          last_id: data.at(-1)?.id ?? null,
+          has_more: found.length > limit,
+        },
+      };
+    },
+  });
+}
+
+function retrieveRoute({ batches, baseUrl }: BatchRouteDeps): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    path: "/v1/messages/batches/{id}",
+    id: "getMessageBatch",
+    scope: "models:read",
+    summary: "Get a batch of messages",
+    params,
+    responses: { 200: { description: "The batch.", schema: MessageBatchRecord, example: EXAMPLE } },
+    faults: ["not_found"],
+    run: async ({ caller, params: { id } }) => ({
+      status: 200,
+      body: toMessageBatchRecord(await getBatch(batches.db, caller.accountId, id), baseUrl),
+    }),
+  });
+}
+
+function cancelRoute({ batches, baseUrl }: BatchRouteDeps): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "POST",
+    path: "/v1/messages/batches/{id}/cancel",
+    id: "cancelMessageBatch",
+    scope: "models:write",
+    summary: "Cancel a batch of messages",
+    description:
+      "Requests that run are finished and charged; the others are canceled and cost nothing.",
+    params,
+    responses: {
+      200: {
+        description: "The batch, which is `canceling`.",
+        schema: MessageBatchRecord,
+        example: { ...EXAMPLE, processing_status: "canceling" },
+      },
+    },
+    faults: ["not_found", "conflict"],
+    run: async (tx, { caller, params: { id }, clientIp, now }) => {
+      const batch = await batches.cancel(tx, keyAct(caller, { clientIp, now }), id);
+      return { status: 200, body: toMessageBatchRecord(batch, baseUrl) };
+    },
+  });
+}
+
+const LINE_EXAMPLE =
+  '{"custom_id":"first","result":{"type":"succeeded","message":{"type":"message"}}}\n';
+
+function resultsRoute({ batches }: BatchRouteDeps): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    path: "/v1/messages/batches/{id}/results",
+    id: "getMessageBatchResults",
+    scope: "models:read",
+    summary: "Get the results of a batch of messages",
+    description: "One JSON object a line, in the order of the requests.",
+    params,
+    responses: {
+      200: {
+        description: "The lines.",
+        contentType: "application/x-jsonl",
+        example: LINE_EXAMPLE,
+      },
+    },
+    faults: ["not_found", "conflict"],
+    run: async ({ caller, params: { id } }) => {
+      const { db, kek } = batches;
+      const batch = await getBatch(db, caller.accountId, id);
+      if (batch.endedAt === null) throw unfinishedFault(id);
+      return resultsResponse(db, kek, { batch, form: "messages" });
+    },
+  });
+}
+
+function deleteRoute({ batches }: BatchRouteDeps): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "DELETE",
+    path: "/v1/messages/batches/{id}",
+    id: "deleteMessageBatch",
+    scope: "models:write",
+    summary: "Delete a batch",
+    description:
+      "Deletes a batch that has ended, with its results and the files of them. Batches of POST /v1/batches are deleted here, too.",
+    params,
+    responses: {
+      200: {
+        description: "The batch was deleted.",
+        schema: z
+          .object({ id: z.string(), type: z.literal("message_batch_deleted") })
+          .meta({ id: "DeletedMessageBatch" }),
+        example: { id: ID_EXAMPLE, type: "message_batch_deleted" },
+      },
+    },
+    faults: ["not_found", "conflict"],
+    run: async (tx, { caller, params: { id }, clientIp, now }) => {
+      await batches.remove(tx, keyAct(caller, { clientIp, now }), id);
+      return { status: 200, body: { id, type: "message_batch_deleted" } };
+    },
+  });
+}

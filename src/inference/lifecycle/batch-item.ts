@@ -1,0 +1,35 @@
+// An item of a batch is a call like any other. The hold of its batch covers it, and its result is written with its charge.
+
+import type { Fault } from "../../base/fault.ts";
+import type { Nano } from "../../base/money/money.ts";
+
+/** What a call knows of the item that it runs for. */
+export interface BatchItem {
+  /** The hold of the batch. */
+  readonly holdId: string;
+  /** What that hold has for the item. */
+  readonly share: Nano;
+  /** The item's result, to be written with its charge; undefined if the item is run again. */
+  readonly toSettlement: (result: ItemResult) => ItemSettlement | undefined;
+}
+
+export interface ItemResult {
+  readonly requestId: string;
+  readonly status: number;
+  readonly cost: Nano;
+  /** Undefined for a call that failed. */
+  readonly body: string | undefined;
+  readonly fault: Fault | undefined;
+}
+
+/** The end of an item as it is stored. */
+export interface ItemSettlement {
+  readonly batchId: string;
+  readonly position: number;
+  readonly requestId: string;
+  readonly status: "succeeded" | "errored";
+  readonly httpStatus: number;
+  readonly cost: Nano;
+  /** Null if the result was lost. */
+  readonly sealedResult: Uint8Array | null;
+}

@@ -1,0 +1,93 @@
+// The hold of a batch: one row in `hold` that covers the items which are not settled yet. It belongs to no process, so no
+// sweep releases it. `applyBatch` lowers it when an item is settled; the functions here do so for items without a call.
+
+import type { Nano } from "../base/money/money.ts";
+import type { Tx } from "../store/db.ts";
+import { lockRows } from "./commit/lock-rows.ts";
+import {
+  decideHold,
+  type HoldOutcome,
+  type HoldRequest,
+  largestHold,
+  type OpenHold,
+  releaseShare,
+} from "./decide.ts";
+import { insertHolds, updateHoldAmounts, updateKeySpends, updateWallets } from "./ledger-rows.ts";
+
+interface HoldOwner {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+}
+
+export type BatchHoldOutcome =
+  | Extract<HoldOutcome, { status: "held" }>
+  | {
+      readonly status: "refused";
+      readonly outcome: Exclude<HoldOutcome, { status: "held" }>;
+      /** The largest hold that the balance, the key's limit and the budgets cover. */
+      readonly affordable: Nano;
+    };
+
+/** Holds the whole cost of a batch or nothing. A batch is no open call of its key. */
+export async function holdBatch(tx: Tx, request: HoldRequest): Promise<BatchHoldOutcome> {
+  const { accountId, keyId, now } = request;
+  const rows = await lockOwner(tx, request, now);
+  const outcome = decideHold(request, rows);
+  const { wallet, keySpend, key } = rows;
+  if (outcome.status !== "held" || wallet === undefined || keySpend === undefined) {
+    const isKnown = wallet !== undefined && keySpend !== undefined && key !== undefined;
+    const affordable = isKnown ? largestHold(wallet, keySpend, key, now) : 0n;
+    if (outcome.status === "held") throw new Error(`the batch ${request.id} has no wallet`);
+    return { status: "refused", outcome, affordable };
+  }
+  keySpend.openCalls -= 1;
+  const { id, expiresAt } = request;
+  const { amount } = outcome;
+  await insertHolds(tx, [
+    { id, accountId, keyId, amount, process: "", epoch: 0, createdAt: now, expiresAt },
+  ]);
+  await updateWallets(tx, new Map([[accountId, wallet]]));
+  await updateKeySpends(tx, [{ accountId, keyId, keySpend }]);
+  return outcome;
+}
+
+/** Releases what the hold has for items that end without a settlement. */
+export async function shrinkBatchHold(tx: Tx, owner: HoldOwner, by: Nano): Promise<void> {
+  await changeHold(tx, owner, (hold) => updateHoldAmounts(tx, [hold]), by);
+}
+
+/** Releases what is left of the hold. */
+export async function endBatchHold(tx: Tx, owner: HoldOwner): Promise<void> {
+  const { accountId, id } = owner;
+  await changeHold(tx, owner, async () => {
+    await tx.deleteMany("hold", "account_id, id", [[accountId, id]]);
+  });
+}
+
+async function changeHold(
+  tx: Tx,
+  owner: HoldOwner,
+  write: (hold: OpenHold) => Promise<void>,
+  by?: Nano,
+): Promise<void> {
+  const { wallet, keySpend, hold: found } = await lockOwner(tx, owner, 0);
+  const { accountId, keyId } = owner;
+  if (found === undefined || wallet === undefined || keySpend === undefined) return;
+  const hold = { ...found };
+  releaseShare(hold, by ?? hold.amount, { wallet, keySpend });
+  await write(hold);
+  await updateWallets(tx, new Map([[accountId, wallet]]));
+  await updateKeySpends(tx, [{ accountId, keyId, keySpend }]);
+}
+
+async function lockOwner(tx: Tx, { id, accountId, keyId }: HoldOwner, now: number) {
+  const request = { id, accountId, keyId, now };
+  const rows = await lockRows(tx, [{ kind: "hold", request }], undefined);
+  return {
+    wallet: rows.wallets.get(accountId),
+    keySpend: rows.keySpends.get(keyId),
+    key: rows.keys.get(keyId),
+    hold: rows.holds.get(id),
+  };
+}
