@@ -3,7 +3,6 @@
 import { z } from "zod";
 import { usdText } from "../base/money/money.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
-import { RESULTS_RETENTION_MS } from "./batch-retention.ts";
 import type { Batch, BatchStatus } from "./batch-rows.ts";
 import { BATCH_ENDPOINTS } from "./item-call.ts";
 
@@ -140,9 +139,4 @@ export function toMessageBatchRecord(
     processing: "gateway",
     cost_usd: usdText(batch.cost),
   };
-}
-
-/** When the results are deleted. */
-export function resultsExpireAt({ createdAt }: Batch): number {
-  return createdAt + RESULTS_RETENTION_MS;
 }

@@ -26,7 +26,7 @@ const APIS: Readonly<Record<BatchEndpoint, Api>> = {
   "/v1/embeddings": "embeddings",
 };
 
-export function apiOf(endpoint: string): Api {
+function apiOf(endpoint: string): Api {
   const found = BATCH_ENDPOINTS.find((path) => path === endpoint);
   if (found === undefined) throw new Error(`no batches for ${endpoint}`);
   return APIS[found];

@@ -235,6 +235,13 @@ function withoutLargeReplies(record: SettledCall): SettledCall {
 /** The item was charged, so it must not be run again. */
 function withoutResult(item: ItemSettlement): ItemSettlement {
   const { batchId, position, requestId, httpStatus, cost } = item;
-  const lost = { status: "errored", sealedResult: null } as const;
-  return { batchId, position, requestId, httpStatus, cost, ...lost };
+  return {
+    batchId,
+    position,
+    requestId,
+    httpStatus,
+    cost,
+    status: "errored",
+    sealedResult: null,
+  };
 }

@@ -75,12 +75,7 @@ export function createJobs(
     [
       "sweep holds",
       10 * SECOND_MS,
-      createSweeper({
-        db,
-        process: processName,
-        now,
-        otherWork: bothWorks(runningKeys, runningBatches),
-      }),
+      createSweeper({ db, process: processName, now, otherWork: OTHER_WORK }),
     ],
     ["reconcile holds", 30 * SECOND_MS, () => reconcile({ reconcileHolds, log })],
     ...bufferJobs(services),
@@ -99,8 +94,7 @@ export function createJobs(
       10 * SECOND_MS,
       () => responses.failOrphaned(now() - RESPONSE_START_GRACE_MS),
     ],
-    ["run batches", SECOND_MS, services.batchRunner.claim],
-    ["delete old batches and files", BATCH_SWEEP_MS, services.batches.sweep],
+    ...batchJobs(services),
     ["abort canceled background responses", 2 * SECOND_MS, responses.abortCanceled],
     // Not awaited: shutdown waits for running jobs, and an export may take ten seconds.
     ["export telemetry", 5 * SECOND_MS, async () => void telemetry?.flush()],
@@ -123,6 +117,16 @@ export function createJobs(
     ...services.agentPayments.jobs,
   ];
   return jobs.map(([name, intervalMs, run]) => ({ name, intervalMs, run }));
+}
+
+/** Of processes, besides holds. */
+const OTHER_WORK = bothWorks(runningKeys, runningBatches);
+
+function batchJobs({ batches, batchRunner }: Services): readonly Schedule[] {
+  return [
+    ["run batches", SECOND_MS, batchRunner.claim],
+    ["delete old batches and files", BATCH_SWEEP_MS, batches.sweep],
+  ];
 }
 
 /** A stop is read for so long after it was written. */

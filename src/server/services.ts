@@ -75,19 +75,11 @@ export async function createServices(
   const controls = await openControls(db, config.limits);
   const jobRuns = new Map<string, JobRun>();
   const modelCalls = createModelCalls(config, options, core, { isSignInDisabled, jobRuns });
-  const { batches, batchRunner, files } = createBatchServices(config, options, {
-    core,
-    modelCalls,
-    overload,
-  });
+  const calls = { core, modelCalls, overload };
+  const { batches, batchRunner, files } = createBatchServices(config, options, calls);
   const webhooks = createWebhooks({ master, allowLoopback: development });
-  const deliveryWorker = createDeliveryWorker({
-    db,
-    log,
-    now,
-    webhooks,
-    allowLoopback: development,
-  });
+  const allowLoopback = development;
+  const deliveryWorker = createDeliveryWorker({ db, log, now, webhooks, allowLoopback });
   const send = config.email && createSmtpSender(config.email, baseUrl);
   const sessions = createSessions({ db, master, baseUrl });
   const keptForms = createKeptForms({ master, baseUrl });
@@ -119,15 +111,11 @@ export async function createServices(
     webhooks,
     deliveryWorker,
     emailWorker,
-    operatorAlerts: createOperatorAlerts(config, {
-      openCircuits: modelCalls.inference.openCircuits,
-      catalog: core.catalog,
-      ledgerProblem: () => ledgerVerification?.problem(),
-      findRefusedPayments: (at) => findRefusedTopUps(db, at),
-      isGrantBudgetUsedUp: (at) =>
-        isGrantBudgetUsedUp(db, controls.limits.current().grantPerDay, at),
-      log,
-      now,
+    operatorAlerts: createAlerts(config, options, {
+      core,
+      modelCalls,
+      ledgerVerification,
+      controls,
     }),
     sessions,
     keptForms,
@@ -171,6 +159,27 @@ function claimLimits({ limits }: Controls): ClaimLimits {
       return limits.current().claimBonusPerDay;
     },
   };
+}
+
+function createAlerts(
+  config: Config,
+  { log, now }: ServerOptions,
+  {
+    core: { db, catalog },
+    modelCalls,
+    ledgerVerification,
+    controls,
+  }: Pick<Services, "core" | "modelCalls" | "ledgerVerification" | "controls">,
+): OperatorAlerts {
+  return createOperatorAlerts(config, {
+    openCircuits: modelCalls.inference.openCircuits,
+    catalog,
+    ledgerProblem: () => ledgerVerification?.problem(),
+    findRefusedPayments: (at) => findRefusedTopUps(db, at),
+    isGrantBudgetUsedUp: (at) => isGrantBudgetUsedUp(db, controls.limits.current().grantPerDay, at),
+    log,
+    now,
+  });
 }
 
 function createVerification(

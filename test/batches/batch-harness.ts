@@ -51,7 +51,7 @@ export async function readBatch(
   return json;
 }
 
-const ENDED = ["completed", "expired", "cancelled"];
+const ENDED = new Set(["completed", "expired", "cancelled"]);
 
 export async function waitForEnd(
   gateway: Pick<Gateway, "url">,
@@ -60,7 +60,7 @@ export async function waitForEnd(
 ): Promise<Json> {
   return await eventually(async () => {
     const batch = await readBatch(gateway, account, id);
-    return ENDED.includes(String(batch["status"])) ? batch : undefined;
+    return ENDED.has(String(batch["status"])) ? batch : undefined;
   });
 }
 

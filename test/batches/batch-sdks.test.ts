@@ -128,9 +128,9 @@ for (const store of STORE_KINDS) {
           params,
         })),
       });
-      expect(await client.messages.batches.delete(batch.id).catch((error: unknown) => error)).toBeInstanceOf(
-        Anthropic.ConflictError,
-      );
+      expect(
+        await client.messages.batches.delete(batch.id).catch((error: unknown) => error),
+      ).toBeInstanceOf(Anthropic.ConflictError);
       expect((await client.messages.batches.cancel(batch.id)).processing_status).toBe("canceling");
       const ended = await eventually(async () => {
         const read = await client.messages.batches.retrieve(batch.id);

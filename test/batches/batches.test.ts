@@ -187,9 +187,11 @@ for (const store of STORE_KINDS) {
       });
       const authorization = `Bearer ${String(made.json["api_key"] ?? made.json["key"])}`;
       const other = { ...account, headers: { ...account.headers, authorization } };
-      const created = await createBatch(gateway, other, [
-        ...Array.from({ length: 30 }, (_, index) => chatRequest(`slow-${index}`, SLOW)),
-      ]);
+      const created = await createBatch(
+        gateway,
+        other,
+        Array.from({ length: 30 }, (_, index) => chatRequest(`slow-${index}`, SLOW)),
+      );
       await call(gateway, account, `DELETE /v1/keys/${String(made.json["id"])}`);
       const ended = await waitForEnd(gateway, account, created["id"]);
       const lines = await resultsOf(ended);
@@ -289,7 +291,7 @@ for (const store of STORE_KINDS) {
     ] as const)
       test(`refuse ${name}`, async () => {
         const before = (await wallet()).held;
-        const { status, json } = await postBatch(gateway, account, body as Json);
+        const { status, json } = await postBatch(gateway, account, body);
         expect(status).toBe(400);
         expect(errorOf(json)["code"]).toBe("invalid_request");
         expect((await wallet()).held).toBe(before);

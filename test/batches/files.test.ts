@@ -12,7 +12,7 @@ import { chatRequest, chatRequests, postBatch, waitForEnd } from "./batch-harnes
 
 const URL_PATH = "/v1/chat/completions";
 
-function lineOf(request: Json): string {
+function lineOf(request: object): string {
   return JSON.stringify({ method: "POST", url: URL_PATH, ...request });
 }
 

@@ -13,8 +13,6 @@ export interface UploadForm {
   readonly filename: string;
 }
 
-type Bytes = Buffer<ArrayBufferLike>;
-
 /** Calls `onContent` with the content of the field `file`, and waits for it. */
 export async function readUpload(
   body: AsyncIterable<Uint8Array>,
@@ -74,7 +72,7 @@ function malformed(reason: string) {
 interface Input {
   readonly prepend: (text: string) => void;
   /** The bytes before the next `mark`, which is skipped. */
-  readonly readUntil: (mark: string, maxBytes: number) => Promise<Bytes>;
+  readonly readUntil: (mark: string, maxBytes: number) => Promise<Buffer>;
   readonly streamUntil: (
     mark: string,
     onContent: (bytes: Uint8Array) => Promise<void>,
@@ -83,7 +81,7 @@ interface Input {
 
 function createInput(body: AsyncIterable<Uint8Array>): Input {
   const chunks = body[Symbol.asyncIterator]();
-  let buffered: Bytes = Buffer.alloc(0);
+  let buffered: Buffer = Buffer.alloc(0);
   const readMore = async (): Promise<void> => {
     const next = await chunks.next();
     if (next.done === true) throw malformed("it ended early");

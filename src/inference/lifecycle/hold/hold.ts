@@ -211,7 +211,7 @@ async function placeHold(
   const { caller } = input;
   const isFirst = call.hold === undefined;
   if (!isFirst) await releaseHold(deps, call);
-  const share = (isPaid ? input.batchItem?.share : undefined) ?? 0n;
+  const share = isPaid ? shareOf(input) : 0n;
   const holdRequest = holdRequestOf(deps, call, estimate, share);
   // A hold of zero does not look at the wallet, where the ledger would see the freeze.
   if (holdRequest.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
@@ -241,6 +241,11 @@ async function placeHold(
   const { rateLimit } = holdRequest;
   const context = { request, ...caller, raiser, isClaimed, ...payment, rateLimit, now };
   throw holdFault(outcome, estimate, context);
+}
+
+/** What the hold of a batch has for the call. */
+function shareOf({ batchItem }: CallInput): Nano {
+  return batchItem?.share ?? 0n;
 }
 
 /** A hold that only open calls refuse waits a moment for them, behind the calls that wait already. */
