@@ -1,7 +1,7 @@
 // The call of an item: which API its endpoint is, and the input of the call.
 
 import { API_TRAITS } from "@postern/wires";
-import { errorBody, errorFormat, publicError } from "../base/error-body.ts";
+import { errorBody, publicError } from "../base/error-body.ts";
 import type { Fault } from "../base/fault.ts";
 import type { Caller } from "../http/route.ts";
 import type { BatchItem } from "../inference/lifecycle/batch-item.ts";
@@ -81,6 +81,6 @@ export function itemInput({ endpoint, headers: kept, batchItem, ...call }: ItemC
 
 /** The body that the call would have had as an error response. */
 export function itemErrorBody(endpoint: string, fault: Fault, requestId: string): string {
-  const format = errorFormat(apiOf(endpoint));
+  const format = apiOf(endpoint) === "messages" ? "messages" : "openai";
   return JSON.stringify(errorBody(format, publicError(fault), requestId));
 }

@@ -5,6 +5,7 @@ import type { Nano } from "../../base/money/money.ts";
 import { readCostCeiling, rejectUnknownOptions } from "../request/call-options.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import type { CallInput } from "./call.ts";
+import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
 import { cappedAt, withinCeiling } from "./hold/cost-ceiling.ts";
 import { paidEstimate } from "./hold/hold.ts";
@@ -13,7 +14,7 @@ import { routeCall } from "./route-call.ts";
 
 export interface EstimateItemDeps {
   readonly parse: ParseDeps;
-  readonly route: RoutingDeps;
+  readonly route: RoutingDeps & DataPolicyDeps;
 }
 
 /** Throws the fault that the call would have. Zero for a call on the caller's own provider key. */
