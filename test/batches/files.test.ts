@@ -105,7 +105,7 @@ for (const store of STORE_KINDS) {
 
     test("refuse a body that is no form", async () => {
       const { status, json } = await call(gateway, account, "POST /v1/files", { body: {} });
-      expect([status, errorOf(json)["param"]]).toEqual([400, "content-type"]);
+      expect([status, errorOf(json)["code"]]).toEqual([415, "unsupported_media_type"]);
     });
 
     test("refuse more files than the quota", async () => {

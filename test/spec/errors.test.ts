@@ -241,18 +241,6 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
 
     test("of an unsupported provider endpoint suggests an alternative", async () => {
       const cases: readonly (readonly [string, RegExp, string | undefined])[] = [
-        ["POST /v1/messages/batches", /requests one by one/, "/docs/api/create-message.md"],
-        [
-          "GET /v1/messages/batches/msgbatch_1/results",
-          /no batches/,
-          "/docs/api/create-message.md",
-        ],
-        ["GET /v1/batches", /no batches/, "/docs/api/create-chat-completion.md"],
-        [
-          "GET /v1/files/file-1/content",
-          /in the request that needs it/,
-          "/docs/api/create-response.md",
-        ],
         ["POST /v1/uploads", /in the request that needs it/, "/docs/api/create-response.md"],
         [
           "POST /v1/images/variations",

@@ -62,6 +62,9 @@ export function fileRoutes(files: Files): readonly Route[] {
   ];
 }
 
+/** Of the file and its form. */
+const UPLOAD_MAX_BYTES = 101 * 1_048_576;
+
 const Upload = z
   .object({
     file: z.string().meta({ description: "The content: one JSON object a line, in UTF-8." }),
@@ -84,10 +87,11 @@ function uploadRoute(files: Files): Route {
     description:
       'The requests of a batch, one a line: `{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}`. Send `multipart/form-data`. At most 100 MiB; an account stores 500 files of 1 GiB in all, encrypted.',
     multipart: "streamed",
+    bodyLimitBytes: UPLOAD_MAX_BYTES,
     body: Upload,
     requestExample: { purpose: "batch", file: "@requests.jsonl" },
     responses: { 200: { description: "The file.", schema: FileRecord, example: EXAMPLE } },
-    faults: ["conflict", "payload_too_large", "rate_limited"],
+    faults: ["conflict", "payload_too_large", "unsupported_media_type", "rate_limited"],
     run: async ({ caller, clientIp, now, request }) => {
       const file = await files.upload(keyAct(caller, { clientIp, now }), request);
       return { status: 200, body: toFileRecord(file) };

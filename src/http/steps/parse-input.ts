@@ -9,6 +9,7 @@ import {
   multipartRequired,
   requireJsonContentType,
 } from "../request/body-decoder.ts";
+import { isMultipart } from "../request/multipart-body.ts";
 import { parseQuery } from "../request/request-target.ts";
 import { type InputLocation, parseWithSchema } from "../request/validate.ts";
 import type { Route, StepFilter } from "../route.ts";
@@ -21,6 +22,7 @@ export function parseInput(clientIpOf: ClientIpOf, allowsStep: StepFilter): Step
   return parseWith({ clientIpOf, allowsStep }, ({ request, bodyText, form }, route) => {
     const { body, bodyType, multipart } = route;
     if (multipart === "required" && form === undefined) throw multipartRequired(request);
+    if (multipart === "streamed" && !isMultipart(request.headers)) throw multipartRequired(request);
     if (bodyType === "raw" && form === undefined) requireJsonContentType(request);
     if (body === undefined || bodyType === "raw" || multipart === "streamed") return undefined;
     return bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
