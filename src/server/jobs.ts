@@ -51,8 +51,8 @@ export function createJobs(
   options: Pick<ServerOptions, "log" | "now" | "onFatal">,
   services: Services,
 ): readonly Job[] {
-  const { core, modelCalls, deliveryWorker, emailWorker, billing, operatorAlerts } = services;
-  const { ledgerVerification } = services;
+  const { core, modelCalls, deliveryWorker, emailWorker, billing } = services;
+  const { operatorAlerts, ledgerVerification } = services;
   const { db, lease, catalog, reconcileHolds } = core;
   const { responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
@@ -98,10 +98,7 @@ export function createJobs(
     ["abort canceled background responses", 2 * SECOND_MS, responses.abortCanceled],
     // Not awaited: shutdown waits for running jobs, and an export may take ten seconds.
     ["export telemetry", 5 * SECOND_MS, async () => void telemetry?.flush()],
-    ["deliver webhooks", SECOND_MS, deliveryWorker.tick],
-    ["delete old webhook deliveries", HOUR_MS, deliveryWorker.sweep],
-    ["send emails", SECOND_MS, emailWorker.tick],
-    ["delete old emails", HOUR_MS, emailWorker.sweep],
+    ...deliveryJobs(deliveryWorker, emailWorker),
     ["report expiring keys", HOUR_MS, () => db.write((tx) => emitExpiringKeys(tx, now()))],
     ["reconcile payments", MINUTE_MS, billing.reconcile],
     ["process auto top-ups", SECOND_MS, billing.processTopUps],
@@ -121,6 +118,18 @@ export function createJobs(
 
 /** Of processes, besides holds. */
 const OTHER_WORK = bothWorks(runningKeys, runningBatches);
+
+function deliveryJobs(
+  deliveryWorker: Services["deliveryWorker"],
+  emailWorker: Services["emailWorker"],
+): readonly Schedule[] {
+  return [
+    ["deliver webhooks", SECOND_MS, deliveryWorker.tick],
+    ["delete old webhook deliveries", HOUR_MS, deliveryWorker.sweep],
+    ["send emails", SECOND_MS, emailWorker.tick],
+    ["delete old emails", HOUR_MS, emailWorker.sweep],
+  ];
+}
 
 function batchJobs({ batches, batchRunner }: Services): readonly Schedule[] {
   return [

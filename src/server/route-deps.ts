@@ -82,12 +82,7 @@ export function createRouteDeps(
     appSignIn: appSignInDeps(services),
     mcpSignIn: mcpSignInDeps(services, config),
     people: { db, sessions, keptForms, signIn, baseUrl, sendsEmails },
-    emails: {
-      db,
-      links: { baseUrl, receiptPath: billing.links.receiptPath },
-      isDevelopment: config.development,
-      isSmtpSet: config.email !== undefined,
-    },
+    emails: emailDeps(config, services),
     agentSessions: { db, onSessionStopped: inference.stoppedSessions.add },
     console: {
       db,
@@ -116,6 +111,14 @@ export function createRouteDeps(
       startedAt: now(),
     }),
   };
+}
+
+function emailDeps(
+  { baseUrl, development, email }: Config,
+  { core: { db }, billing }: Services,
+): RouteDeps["emails"] {
+  const links = { baseUrl, receiptPath: billing.deps.links.receiptPath };
+  return { db, links, isDevelopment: development, isSmtpSet: email !== undefined };
 }
 
 function cheapestNow(

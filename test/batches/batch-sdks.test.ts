@@ -1,8 +1,8 @@
 // Batches and files with the official SDKs, unmodified.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import Anthropic from "@anthropic-ai/sdk";
-import OpenAI, { toFile } from "openai";
+import Anthropic, { ConflictError as AnthropicConflictError } from "@anthropic-ai/sdk";
+import OpenAI, { ConflictError, NotFoundError, toFile } from "openai";
 import type { Json } from "../inference/support/harness.ts";
 import { call, fundedAccount, openGateway } from "../responses/harness.ts";
 import { eventually } from "../support/eventually.ts";
@@ -72,10 +72,10 @@ for (const store of STORE_KINDS) {
       expect(purposes.toSorted()).toEqual(["batch", "batch_output"]);
       expect((await client.files.delete(file.id)).deleted).toBe(true);
       expect(await client.files.retrieve(file.id).catch((error: unknown) => error)).toBeInstanceOf(
-        OpenAI.NotFoundError,
+        NotFoundError,
       );
       const canceled = await client.batches.cancel(batch.id).catch((error: unknown) => error);
-      expect(canceled).toBeInstanceOf(OpenAI.ConflictError);
+      expect(canceled).toBeInstanceOf(ConflictError);
     });
 
     test("anthropic: create, retrieve, list, results, delete", async () => {
@@ -130,7 +130,7 @@ for (const store of STORE_KINDS) {
       });
       expect(
         await client.messages.batches.delete(batch.id).catch((error: unknown) => error),
-      ).toBeInstanceOf(Anthropic.ConflictError);
+      ).toBeInstanceOf(AnthropicConflictError);
       expect((await client.messages.batches.cancel(batch.id)).processing_status).toBe("canceling");
       const ended = await eventually(async () => {
         const read = await client.messages.batches.retrieve(batch.id);
