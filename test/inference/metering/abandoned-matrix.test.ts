@@ -54,7 +54,8 @@ interface Target {
 
 const TARGETS: readonly Target[] = PROVIDERS.flatMap(({ id, paths }) =>
   Object.keys(paths)
-    .filter((wire) => kindOfWire(wire) === "chat" && wire !== "count_tokens")
+    // Text completions are relayed, with tests of their own.
+    .filter((wire) => kindOfWire(wire) === "chat" && !/^(?:count_tokens|completions)$/.test(wire))
     .map((wire) => ({ id, wire, api: STREAMED_APIS.find((api) => api === wire) ?? "chat" })),
 );
 const modelOf = ({ id, wire }: Target): string => `${id}/${nameAt(id)}-on-${wire}`;
