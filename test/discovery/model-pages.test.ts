@@ -32,7 +32,7 @@ test("/models lists what is callable, and with all=true everything", async () =>
 });
 
 test("/models searches, filters, sorts and pages", async () => {
-  expect(listed(await text("/models?q=ECHO"))).toEqual(["sim/echo"]);
+  expect(listed(await text("/models?q=ECHO"))).toEqual(["sim/echo", "sim/echo-decisions"]);
   const vision = listed(await text("/models?ability=vision&provider=openai"));
   expect(vision).toContain("openai/gpt-5.4");
   expect(listed(await text("/models?q=no-such-model"))).toEqual([]);

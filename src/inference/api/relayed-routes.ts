@@ -60,7 +60,7 @@ const ImageEditsRequest = z
       .optional()
       .meta({ description: "1 to 16 files; several are `image[]`." }),
     images: z
-      .array(z.looseObject({ image_url: z.string().optional() }))
+      .array(z.looseObject({ image_url: z.string().optional().meta({ description: "A URL." }) }))
       .optional()
       .meta({ description: "In JSON, the images as URLs." }),
     mask: z
@@ -153,7 +153,7 @@ const TranslationRequest = z
       .enum(["json", "text", "srt", "verbose_json", "vtt"])
       .optional()
       .meta({ description: "Default: `json`." }),
-    temperature: z.number().optional(),
+    temperature: z.number().optional().meta({ description: "From 0 to 1." }),
   })
   .meta({ id: "TranslationRequest" });
 
@@ -168,7 +168,7 @@ const TranscriptionRequest = z
       .optional()
       .meta({ description: "Default: `json`." }),
     stream: z.boolean().optional().meta({ description: "`true`: responds with events." }),
-    temperature: z.number().optional(),
+    temperature: z.number().optional().meta({ description: "From 0 to 1." }),
   })
   .meta({ id: "TranscriptionRequest" });
 
@@ -388,7 +388,7 @@ export const RELAYED_ROUTES: readonly RelayedRoute[] = [
     body: z
       .looseObject({
         model: modelField("together/Qwen/Qwen2.5-7B-Instruct-Turbo"),
-        prompt: Texts,
+        prompt: Texts.meta({ description: "One text, or several." }),
         max_tokens: z.int().min(1).optional().meta({ description: "Default: 16." }),
         stream: z.boolean().optional().meta({ description: "`true`: responds with events." }),
       })
