@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newFormToken } from "../../src/idempotency/form-submission.ts";
 import { listChangeRequests, requestChange } from "../../src/operator/accounts/change-requests.ts";
+import { waitForEnd } from "../batches/batch-harness.ts";
 import {
   createUser,
   makeOwner,
@@ -125,6 +126,26 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
   stopAgentSession: async (world) => {
     await callInSession(world.gateway, world.account, "one");
     return () => send(world, "DELETE", "/v1/sessions/one");
+  },
+  createBatch: (world) => () => send(world, "POST", "/v1/batches", BATCH),
+  cancelBatch: async (world) => {
+    const { id } = await create(world, "/v1/batches", BATCH);
+    return () => send(world, "POST", `/v1/batches/${id}/cancel`);
+  },
+  createMessageBatch: (world) => () => send(world, "POST", "/v1/messages/batches", MESSAGE_BATCH),
+  cancelMessageBatch: async (world) => {
+    const { id } = await create(world, "/v1/messages/batches", MESSAGE_BATCH);
+    return () => send(world, "POST", `/v1/messages/batches/${id}/cancel`);
+  },
+  deleteMessageBatch: async (world) => {
+    const { id } = await create(world, "/v1/messages/batches", MESSAGE_BATCH);
+    await waitForEnd(world.gateway, world.account, id);
+    return () => send(world, "DELETE", `/v1/messages/batches/${id}`);
+  },
+  uploadFile: (world) => () => uploadFile(world),
+  deleteFile: async (world) => {
+    const { id } = (await (await uploadFile(world)).json()) as { readonly id: string };
+    return () => send(world, "DELETE", `/v1/files/${id}`);
   },
   addWebhook: (world) => () => send(world, "POST", "/v1/webhooks", WEBHOOK),
   changeWebhook: async (world) => {
@@ -414,6 +435,23 @@ async function create(
   expect(response.status).toBeLessThan(300);
   // Safe because each endpoint that creates something returns its id, and the claim is read by its own fields.
   return (await response.json()) as Json & { readonly id: string };
+}
+
+/** Runs long enough to be canceled. */
+const SLOW = { role: "user", content: "[[sim: latency=1500]] later" };
+const SLOW_CALL = { model: "sim/echo", max_tokens: 16, messages: [SLOW] };
+const BATCH = {
+  endpoint: "/v1/chat/completions",
+  requests: [{ custom_id: "one", body: SLOW_CALL }],
+};
+const MESSAGE_BATCH = { requests: [{ custom_id: "one", params: SLOW_CALL }] };
+
+function uploadFile({ gateway, account }: Pick<World, "gateway" | "account">): Promise<Response> {
+  const body = new FormData();
+  body.set("purpose", "batch");
+  body.set("file", new Blob(["{}"]), "requests.jsonl");
+  const { authorization = "" } = account.headers;
+  return fetch(`${gateway.url}/v1/files`, { method: "POST", headers: { authorization }, body });
 }
 
 interface DeviceCodes {

@@ -229,11 +229,11 @@ describe("the scopes of the routes", () => {
         .toSorted()
         .join(" "),
     ).toBe(
-      "addProviderKey batchEmbedContents cancelResponse changeKey changeProviderKey compactResponse " +
-        "countContentTokens countInputTokens countTokens createChatCompletion createCompletion createDecision createEmbeddings createImages " +
-        "createMessage createModeration createQuote createResponse createSpeech createTranscription " +
-        "createTranslation deleteProviderKey deleteResponse editImages embedContent generateContent mintKey pollClaim " +
-        "rerankDocuments rerankDocumentsV2 revokeKey rotateKey stopAgentSession streamGenerateContent",
+      "addProviderKey batchEmbedContents cancelBatch cancelMessageBatch cancelResponse changeKey changeProviderKey compactResponse " +
+        "countContentTokens countInputTokens countTokens createBatch createChatCompletion createCompletion createDecision createEmbeddings createImages " +
+        "createMessage createMessageBatch createModeration createQuote createResponse createSpeech createTranscription " +
+        "createTranslation deleteFile deleteMessageBatch deleteProviderKey deleteResponse editImages embedContent generateContent mintKey pollClaim " +
+        "rerankDocuments rerankDocumentsV2 revokeKey rotateKey stopAgentSession streamGenerateContent uploadFile",
     );
     expect(
       LIMITED_KEY_SCOPES.filter((scope) => /^(webhooks|audit)|claim:write/.test(scope)),

@@ -12,6 +12,8 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
   webhook: "looked up by the worker for all accounts",
   webhook_delivery: "a queue of the worker for all accounts, in the order of due times",
   audit: "also of operators and systems, who have no account",
+  batch: "looked up by its id by the process that runs it",
+  stored_file: "looked up by its id, and by the job that expires it",
   stored_response: "looked up by its id, which names no account, and by the job that expires it",
   claim_attempt: "looked up by the hash of its token, before the account is known",
   human_grant: "unique per person and mailbox over all accounts",
