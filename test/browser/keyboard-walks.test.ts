@@ -76,10 +76,12 @@ test("a model is tried in the playground by keyboard alone", async () => {
   await tabTo(page, /^button Run$/);
   await page.keyboard.press("Enter");
   await page
-    .locator("[data-figure=cost]")
+    .locator("[data-run=model] [data-figure=cost]")
     .getByText(/^\$0\.0/)
     .waitFor();
-  expect(await page.locator("[data-reply]").textContent()).toContain("Typed without a mouse.");
+  expect(await page.locator("[data-run=model] [data-reply]").textContent()).toContain(
+    "Typed without a mouse.",
+  );
   await tabTo(page, /^summary Show as code$/);
   await page.keyboard.press("Enter");
   await tabTo(page, /^select Language/);

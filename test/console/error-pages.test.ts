@@ -107,7 +107,7 @@ test("a session that ends while the playground is open offers the sign-in, keeps
     await page.fill("#message", "Hello there");
     await context.clearCookies();
     await page.getByRole("button", { name: "Run" }).click();
-    const error = page.locator("[data-error]");
+    const error = page.locator("[data-run=model] [data-error]");
     await error.getByRole("link", { name: "Sign in" }).waitFor();
     expect(await error.textContent()).toContain("Your session has ended");
     expect(await page.inputValue("#message")).toBe("Hello there");
