@@ -139,18 +139,26 @@ export async function findBatch(
 export interface BatchPage extends PageRequest {
   /** Newest first, before this id; with `after`, oldest first, and after it. */
   readonly after?: string | undefined;
+  /** Only the batches of this key. */
+  readonly keyId: string | undefined;
 }
 
 /** Up to `limit + 1` batches. */
 export async function listBatches(
   reader: Reader,
   accountId: string,
-  { limit, cursor, after }: BatchPage,
+  { limit, cursor, after, keyId }: BatchPage,
 ): Promise<readonly Batch[]> {
   const condition = after === undefined ? "id < ? order by id desc" : "id > ? order by id";
+  const ofKey = keyId === undefined ? "" : " and key_id = ?";
   const rows = await reader.all(
-    `select * from batch where account_id = ? and status <> 'validating' and ${condition} limit ?`,
-    [accountId, after ?? cursor ?? maxId("batch"), limit + 1],
+    `select * from batch where account_id = ? and status <> 'validating'${ofKey} and ${condition} limit ?`,
+    [
+      accountId,
+      ...(keyId === undefined ? [] : [keyId]),
+      after ?? cursor ?? maxId("batch"),
+      limit + 1,
+    ],
   );
   return Promise.all(rows.map((row) => withLiveCounts(reader, toBatch(row))));
 }

@@ -7,6 +7,7 @@ import { isObject } from "../base/json.ts";
 import { HOUR_MS } from "../base/time.ts";
 import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { BatchRecord, toBatchRecord } from "./batch-record.ts";
+import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
 import { type Batches, type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
 import {
@@ -211,7 +212,8 @@ function listRoute({ batches }: BatchRouteDeps): Route {
     id: "listBatches",
     scope: "models:read",
     summary: "List batches",
-    description: "Newest first, of all keys of the account.",
+    description:
+      "Newest first, of all keys of the account; a key without `keys:manage` sees its own.",
     query: z.strictObject({
       limit: z.coerce
         .number()
@@ -231,7 +233,11 @@ function listRoute({ batches }: BatchRouteDeps): Route {
     },
     faults: [],
     run: async ({ caller, query: { limit, after } }) => {
-      const found = await listBatches(batches.db, caller.accountId, { limit, cursor: after });
+      const found = await listBatches(batches.db, caller.accountId, {
+        limit,
+        cursor: after,
+        keyId: ownKeyOnly(caller),
+      });
       const data = found.slice(0, limit).map(toBatchRecord);
       return {
         status: 200,

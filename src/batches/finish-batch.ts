@@ -30,7 +30,7 @@ export async function finishBatch(deps: FinishDeps, batch: Batch, end: BatchEnd)
 async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Promise<void> {
   const { process, epoch } = deps;
   const now = deps.now();
-  const { id, accountId, createdAt } = batch;
+  const { id, accountId, keyId, createdAt } = batch;
   if (end !== "completed") await endPending(tx, id, end);
   const sums = await sumItems(tx, id);
   // Items that this process did not read: the batch is run again.
@@ -52,6 +52,7 @@ async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Pr
   await endBatchHold(tx, batch);
   const file = {
     accountId,
+    keyId,
     batchId: id,
     createdAt: now,
     expiresAt: createdAt + RESULTS_RETENTION_MS,

@@ -7,6 +7,7 @@ import { isObject } from "../base/json.ts";
 import { DAY_MS } from "../base/time.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { MessageBatchRecord, toMessageBatchRecord } from "./batch-record.ts";
+import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
 import { type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
 import { REQUESTS_MAX, type SentItem, tooManyRequests } from "./create-batch.ts";
@@ -132,7 +133,8 @@ function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
     id: "listMessageBatches",
     scope: "models:read",
     summary: "List batches of messages",
-    description: "Newest first, of all keys of the account, also those of POST /v1/batches.",
+    description:
+      "Newest first, also those of POST /v1/batches; a key without `keys:manage` sees its own.",
     query: z.strictObject({
       limit: z.coerce
         .number()
@@ -161,7 +163,12 @@ function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
     },
     faults: [],
     run: async ({ caller, query: { limit, after_id: cursor, before_id: after } }) => {
-      const found = await listBatches(batches.db, caller.accountId, { limit, cursor, after });
+      const found = await listBatches(batches.db, caller.accountId, {
+        limit,
+        cursor,
+        after,
+        keyId: ownKeyOnly(caller),
+      });
       const page = found.slice(0, limit);
       const sorted = after === undefined ? page : page.toReversed();
       const data = sorted.map((batch) => toMessageBatchRecord(batch, baseUrl));

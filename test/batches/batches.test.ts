@@ -178,6 +178,11 @@ for (const store of STORE_KINDS) {
       const ended = await waitForEnd(gateway, limited, created["id"]);
       const lines = await resultsOf(ended, limited);
       expect(lines[1]).toMatchObject({ response: { status_code: 403 } });
+      for (const path of ["/v1/batches", "/v1/messages/batches", "/v1/files"]) {
+        const { json } = await call(gateway, limited, `GET ${path}`);
+        // A limited key does not learn the ids of what other keys made.
+        expect((json["data"] as unknown[]).length).toBe(path === "/v1/files" ? 2 : 1);
+      }
       for (const line of lines) expect(JSON.stringify(line)).not.toContain('"model":"gpt-5');
     });
 

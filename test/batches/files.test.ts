@@ -113,8 +113,8 @@ for (const store of STORE_KINDS) {
       await gateway.server.db.write(async (tx) => {
         for (let index = 0; index < 500; index++)
           await tx.run(
-            `insert into stored_file (id, account_id, purpose, filename, bytes, parts, data_key, created_at, expires_at)
-             values (?, ?, 'batch', 'x', 1, 0, '', 1, 9000000000000)`,
+            `insert into stored_file (id, account_id, key_id, purpose, filename, bytes, parts, data_key, created_at, expires_at)
+             values (?, ?, 'key_x', 'batch', 'x', 1, 0, '', 1, 9000000000000)`,
             [`file_${owner.id}_${index}`, owner.id],
           );
       });

@@ -18,6 +18,7 @@ export type FilePurpose = (typeof FILE_PURPOSES)[number];
 export interface StoredFile {
   readonly id: string;
   readonly accountId: string;
+  readonly keyId: string;
   readonly purpose: FilePurpose;
   readonly filename: string;
   readonly bytes: number;
@@ -45,11 +46,12 @@ export async function insertOutputFile(
 
 async function insert(tx: Tx, file: StoredFile, parts: number | null): Promise<void> {
   await tx.run(
-    `insert into stored_file (id, account_id, purpose, filename, bytes, parts, batch_id, data_key, created_at, expires_at)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into stored_file (id, account_id, key_id, purpose, filename, bytes, parts, batch_id, data_key, created_at, expires_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
       file.id,
       file.accountId,
+      file.keyId,
       file.purpose,
       file.filename,
       file.bytes,
@@ -118,22 +120,26 @@ export interface FileFilter {
   readonly after: string | undefined;
   readonly order: "asc" | "desc";
   readonly purpose: FilePurpose | undefined;
+  /** Only the files of this key. */
+  readonly keyId: string | undefined;
 }
 
 /** Up to `limit + 1` files. */
 export async function listFiles(
   reader: Reader,
   accountId: string,
-  { limit, after, order, purpose }: FileFilter,
+  { limit, after, order, purpose, keyId }: FileFilter,
   now: number,
 ): Promise<readonly StoredFile[]> {
   const isDescending = order === "desc";
   const position = after ?? (isDescending ? maxId("file") : "");
   const ofPurpose = purpose === undefined ? "" : " and purpose = ?";
+  const ofKey = keyId === undefined ? "" : " and key_id = ?";
+  const wanted = [purpose, keyId].filter((value) => value !== undefined);
   const rows = await reader.all(
-    `select * from stored_file where account_id = ? and parts is not null and expires_at > ?${ofPurpose}
+    `select * from stored_file where account_id = ? and parts is not null and expires_at > ?${ofPurpose}${ofKey}
      and id ${isDescending ? "<" : ">"} ? order by id ${isDescending ? "desc" : "asc"} limit ?`,
-    [accountId, now, ...(purpose === undefined ? [] : [purpose]), position, limit + 1],
+    [accountId, now, ...wanted, position, limit + 1],
   );
   return rows.map(toStoredFile);
 }
@@ -174,6 +180,7 @@ function toStoredFile(row: Row): StoredFile {
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
+    keyId: text(row, "key_id"),
     purpose: enumValue(row, "purpose", FILE_PURPOSES),
     filename: text(row, "filename"),
     bytes: integer(row, "bytes"),

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { keyAct } from "../../activity/audit.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../../http/route.ts";
+import { ownKeyOnly } from "../batch-retention.ts";
 import { getFile } from "./file-content.ts";
 import { FILE_PURPOSES, listFiles, type StoredFile } from "./file-rows.ts";
 import type { Files } from "./files.ts";
@@ -107,6 +108,7 @@ function listRoute({ db }: Files): Route {
     id: "listFiles",
     scope: "models:read",
     summary: "List files",
+    description: "Of all keys of the account; a key without `keys:manage` sees its own.",
     query: z.strictObject({
       limit: z.coerce
         .number()
@@ -150,7 +152,7 @@ function listRoute({ db }: Files): Route {
     faults: [],
     run: async ({ caller, query, now }) => {
       const { limit, after, order, purpose } = query;
-      const filter = { limit, after, order, purpose };
+      const filter = { limit, after, order, purpose, keyId: ownKeyOnly(caller) };
       const found = await listFiles(db, caller.accountId, filter, now);
       const data = found.slice(0, limit).map(toFileRecord);
       return {

@@ -104,7 +104,8 @@ async function upload({ db, kek }: FilesDeps, act: Act, request: Request): Promi
   const id = newId("file", now);
   const dataKey = createDataKey(kek, { id, accountId });
   const expiresAt = now + RESULTS_RETENTION_MS;
-  const created = { id, accountId, filename: "", dataKey, createdAt: now, expiresAt };
+  const keyId = act.actor.id;
+  const created = { id, accountId, keyId, filename: "", dataKey, createdAt: now, expiresAt };
   await db.write((tx) => insertFile(tx, created));
   try {
     const sealer = openSealer(kek, created, dataKey);

@@ -693,6 +693,7 @@ create index batch_item_pending on batch_item (batch_id, position) where status 
 create table stored_file (
   id text primary key,
   account_id text not null,
+  key_id text not null,
   purpose text not null,
   filename text not null,
   bytes bigint not null,

@@ -780,6 +780,7 @@ create index batch_item_pending on batch_item (batch_id, position) where status 
 create table stored_file (
   id text primary key,
   account_id text not null,
+  key_id text not null, -- key that uploaded it or created its batch
   purpose text not null, -- `batch` or `batch_output`
   filename text not null, -- as the caller named it
   bytes bigint not null,
