@@ -28,24 +28,30 @@ export const BatchRecord = z
   .object({
     id: z.string(),
     object: z.literal("batch"),
-    endpoint: z.enum(BATCH_ENDPOINTS),
+    endpoint: z.enum(BATCH_ENDPOINTS).describe("The endpoint of the requests."),
     errors: z.null(),
-    input_file_id: z.string().nullable(),
-    completion_window: z.string(),
+    input_file_id: z.string().nullable().describe("The file with the requests."),
+    completion_window: z.string().describe("As requested."),
     status: z.enum(OPENAI_STATUSES),
-    output_file_id: z.string().nullable(),
-    error_file_id: z.string().nullable(),
+    output_file_id: z.string().nullable().describe("The file with the results."),
+    error_file_id: z.string().nullable().describe("The file with the errors."),
     created_at: z.int(),
-    in_progress_at: Seconds,
+    in_progress_at: Seconds.describe("When it started."),
     expires_at: z.int(),
-    completed_at: Seconds,
-    expired_at: Seconds,
-    cancelling_at: Seconds,
-    cancelled_at: Seconds,
-    failed_at: z.null(),
-    finalizing_at: Seconds,
-    request_counts: z.object({ total: z.int(), completed: z.int(), failed: z.int() }),
-    metadata: z.record(z.string(), z.unknown()).nullable(),
+    completed_at: Seconds.describe("When it completed."),
+    expired_at: Seconds.describe("When it expired."),
+    cancelling_at: Seconds.describe("When it was to be cancelled."),
+    cancelled_at: Seconds.describe("When it was cancelled."),
+    failed_at: z.null().describe("Always null."),
+    finalizing_at: Seconds.describe("When its results were written."),
+    request_counts: z
+      .object({
+        total: z.int().describe("All requests."),
+        completed: z.int().describe("Succeeded."),
+        failed: z.int().describe("Failed."),
+      })
+      .describe("Requests by state."),
+    metadata: z.record(z.string(), z.unknown()).nullable().describe("As requested."),
     ...GATEWAY_FIELDS,
   })
   .meta({ id: "Batch" });
@@ -95,20 +101,22 @@ export const MessageBatchRecord = z
   .object({
     id: z.string(),
     type: z.literal("message_batch"),
-    processing_status: z.enum(["in_progress", "canceling", "ended"]),
-    request_counts: z.object({
-      processing: z.int(),
-      succeeded: z.int(),
-      errored: z.int(),
-      canceled: z.int(),
-      expired: z.int(),
-    }),
+    processing_status: z.enum(["in_progress", "canceling", "ended"]).describe("Its state."),
+    request_counts: z
+      .object({
+        processing: z.int().describe("Not ended."),
+        succeeded: z.int().describe("Succeeded."),
+        errored: z.int().describe("Failed."),
+        canceled: z.int().describe("Canceled."),
+        expired: z.int().describe("Expired."),
+      })
+      .describe("Requests by state."),
     created_at: z.string(),
     expires_at: z.string(),
     ended_at: z.string().nullable(),
-    cancel_initiated_at: z.string().nullable(),
-    archived_at: z.null(),
-    results_url: z.string().nullable(),
+    cancel_initiated_at: z.string().nullable().describe("When it was to be canceled."),
+    archived_at: z.null().describe("Always null."),
+    results_url: z.string().nullable().describe("Where the results are."),
     ...GATEWAY_FIELDS,
   })
   .meta({ id: "MessageBatch" });

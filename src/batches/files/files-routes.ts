@@ -19,11 +19,11 @@ const FileRecord = z
   .object({
     id: z.string(),
     object: z.literal("file"),
-    bytes: z.int(),
+    bytes: z.int().describe("Its size."),
     created_at: z.int(),
     expires_at: z.int(),
-    filename: z.string(),
-    purpose: z.enum(FILE_PURPOSES),
+    filename: z.string().describe("Its name."),
+    purpose: z.enum(FILE_PURPOSES).describe("What it is for."),
     status: z.literal("processed"),
   })
   .meta({ id: "File" });
