@@ -231,6 +231,26 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     }
   });
 
+  test("a stream of text completions that its caller leaves costs what the whole one costs", async () => {
+    const body = { model: "sim/echo", prompt: "[[sim: pace=20]] Once upon a time", stream: true };
+    const before = await balance(gateway, account);
+    await (await post(gateway, account, PATHS.completions, body)).text();
+    const whole = before - (await balance(gateway, account));
+    const leaving = new AbortController();
+    const left = await post(
+      gateway,
+      { ...account, signal: leaving.signal },
+      PATHS.completions,
+      body,
+    );
+    await left.body?.getReader().read();
+    leaving.abort();
+    await expectSettledLedger(gateway.server.db);
+    expect(before - (await balance(gateway, account))).toBe(2n * whole);
+    const records = await usageRecordsOf(gateway.server.db, account.id);
+    expect(records.at(-1)).toMatchObject({ api: "completions", outcome: "client_aborted" });
+  });
+
   test("moderation is free and leaves a usage record", async () => {
     const { reply, paid, record } = await call(PATHS.moderations, {
       model: "sim/moderation",
