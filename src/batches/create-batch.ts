@@ -32,6 +32,8 @@ export interface CreateBatchDeps {
   readonly db: Db;
   readonly kek: DerivedKey;
   readonly now: () => number;
+  /** The call with the settings of the preset that it names. */
+  readonly expandPreset: (input: CallInput) => CallInput | Promise<CallInput>;
   /** What a call can cost at most; throws the fault that it would have. */
   readonly estimateItem: (input: CallInput) => Promise<Nano>;
   readonly rejectIfFrozen: (accountId: string) => Promise<void>;
@@ -85,9 +87,9 @@ export async function prepareBatch(
   const headers = keptHeaders(request.headers);
   const batch = { id, accountId, keyId, form, endpoint, headers, metadata, inputFileId };
   await db.write((tx) => insertBatch(tx, { ...batch, dataKey, createdAt, expiresAt }), "os_cache");
-  const { estimateItem, now } = deps;
+  const { expandPreset, estimateItem, now } = deps;
   const sealer = openSealer(kek, { id, accountId }, dataKey);
-  const context = { db, estimateItem, now, endpoint, headers, caller, sealer };
+  const context = { db, expandPreset, estimateItem, now, endpoint, headers, caller, sealer };
   const stored = await storeItems(context, id, request.items, bytesLeft);
   if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
   return { id, caller, expiresAt, ...stored };
@@ -159,7 +161,10 @@ function checkItem(
   return { customId, text };
 }
 
-interface ItemContext extends Pick<CreateBatchDeps, "db" | "estimateItem" | "now"> {
+interface ItemContext extends Pick<
+  CreateBatchDeps,
+  "db" | "expandPreset" | "estimateItem" | "now"
+> {
   readonly endpoint: BatchEndpoint;
   readonly headers: Readonly<Record<string, string>>;
   readonly caller: Caller;
@@ -167,7 +172,7 @@ interface ItemContext extends Pick<CreateBatchDeps, "db" | "estimateItem" | "now
 }
 
 async function toNewItem(
-  { estimateItem, now: clock, endpoint, headers, caller, sealer }: ItemContext,
+  { expandPreset, estimateItem, now: clock, endpoint, headers, caller, sealer }: ItemContext,
   {
     customId,
     text,
@@ -177,10 +182,10 @@ async function toNewItem(
   const now = clock();
   const requestId = newId("req", now);
   try {
-    const share = await estimateItem(
-      itemInput({ endpoint, headers, caller, text, requestId, now }),
-    );
-    const sealedRequest = sealer.seal(`request/${position}`, text);
+    // The version of now: a later one may cost more than is held.
+    const call = await expandPreset(itemInput({ endpoint, headers, caller, text, requestId, now }));
+    const share = await estimateItem(call);
+    const sealedRequest = sealer.seal(`request/${position}`, call.text);
     const pending = { status: "pending", httpStatus: null, sealedResult: null } as const;
     return { position, customId, share, sealedRequest, ...pending };
   } catch (error) {

@@ -6,7 +6,21 @@ import type { Preset } from "./presets.ts";
 
 const ModelId = z.string().min(1).max(256);
 const Members = z.record(z.string(), z.unknown());
-const fieldsOf = (path: string) => Members.meta({ description: `Fields for ${path}.` });
+/** What only the call can say: the form of its reply, and its conversation. */
+const FIELDS_OF_CALLS: ReadonlySet<string> = new Set([
+  "model",
+  "stream",
+  "background",
+  "messages",
+  "input",
+  "contents",
+  "postern",
+]);
+const fieldsOf = (path: string) =>
+  Members.refine(
+    (fields) => Object.keys(fields).every((name) => !FIELDS_OF_CALLS.has(name)),
+    `must not have ${[...FIELDS_OF_CALLS].join(", ")}: the call has them`,
+  ).meta({ description: `Fields for ${path}.` });
 
 export const PresetSettings = z
   .strictObject({

@@ -6,6 +6,7 @@ import { type Batches, createBatches } from "../batches/batches.ts";
 import { createFiles, type Files } from "../batches/files/files.ts";
 import type { Config } from "../config/config.ts";
 import { estimateItem } from "../inference/lifecycle/estimate-item.ts";
+import { expandPreset } from "../inference/lifecycle/expand-preset.ts";
 import { rejectIfFrozen } from "../inference/lifecycle/hold/hold.ts";
 import { infer } from "../inference/lifecycle/infer.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
@@ -27,7 +28,7 @@ export function createBatchServices(
   { core: { db, master, epoch }, modelCalls: { inference }, overload }: BatchContext,
 ): { readonly batches: Batches; readonly batchRunner: BatchRunner; readonly files: Files } {
   const kek = deriveBatchKek(master);
-  const { parse, route } = inference.infer;
+  const { findPreset: find, parse, route } = inference.infer;
   const batchRunner = createBatchRunner({
     db,
     kek,
@@ -44,6 +45,7 @@ export function createBatchServices(
     db,
     kek,
     now,
+    expandPreset: (input) => expandPreset(find, input),
     estimateItem: (input) => estimateItem({ parse, route }, input),
     rejectIfFrozen: (accountId) => rejectIfFrozen(inference.countTokens, accountId),
     paymentOptions: paymentOptions(config),

@@ -314,7 +314,28 @@ for (const store of STORE_KINDS) {
       await waitForEnd(gateway, owner, first.json["id"]);
     });
 
-    test("wait while the workspace is frozen", async () => {
+    test("get the settings of the preset that they name, in its version of then", async () => {
+      const save = (settings: object) =>
+        fetch(`${gateway.url}/v1/presets/batched`, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify(settings),
+        });
+      await save({ model: "sim/echo", system: "You review code." });
+      const request = chatRequest("a");
+      const body = { ...(request["body"] as object), model: "@preset/batched" };
+      const created = await createBatch(gateway, account, [{ ...request, body }]);
+      await save({ model: "sim/tiny" });
+      await waitForEnd(gateway, account, created["id"]);
+      const results = await call(
+        gateway,
+        account,
+        `GET /v1/batches/${String(created["id"])}/results`,
+      );
+      expect(results.text).toContain('"model":"sim/echo"');
+    });
+
+    test("are refused while the workspace is frozen", async () => {
       const owner = await registerAccount(gateway);
       await addPaidCredits(gateway, owner, 10n * USD);
       const { db } = gateway.server;

@@ -67,6 +67,8 @@ describeEachStore((store) => {
         { max_output_tokens: 0 },
         { modle: "sim/echo" },
         { fields: { smtp: {} } },
+        { fields: { chat: { stream: true } } },
+        { fields: { responses: { background: true } } },
       ])
         expectStatus("savePreset", 400, await save("wrong", settings));
       expectStatus("savePreset", 400, await save("Upper%20case", SETTINGS));
