@@ -203,7 +203,7 @@ describe("the Budgets page", () => {
     const [context, opened] = await openPage(developer);
     await opened.goto(page());
     expect(await opened.locator("main progress").count()).toBe(1);
-    expect(await opened.locator("main form").count()).toBe(0);
+    expect(await opened.locator("main .card form").count()).toBe(0);
     expect(await opened.textContent("main")).toContain(
       "Only owners, admins and billing members can change budgets.",
     );
