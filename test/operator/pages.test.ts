@@ -262,7 +262,11 @@ describeEachStore((kind) => {
               origin,
               "content-type": "application/x-www-form-urlencoded",
             },
-            body: new URLSearchParams({ ...form, csrf: session.csrf }).toString(),
+            body: new URLSearchParams({
+              ...form,
+              confirm: "yes",
+              csrf: session.csrf,
+            }).toString(),
           });
         expect((await sendWithOrigin("https://evil.example")).status).toBe(403);
         expect((await sendWithOrigin("null")).status).toBe(403);
