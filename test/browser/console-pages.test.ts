@@ -174,10 +174,10 @@ describe("the app frame", () => {
 test("the time zone of the browser is proposed until one is chosen", async () => {
   const context = await browser.newContext({ timezoneId: "Europe/Berlin" });
   const page = await context.newPage();
-  const { otherOwner, otherAccount, gateway } = fixture;
-  const [name = "", ...value] = otherOwner.cookie.split("=");
+  const { developer, account, gateway } = fixture;
+  const [name = "", ...value] = developer.cookie.split("=");
   await context.addCookies([{ name, value: value.join("="), domain: "127.0.0.1", path: "/" }]);
-  await page.goto(`${gateway.url}/console/${otherAccount.id}`);
+  await page.goto(`${gateway.url}/console/${account.id}`);
   await page.getByRole("button", { name: "Use Europe/Berlin" }).click();
   await page.waitForURL(/\/settings/);
   expect(await page.getByLabel("Time zone").inputValue()).toBe("Europe/Berlin");
@@ -239,7 +239,7 @@ describe("search", () => {
     await dialog.getByRole("searchbox").fill("nightly");
     await dialog.getByRole("link", { name: /nightly-eval/ }).waitFor();
     await dialog.getByRole("searchbox").fill("echo");
-    await dialog.getByRole("link", { name: /sim\/echo/ }).waitFor();
+    await dialog.getByRole("link", { name: "sim/echo Model" }).waitFor();
     await dialog.getByRole("searchbox").fill("webh");
     await dialog.getByRole("link", { name: /^Webhooks ?Page$/ }).waitFor();
     await dialog.getByRole("link", { name: /sim\/echo/ }).waitFor({ state: "detached" });
