@@ -31,8 +31,8 @@ declare module "*.png" {
 }
 
 declare module "markdown-it/browser" {
-  const text: string;
-  export default text;
+  const path: string;
+  export default path;
 }
 
 declare module "*.ttf" {

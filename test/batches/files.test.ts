@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readUpload } from "../../src/batches/files/read-upload.ts";
+import { readInTime } from "../../src/http/request/body.ts";
 import { errorOf, type Json } from "../inference/support/harness.ts";
 import { call, fundedAccount, openGateway } from "../responses/harness.ts";
 import type { Gateway, TestAccount } from "../support/gateway.ts";
@@ -190,6 +191,21 @@ describe("the reader of an upload", () => {
   test("reads the same however the body is cut", async () => {
     for (let size = 1; size <= FORM.length; size++)
       expect(await read(FORM, size)).toEqual({ content: "one\r\n--x\r\ntwo", purpose: "batch" });
+  });
+
+  test("is a 408 for a client that stalls, and a 400 for one that leaves", async () => {
+    for (const [start, status] of [
+      [() => {}, 408],
+      [(stream: ReadableStreamDefaultController) => stream.error(new Error("reset")), 400],
+    ] as const) {
+      const body = new ReadableStream<Uint8Array>({ start });
+      const refused = readUpload(
+        readInTime(body, 1),
+        'multipart/form-data; boundary="xx"',
+        async () => {},
+      );
+      expect(await refused.catch((error: unknown) => error)).toMatchObject({ status });
+    }
   });
 
   test("refuses every form that ends early", async () => {

@@ -133,6 +133,8 @@ describe("spans", () => {
       emailWorker: unused,
       operatorAlerts: unused,
       agentPayments: { jobs: [] },
+      batches: unused,
+      batchRunner: unused,
     } as unknown as Services;
     const options = {
       log: createLog({ level: "error", isPretty: false, now: Date.now, write: () => {} }),

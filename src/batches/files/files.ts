@@ -5,6 +5,7 @@ import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
+import { readInTime } from "../../http/request/body.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { createDataKey, openSealer } from "../batch-encryption.ts";
 import { RESULTS_RETENTION_MS } from "../batch-retention.ts";
@@ -107,6 +108,7 @@ async function upload({ db, kek }: FilesDeps, act: Act, request: Request): Promi
   const keyId = act.actor.id;
   const created = { id, accountId, keyId, filename: "", dataKey, createdAt: now, expiresAt };
   await db.write((tx) => insertFile(tx, created));
+  const chunks = readInTime(body, UPLOAD_MAX_MS);
   try {
     const sealer = openSealer(kek, created, dataKey);
     const writer = createPartWriter((part, content) =>
@@ -117,7 +119,7 @@ async function upload({ db, kek }: FilesDeps, act: Act, request: Request): Promi
       ),
     );
     const contentType = request.headers.get("content-type") ?? "";
-    const form = await readUpload(withDeadline(body), contentType, writer.write);
+    const form = await readUpload(chunks, contentType, writer.write);
     const { bytes, parts } = await writer.end();
     const filename = cleanFilename(form.filename);
     const file = { ...created, ...readFields(form, now), filename, bytes };
@@ -132,6 +134,9 @@ async function upload({ db, kek }: FilesDeps, act: Act, request: Request): Promi
   } catch (error) {
     await db.write((tx) => deleteFile(tx, id));
     throw error;
+  } finally {
+    // After an error, the rest of the body is not read.
+    await chunks.return(undefined);
   }
 }
 
@@ -172,25 +177,6 @@ function createPartWriter(store: (part: number, content: string) => Promise<void
       return { bytes, parts };
     },
   };
-}
-
-/** A slow client must not keep an upload open. */
-async function* withDeadline(
-  body: ReadableStream<Uint8Array>,
-): AsyncGenerator<Uint8Array, undefined> {
-  const startedAt = performance.now();
-  const reader = body.getReader();
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return undefined;
-      if (performance.now() - startedAt > UPLOAD_MAX_MS)
-        throw new Fault("request_timeout", "upload too slow", { headers: { connection: "close" } });
-      yield value;
-    }
-  } finally {
-    reader.cancel().catch(() => {});
-  }
 }
 
 const EXPIRES_MIN_SECONDS = HOUR_MS / SECOND_MS;

@@ -1,7 +1,10 @@
 // Static assets. The file name holds a hash of the content, so browsers may cache an asset forever.
 
 import { createHash } from "node:crypto";
-import markdownModule from "markdown-it/browser" with { type: "text" };
+import { readFileSync } from "node:fs";
+// Not as text: the runtime would take the name of its source map for that of the bundle.
+import markdownFile from "markdown-it/browser" with { type: "file" };
+import { importedFile } from "../../base/imported-file.ts";
 import { APP_SCRIPT_SOURCE } from "./scripts/app-script.ts";
 import { PLAYGROUND_SCRIPT_SOURCE } from "./scripts/playground-script.ts";
 import design from "./design.css" with { type: "text" };
@@ -29,7 +32,7 @@ export const PLAYGROUND_SCRIPT = scriptAsset(PLAYGROUND_SCRIPT_SOURCE);
 
 /** markdown-it as a classic script: the name of its class is `MarkdownIt`. */
 export const MARKDOWN_SCRIPT = scriptAsset(
-  `(()=>{${markdownModule.replace(/^export \{ (\S+) as default \};[^]*/m, "globalThis.MarkdownIt=$1;")}})();\n`,
+  `(()=>{${readFileSync(importedFile(markdownFile), "utf8").replace(/^export \{ (\S+) as default \};[^]*/m, "globalThis.MarkdownIt=$1;")}})();\n`,
 );
 
 export const ASSETS: readonly Asset[] = [

@@ -148,6 +148,30 @@ function withTimeout(
   });
 }
 
+/** The chunks of a body that a route reads itself. A client that is too slow, stalls or leaves gets the error of `readBody`. */
+export async function* readInTime(
+  body: ReadableStream<Uint8Array>,
+  timeoutMs: number,
+): AsyncGenerator<Uint8Array, undefined> {
+  const reader = body.getReader();
+  const late = Promise.withResolvers<never>();
+  // Whether it is late matters only to a read that waits.
+  late.promise.catch(() => {});
+  const stop = startDeadline(timeoutMs, () => late.reject(bodyTimeout()));
+  try {
+    for (;;) {
+      const { done, value } = await Promise.race([reader.read(), late.promise]);
+      if (done) return undefined;
+      yield value;
+    }
+  } catch (error) {
+    throw error instanceof Fault ? error : incompleteBody(error);
+  } finally {
+    stop();
+    reader.cancel().catch(() => {});
+  }
+}
+
 /** Closes the connection, so that a slow client cannot keep it by continuing to send. */
 function bodyTimeout(): Fault {
   return new Fault("request_timeout", "body timeout", { headers: { connection: "close" } });
