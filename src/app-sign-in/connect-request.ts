@@ -61,5 +61,5 @@ function problemOfCallbackUrl(url: string): string | undefined {
 
 function appOf(callbackUrl: string): string {
   const { host } = new URL(callbackUrl);
-  return isLoopbackRedirect(callbackUrl) ? `A program on this computer (${host})` : host;
+  return isLoopbackRedirect(callbackUrl) ? `a program on this computer (${host})` : host;
 }
