@@ -13,7 +13,7 @@ import { SKIP_PREFIX } from "./support/skip.ts";
 
 const ROOT = path.dirname(import.meta.dir);
 /** More than the cores that most machines have: many tests wait for timers and other processes. */
-const SHARDS = 9;
+const SHARDS = 6;
 /** As in bin/bun.js: only a test that hangs takes this long. */
 const TEST_TIMEOUT_MS = 240_000;
 const BATCH_TIMEOUT_MS = 800_000;

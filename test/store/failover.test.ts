@@ -37,6 +37,8 @@ interface Load {
   /** Resolves after this many more calls were completed. */
   readonly waitForCalls: (count: number) => Promise<void>;
   readonly stop: () => Promise<void>;
+  /** Resolves when both gateways can write again. */
+  readonly whenReady: () => Promise<void>;
 }
 
 const cleanups: (() => Promise<void>)[] = [];
@@ -114,6 +116,10 @@ async function startLoad(cluster: PostgresCluster): Promise<Load> {
       state.isOver = true;
       await Promise.all(callers);
     },
+    whenReady: async () => {
+      for (const { url } of gateways)
+        await eventually(async () => (await fetch(`${url}/readyz`)).ok);
+    },
   };
 }
 
@@ -168,6 +174,8 @@ test("restarts and a promotion of a synchronous standby lose no acknowledged cha
     await cluster.run("start", STANDBY);
     await eventually(() => db.get("select 1 as one").catch(() => undefined));
   });
+  // They write what they collected when they are stopped.
+  await load.whenReady();
 });
 
 test("a promoted asynchronous standby lacks the last charges, which are written again", async () => {
