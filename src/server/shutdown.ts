@@ -32,14 +32,11 @@ async function drain(
   const drainTimer = setTimeout(inference.forceShutdown, USAGE_DRAIN_MS);
   await inference.whenIdle();
   await responses.whenIdle();
-  await batchRunner.whenIdle();
+  await unlessUnavailable(batchRunner.whenIdle());
   clearTimeout(drainTimer);
   await Promise.all([stopJobs(), deliveryWorker.stop()]);
   await ledger.idle();
-  // Without a store, others find out by the heartbeat.
-  await endEpoch().catch((error: unknown) => {
-    if (!isUnavailable(error)) throw error;
-  });
+  await unlessUnavailable(endEpoch());
   await Promise.all([
     keys.flushLastUsed(),
     providerKeys.flushLastUsed(),
@@ -47,4 +44,13 @@ async function drain(
     telemetry?.shutdown(),
   ]);
   httpClient.close();
+}
+
+/** Without a store, other processes learn of the end by the heartbeat. */
+async function unlessUnavailable(work: Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!isUnavailable(error)) throw error;
+  }
 }
