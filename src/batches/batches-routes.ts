@@ -17,6 +17,7 @@ import {
   tooManyRequests,
 } from "./create-batch.ts";
 import { fileItems, fileParts, getFile, toSentItem } from "./files/file-content.ts";
+import { idCursor, idPageFields, idPageLimit, toIdPage } from "./id-page.ts";
 import { BATCH_ENDPOINTS } from "./item-call.ts";
 import { messageBatchRoutes } from "./message-batches-routes.ts";
 import { resultsResponse } from "./results.ts";
@@ -197,10 +198,7 @@ const BATCH_LIST_EXAMPLE = {
 const BatchList = z
   .object({
     object: z.literal("list"),
-    data: z.array(BatchRecord),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
+    ...idPageFields(BatchRecord),
   })
   .meta({ id: "BatchList" });
 
@@ -215,18 +213,8 @@ function listRoute({ batches }: BatchRouteDeps): Route {
     description:
       "Newest first, of all keys of the account; a key without `keys:manage` sees its own.",
     query: z.strictObject({
-      limit: z.coerce
-        .number()
-        .int()
-        .min(1)
-        .max(100)
-        .default(20)
-        .meta({ description: "Number of batches per page." }),
-      after: z
-        .string()
-        .max(200)
-        .optional()
-        .meta({ description: "`last_id` of the previous page." }),
+      limit: idPageLimit("batches", { most: 100, usual: 20 }),
+      after: idCursor("`last_id` of the previous page."),
     }),
     responses: {
       200: { description: "A page of batches.", schema: BatchList, example: BATCH_LIST_EXAMPLE },
@@ -241,13 +229,7 @@ function listRoute({ batches }: BatchRouteDeps): Route {
       const data = found.slice(0, limit).map(toBatchRecord);
       return {
         status: 200,
-        body: {
-          object: "list",
-          data,
-          first_id: data[0]?.id ?? null,
-          last_id: data.at(-1)?.id ?? null,
-          has_more: found.length > limit,
-        },
+        body: { object: "list", ...toIdPage(data, found.length > limit) },
       };
     },
   });

@@ -11,6 +11,7 @@ import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
 import { type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
 import { REQUESTS_MAX, type SentItem, tooManyRequests } from "./create-batch.ts";
+import { idCursor, idPageFields, idPageLimit, toIdPage } from "./id-page.ts";
 import { resultsResponse } from "./results.ts";
 
 const BODY_LIMIT_BYTES = 32 * 1_048_576;
@@ -117,12 +118,7 @@ function* messageItems(requests: readonly unknown[]): Generator<SentItem, undefi
 }
 
 const MessageBatchList = z
-  .object({
-    data: z.array(MessageBatchRecord),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-    has_more: z.boolean(),
-  })
+  .object(idPageFields(MessageBatchRecord))
   .meta({ id: "MessageBatchList" });
 
 function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
@@ -136,23 +132,9 @@ function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
     description:
       "Newest first, also those of POST /v1/batches; a key without `keys:manage` sees its own.",
     query: z.strictObject({
-      limit: z.coerce
-        .number()
-        .int()
-        .min(1)
-        .max(100)
-        .default(20)
-        .meta({ description: "Number of batches per page." }),
-      after_id: z
-        .string()
-        .max(200)
-        .optional()
-        .meta({ description: "`last_id` of this page, for the next page of older batches." }),
-      before_id: z
-        .string()
-        .max(200)
-        .optional()
-        .meta({ description: "`first_id` of this page, for the page of newer batches." }),
+      limit: idPageLimit("batches", { most: 100, usual: 20 }),
+      after_id: idCursor("`last_id` of this page, for the next page of older batches."),
+      before_id: idCursor("`first_id` of this page, for the page of newer batches."),
     }),
     responses: {
       200: {
@@ -174,12 +156,7 @@ function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
       const data = sorted.map((batch) => toMessageBatchRecord(batch, baseUrl));
       return {
         status: 200,
-        body: {
-          data,
-          first_id: data[0]?.id ?? null,
-          last_id: data.at(-1)?.id ?? null,
-          has_more: found.length > limit,
-        },
+        body: toIdPage(data, found.length > limit),
       };
     },
   });

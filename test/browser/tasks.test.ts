@@ -1,5 +1,5 @@
 // Ten tasks of a customer and five of an operator, in a real browser: each counts its clicks and fails on a dead end, which is
-// a page with an error and without a link or button that leads on.
+// a page with an error that has no link and no button in its main part.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Browser, Page } from "playwright-core";

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { keyAct } from "../../activity/audit.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../../http/route.ts";
 import { ownKeyOnly } from "../batch-retention.ts";
+import { idCursor, idPageFields, idPageLimit, toIdPage } from "../id-page.ts";
 import { getFile } from "./file-content.ts";
 import { FILE_PURPOSES, listFiles, type StoredFile } from "./file-rows.ts";
 import type { Files } from "./files.ts";
@@ -110,22 +111,12 @@ function listRoute({ db }: Files): Route {
     summary: "List files",
     description: "Of all keys of the account; a key without `keys:manage` sees its own.",
     query: z.strictObject({
-      limit: z.coerce
-        .number()
-        .int()
-        .min(1)
-        .max(10_000)
-        .default(100)
-        .meta({ description: "Number of files per page." }),
+      limit: idPageLimit("files", { most: 10_000, usual: 100 }),
       order: z
         .enum(["asc", "desc"])
         .default("desc")
         .meta({ description: "`desc` for the newest first." }),
-      after: z
-        .string()
-        .max(200)
-        .optional()
-        .meta({ description: "`last_id` of the previous page." }),
+      after: idCursor("`last_id` of the previous page."),
       purpose: z.enum(FILE_PURPOSES).optional().meta({ description: "Only such files." }),
     }),
     responses: {
@@ -134,10 +125,7 @@ function listRoute({ db }: Files): Route {
         schema: z
           .object({
             object: z.literal("list"),
-            data: z.array(FileRecord),
-            first_id: z.string().nullable(),
-            last_id: z.string().nullable(),
-            has_more: z.boolean(),
+            ...idPageFields(FileRecord),
           })
           .meta({ id: "FileList" }),
         example: {
@@ -157,13 +145,7 @@ function listRoute({ db }: Files): Route {
       const data = found.slice(0, limit).map(toFileRecord);
       return {
         status: 200,
-        body: {
-          object: "list",
-          data,
-          first_id: data[0]?.id ?? null,
-          last_id: data.at(-1)?.id ?? null,
-          has_more: found.length > limit,
-        },
+        body: { object: "list", ...toIdPage(data, found.length > limit) },
       };
     },
   });
