@@ -82,6 +82,8 @@ export const ERASURES: readonly Erasure[] = [
   { table: "usage_rollup", key: "label", rows: `${OF_ACCOUNT} and label <> ''` },
   { table: "claim_attempt", key: "id", rows: OF_ACCOUNT },
   { table: "invitation", key: "id", rows: OF_ACCOUNT },
+  { table: "workspace_domain", key: "domain", rows: OF_ACCOUNT },
+  { table: "sso_connection", key: "id", rows: OF_ACCOUNT },
   { table: "operator_request", key: "id", rows: OF_ACCOUNT },
   { table: "billing_details", key: "account_id", rows: OF_ACCOUNT },
   { table: "preset", key: "name", rows: OF_ACCOUNT },

@@ -70,6 +70,51 @@ export async function recordAccountCreated(
   });
 }
 
+/** Says whether members must sign in with the workspace's identity provider. Does nothing if it is so already. */
+export async function setSsoRequired(tx: Tx, act: Act, required: boolean): Promise<void> {
+  const { accountId, now } = act;
+  const changed = await tx.run(
+    `update account set sso_required_at = ? where id = ? and sso_required_at is ${required ? "" : "not "}null`,
+    [required ? now : null, accountId],
+  );
+  if (changed === 0) return;
+  const detail = { required, required_before: !required };
+  await recordAuditEntry(tx, {
+    ...act,
+    action: "sso.requirement_changed",
+    target: accountId,
+    detail,
+  });
+}
+
+/** Since when single sign-on is required; undefined if it is not. */
+export async function ssoRequiredSince(
+  reader: Reader,
+  accountId: string,
+): Promise<number | undefined> {
+  const row = await reader.get("select sso_required_at from account where id = ?", [accountId]);
+  return (row && integerOrNull(row, "sso_required_at")) ?? undefined;
+}
+
+/** Where single sign-on is required, the owner's sign-in without it is an exception that others can see. */
+export async function recordOwnerSignIn(
+  tx: Tx,
+  personId: string,
+  { network, now }: { readonly network: string; readonly now: number },
+): Promise<void> {
+  const rows = await tx.all(
+    `select account.id from membership join account on account.id = membership.account_id
+     where person_id = ? and role = 'owner' and sso_required_at is not null order by account.id`,
+    [personId],
+  );
+  for (const row of rows) {
+    const accountId = text(row, "id");
+    const actor = { type: "person", id: personId } as const;
+    const entry = { accountId, actor, action: "sso.bypassed", target: personId } as const;
+    await recordAuditEntry(tx, { ...entry, network, now });
+  }
+}
+
 const NAME_MAX = 80;
 
 /** Does nothing if the account already has the name; an empty name removes it. */

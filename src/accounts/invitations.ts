@@ -28,6 +28,7 @@ import {
   type Role,
   toAllowance,
 } from "./members.ts";
+import { requireOwnIdentity } from "./sso-identity.ts";
 
 const LIFETIME_MS = 14 * DAY_MS;
 const OPEN_MAX = 50;
@@ -150,6 +151,22 @@ export async function listInvitations(
   return rows.map(toInvitation);
 }
 
+/** The invitation of a verified address to one workspace. */
+export async function findOpenInvitation(
+  reader: Reader,
+  {
+    accountId,
+    email,
+    now,
+  }: { readonly accountId: string; readonly email: string; readonly now: number },
+): Promise<Invitation | undefined> {
+  const row = await reader.get(
+    `${SELECT_INVITATION} where account_id = ? and invitation.email = ? and expires_at > ?`,
+    [accountId, foldEmail(email), now],
+  );
+  return row && toInvitation(row);
+}
+
 /** `email` must be a verified address. */
 export async function listInvitationsForEmail(
   reader: Reader,
@@ -187,6 +204,7 @@ export async function respondToInvitation(
     [id, foldEmail(email), now],
   );
   if (row === undefined) throw invitationNotFound();
+  await requireOwnIdentity(tx, text(row, "account_id"), personId);
   const { accountId, role, allowance } = toInvitation(row);
   // A concurrent withdrawal or response may have been first.
   if ((await tx.run("delete from invitation where id = ?", [id])) !== 1) throw invitationNotFound();
@@ -206,6 +224,19 @@ export async function respondToInvitation(
   await lockWorkspace(tx, accountId);
   const member = { accountId, personId, role, allowance, via: id, network, now };
   return { accountId, role: await addMember(tx, member) };
+}
+
+/** Undefined if the person is no longer a member. */
+export async function workspaceJoinedVia(
+  reader: Reader,
+  personId: string,
+  via: string,
+): Promise<string | undefined> {
+  const row = await reader.get(
+    "select account_id from membership where person_id = ? and via = ?",
+    [personId, via],
+  );
+  return row === undefined ? undefined : text(row, "account_id");
 }
 
 function invitationNotFound(): Fault {

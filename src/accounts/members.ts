@@ -16,6 +16,7 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import { requireOwnIdentity, requireOwnSignIn } from "./sso-identity.ts";
 
 export const ROLES = ["owner", "admin", "developer", "billing", "viewer"] as const;
 export type Role = (typeof ROLES)[number];
@@ -60,6 +61,8 @@ export const ROLE_PERMISSIONS = {
   "webhooks.read": MANAGERS,
   "webhooks.change": MANAGERS,
   "audit.read": MANAGERS,
+  "sso.read": MANAGERS,
+  "sso.change": ["owner"],
 } as const satisfies Record<string, readonly Role[]>;
 
 export type Permission = keyof typeof ROLE_PERMISSIONS;
@@ -95,6 +98,8 @@ export interface Membership {
   readonly name: string | null;
   readonly role: Role;
   readonly addedAt: number;
+  /** Whether the person must sign in with the workspace's identity provider to open it. */
+  readonly needsSso: boolean;
 }
 
 export interface NewMember {
@@ -154,8 +159,8 @@ export async function addMember(
   member: NewMember & { readonly role: MemberRole },
 ): Promise<Role> {
   const { accountId, personId, role, via, viaKeyId, network, now } = member;
-  const held = await roleOf(tx, accountId, personId);
-  if (held !== undefined) return held;
+  const held = await findMembership(tx, accountId, personId);
+  if (held !== undefined) return held.role;
   await insertMember(tx, member);
   const email = await emailOf(tx, personId);
   const claimAttemptId = viaKeyId === undefined ? null : via;
@@ -173,16 +178,32 @@ export async function addMember(
   return role;
 }
 
+/** The role with which the person may act now: undefined also for a member who must use single sign-on first. */
 export async function roleOf(
   reader: Reader,
   accountId: string,
   personId: string,
 ): Promise<Role | undefined> {
+  const membership = await findMembership(reader, accountId, personId);
+  return membership === undefined || membership.needsSso ? undefined : membership.role;
+}
+
+/** A person of the workspace's identity provider is never its owner, who can always sign in without it. */
+const NEEDS_SSO = `case when account.sso_required_at is not null and membership.role <> 'owner'
+  and person.sso_account_id <> account.id then 1 else 0 end as needs_sso`;
+
+export async function findMembership(
+  reader: Reader,
+  accountId: string,
+  personId: string,
+): Promise<Pick<Membership, "role" | "needsSso"> | undefined> {
   const row = await reader.get(
-    "select role from membership where account_id = ? and person_id = ?",
+    `select membership.role, ${NEEDS_SSO} from membership
+     join account on account.id = membership.account_id join person on person.id = membership.person_id
+     where membership.account_id = ? and membership.person_id = ?`,
     [accountId, personId],
   );
-  return row === undefined ? undefined : toRole(row);
+  return row && { role: toRole(row), needsSso: integer(row, "needs_sso") === 1 };
 }
 
 /** Throws 404 for people who are not members, so that they cannot find out which workspaces exist. */
@@ -263,8 +284,9 @@ export async function listMemberships(
   personId: string,
 ): Promise<readonly Membership[]> {
   const rows = await reader.all(
-    `select membership.*, account.name from membership join account on account.id = membership.account_id
-     where person_id = ? order by added_at, account_id`,
+    `select membership.*, account.name, ${NEEDS_SSO} from membership
+     join account on account.id = membership.account_id join person on person.id = membership.person_id
+     where membership.person_id = ? order by added_at, membership.account_id`,
     [personId],
   );
   return rows.map((row) => ({
@@ -272,20 +294,8 @@ export async function listMemberships(
     name: textOrNull(row, "name"),
     role: toRole(row),
     addedAt: integer(row, "added_at"),
+    needsSso: integer(row, "needs_sso") === 1,
   }));
-}
-
-/** Undefined if the person is no longer a member. */
-export async function workspaceJoinedVia(
-  reader: Reader,
-  personId: string,
-  via: string,
-): Promise<string | undefined> {
-  const row = await reader.get(
-    "select account_id from membership where person_id = ? and via = ?",
-    [personId, via],
-  );
-  return row === undefined ? undefined : text(row, "account_id");
 }
 
 export async function getMember(
@@ -336,7 +346,7 @@ export async function removeMember(tx: Tx, act: Act, personId: string): Promise<
   const leaves = actor.id === personId;
   await lockWorkspace(tx, accountId);
   await authorize(tx, act, leaves ? "workspace.leave" : "members.remove");
-  const role = await roleOf(tx, accountId, personId);
+  const role = (await findMembership(tx, accountId, personId))?.role;
   if (role === undefined) return false;
   if (role === "owner")
     throw new Fault("conflict", "an owner cannot be removed", {
@@ -376,7 +386,8 @@ export async function transferOwnership(tx: Tx, act: Act, to: string): Promise<v
     throw new Fault("conflict", "ownership transfer to the same person", {
       message: "You already own this workspace. Choose another member.",
     });
-  if ((await roleOf(tx, accountId, to)) === undefined) throw memberNotFound();
+  if ((await findMembership(tx, accountId, to)) === undefined) throw memberNotFound();
+  await requireOwnSignIn(tx, to);
   await setRole(tx, accountId, actor.id, "developer");
   await setRole(tx, accountId, to, "owner");
   await recordMemberChange(tx, act, "owner.changed", { target: to });
@@ -412,7 +423,7 @@ export async function byActor(
   return actor.type === "person" ? { by: await emailOf(reader, actor.id) } : {};
 }
 
-async function emailOf(reader: Reader, personId: string): Promise<string> {
+export async function emailOf(reader: Reader, personId: string): Promise<string> {
   const row = await reader.get("select email from person where id = ?", [personId]);
   if (row === undefined) throw new Error(`no person ${personId}`);
   return text(row, "email");
@@ -427,6 +438,7 @@ async function setRole(tx: Tx, accountId: string, personId: string, role: Role):
 
 async function insertMember(tx: Tx, member: Omit<NewMember, "network">): Promise<void> {
   const { accountId, personId, role, now, via, viaKeyId = null, allowance } = member;
+  await requireOwnIdentity(tx, accountId, personId);
   const ownerOf = role === "owner" ? accountId : null;
   const { limit = null, window = null } = allowance ?? {};
   await tx.run(
@@ -462,7 +474,7 @@ export function toAllowance(row: Row): Allowance | undefined {
   };
 }
 
-function toRole(row: Row): Role {
+export function toRole(row: Row): Role {
   return enumValue(row, "role", ROLES);
 }
 

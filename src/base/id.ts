@@ -32,6 +32,7 @@ export const ID_PREFIXES = [
   "iup",
   "batch",
   "file",
+  "sso",
 ] as const;
 export type IdPrefix = (typeof ID_PREFIXES)[number];
 

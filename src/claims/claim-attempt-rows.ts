@@ -123,9 +123,11 @@ export async function readNewestAttempt(
 /** The newest claims that wait for the person with this verified email. An older one is found by its code. */
 export async function listWaitingClaims(
   reader: Reader,
-  email: string,
+  { email, ssoAccountId }: { readonly email: string; readonly ssoAccountId?: string | undefined },
   now: number,
 ): Promise<readonly ClaimAttempt[]> {
+  // The identity provider of one workspace does not vouch for an address elsewhere.
+  if (ssoAccountId !== undefined) return [];
   const filter = { emailFolded: foldEmail(email), now, limit: WAITING_CLAIMS_MAX };
   const open = await readOpenAttemptsByEmail(reader, filter);
   return open.filter((attempt) => claimStateOf(attempt, now) === "initiated");

@@ -36,7 +36,7 @@ import {
 } from "./claim-pages.tsx";
 import { reviewPage, type ReviewPageProps } from "./claim-review-page.tsx";
 import { type ClaimReview, readClaimReview } from "./claim-review.ts";
-import { type Claims, isNamedEmail } from "./claims.ts";
+import { type Claims, isNamedPerson } from "./claims.ts";
 import { type FormFields, parseKeyChoices } from "./key-choices-form.ts";
 import { SHOWN_FIELD } from "./shown-state.ts";
 
@@ -87,7 +87,7 @@ function openClaimRoute(context: ClaimPageContext): Route {
       if (query.attempt !== undefined && caller !== undefined) {
         const attempt = await findAttempt(context, query.attempt);
         // Its id alone opens a claim only for the person whom the agent named.
-        if (attempt === undefined || !isNamedEmail(attempt, caller.email))
+        if (attempt === undefined || !isNamedPerson(attempt, caller))
           return pageResponse(invalidPage());
         return redirectToClaim([context.link.set({ attemptId: attempt.id, userCode: undefined })]);
       }
@@ -130,7 +130,7 @@ async function codeEntryPage(
   { user, now }: Pick<ClaimViewer, "user" | "now">,
   error?: CodeError,
 ): Promise<ClaimPage> {
-  return codePage({ user, waiting: await listWaitingClaims(db, user.email, now), error, now });
+  return codePage({ user, waiting: await listWaitingClaims(db, user, now), error, now });
 }
 
 const SIX_DIGITS = "The code must have six digits.";
@@ -178,7 +178,7 @@ async function confirm(
 ): Promise<Response> {
   const { user, now } = viewer;
   const reviewResponse = async (overrides: Partial<ReviewPageProps>): Promise<Response> =>
-    isNamedEmail(attempt, user.email) && claimStateOf(attempt, now) === "initiated"
+    isNamedPerson(attempt, user) && claimStateOf(attempt, now) === "initiated"
       ? pageResponse(
           await reviewPageFor(context, attempt, viewer, { formValues: fields, ...overrides }),
         )
@@ -264,7 +264,7 @@ async function pageOf(
   viewer: ClaimViewer,
 ): Promise<ClaimPage> {
   const { user, now } = viewer;
-  if (!isNamedEmail(attempt, user.email)) return wrongAccountPage(attempt, user);
+  if (!isNamedPerson(attempt, user)) return wrongAccountPage(attempt, user);
   const state = claimStateOf(attempt, now);
   if (isEnded(state)) return endedPage(state);
   if (state === "initiated") return await reviewPageFor(context, attempt, viewer);

@@ -77,6 +77,7 @@ export interface Claimer {
   readonly issuer: string;
   readonly subject: string;
   readonly email: string;
+  readonly ssoAccountId?: string | undefined;
 }
 
 interface StartRequest {
@@ -194,9 +195,15 @@ export function createClaims({ master, limits }: ClaimsDeps): Claims {
   };
 }
 
-/** Only the person whom the agent named may confirm or decline; letter case is ignored. */
-export function isNamedEmail(attempt: ClaimAttempt, email: string): boolean {
-  return attempt.emailFolded === foldEmail(email);
+/**
+ * Only the person whom the agent named may confirm or decline; letter case is ignored. The identity provider of a workspace
+ * vouches for an address only there.
+ */
+export function isNamedPerson(
+  { emailFolded, accountId }: ClaimAttempt,
+  { email, ssoAccountId }: Pick<Claimer, "email" | "ssoAccountId">,
+): boolean {
+  return emailFolded === foldEmail(email) && (ssoAccountId ?? accountId) === accountId;
 }
 
 async function start(tx: Tx, request: StartRequest, deps: ClaimDeps): Promise<StartedClaim> {
@@ -271,7 +278,7 @@ async function poll(tx: Tx, request: PollRequest): Promise<PollResult> {
 async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<ConfirmResult> {
   const { claimer, now } = request;
   const attempt = await lockAttempt(tx, request.attemptId);
-  if (!isNamedEmail(attempt, claimer.email)) return { status: "wrong_account" };
+  if (!isNamedPerson(attempt, claimer)) return { status: "wrong_account" };
   const state = claimStateOf(attempt, now);
   const isCodeCorrect = deps.isCode(attempt, request.userCode);
   const { confirm, wrong_code: wrongCode } = TRANSITIONS[state];
@@ -354,7 +361,7 @@ function actOf({ accountId }: ClaimAttempt, { claimer, now }: Decision): Act {
 async function decline(tx: Tx, decision: Decision): Promise<DeclineResult> {
   const { attemptId, claimer, now } = decision;
   const attempt = await lockAttempt(tx, attemptId);
-  if (!isNamedEmail(attempt, claimer.email)) return { status: "wrong_account" };
+  if (!isNamedPerson(attempt, claimer)) return { status: "wrong_account" };
   const state = claimStateOf(attempt, now);
   const { decline } = TRANSITIONS[state];
   if (decline === "refuse") return { status: "refused", state };

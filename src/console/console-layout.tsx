@@ -37,6 +37,7 @@ const PAGE_GROUPS = [
       { path: "/presets", label: "Presets", permission: "presets.read" },
       { path: "/responses", label: "Stored responses", permission: "responses.read" },
       { path: "/members", label: "Members" },
+      { path: "/sso", label: "Single sign-on", permission: "sso.read" },
       { path: "/webhooks", label: "Webhooks", permission: "webhooks.read" },
       { path: "/audit", label: "Audit log", permission: "audit.read" },
       { path: "/settings", label: "Settings" },

@@ -1,8 +1,7 @@
 // The routes of the console. Each page requires a permission; `accounts/members.ts` defines the permissions of each role.
 
 import { z } from "zod";
-import { respondToInvitation } from "../accounts/invitations.ts";
-import { workspaceJoinedVia } from "../accounts/members.ts";
+import { respondToInvitation, workspaceJoinedVia } from "../accounts/invitations.ts";
 import { formRoute, pageRoute } from "../http/pages/page-routes.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import type { Route } from "../http/route.ts";
@@ -31,6 +30,7 @@ import {
 } from "./provider-keys/provider-key-page-routes.ts";
 import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-page-routes.ts";
 import { type SettingsPageDeps, settingsPageRoutes } from "./settings/settings-page-routes.ts";
+import { type SsoPageDeps, ssoPageRoutes } from "./sso/sso-page-routes.ts";
 import { type StartPageDeps, startRoutes } from "./start/start-page-routes.ts";
 import { type UsagePageDeps, usagePageRoutes } from "./usage/usage-page-routes.ts";
 import { inTimeZoneOf, periodOf, UsageQuery } from "./usage/usage-query.ts";
@@ -46,6 +46,7 @@ export interface ConsoleRouteDeps
     ProviderKeyPageDeps,
     ResponsePageDeps,
     SettingsPageDeps,
+    SsoPageDeps,
     StartPageDeps,
     UsagePageDeps,
     SearchDeps {
@@ -68,6 +69,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...presetPageRoutes(deps),
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),
+    ...ssoPageRoutes(deps),
     ...budgetPageRoutes(deps),
     ...billingPageRoutes(deps),
     ...responsePageRoutes(deps),
@@ -126,9 +128,14 @@ function overviewRoute(deps: ConsoleRouteDeps): Route {
     run: async ({ view, account, query: sent, now }) => {
       const query = inTimeZoneOf(sent, view.user);
       const period = periodOf(query, now);
-      const { email } = view.user;
       const { createdAt } = view.workspace;
-      const overview = await readOverview(deps, account, { query, period, createdAt, email, now });
+      const overview = await readOverview(deps, account, {
+        query,
+        period,
+        createdAt,
+        user: view.user,
+        now,
+      });
       return overviewPage({ ...view, overview, query, period, snippets: deps.snippets, now });
     },
   });

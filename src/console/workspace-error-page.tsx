@@ -2,11 +2,13 @@
 // The page of an error within a workspace: it keeps the sidebar, says what happened and who can help, and leads back.
 
 import { ownerEmail } from "../accounts/allowance-requests.ts";
-import { roleOf } from "../accounts/members.ts";
+import { findMembership } from "../accounts/members.ts";
 import { Fault } from "../base/fault.ts";
 import { faultText } from "../http/pages/fault-text.ts";
-import { pageResponse } from "../http/pages/page-response.ts";
+import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import type { RouteInput, SessionUser } from "../http/route.ts";
+import { ssoPath } from "../sso/sso.ts";
+import { withQuery } from "./confirm.tsx";
 import { consolePage, sidebarPageOf, workspacePath } from "./console-layout.tsx";
 import { type ConsoleReadDeps, requireAccess } from "./require-access.ts";
 
@@ -22,7 +24,9 @@ export async function workspaceErrorPage(
   error: unknown,
 ): Promise<Response> {
   if (!(error instanceof Fault) || !isExplained(error)) throw error;
-  if ((await roleOf(deps.db, account, user.personId)) === undefined) throw error;
+  const membership = await findMembership(deps.db, account, user.personId);
+  if (membership === undefined) throw error;
+  if (membership.needsSso) return ssoResponse(account, request);
   const workspace = await requireAccess(deps, account, user.personId, "workspace.read");
   const page = sidebarPageOf(new URL(request.url).pathname);
   const isHidden = error.status === 403 && request.method === "GET";
@@ -66,6 +70,30 @@ export async function workspaceErrorPage(
     ),
   });
   return pageResponse(layout, { status: error.status });
+}
+
+/** The member signs in with the identity provider of the workspace, and comes back. A form is not sent again. */
+function ssoResponse(account: string, { method, url }: Request): Response {
+  const { pathname, search } = new URL(url);
+  const returnTo = method === "GET" ? pathname + search : workspacePath(account, "");
+  const signInPath = withQuery(ssoPath(account), { return_to: returnTo });
+  if (method === "GET") return redirect(signInPath);
+  const layout = {
+    title: "Sign in again – Postern",
+    isPrivate: true,
+    main: (
+      <>
+        <h1>This workspace requires single sign-on</h1>
+        <p class="intro">Nothing was changed. Sign in with your organization, then try again.</p>
+        <p>
+          <a class="button" href={signInPath}>
+            Sign in with single sign-on
+          </a>
+        </p>
+      </>
+    ),
+  };
+  return pageResponse(layout, { status: 403 });
 }
 
 function isExplained({ status, code }: Fault): boolean {

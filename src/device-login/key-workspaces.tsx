@@ -10,7 +10,7 @@ export async function listKeyWorkspaces(
   personId: string,
 ): Promise<readonly Membership[]> {
   const workspaces = await listMemberships(reader, personId);
-  return workspaces.filter(({ role }) => hasPermission(role, "keys.create"));
+  return workspaces.filter(({ role, needsSso }) => !needsSso && hasPermission(role, "keys.create"));
 }
 
 export function WorkspaceSelect({

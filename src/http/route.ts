@@ -52,6 +52,8 @@ export interface SessionUser {
   readonly email: string;
   /** An IANA time zone; undefined for UTC. */
   readonly timeZone?: string | undefined;
+  /** The only workspace that the person can open, because its identity provider signed them in. */
+  readonly ssoAccountId?: string | undefined;
   readonly sessionId: string;
   /** The token that every form sends in its `csrf` field. */
   readonly csrf: string;

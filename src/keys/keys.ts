@@ -433,6 +433,19 @@ async function revokeDerivedKeys(tx: Tx, act: Act, id: string): Promise<void> {
   for (const row of rows) await revokeKey(tx, act, text(row, "id"));
 }
 
+/** Gives the keys that a person created in an account to another identity of the same person. */
+export async function reassignKeys(
+  tx: Tx,
+  accountId: string,
+  { from, to }: { readonly from: string; readonly to: string },
+): Promise<void> {
+  await tx.run("update api_key set created_by = ? where account_id = ? and created_by = ?", [
+    to,
+    accountId,
+    from,
+  ]);
+}
+
 /** Revokes the keys that a person created. */
 export async function revokeKeysBy(tx: Tx, act: Act, createdBy: string): Promise<void> {
   const rows = await tx.all(

@@ -18,6 +18,7 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
   "code",
   "user_code",
   "token",
+  "client_secret",
 ]);
 
 export interface KeptForms {

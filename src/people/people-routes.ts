@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
+import { emailError } from "../base/text/email.ts";
 import { requireAllowedEmail } from "../controls/blocks.ts";
 import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
@@ -16,11 +17,19 @@ import {
 import { networksOf } from "../http/request/client-ip.ts";
 import { toFault } from "../http/response.ts";
 import type { Route } from "../http/route.ts";
-import type { Db } from "../store/db.ts";
+import type { Db, Tx } from "../store/db.ts";
 import type { KeptForms } from "./kept-form.ts";
 import { recordPerson } from "./people.ts";
 import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
-import { keptFormPage, sessionsPage, signedOutPage, signInFailedPage } from "./sign-in-pages.tsx";
+import {
+  continuePage,
+  keptFormPage,
+  ownSignInPath,
+  sessionsPage,
+  signedOutPage,
+  signInFailedPage,
+  signInPage,
+} from "./sign-in-pages.tsx";
 import { CALLBACK_PATH, safeReturnPath, type SignIn } from "./sign-in.ts";
 
 const SESSIONS_PATH = "/sessions";
@@ -31,14 +40,30 @@ export interface PeopleRouteDeps {
   readonly keptForms: KeptForms;
   /** Undefined without an identity provider. */
   readonly signIn: SignIn | undefined;
+  /** The identity providers of workspaces. */
+  readonly workspaceSignIn?: WorkspaceSignIn | undefined;
   readonly baseUrl: string;
   /** False if this gateway sends no emails. */
   readonly sendsEmails: boolean;
 }
 
+export interface WorkspaceSignIn {
+  /** Whether any workspace has an identity provider. */
+  readonly isOffered: () => Promise<boolean>;
+  /** The sign-in page of the workspace that an address belongs to. */
+  readonly findPath: (email: string, returnTo: string) => Promise<string | undefined>;
+  /** Called in the transaction of a sign-in without them. */
+  readonly onSignedIn: (
+    tx: Tx,
+    personId: string,
+    at: { readonly network: string; readonly now: number },
+  ) => Promise<void>;
+}
+
 export function peopleRoutes(deps: PeopleRouteDeps): readonly Route[] {
   return [
     signInRoute(deps),
+    chooseSignInRoute(deps),
     callbackRoute(deps),
     signOutRoute(deps),
     signedOutRoute(),
@@ -48,19 +73,27 @@ export function peopleRoutes(deps: PeopleRouteDeps): readonly Route[] {
   ];
 }
 
-function signInRoute({ signIn, baseUrl }: PeopleRouteDeps): Route {
-  return publicPageRoute({
+function signInRoute({ signIn, workspaceSignIn, baseUrl }: PeopleRouteDeps): Route {
+  return openPageRoute({
     tag: "People",
     path: SIGN_IN_PATH,
     id: "signIn",
     summary: "Sign in",
-    query: z.object({ return_to: z.string().optional(), switch: z.string().optional() }),
-    run: async ({ query, now }) => {
+    query: z.object({
+      return_to: z.string().optional(),
+      switch: z.string().optional(),
+      /** With the gateway's identity provider, without asking for the email address. */
+      direct: z.string().optional(),
+    }),
+    run: async ({ caller: user, query, now }) => {
       const returnTo = safeReturnPath(query.return_to, baseUrl);
+      const isChosen = query.direct !== undefined || query.switch !== undefined;
+      if (!isChosen && (await workspaceSignIn?.isOffered()) === true)
+        return signInPage({ user, returnTo, providerName: signIn?.providerName });
       try {
         const { location, cookie } = await requireSignIn(signIn).begin(
           returnTo,
-          query.switch !== undefined,
+          { switchAccount: query.switch !== undefined },
           now,
         );
         return redirect(location, [cookie]);
@@ -71,7 +104,33 @@ function signInRoute({ signIn, baseUrl }: PeopleRouteDeps): Route {
   });
 }
 
-function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Route {
+function chooseSignInRoute({ signIn, workspaceSignIn, baseUrl }: PeopleRouteDeps): Route {
+  return openFormRoute({
+    tag: "People",
+    path: SIGN_IN_PATH,
+    id: "chooseSignIn",
+    summary: "Choose the identity provider of an email address",
+    body: z.object({ email: z.string().max(320), return_to: z.string().optional() }),
+    requestExample: { email: "ada@example.com" },
+    run: async ({ caller: user, body: { email: typed, return_to: path } }) => {
+      const returnTo = safeReturnPath(path, baseUrl);
+      const email = typed.trim();
+      const error = emailError(email);
+      if (error !== undefined) {
+        const providerName = signIn?.providerName;
+        const rejected = { email, error: `The email ${error}.` };
+        return pageResponse(signInPage({ user, returnTo, providerName, ...rejected }), {
+          status: 400,
+        });
+      }
+      const sso = await workspaceSignIn?.findPath(email, returnTo);
+      return continuePage(sso ?? ownSignInPath(returnTo));
+    },
+  });
+}
+
+function callbackRoute(deps: PeopleRouteDeps): Route {
+  const { db, signIn, sessions, baseUrl, workspaceSignIn } = deps;
   return publicPageRoute({
     tag: "People",
     path: CALLBACK_PATH,
@@ -85,6 +144,10 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Rout
         const session = await db.write(async (tx) => {
           await requireAllowedEmail(tx, identity.email);
           const person = await recordPerson(tx, identity, now);
+          await workspaceSignIn?.onSignedIn(tx, person.id, {
+            network: networksOf(clientIp)[1],
+            now,
+          });
           return sessions.begin(tx, {
             personId: person.id,
             network: networksOf(clientIp)[1],
@@ -190,5 +253,7 @@ function requireSignIn(signIn: SignIn | undefined): SignIn {
 function signInFailed(fault: Fault, returnTo: string, cookies: readonly string[]): Response {
   if (fault.status >= 500) throw fault;
   const { status, publicMessage } = fault;
-  return pageResponse(signInFailedPage(publicMessage, returnTo), { status, cookies });
+  const retry = { return_to: returnTo, switch: "1" };
+  const retryUrl = `${SIGN_IN_PATH}?${new URLSearchParams(retry).toString()}`;
+  return pageResponse(signInFailedPage(publicMessage, retryUrl), { status, cookies });
 }

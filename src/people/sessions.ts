@@ -30,6 +30,7 @@ export interface Session {
   readonly issuer: string;
   readonly subject: string;
   readonly email: string;
+  readonly ssoAccountId?: string | undefined;
   readonly csrf: string;
 }
 
@@ -102,7 +103,8 @@ export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions 
       const [hash, formerHash = hash] = sessionHashes(cookies);
       if (hash === undefined || formerHash === undefined) return undefined;
       const row = await db.get(
-        `select session.*, person.issuer, person.subject, person.email, person.time_zone from session
+        `select session.*, person.issuer, person.subject, person.email, person.time_zone,
+           person.sso_account_id from session
          join person on person.id = session.person_id
          where hash in (?, ?) and ended_at is null and expires_at > ? and seen_at > ?`,
         [hash, formerHash, now, now - IDLE_MS],
@@ -124,6 +126,7 @@ export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions 
         subject: text(row, "subject"),
         email: text(row, "email"),
         timeZone: textOrNull(row, "time_zone") ?? undefined,
+        ssoAccountId: text(row, "sso_account_id") || undefined,
         csrf: fingerprint(csrfKey, hash),
       };
     },
@@ -183,6 +186,15 @@ export async function endOtherSessions(tx: Tx, act: SessionAct, sessionId: strin
     [now, personId, sessionId],
   );
   if (ended > 0) await recordEnd(tx, act, sessionId, true);
+}
+
+/** Ends the sessions that the identity provider of a workspace began. */
+export async function endSsoSessions(tx: Tx, accountId: string, now: number): Promise<void> {
+  await tx.run(
+    `update session set ended_at = ? where ended_at is null
+     and person_id in (select id from person where sso_account_id = ?)`,
+    [now, accountId],
+  );
 }
 
 /** `sessionId` is the session that ended or, with `others`, the one that remains. */

@@ -2,14 +2,90 @@
 // The pages for a failed sign-in, signing out and sessions.
 
 import type { Child } from "hono/jsx";
-import type { SentForm } from "../http/guards/session-guard.ts";
+import { type SentForm, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import { Details } from "../http/pages/components/content.tsx";
+import { Field } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { SessionRecord } from "./sessions.ts";
 
-export function signInFailedPage(message: string, returnTo: string): PageLayout {
-  const retryUrl = `/signin?${new URLSearchParams({ return_to: returnTo, switch: "1" }).toString()}`;
+export interface SignInPageProps {
+  /** Of a session that this sign-in replaces. */
+  readonly user: SessionUser | undefined;
+  readonly returnTo: string;
+  /** The name of the gateway's own identity provider; undefined without one. */
+  readonly providerName: string | undefined;
+  readonly email?: string;
+  readonly error?: string;
+}
+
+/** Where workspaces have single sign-on, the email address says which identity provider signs the person in. */
+export function signInPage({
+  user,
+  returnTo,
+  providerName,
+  email,
+  error,
+}: SignInPageProps): PageLayout {
+  return {
+    title: "Sign in – Postern",
+    isPrivate: true,
+    main: (
+      <>
+        <h1>Sign in</h1>
+        <form method="post" action={SIGN_IN_PATH}>
+          {user === undefined ? null : <input type="hidden" name="csrf" value={user.csrf} />}
+          <input type="hidden" name="return_to" value={returnTo} />
+          <Field
+            id="email"
+            name="email"
+            type="email"
+            label="Email"
+            value={email}
+            error={error}
+            autoComplete="username"
+            isRequired
+            hint="If your organization has single sign-on, you continue there."
+          />
+          <div class="actions">
+            <button type="submit">Continue</button>
+            {providerName === undefined ? null : (
+              <a class="button secondary" href={ownSignInPath(returnTo)}>
+                Sign in with {providerName}
+              </a>
+            )}
+          </div>
+        </form>
+      </>
+    ),
+  };
+}
+
+/** The sign-in with the gateway's identity provider, without asking for the email first. */
+export function ownSignInPath(returnTo: string): string {
+  return `${SIGN_IN_PATH}?${new URLSearchParams({ return_to: returnTo, direct: "true" }).toString()}`;
+}
+
+/** A form cannot redirect to another host, so this page goes on. */
+export function continuePage(path: string): PageLayout {
+  return {
+    title: "Continue to sign in – Postern",
+    isPrivate: true,
+    refreshTo: path,
+    main: (
+      <>
+        <h1>Continue to sign in</h1>
+        <p>
+          <a class="button" href={path}>
+            Continue
+          </a>
+        </p>
+      </>
+    ),
+  };
+}
+
+export function signInFailedPage(message: string, retryUrl: string): PageLayout {
   return {
     title: "Not signed in – Postern",
     isPrivate: true,

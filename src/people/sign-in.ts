@@ -48,7 +48,7 @@ export interface SignIn {
   /** Returns the authorization URL and the cookie with the pending sign-in. */
   readonly begin: (
     returnTo: string,
-    switchAccount: boolean,
+    options: BeginOptions,
     now: number,
   ) => Promise<{ readonly location: string; readonly cookie: string }>;
   /** Completes the sign-in; throws a Fault with a message for the user. */
@@ -63,19 +63,29 @@ export interface SignIn {
   readonly providerName: string;
 }
 
+interface BeginOptions {
+  readonly switchAccount?: boolean;
+  /** The email address that the person has typed. */
+  readonly loginHint?: string | undefined;
+}
+
 export interface SignInDeps {
   readonly settings: IdentitySettings;
   readonly baseUrl: string;
   readonly master: MasterSecret;
   /** Operators have their own callback path and cookie: a sign-in cannot be completed at the other endpoint. */
   readonly endpoint?: SignInEndpoint;
+  /** Sends the requests to the issuer. Absent for the operator's own issuer, which may be in a private network. */
+  readonly fetch?: oidc.CustomFetch;
 }
 
-interface SignInEndpoint {
+export interface SignInEndpoint {
   readonly callbackPath: string;
   readonly cookie: string;
   /** The path attribute of the cookie. */
   readonly path: string;
+  /** What a pending sign-in belongs to, such as the id of a workspace's issuer: no other can complete it. */
+  readonly binding?: string;
 }
 
 interface PendingSignIn {
@@ -91,21 +101,22 @@ export function createSignIn({
   baseUrl,
   master,
   endpoint = CUSTOMER_SIGN_IN,
+  fetch,
 }: SignInDeps): SignIn {
-  const { cookie } = endpoint;
+  const { cookie, binding = cookie } = endpoint;
   const key = deriveKey(master, "sign-in/v1");
   const cookieBuilder = createCookieBuilder(baseUrl, endpoint.path);
   const redirectUri = `${baseUrl}${endpoint.callbackPath}`;
   const provider = identityProviderOf(settings.issuer);
-  const discoverCached = cachedDiscovery(settings);
+  const discoverCached = cachedDiscovery(settings, fetch);
   const readPending = (cookies: string | null): PendingSignIn | undefined =>
-    decryptPending(key, cookie, readCookie(cookies, cookieBuilder.name(cookie)));
+    decryptPending(key, binding, readCookie(cookies, cookieBuilder.name(cookie)));
 
   return {
     providerName: provider.name,
     pendingReturnTo: (cookies) => readPending(cookies)?.returnTo ?? "/",
     clearCookie: () => cookieBuilder.clear(cookie),
-    begin: async (returnTo, switchAccount, now) => {
+    begin: async (returnTo, { switchAccount = false, loginHint }, now) => {
       const configuration = await discoverCached(now);
       const pending: PendingSignIn = {
         state: oidc.randomState(),
@@ -122,8 +133,9 @@ export function createSignIn({
         code_challenge: await oidc.calculatePKCECodeChallenge(pending.verifier),
         code_challenge_method: "S256",
         ...(switchAccount ? { prompt: provider.switchPrompt } : {}),
+        ...(loginHint === undefined ? {} : { login_hint: loginHint }),
       });
-      const sealed = encrypt(key, cookie, JSON.stringify(pending));
+      const sealed = encrypt(key, binding, JSON.stringify(pending));
       return { location: location.href, cookie: cookieBuilder.set(cookie, sealed, COOKIE_SECONDS) };
     },
     finish: async (search, cookies, now) => {
@@ -150,13 +162,16 @@ export function safeReturnPath(path: string | undefined, baseUrl: string): strin
 }
 
 /** Fetches the metadata of the issuer on first use and again every hour; failures are not cached. */
-function cachedDiscovery(settings: IdentitySettings): (now: number) => Promise<oidc.Configuration> {
+function cachedDiscovery(
+  settings: IdentitySettings,
+  fetch: oidc.CustomFetch | undefined,
+): (now: number) => Promise<oidc.Configuration> {
   let last:
     | { readonly at: number; readonly configuration: Promise<oidc.Configuration> }
     | undefined;
   return async (now) => {
     if (last === undefined || now - last.at >= DISCOVERY_TTL_MS || now < last.at)
-      last = { at: now, configuration: discover(settings) };
+      last = { at: now, configuration: discover(settings, fetch) };
     try {
       return await last.configuration;
     } catch (cause) {
@@ -169,10 +184,14 @@ function cachedDiscovery(settings: IdentitySettings): (now: number) => Promise<o
   };
 }
 
-export function discover(settings: IdentitySettings): Promise<oidc.Configuration> {
+export function discover(
+  settings: IdentitySettings,
+  fetch?: oidc.CustomFetch,
+): Promise<oidc.Configuration> {
   const issuer = new URL(settings.issuer);
   return oidc.discovery(issuer, settings.clientId, undefined, clientAuth(settings.clientSecret), {
     timeout: TIMEOUT_SECONDS,
+    ...(fetch === undefined ? {} : { [oidc.customFetch]: fetch }),
     execute: [
       oidc.enableNonRepudiationChecks,
       ...(issuer.protocol === "http:" && isLoopbackUrl(issuer) ? [oidc.allowInsecureRequests] : []),
@@ -236,13 +255,13 @@ function signInFault(cause: unknown): Fault {
 
 function decryptPending(
   key: DerivedKey,
-  cookie: string,
+  binding: string,
   sealed: string | undefined,
 ): PendingSignIn | undefined {
   if (sealed === undefined) return undefined;
   try {
     // The cast is safe: only `begin` encrypts with this key.
-    return JSON.parse(decrypt(key, cookie, sealed)) as PendingSignIn;
+    return JSON.parse(decrypt(key, binding, sealed)) as PendingSignIn;
   } catch {
     return undefined;
   }

@@ -29,6 +29,7 @@ import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
 import { createCircuitWriter } from "../operator/system/open-circuits.ts";
 import { sweepSessions } from "../people/sessions.ts";
+import { recheckDomains } from "../sso/domains.ts";
 import type { Db } from "../store/db.ts";
 import { findSchemaProblem } from "../store/migrate.ts";
 import { archiveUsage } from "../usage/archive/archive-usage.ts";
@@ -111,6 +112,7 @@ export function createJobs(
     ...(usageRetention === undefined
       ? []
       : [["archive usage records", HOUR_MS, archiveJob(usageRetention)] as const]),
+    ...ssoJobs(services, now),
     ...services.agentPayments.jobs,
   ];
   return jobs.map(([name, intervalMs, run]) => ({ name, intervalMs, run }));
@@ -129,6 +131,11 @@ function deliveryJobs(
     ["send emails", SECOND_MS, emailWorker.tick],
     ["delete old emails", HOUR_MS, emailWorker.sweep],
   ];
+}
+
+function ssoJobs({ core: { db }, sso }: Services, now: () => number): readonly Schedule[] {
+  const recheck = () => recheckDomains({ db, resolveTxt: sso.resolveTxt }, now());
+  return [["query the records of verified domains", 5 * MINUTE_MS, recheck]];
 }
 
 function batchJobs({ batches, batchRunner }: Services): readonly Schedule[] {

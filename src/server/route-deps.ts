@@ -1,6 +1,7 @@
 // The dependencies of each module's routes, one object per module.
 
 import { createExports } from "../account-data/export-stream.ts";
+import { recordOwnerSignIn } from "../accounts/accounts.ts";
 import { createProofOfWork } from "../accounts/proof-of-work.ts";
 import { deriveKey } from "../base/crypto/encryption.ts";
 import { CLAIM_STEP } from "../base/fault.ts";
@@ -23,6 +24,8 @@ import { createMcpSessions } from "../mcp/mcp-sessions.ts";
 import { cheapestModels, type CheapModel } from "../models/cheapest-models.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
+import { findSsoWorkspace, hasConnections } from "../sso/connections.ts";
+import { ssoPath } from "../sso/sso.ts";
 import { createStatus } from "../status/availability.ts";
 import type { Db } from "../store/db.ts";
 import { createVerifyAgent } from "../verified-agents/verified-agents.ts";
@@ -52,8 +55,7 @@ export function createRouteDeps(
 ): RouteDeps {
   const { baseUrl } = config;
   const { log, now, version } = options;
-  const { webhooks, claims, sessions, keptForms, signIn, isSignInDisabled, operatorContext } =
-    services;
+  const { webhooks, claims, sessions, sso, isSignInDisabled, operatorContext } = services;
   const { db, master, idempotency, keys, signedRequests, signingKeys } = services.core;
   const { providerKeys, responses, inference } = services.modelCalls;
   const billing = services.billing.deps;
@@ -81,7 +83,8 @@ export function createRouteDeps(
     deviceLogin: deviceLoginDeps(services, baseUrl),
     appSignIn: appSignInDeps(services),
     mcpSignIn: mcpSignInDeps(services, config),
-    people: { db, sessions, keptForms, signIn, baseUrl, sendsEmails },
+    people: peopleDeps(services, baseUrl, sendsEmails),
+    sso: { db, sso, sessions, baseUrl },
     emails: emailDeps(config, services),
     agentSessions: { db, onSessionStopped: inference.stoppedSessions.add },
     console: {
@@ -92,6 +95,7 @@ export function createRouteDeps(
       onSessionStopped: inference.stoppedSessions.add,
       accountData,
       keys,
+      sso,
       providerKeys,
       webhooks,
       idempotency,
@@ -110,6 +114,35 @@ export function createRouteDeps(
       cheapModels: cheapestNow(services, now()),
       startedAt: now(),
     }),
+  };
+}
+
+function peopleDeps(
+  { core: { db }, sessions, keptForms, signIn }: Services,
+  baseUrl: string,
+  sendsEmails: boolean,
+): RouteDeps["people"] {
+  return {
+    db,
+    sessions,
+    keptForms,
+    signIn,
+    baseUrl,
+    sendsEmails,
+    workspaceSignIn: workspaceSignIn(db),
+  };
+}
+
+function workspaceSignIn(db: Db): RouteDeps["people"]["workspaceSignIn"] {
+  return {
+    isOffered: () => hasConnections(db),
+    findPath: async (email, returnTo) => {
+      const accountId = await findSsoWorkspace(db, email);
+      if (accountId === undefined) return undefined;
+      const query = new URLSearchParams({ return_to: returnTo, login_hint: email });
+      return `${ssoPath(accountId)}?${query.toString()}`;
+    },
+    onSignedIn: recordOwnerSignIn,
   };
 }
 

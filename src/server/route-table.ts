@@ -50,6 +50,7 @@ import { type ReceiptRouteDeps, receiptRoutes } from "../receipts/receipts-route
 import { type ResponsesRouteDeps, responsesRoutes } from "../responses/responses-routes.ts";
 import type { SigningKeys } from "../signing/signing-keys.ts";
 import { signingRoutes } from "../signing/signing-routes.ts";
+import { type SsoRouteDeps, ssoRoutes } from "../sso/sso-routes.ts";
 import type { StatusSnapshot } from "../status/availability.ts";
 import type { Db } from "../store/db.ts";
 import { usageRoutes } from "../usage/usage-routes.ts";
@@ -78,6 +79,7 @@ export interface RouteDeps {
   readonly appSignIn: AppSignInDeps | undefined;
   readonly mcpSignIn: McpSignInDeps | undefined;
   readonly people: PeopleRouteDeps;
+  readonly sso: SsoRouteDeps;
   readonly emails: EmailRouteDeps;
   readonly agentSessions: AgentSessionDeps;
   readonly console: ConsoleRouteDeps;
@@ -122,6 +124,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...(deps.appSignIn === undefined ? [] : appSignInRoutes(deps.appSignIn)),
     ...(deps.mcpSignIn === undefined ? [] : mcpSignInRoutes(deps.mcpSignIn)),
     ...peopleRoutes(deps.people),
+    ...ssoRoutes(deps.sso),
     ...emailRoutes(deps.emails),
     ...consoleRoutes(deps.console),
     ...operatorRoutes(deps.operator),

@@ -1,6 +1,7 @@
 // Options of a server in addition to its settings: dependencies that tests and commands replace.
 
 import type { Log } from "../base/log.ts";
+import type { ResolveTxt } from "../base/network/dns-txt.ts";
 import type { OverloadGuard } from "../http/guards/overload.ts";
 import type { Timeouts } from "../inference/lifecycle/timeouts.ts";
 import type { FetchFile } from "../inference/media/fetch-file.ts";
@@ -32,6 +33,8 @@ export interface ServerOptions {
   readonly creditWaitMs?: number | undefined;
   /** For durations, which do not follow the wall clock. */
   readonly monotonicNow?: (() => number) | undefined;
+  /** The name servers of the system if absent. */
+  readonly resolveTxt?: ResolveTxt | undefined;
   /** Replaced in tests without the Internet. */
   readonly fetchFile?: FetchFile | undefined;
   /** "off" for tests, whose clients and providers use the same event loop. */

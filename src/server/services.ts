@@ -2,6 +2,8 @@
 
 import { isGrantBudgetUsedUp } from "../accounts/creation-limits.ts";
 import type { JobRun } from "../base/job-run.ts";
+import { createTxtResolver } from "../base/network/dns-txt.ts";
+import { resolveHost } from "../base/network/public-endpoint.ts";
 import type { BatchRunner } from "../batches/batch-runner.ts";
 import type { Batches } from "../batches/batches.ts";
 import type { Files } from "../batches/files/files.ts";
@@ -20,6 +22,7 @@ import type { OperatorContext } from "../operator/page-context.ts";
 import { createKeptForms, type KeptForms } from "../people/kept-form.ts";
 import { createSessions, type Sessions } from "../people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
+import { createSso, type Sso } from "../sso/sso.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
 import { createBatchServices } from "./batch-services.ts";
@@ -48,6 +51,7 @@ export interface Services {
   readonly keptForms: KeptForms;
   /** Undefined where no identity provider is set. */
   readonly signIn: SignIn | undefined;
+  readonly sso: Sso;
   readonly claims: Claims;
   /** True where no human can sign in, so an account cannot be claimed either. */
   readonly isSignInDisabled: boolean;
@@ -77,14 +81,15 @@ export async function createServices(
   const modelCalls = createModelCalls(config, options, core, { isSignInDisabled, jobRuns });
   const calls = { core, modelCalls, overload };
   const { batches, batchRunner, files } = createBatchServices(config, options, calls);
-  const webhooks = createWebhooks({ master, allowLoopback: development });
   const allowLoopback = development;
+  const webhooks = createWebhooks({ master, allowLoopback });
   const deliveryWorker = createDeliveryWorker({ db, log, now, webhooks, allowLoopback });
   const send = config.email && createSmtpSender(config.email, baseUrl);
   const sessions = createSessions({ db, master, baseUrl });
   const keptForms = createKeptForms({ master, baseUrl });
   const signIn =
     identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master });
+  const sso = createSsoService(config, options, master);
   const claims = createClaims({ master, limits: claimLimits(controls) });
   const billing = await createBilling({
     settings: config.billing,
@@ -120,6 +125,7 @@ export async function createServices(
     sessions,
     keptForms,
     signIn,
+    sso,
     claims,
     isSignInDisabled,
     controls,
@@ -128,6 +134,15 @@ export async function createServices(
     jobRuns,
     operatorContext: createOperator(config, { core, modelCalls, jobRuns, controls }, identity),
   };
+}
+
+function createSsoService(
+  { baseUrl, development }: Config,
+  { resolveTxt = createTxtResolver() }: ServerOptions,
+  master: Core["master"],
+): Sso {
+  const allowLoopback = development;
+  return createSso({ master, baseUrl, allowLoopback, resolve: resolveHost, resolveTxt });
 }
 
 /** What operators change while the gateway runs. */

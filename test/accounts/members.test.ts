@@ -135,8 +135,8 @@ describeEachStore((kind, open) => {
         claimWorkspace(tx, { accountId: other, personId: developer, via: "t", now: NOW + 1 }),
       );
       expect(await listMemberships(store.db, developer)).toEqual([
-        { accountId, name: null, role: "developer", addedAt: NOW },
-        { accountId: other, name: null, role: "owner", addedAt: NOW + 1 },
+        { accountId, name: null, role: "developer", addedAt: NOW, needsSso: false },
+        { accountId: other, name: null, role: "owner", addedAt: NOW + 1, needsSso: false },
       ]);
       expect(await roleOf(store.db, other, owner)).toBeUndefined();
     });

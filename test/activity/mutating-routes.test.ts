@@ -63,6 +63,7 @@ const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
   startDeviceSignIn: "belongs to no account before a person approves it",
   enterClaimCode: "finds a claim; the decision on it has an entry",
   payInvoice: "leads to the processor's page; a payment is a ledger transfer and an event",
+  chooseSignIn: "changes nothing",
   changeTimeZone: "how pages show times to one person",
   callMcp: "calls other endpoints, which have entries",
 };
@@ -302,6 +303,8 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     post(world, "/provider-keys", { do: "add", use: "all", ...PROVIDER_KEY }),
   changeWorkspaceMembers: (world) => () =>
     post(world, "/members", { do: "invite", email: "kim@example.com" }),
+  changeWorkspaceSso: (world) => () =>
+    post(world, "/sso", { do: "add_domain", domain: "acme.example" }),
   changeWorkspaceBudgets: (world) => () =>
     post(world, "/budgets", { daily_usd: "5", monthly_usd: "" }),
   changeWorkspaceBilling: (world) => () => post(world, "/billing", { do: "alert", low_usd: "3" }),

@@ -3,7 +3,10 @@
 import { renameAccount } from "../../src/accounts/accounts.ts";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
+import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { markSessionStopped, writeSessions } from "../../src/ledger/session-rows.ts";
+import { saveConnection } from "../../src/sso/connections.ts";
+import { addDomain, recordDomainCheck } from "../../src/sso/domains.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import type { ConsoleFixture } from "../console/console-fixture.ts";
@@ -58,7 +61,27 @@ export async function createConsoleHistory(fixture: ConsoleFixture): Promise<Con
   const webhookId = await createWebhook(fixture, now);
   const sessionId = await createSessions(fixture, keyIds, now);
   const providerKeyId = await addProviderKey(fixture, keyIds);
+  await setUpSso(fixture);
   return { callId: detailed.id, keyId: keyIds[0] ?? "", providerKeyId, webhookId, sessionId };
+}
+
+/** A verified domain, a long one without a record, and an identity provider. */
+async function setUpSso({ gateway, account }: ConsoleFixture): Promise<void> {
+  const act = actIn(account.id, Date.now());
+  const long = `${"subsidiary-with-a-long-name.".repeat(4)}example.com`;
+  const master = loadMasterSecret(gateway.config, gateway.config.store.dataDir);
+  const settings = {
+    issuer: "https://acme.okta.com",
+    clientId: "0oa5x3kq9wPOSTERN357",
+    clientSecret: "a client secret",
+    defaultRole: "developer",
+  } as const;
+  await gateway.server.db.write(async (tx) => {
+    await addDomain(tx, act, "acme.example");
+    await addDomain(tx, act, long);
+    await recordDomainCheck(tx, act, { domain: "acme.example", state: "found" });
+    await saveConnection(tx, act, settings, { master, allowLoopback: false });
+  });
 }
 
 /** Sessions with long and short ids; the first has agents below agents. */

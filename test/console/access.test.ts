@@ -40,6 +40,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspaceProviderKey: "provider_keys.read",
   showNewProviderKey: "provider_keys.change",
   showPresets: "presets.read",
+  showWorkspaceSso: "sso.read",
   showWorkspaceWebhooks: "webhooks.read",
   showWebhookDeliveries: "webhooks.read",
   showWorkspaceAudit: "audit.read",
@@ -93,6 +94,15 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
   changePresets: [
     ["presets.change", { do: "save", name: "Not a name", model: "", system: "", more: "" }],
     ["presets.change", { do: "delete", name: "none" }],
+  ],
+  changeWorkspaceSso: [
+    ["sso.change", { do: "add_domain", domain: "not a domain" }],
+    ["sso.change", { do: "check_domain", domain: "none.example" }],
+    ["sso.change", { do: "remove_domain", domain: "none.example" }],
+    ["sso.change", { do: "save", issuer: "ftp://example.com", client_id: "c" }],
+    ["sso.change", { do: "remove" }],
+    ["sso.change", { do: "require" }],
+    ["sso.change", { do: "allow" }],
   ],
   changeWorkspaceWebhooks: [
     ["webhooks.change", { do: "add", url: "not an address" }],

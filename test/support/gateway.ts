@@ -3,6 +3,7 @@
 import { rmSync } from "node:fs";
 import { createSimulator, type Script } from "@postern/simulator";
 import { createLog } from "../../src/base/log.ts";
+import type { ResolveTxt } from "../../src/base/network/dns-txt.ts";
 import { type Config, readConfig } from "../../src/config/config.ts";
 import type { OverloadGuard } from "../../src/http/guards/overload.ts";
 import { listen } from "../../src/http/listen.ts";
@@ -27,6 +28,7 @@ export interface GatewayOptions {
   readonly monotonicNow?: () => number;
   readonly fetchFile?: FetchFile;
   readonly webSocketLifetimeMs?: number;
+  readonly resolveTxt?: ResolveTxt;
   /** Off by default: the clients, the provider and the gateway share an event loop. */
   readonly overload?: OverloadGuard;
   readonly now?: () => number;
@@ -89,6 +91,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     overload: options.overload ?? "off",
     webSocketLifetimeMs: options.webSocketLifetimeMs,
     fetchFile: options.fetchFile,
+    resolveTxt: options.resolveTxt,
   });
   const startedServer = server;
   return {

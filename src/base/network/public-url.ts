@@ -1,4 +1,4 @@
-// Sends one GET request to a URL that a caller or an operator names. It connects only to public addresses, which it has
+// Sends one request to a URL that a caller, an owner or an operator names. It connects only to public addresses, which it has
 // resolved and checked itself (SSRF); TLS and the Host header still use the name. No redirects, no proxy, no decompression.
 
 import http, { type IncomingMessage } from "node:http";
@@ -15,6 +15,12 @@ export interface PublicUrlRequest {
   readonly endpoint: PublicEndpoint;
   readonly accept: string;
   readonly userAgent?: string;
+  /** GET if absent. */
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly sent?: string;
+  /** Also reads the body of a response whose status is not 200. */
+  readonly readsErrors?: boolean;
   readonly bytesMax: number;
   readonly resolve: ResolveHost;
   readonly signal: AbortSignal;
@@ -27,7 +33,7 @@ export interface PublicUrlResponse {
   readonly contentType: string;
   /** The target of a redirect. */
   readonly location: string | undefined;
-  /** Empty unless the status is 200; undefined if it is larger than `bytesMax`. */
+  /** Empty if the status is not 200, without `readsErrors`; undefined if it is larger than `bytesMax`. */
   readonly body: Buffer | undefined;
 }
 
@@ -52,7 +58,7 @@ export async function getPublicUrl(get: PublicUrlRequest): Promise<PublicUrlResp
         contentType: response.headers["content-type"] ?? "",
         location: response.headers.location,
       };
-      if (reply.status !== 200) {
+      if (reply.status !== 200 && get.readsErrors !== true) {
         settle({ ...reply, body: Buffer.alloc(0) });
         request.destroy();
         return;
@@ -63,7 +69,7 @@ export async function getPublicUrl(get: PublicUrlRequest): Promise<PublicUrlResp
         request.destroy();
       });
     });
-    request.end();
+    request.end(get.sent);
   });
 }
 
@@ -72,6 +78,7 @@ function requestTo(
   { endpoint: { url }, ...get }: PublicUrlRequest,
 ): http.ClientRequest {
   const options = {
+    method: get.method ?? "GET",
     host: address,
     port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
     path: url.pathname + url.search,
@@ -83,6 +90,8 @@ function requestTo(
       accept: get.accept,
       "accept-encoding": "identity",
       ...(get.userAgent === undefined ? {} : { "user-agent": get.userAgent }),
+      ...get.headers,
+      ...(get.sent === undefined ? {} : { "content-length": String(Buffer.byteLength(get.sent)) }),
     },
   } as const;
   return url.protocol === "https:"

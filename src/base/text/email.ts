@@ -60,6 +60,17 @@ export function foldEmail(address: string): string {
   return `${toLowerAscii(address.slice(0, at))}@${domain}`;
 }
 
+/** The domain of an email address in the form in which domains are compared. */
+export function domainOf(address: string): string | undefined {
+  return emailDomain(address.slice(address.lastIndexOf("@") + 1));
+}
+
+/** A domain name as a person types it, in the form in which domains are compared; undefined if it is none. */
+export function parseDomain(typed: string): string | undefined {
+  const domain = emailDomain(typed.trim().replace(/^@/, "").replace(/\.$/, ""));
+  return domain !== undefined && TOP_LEVEL_DOMAIN.test(domain) ? domain : undefined;
+}
+
 /** The ASCII form of a domain of letters, digits and hyphens, or of one that UTS 46 maps to itself; else undefined. */
 function emailDomain(domain: string): string | undefined {
   if (!DOMAIN_CHARACTERS.test(domain)) return undefined;

@@ -10,6 +10,7 @@ import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-ke
 import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
 import { findSecretProblem, forgetOtherSecrets } from "../../server/secret-check.ts";
 import { rotateSigningKey } from "../../signing/signing-keys.ts";
+import { reencryptSsoSecrets } from "../../sso/reencrypt-sso.ts";
 import type { Db } from "../../store/db.ts";
 import type { ReencryptedRows } from "../../store/reencrypt-rows.ts";
 import { type CliEnv, type Command, EXIT_FAILURE, usageFault } from "../command.ts";
@@ -19,6 +20,7 @@ const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<
   {
     "provider keys": reencryptProviderKeys,
     "webhook secrets": reencryptWebhooks,
+    "identity provider secrets": reencryptSsoSecrets,
     "stored responses": reencryptResponses,
     "batches and files": reencryptBatches,
   };

@@ -21,6 +21,7 @@ import { workspacePath } from "../console-layout.tsx";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import { parseLimit } from "../keys/limit-form.ts";
 import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
+import { workspaceErrorPage } from "../workspace-error-page.tsx";
 import { AccountPath, workspacePage, CONSOLE_PAGE } from "../workspace-routes.ts";
 import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
 import { readMembers } from "./read-members.ts";
@@ -106,7 +107,9 @@ function changeRoute(deps: MemberPageDeps): Route {
     params: AccountPath,
     body: MemberForm,
     requestExample: { do: "invite", email: "ada@example.com" },
-    run: async ({ caller: user, params: { account }, body, clientIp, now }) => {
+    run: async (input) => {
+      const { caller: user, params, body, clientIp, now } = input;
+      const { account } = params;
       const from = body.do === "remove" || body.do === "change" ? body.from : undefined;
       const done = donePathOf(account, body, from);
       const submit = async (): Promise<string> => {
@@ -131,7 +134,7 @@ function changeRoute(deps: MemberPageDeps): Route {
         });
       } catch (error) {
         if (await isAlreadyDone(deps, account, user, body)) return done;
-        throw error;
+        return await workspaceErrorPage(deps, { ...input, account }, error);
       }
     },
   });

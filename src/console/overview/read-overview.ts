@@ -7,6 +7,7 @@ import { DAY_MS } from "../../base/time.ts";
 import { readAutoTopUpSummary, type AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { listPendingAttempts, listWaitingClaims } from "../../claims/claim-attempt-rows.ts";
 import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
+import type { SessionUser } from "../../http/route.ts";
 import type { Key } from "../../keys/key.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
@@ -67,8 +68,7 @@ interface OverviewQuery {
   readonly query: UsageQuery;
   readonly period: Period;
   readonly createdAt: number;
-  /** The verified email of the signed-in person. */
-  readonly email: string;
+  readonly user: SessionUser;
   readonly now: number;
 }
 
@@ -92,7 +92,7 @@ export async function readOverview(
     countLiveKeys(db, accountId, now),
     countMembers(db, accountId),
     listPendingAttempts(db, accountId, now),
-    listWaitingClaims(db, view.email, now),
+    listWaitingClaims(db, view.user, now),
     readUsage(db, (reader) => readOverviewUsage(reader, accountId, view)),
   ]);
   const state = { balance, lowThreshold, freeze, topUp, budgets, keys, webhooks };

@@ -105,11 +105,11 @@ function createRoute(deps: StartPageDeps): Route {
   });
 }
 
-async function readLists({ db }: StartPageDeps, { personId, email }: SessionUser, now: number) {
+async function readLists({ db }: StartPageDeps, user: SessionUser, now: number) {
   const [workspaces, invitations, waitingClaims] = await Promise.all([
-    listMemberships(db, personId),
-    listInvitationsForEmail(db, email, now),
-    listWaitingClaims(db, email, now),
+    listMemberships(db, user.personId),
+    user.ssoAccountId === undefined ? listInvitationsForEmail(db, user.email, now) : [],
+    listWaitingClaims(db, user, now),
   ]);
   return { workspaces, invitations, waitingClaims, now };
 }

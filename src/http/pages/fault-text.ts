@@ -14,6 +14,10 @@ const FIELD_LABELS: Readonly<Record<string, string>> = {
   provider: "provider",
   api_key: "API key",
   name: "name",
+  domain: "domain",
+  issuer: "issuer",
+  client_id: "client id",
+  client_secret: "client secret",
 };
 const API_ONLY = /\/v1\/|\/openapi\.|\/llms\.txt|`next_cursor`|`allow` header|`param`/;
 const RETRY_AFTER =

@@ -27,6 +27,8 @@ export interface PageLayout {
   readonly app?: AppFrame;
   /** Scripts besides that of the app frame. */
   readonly scripts?: readonly ScriptAsset[];
+  /** A path to which the browser goes at once. */
+  readonly refreshTo?: string;
   /** Further hosts that forms may redirect to, such as the payment processor. */
   readonly formTargets?: readonly string[];
 }
@@ -63,7 +65,7 @@ export function renderPage(layout: PageLayout): string {
 }
 
 function Page({ layout }: { readonly layout: PageLayout }): Child {
-  const { title, description, app, main, isPrivate } = layout;
+  const { title, description, app, main, isPrivate, refreshTo } = layout;
   return (
     <html lang="en">
       <head>
@@ -77,6 +79,9 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
             <meta property="og:title" content={title} />
             <meta property="og:description" content={description} />
           </>
+        )}
+        {refreshTo === undefined ? null : (
+          <meta http-equiv="refresh" content={`0;url=${refreshTo}`} />
         )}
         {isPrivate === true ? <meta name="robots" content="noindex" /> : null}
         <link rel="icon" href={ICON} />

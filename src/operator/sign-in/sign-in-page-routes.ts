@@ -57,7 +57,11 @@ function beginRoute(context: OperatorContext): Route {
       limitAttempts(context, clientIp, now);
       const returnTo = safeOperatorPath(query.return_to, baseUrl);
       // `true` asks the provider to let the person choose an account or sign in again.
-      const { location, cookie } = await requireSignIn(signIn).begin(returnTo, true, now);
+      const { location, cookie } = await requireSignIn(signIn).begin(
+        returnTo,
+        { switchAccount: true },
+        now,
+      );
       return redirect(location, [cookie]);
     },
   });

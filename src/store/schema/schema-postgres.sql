@@ -11,7 +11,8 @@ create table account (
   name text,
   created_by text,
   erased_at bigint,
-  verified_agent text
+  verified_agent text,
+  sso_required_at bigint
 );
 
 create index account_by_creator on account (created_by);
@@ -109,10 +110,13 @@ create table person (
   created_at bigint not null,
   signed_in_at bigint not null,
   time_zone text,
-  unique (issuer, subject)
+  sso_account_id text not null default '',
+  unique (issuer, subject, sso_account_id)
 );
 
 create index person_by_email on person (email);
+
+create index person_by_sso on person (sso_account_id) where sso_account_id <> '';
 
 create table session (
   id text primary key,
@@ -127,6 +131,33 @@ create table session (
 );
 
 create index session_by_person on session (person_id, id);
+
+-- sso
+
+create table workspace_domain (
+  account_id text not null,
+  domain text not null,
+  token text not null,
+  created_at bigint not null,
+  verified_at bigint,
+  verified_domain text unique,
+  checked_at bigint,
+  missing_since bigint,
+  primary key (account_id, domain)
+);
+
+create index workspace_domain_by_check on workspace_domain (checked_at) where verified_domain is not null;
+
+create table sso_connection (
+  account_id text primary key,
+  id text not null,
+  issuer text not null,
+  client_id text not null,
+  sealed text,
+  default_role text,
+  created_at bigint not null,
+  signed_in_at bigint
+);
 
 -- claims
 

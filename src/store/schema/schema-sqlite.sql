@@ -15,7 +15,8 @@ create table account (
   name text, -- name of the workspace
   created_by text, -- person who created it in the console; null for an agent
   erased_at bigint, -- when the personal data of the closed account was erased
-  verified_agent text -- origin of the listed operator whose agent signed the creation
+  verified_agent text, -- origin of the listed operator whose agent signed the creation
+  sso_required_at bigint -- since when members must sign in with the workspace's identity provider; null if they need not
 ) without rowid;
 
 create index account_by_creator on account (created_by);
@@ -123,10 +124,13 @@ create table person (
   created_at bigint not null,
   signed_in_at bigint not null, -- last sign-in
   time_zone text, -- time zone for pages; null for UTC
-  unique (issuer, subject)
+  sso_account_id text not null default '', -- workspace whose identity provider signs the person in; empty for that of the gateway
+  unique (issuer, subject, sso_account_id)
 ) without rowid;
 
 create index person_by_email on person (email);
+
+create index person_by_sso on person (sso_account_id) where sso_account_id <> '';
 
 -- Sign-in sessions of people.
 -- Deleted: 7 days after they end
@@ -143,6 +147,35 @@ create table session (
 ) without rowid;
 
 create index session_by_person on session (person_id, id);
+
+-- sso
+
+-- Email domains of workspaces, which a DNS record proves.
+create table workspace_domain (
+  account_id text not null,
+  domain text not null, -- ASCII form in lower case
+  token text not null, -- what the TXT record contains
+  created_at bigint not null,
+  verified_at bigint, -- null until the record was found, and after it was missing for too long
+  verified_domain text unique, -- the domain while it is verified: it belongs to one workspace
+  checked_at bigint, -- last query of the record
+  missing_since bigint, -- since when the record of a verified domain is missing
+  primary key (account_id, domain)
+) without rowid;
+
+create index workspace_domain_by_check on workspace_domain (checked_at) where verified_domain is not null;
+
+-- Identity providers of workspaces.
+create table sso_connection (
+  account_id text primary key,
+  id text not null, -- another one for each issuer and client
+  issuer text not null, -- identity provider
+  client_id text not null, -- of the gateway at the issuer
+  sealed text, -- encrypted client secret; null for a public client
+  default_role text, -- role of people who sign in without being members; null to refuse them
+  created_at bigint not null,
+  signed_in_at bigint -- last sign-in
+) without rowid;
 
 -- claims
 

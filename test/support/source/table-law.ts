@@ -34,6 +34,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "billing_details",
   ],
   keys: ["api_key"],
+  sso: ["workspace_domain", "sso_connection"],
   presets: ["preset"],
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],
