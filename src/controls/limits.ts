@@ -1,4 +1,4 @@
-// Limits on strangers that operators change while the gateway runs. It owns the table operator_limit; without a row, the
+// Limits that operators change while the gateway runs. It owns the table operator_limit; without a row, the
 // setting of the environment holds.
 
 import { recordAuditEntry } from "../activity/audit.ts";
@@ -8,14 +8,17 @@ import { type Reader, text, type Tx } from "../store/db.ts";
 import type { OperatorAct } from "./blocks.ts";
 
 /** 0: no limit. */
-export interface AbuseLimits {
+export interface OperatorLimits {
   readonly accountsPerHour: number;
   readonly grantPerDay: Nano;
   readonly claimsPerHour: number;
   readonly claimBonusPerDay: Nano;
+  /** Per key. */
+  readonly requestsPerMinute: number;
+  readonly openCallsPerKey: number;
 }
 
-export type LimitName = keyof AbuseLimits;
+export type LimitName = keyof OperatorLimits;
 
 interface LimitDoc {
   readonly label: string;
@@ -44,6 +47,16 @@ export const LIMITS: Readonly<Record<LimitName, LimitDoc>> = {
     setting: "POSTERN_CLAIM_BONUS_USD_PER_DAY",
     isUsd: true,
   },
+  requestsPerMinute: {
+    label: "Requests per minute and key",
+    setting: "POSTERN_REQUESTS_PER_MINUTE",
+    isUsd: false,
+  },
+  openCallsPerKey: {
+    label: "Concurrent model calls per key",
+    setting: "POSTERN_OPEN_CALLS_PER_KEY",
+    isUsd: false,
+  },
 };
 
 // Safe because these are the keys of the table.
@@ -54,12 +67,12 @@ const USD_MAX = NANO_PER_USD * 1_000_000n;
 
 export interface LiveLimits {
   readonly refresh: () => Promise<void>;
-  readonly current: () => AbuseLimits;
+  readonly current: () => OperatorLimits;
   /** Those of the environment. */
-  readonly defaults: AbuseLimits;
+  readonly defaults: OperatorLimits;
 }
 
-export function createLiveLimits(reader: Reader, defaults: AbuseLimits): LiveLimits {
+export function createLiveLimits(reader: Reader, defaults: OperatorLimits): LiveLimits {
   let current = defaults;
   return {
     defaults,
@@ -76,6 +89,8 @@ export function createLiveLimits(reader: Reader, defaults: AbuseLimits): LiveLim
         grantPerDay: amount("grantPerDay", defaults.grantPerDay),
         claimsPerHour: count("claimsPerHour", defaults.claimsPerHour),
         claimBonusPerDay: amount("claimBonusPerDay", defaults.claimBonusPerDay),
+        requestsPerMinute: count("requestsPerMinute", defaults.requestsPerMinute),
+        openCallsPerKey: count("openCallsPerKey", defaults.openCallsPerKey),
       };
     },
   };

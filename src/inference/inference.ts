@@ -55,7 +55,8 @@ export interface InferenceDeps {
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
   readonly dataPolicy: OwnDataPolicy;
   readonly allowUnknownFields: ReadonlySet<string>;
-  readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
+  /** As of each call. */
+  readonly limits: () => { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
   /** `perMinute` is 0 if no files are fetched. */
   readonly files: Omit<FetchFilesDeps, "limiter" | "now">;
   readonly pseudonymOf: (accountId: string) => string;
@@ -113,7 +114,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const tokenCounts = createTokenCounts();
   const stoppedSessions = createStoppedSessions();
   const heldCredit = createHeldCredit(deps.creditWaitMs);
-  const rates = createKeyRates(deps.limits.requestsPerMinute);
+  const rates = createKeyRates(() => deps.limits().requestsPerMinute);
   const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics, heldCredit });
   const relay = relayDepsOf(deps, shutdownSignals);
   const roll = { raise: deps.ledger.raise, now, monotonicNow: relay.now, timer: relay.timer };
@@ -214,7 +215,9 @@ function holdDepsOf(deps: InferenceDeps, heldCredit: HeldCredit, rates: KeyRates
     now,
     lifetimeMs: holdLifetimeMs(deps.timeouts),
     rates,
-    openCallsMax: limits.openCallsPerKey || undefined,
+    get openCallsMax() {
+      return limits().openCallsPerKey || undefined;
+    },
     isClaimed,
     findLimitRaiser,
     heldCredit,

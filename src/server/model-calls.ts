@@ -9,6 +9,7 @@ import type { JobRun } from "../base/job-run.ts";
 import { memoize } from "../base/memoize.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import type { Config } from "../config/config.ts";
+import type { LiveLimits } from "../controls/limits.ts";
 import { createInference, type Inference, type InferenceDeps } from "../inference/inference.ts";
 import { infer } from "../inference/lifecycle/infer.ts";
 import { timeoutsFrom } from "../inference/lifecycle/timeouts.ts";
@@ -46,13 +47,14 @@ export interface ModelCalls {
 interface ModelCallContext {
   readonly isSignInDisabled: boolean;
   readonly jobRuns: ReadonlyMap<string, JobRun>;
+  readonly limits: LiveLimits["current"];
 }
 
 export function createModelCalls(
   config: Config,
   options: ServerOptions,
   core: Core,
-  { isSignInDisabled, jobRuns }: ModelCallContext,
+  { isSignInDisabled, jobRuns, limits }: ModelCallContext,
 ): ModelCalls {
   const { log, now, version } = options;
   const { db, master, ledger, lease, catalog, idempotency, bodyQuota, connectionGuard } = core;
@@ -91,7 +93,7 @@ export function createModelCalls(
     simulator: simulatorOf(config, now),
     dataPolicy: config.dataPolicy,
     allowUnknownFields: new Set(config.allowUnknownFields),
-    limits: config.limits,
+    limits,
     files: filesOf(config, options, bodyQuota),
     pseudonymOf: createPseudonyms(master),
     sendsAnthropicUserId: config.sendsAnthropicUserId,

@@ -2,13 +2,15 @@
 
 import { totalmem } from "node:os";
 import type { Log } from "../base/log.ts";
+import { memoize } from "../base/memoize.ts";
 import type { Config } from "../config/config.ts";
+import type { LiveLimits } from "../controls/limits.ts";
 import {
   createDescriptorGuard,
   type DescriptorGuard,
   type OpenFiles,
 } from "../http/guards/descriptors.ts";
-import { openCallsFor } from "../http/guards/open-calls.ts";
+import { createOpenCalls } from "../http/guards/open-calls.ts";
 import { createOverloadGuard } from "../http/guards/overload.ts";
 import { type RateLimiter, rateLimiterFor } from "../http/guards/rate-limiter.ts";
 import { createFaultPage } from "../http/pages/fault-page.tsx";
@@ -33,6 +35,8 @@ import { startJobs } from "./scheduler.ts";
 import type { ServerOptions } from "./server-options.ts";
 import { createServices, type Services } from "./services.ts";
 import { shutdown } from "./shutdown.ts";
+
+const RATES_KEPT = 1;
 
 export interface Server {
   readonly db: Db;
@@ -66,7 +70,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   const isLeaving = (): boolean => phase !== "serving";
   const isDraining = (): boolean => phase === "draining";
   const handleLater: Server["handle"] = (request, peer) => handle(request, peer);
-  const rateLimiter = rateLimiterFor(config.limits.requestsPerMinute);
+  const rateLimiter = liveRateLimiter(services.controls.limits);
   const webSockets = createResponseWebSockets({
     handle: handleLater,
     baseUrl: config.baseUrl,
@@ -114,13 +118,13 @@ export async function createServer(config: Config, options: ServerOptions): Prom
 interface HandlerState {
   readonly overload: NonNullable<ServerOptions["overload"]>;
   readonly routes: readonly Route[];
-  readonly rateLimiter: RateLimiter | undefined;
+  readonly rateLimiter: () => RateLimiter | undefined;
   readonly isLeaving: () => boolean;
   readonly isDraining: () => boolean;
 }
 
 function createHandler(
-  { baseUrl, development, limits, trustedProxies, billing: { operator } }: Config,
+  { baseUrl, development, trustedProxies, billing: { operator } }: Config,
   { log, now }: ServerOptions,
   { core, modelCalls, sessions, keptForms, operatorContext, controls }: Services,
   { routes, overload, rateLimiter, isLeaving, isDraining }: HandlerState,
@@ -128,6 +132,7 @@ function createHandler(
   const { db, keys, explainRejectedKey, idempotency, bodyQuota } = core;
   const { metrics, inference } = modelCalls;
   const openFiles = findOpenFiles();
+  const refusals = liveRateLimiter(controls.limits);
   return createRequestHandler({
     routes,
     unsupportedEndpointFault,
@@ -151,9 +156,13 @@ function createHandler(
       },
     },
     limits: {
-      requests: rateLimiter,
-      refusals: rateLimiterFor(limits.requestsPerMinute),
-      openCalls: openCallsFor(limits.openCallsPerKey),
+      get requests() {
+        return rateLimiter();
+      },
+      get refusals() {
+        return refusals();
+      },
+      openCalls: createOpenCalls(() => controls.limits.current().openCallsPerKey),
       overload: overload === "off" ? undefined : overload,
       bodyQuota,
       uploads: openFiles && createUploadLimit(uploadLimitsFor(openFiles.max)),
@@ -175,6 +184,12 @@ function createHandler(
       onResponse: (route, status, ms) => metrics.recordRequest(route?.id ?? "none", status, ms),
     },
   });
+}
+
+/** The limiter of the current rate of keys; another one, with the whole burst of each key, after a change. */
+function liveRateLimiter({ current }: LiveLimits): () => RateLimiter | undefined {
+  const limiterOf = memoize(rateLimiterFor, RATES_KEPT);
+  return () => limiterOf(current().requestsPerMinute);
 }
 
 function descriptorGuard(openFiles: OpenFiles, log: Log): DescriptorGuard {

@@ -78,7 +78,11 @@ export async function createServices(
   const { db, master } = core;
   const controls = await openControls(db, config.limits);
   const jobRuns = new Map<string, JobRun>();
-  const modelCalls = createModelCalls(config, options, core, { isSignInDisabled, jobRuns });
+  const modelCalls = createModelCalls(config, options, core, {
+    isSignInDisabled,
+    jobRuns,
+    limits: controls.limits.current,
+  });
   const calls = { core, modelCalls, overload };
   const { batches, batchRunner, files } = createBatchServices(config, options, calls);
   const allowLoopback = development;
@@ -151,11 +155,7 @@ interface Controls {
   readonly limits: LiveLimits;
 }
 
-async function openControls(
-  db: Core["db"],
-  { accountsPerHour, grantPerDay, claimsPerHour, claimBonusPerDay }: Config["limits"],
-): Promise<Controls> {
-  const defaults = { accountsPerHour, grantPerDay, claimsPerHour, claimBonusPerDay };
+async function openControls(db: Core["db"], defaults: Config["limits"]): Promise<Controls> {
   const controls = {
     networks: createNetworkBlocks(db),
     limits: createLiveLimits(db, defaults),

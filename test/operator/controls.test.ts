@@ -138,4 +138,56 @@ describe.each(STORE_KINDS)("blocks and limits on %s", (store) => {
     const entries = await readAudit(harness.gateway.server.db, "limit.changed");
     expect(entries.at(-1)?.detail).toEqual({ value: "the setting" });
   });
+
+  const setLimit = (name: string, value: string): Promise<PageResponse> =>
+    send({ do: "limit", name, value });
+
+  test("a changed rate of requests holds at once, for API requests, model calls and refused ones", async () => {
+    const account = await registerAccount(harness.gateway);
+    const read = (): Promise<Response> =>
+      fetch(`${harness.gateway.url}/v1/account`, { headers: account.headers });
+    const call = (model: string): Promise<Response> =>
+      fetch(`${harness.gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ model, max_tokens: 8, messages: [{ role: "user", content: "hi" }] }),
+      });
+    const statusesOfTwo = async (request: () => Promise<Response>): Promise<readonly number[]> => [
+      (await request()).status,
+      (await request()).status,
+    ];
+    expect((await read()).status).toBe(200);
+    await setLimit("requestsPerMinute", "6");
+    expect(await statusesOfTwo(read)).toEqual([200, 429]);
+    expect(await statusesOfTwo(() => call("sim/echo"))).toEqual([200, 429]);
+    await setLimit("requestsPerMinute", "5");
+    expect(await statusesOfTwo(() => call("sim/none"))).toEqual([404, 429]);
+    await setLimit("requestsPerMinute", "");
+    expect(await statusesOfTwo(read)).toEqual([200, 200]);
+    expect(await statusesOfTwo(() => call("sim/echo"))).toEqual([200, 200]);
+  });
+
+  test("a changed limit of concurrent calls holds at once", async () => {
+    const account = await registerAccount(harness.gateway);
+    const call = (content: string): Promise<Response> =>
+      fetch(`${harness.gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({
+          model: "sim/echo",
+          stream: true,
+          max_tokens: 20,
+          messages: [{ role: "user", content }],
+        }),
+      });
+    await setLimit("openCallsPerKey", "1");
+    const open = await call("[[sim: hang=1]] one two three");
+    expect(open.status).toBe(200);
+    expect((await call("hello")).status).toBe(429);
+    await setLimit("openCallsPerKey", "");
+    const second = await call("hello");
+    expect(second.status).toBe(200);
+    await second.text();
+    await open.body?.cancel();
+  });
 });

@@ -438,7 +438,7 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
       lease,
       now,
       lifetimeMs: HOLD_LIFETIME_MS,
-      rates: createKeyRates(0),
+      rates: createKeyRates(() => 0),
       openCallsMax: undefined,
       isClaimed: async () => false,
       heldCredit: NO_WAITING,

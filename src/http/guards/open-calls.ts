@@ -10,14 +10,14 @@ export interface OpenCalls {
   readonly enter: (keyId: string) => () => void;
 }
 
-/** Undefined for 0, which means no limit. */
-export function openCallsFor(perKey: number): OpenCalls | undefined {
-  if (perKey === 0) return undefined;
+/** The limit as of each call; 0 for none. */
+export function createOpenCalls(perKey: () => number): OpenCalls {
   const openByKey = new Map<string, number>();
   return {
     rejectIfFull: (keyId) => {
       const open = openByKey.get(keyId) ?? 0;
-      if (open < perKey) return;
+      const limit = perKey();
+      if (limit === 0 || open < limit) return;
       throw new Fault("rate_limited", "too many open calls in this process", {
         message: `This key has ${open} open calls, which is its limit. Wait until one has ended.`,
         retryAfterSeconds: 1,

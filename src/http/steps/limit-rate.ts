@@ -6,14 +6,16 @@ import type { RateLimiter } from "../guards/rate-limiter.ts";
 import { rateLimitHeaders } from "../rate-limit-headers.ts";
 import type { Step } from "../request-context.ts";
 
+/** As of each request: the operator may change them. */
 export interface RateLimits {
   readonly requests?: RateLimiter | undefined;
   /** Counts rejected model calls; accepted ones are counted by their hold. */
   readonly refusals?: RateLimiter | undefined;
 }
 
-export function limitRate({ requests }: RateLimits): Step {
+export function limitRate(limits: RateLimits): Step {
   return ({ key, now }) => {
+    const { requests } = limits;
     if (requests !== undefined && key !== undefined)
       rejectEarly(requests, requests.take(key.keyId, now), now);
     return undefined;
@@ -24,8 +26,9 @@ export function limitRate({ requests }: RateLimits): Step {
  * A model call is counted by its hold, across all processes. Rejected ones are counted here and checked before the body is
  * read: otherwise a key without credits could send bodies without limit.
  */
-export function limitRefusals({ refusals }: RateLimits, clock: () => number): Step {
+export function limitRefusals(limits: RateLimits, clock: () => number): Step {
   return ({ key, now, onResponse }) => {
+    const { refusals } = limits;
     if (refusals === undefined || key === undefined) return undefined;
     const { keyId } = key;
     rejectEarly(refusals, refusals.waitMs(keyId, now), now);

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { usdText } from "../../base/money/money.ts";
 import type { Block } from "../../controls/blocks.ts";
 import {
-  type AbuseLimits,
+  type OperatorLimits,
   LIMIT_NAMES,
   LIMITS,
   type LimitName,
@@ -224,7 +224,7 @@ function LimitForm({
   );
 }
 
-function limitText(limits: AbuseLimits, name: LimitName): string {
+function limitText(limits: OperatorLimits, name: LimitName): string {
   const value = limits[name];
   return typeof value === "bigint" ? usdText(value) : String(value);
 }

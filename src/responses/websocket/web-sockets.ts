@@ -44,7 +44,7 @@ export interface ResponseWebSocketsDeps {
   readonly now: () => number;
   readonly bodyQuota: BodyQuota;
   /** The request rate of a key, in which each message counts; undefined for no limit. */
-  readonly rateLimiter: RateLimiter | undefined;
+  readonly rateLimiter: () => RateLimiter | undefined;
   /** The memory of the machine or container. */
   readonly memoryBytes: number;
   /** Overridden by tests. */
@@ -92,7 +92,7 @@ export function createResponseWebSockets(deps: ResponseWebSocketsDeps): Response
 }
 
 function countMessage({ rateLimiter, now }: ResponseWebSocketsDeps, keyId: string): void {
-  const waitMs = rateLimiter?.take(keyId, now()) ?? 0;
+  const waitMs = rateLimiter()?.take(keyId, now()) ?? 0;
   if (waitMs > 0)
     throw new Fault("rate_limited", "key above its request rate", {
       retryAfterSeconds: waitMs / SECOND_MS,

@@ -75,7 +75,7 @@ function createHarness(
     dataPolicy: { zdrProviders: new Set() },
     allowUnknownFields: new Set(),
     simulator: undefined,
-    limits: { requestsPerMinute: 60, openCallsPerKey: 5 },
+    limits: () => ({ requestsPerMinute: 60, openCallsPerKey: 5 }),
     files: {
       fetchFile: () => Promise.reject(new Error("no files")),
       bodyQuota: createBodyQuota(),

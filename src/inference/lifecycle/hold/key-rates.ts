@@ -23,11 +23,12 @@ export interface KeyRates {
   ) => Readonly<Record<string, string>> | undefined;
 }
 
-/** `perMinute` is the gateway's own rate, of every key; 0 for none. */
-export function createKeyRates(perMinute: number): KeyRates {
-  const own = perMinute === 0 ? undefined : limitFor(perMinute);
+/** `perMinute` is the gateway's own rate, of every key, as of each call; 0 for none. */
+export function createKeyRates(perMinute: () => number): KeyRates {
   const fullAtOf = new Map<string, number>();
   const limitOf = (policy: KeyPolicy | undefined): KeyRateLimit | undefined => {
+    const ownRate = perMinute();
+    const own = ownRate === 0 ? undefined : limitFor(ownRate);
     const { requestsPerMinute } = policy ?? {};
     if (requestsPerMinute === undefined) return own;
     const limit = limitFor(requestsPerMinute);
