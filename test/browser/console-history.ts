@@ -85,8 +85,8 @@ async function setUpSso({ gateway, account }: ConsoleFixture): Promise<void> {
 }
 
 /** Sessions with long and short ids; the first has agents below agents. */
-async function createSessions(
-  { gateway, account }: ConsoleFixture,
+export async function createSessions(
+  { gateway, account }: Pick<ConsoleFixture, "gateway" | "account">,
   keyIds: readonly string[],
   now: number,
 ): Promise<string> {

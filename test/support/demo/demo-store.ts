@@ -20,6 +20,7 @@ import {
   makeOwner,
   type TestUser,
 } from "../../billing/console-user.ts";
+import { createSessions } from "../../browser/console-history.ts";
 import { actIn } from "../act.ts";
 import { type Gateway, registerAccount, type TestAccount } from "../gateway.ts";
 import { backdate, insertWebhooks } from "./demo-history.ts";
@@ -35,6 +36,8 @@ export interface Demo {
   readonly webhookId: string;
   /** A key with a limit. */
   readonly keyId: string;
+  /** A session of nested agents. */
+  readonly sessionId: string;
 }
 
 const KEYS = [
@@ -43,6 +46,10 @@ const KEYS = [
   { name: "ci-bot", limit_usd: 8, allowed_models: ["openai/gpt-5.4-mini"] },
   { name: "laptop of Olga", limit_usd: 10, limit_window: "week" },
 ] as const;
+const PRESETS = {
+  reviewer: "You review code. Be brief.",
+  "support-reply": "You answer customers of Acme.",
+} as const;
 /** The last workspace has no name. */
 const OTHER_NAMES = ["Lumen Labs", "Harbor Analytics", "Northwind agents", "study-bot"];
 const PURCHASES_CENTS = [5_000, 10_000, 10_000, 25_000];
@@ -68,6 +75,7 @@ export async function fillDemo(gateway: Gateway): Promise<Demo> {
   await makeMember(gateway, account.id, await createUser(gateway, "rosa.diaz"), "admin");
   const webhookId = await insertWebhooks(gateway, account.id, now);
   await backdate(gateway, now);
+  const sessionId = await createSessions({ gateway, account }, keyIds, now);
   const failed = records.findLast(({ outcome }) => outcome === "upstream_error");
   return {
     account,
@@ -77,6 +85,7 @@ export async function fillDemo(gateway: Gateway): Promise<Demo> {
     failedCallId: failed?.id ?? "",
     webhookId,
     keyId: keyIds[1] ?? "",
+    sessionId,
   };
 }
 
@@ -99,6 +108,23 @@ async function createResources(gateway: Gateway, account: TestAccount): Promise<
   const keyIds: string[] = [];
   for (const key of KEYS) keyIds.push((await send("POST", "/v1/keys", key)).id ?? "");
   await send("PATCH", "/v1/account/budgets", { daily_usd: 2.5, monthly_usd: 60 });
+  for (const [name, system] of Object.entries(PRESETS))
+    await send("POST", `/v1/presets/${name}`, {
+      model: "anthropic/claude-sonnet-5-5",
+      system,
+      max_output_tokens: 1_000,
+    });
+  await send("POST", "/v1/keys", {
+    name: "deploy (GitHub Actions)",
+    limit_usd: 5,
+    limit_window: "month",
+    scopes: ["models:write"],
+    credential: {
+      type: "oidc",
+      issuer: "https://token.actions.githubusercontent.com",
+      subject: "repo:acme/app:ref:refs/heads/main",
+    },
+  });
   await send("POST", "/v1/provider-keys", {
     provider: "anthropic",
     api_key: "sk-ant-api03-demonstration-only-0000000000",

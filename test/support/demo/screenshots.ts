@@ -9,6 +9,14 @@ import { signInOperator } from "../../operator/harness.ts";
 import { type DisplayMode, launchBrowser, openWindow, SCREEN_SIZES } from "../browser/chromium.ts";
 import { DISPLAY_MODES } from "../browser/page-checks.ts";
 import { type Gateway, startGateway } from "../gateway.ts";
+import {
+  authorizePath,
+  claimPath,
+  connectPath,
+  createOperatorRecords,
+  devicePath,
+  payPath,
+} from "./demo-forms.ts";
 import { type Demo, fillDemo } from "./demo-store.ts";
 
 const IMAGES_DIR = path.join(import.meta.dirname, "../../../docs/images");
@@ -19,11 +27,34 @@ const OPERATOR_EMAIL = "ada@operator.example";
 /** Callable in the demonstration; calls are answered by the simulator. */
 const DEMO_PROVIDERS = ["sim", "openai", "anthropic", "google", "deepseek"];
 
-type PageTarget = readonly [name: string, path: (demo: Demo) => string];
+type PageTarget = readonly [
+  name: string,
+  path: (demo: Demo, gateway: Gateway) => string | Promise<string>,
+  /** 200, unless the page is an error. */
+  status?: number,
+];
 
 const consoleTarget = (name: string, page: string): PageTarget => [
   `console-${name}`,
   ({ account }) => `/console/${account.id}${page}`,
+];
+
+const WORKSPACE_PAGES = [
+  "usage",
+  "logs",
+  "playground",
+  "keys",
+  "agent-sessions",
+  "connected-apps",
+  "provider-keys",
+  "presets",
+  "budgets",
+  "responses",
+  "members",
+  "webhooks",
+  "audit",
+  "billing",
+  "settings",
 ];
 
 const PAGES: readonly PageTarget[] = [
@@ -39,28 +70,13 @@ const PAGES: readonly PageTarget[] = [
   ["model", () => "/models/anthropic/claude-sonnet-5-5"],
   ["console-workspaces", () => "/console"],
   consoleTarget("overview", ""),
-  consoleTarget("usage", "/usage"),
-  consoleTarget("logs", "/logs"),
   consoleTarget("logs-failed", "/logs?outcome=failed"),
   ["console-call", ({ account, callId }) => `/console/${account.id}/logs/${callId}`],
   [
     "console-failed-call",
     ({ account, failedCallId }) => `/console/${account.id}/logs/${failedCallId}`,
   ],
-  ...[
-    "playground",
-    "keys",
-    "agent-sessions",
-    "connected-apps",
-    "provider-keys",
-    "budgets",
-    "responses",
-    "members",
-    "webhooks",
-    "audit",
-    "billing",
-    "settings",
-  ].map((page) => consoleTarget(page, `/${page}`)),
+  ...WORKSPACE_PAGES.map((page) => consoleTarget(page, `/${page}`)),
   ["console-key", ({ account, keyId }) => `/console/${account.id}/keys/${keyId}`],
   [
     "console-deliveries",
@@ -73,9 +89,34 @@ const PAGES: readonly PageTarget[] = [
   ["console-components", () => "/console/_components"],
   ["emails", () => "/emails"],
   ["sessions", () => "/sessions"],
-  ["console-empty", ({ emptyAccount }) => `/console/${emptyAccount.id}`],
-  ["console-empty-usage", ({ emptyAccount }) => `/console/${emptyAccount.id}/usage`],
-  ["console-empty-logs", ({ emptyAccount }) => `/console/${emptyAccount.id}/logs`],
+  ...["", ...WORKSPACE_PAGES].map((page): PageTarget => [
+    `empty-${page === "" ? "overview" : page}`,
+    ({ emptyAccount }) => `/console/${emptyAccount.id}${page === "" ? "" : `/${page}`}`,
+  ]),
+  [
+    "console-agent-session",
+    ({ account, sessionId }) => `/console/${account.id}/agent-sessions/${sessionId}`,
+  ],
+  consoleTarget("usage-by-label", "/usage?by=label"),
+  consoleTarget("revoke", "/keys?ask=all"),
+  ["claim", (demo, gateway) => claimPath(gateway, demo)],
+  ["claim-code", () => "/claim"],
+  ["device", (_, gateway) => devicePath(gateway)],
+  ["mcp-sign-in", (_, gateway) => authorizePath(gateway)],
+  ["connect", connectPath],
+  ["pay", (demo, gateway) => payPath(gateway, demo)],
+  ["status", () => "/status"],
+  ["docs-search", () => "/docs/search?q=rotate+key"],
+  ["docs-error", () => "/docs/errors/insufficient_credits"],
+  ["docs-settings", () => "/docs/settings"],
+  ["docs-streaming", () => "/docs/guides/streaming"],
+  ["signed-out", () => "/signout"],
+  ["error-not-found", () => "/nope", 404],
+  ["error-workspace", () => `/console/acct_${"0".repeat(26)}`, 404],
+  ["error-call", ({ account }) => `/console/${account.id}/logs/req_${"0".repeat(26)}`, 404],
+  ["error-query", ({ account }) => `/console/${account.id}/billing?cursor=zzz`, 400],
+  ["operator-sign-in", () => "/operator/signin"],
+  ["operator-error", () => "/operator/nope", 404],
   ["operator-accounts", () => "/operator"],
   ["operator-account", ({ account }) => `/operator/accounts/${account.id}`],
   ["operator-approvals", () => "/operator/approvals"],
@@ -108,24 +149,32 @@ const DOCUMENT_IMAGES: readonly (readonly [page: string, mode: DisplayMode])[] =
 
 const gateway = await startGateway({
   providers: DEMO_PROVIDERS,
-  env: { POSTERN_OPERATORS: OPERATOR_EMAIL },
+  env: {
+    POSTERN_OPERATORS: `${OPERATOR_EMAIL}, ben@operator.example`,
+    POSTERN_OPERATOR_APPROVAL: "two_person",
+    POSTERN_OPERATOR_NAME: "Example Gateways Ltd",
+    POSTERN_OPERATOR_ADDRESS: "1 Example Street; 10115 Berlin",
+  },
 });
 const browser = await launchBrowser();
 try {
   const demo = await fillDemo(gateway);
-  const operator = await signInOperator({ gateway, clock: { now: Date.now() } }, OPERATOR_EMAIL);
+  const harness = { gateway, clock: { now: Date.now() } };
+  const operator = await signInOperator(harness, OPERATOR_EMAIL);
+  await createOperatorRecords(harness, operator, demo.account.id);
   const cookies = [demo.owner.cookie, operator.cookie];
   const [, , folder, onlyPage = ""] = process.argv;
   if (folder === undefined) await takeDocumentImages(demo, cookies);
   else {
     mkdirSync(folder, { recursive: true });
-    for (const [name, target] of PAGES.filter(([name]) => name.includes(onlyPage)))
+    for (const [name, target, status] of PAGES.filter(([name]) => name.includes(onlyPage)))
       for (const mode of DISPLAY_MODES) {
         const file = path.join(folder, `${name}-${mode.screen}-${mode.scheme}.png`);
-        await takeScreenshot({ browser, gateway, cookies }, target(demo), {
+        await takeScreenshot({ browser, gateway, cookies }, await target(demo, gateway), {
           mode,
           file,
           fullPage: true,
+          status,
         });
       }
   }
@@ -139,7 +188,7 @@ async function takeDocumentImages(demo: Demo, cookies: readonly string[]): Promi
     const target = PAGES.find(([name]) => name === page)?.[1];
     if (target === undefined) throw new Error(`no page ${page}`);
     const file = path.join(IMAGES_DIR, `${page}.webp`);
-    await takeScreenshot({ browser, gateway, cookies }, target(demo), {
+    await takeScreenshot({ browser, gateway, cookies }, await target(demo, gateway), {
       mode,
       file,
       fullPage: false,
@@ -163,7 +212,13 @@ async function takeScreenshot(
     mode,
     file,
     fullPage,
-  }: { readonly mode: DisplayMode; readonly file: string; readonly fullPage: boolean },
+    status = 200,
+  }: {
+    readonly mode: DisplayMode;
+    readonly file: string;
+    readonly fullPage: boolean;
+    readonly status?: number | undefined;
+  },
 ): Promise<void> {
   const { page, close } = await openWindow(browser, gateway.url, mode);
   for (const cookie of cookies) {
@@ -174,9 +229,9 @@ async function takeScreenshot(
       .addCookies([{ name, value: value.join("="), domain: "127.0.0.1", path: cookiePath }]);
   }
   const response = await page.goto(gateway.url + target, { waitUntil: "load" });
-  if (response?.status() !== 200)
+  if (response?.status() !== status)
     throw new Error(`${target}: ${response?.status() ?? "no response"}`);
-  if (target.endsWith("/playground")) await runPlayground(page);
+  if (file.includes("console-playground")) await runPlayground(page);
   if (fullPage) {
     const { width } = SCREEN_SIZES[mode.screen];
     const height = await page.evaluate(() => document.documentElement.scrollHeight);
