@@ -163,12 +163,15 @@ const TESTED_ELSEWHERE: Readonly<Record<string, string>> = {
 };
 
 describe("examples", () => {
-  test.each(["json", "toml", "sh", "console", "ts", "js"])("in %s are well-formed", (language) => {
-    const wrong = EXAMPLES.filter((example) => example.language === language)
-      .filter(({ code }) => !isWellFormed(language, code))
-      .map(({ page, code }) => `${page}: ${code.slice(0, 80)}`);
-    expect(wrong).toEqual([]);
-  });
+  test.each(["json", "toml", "sh", "console", "ts", "js", "python"])(
+    "in %s are well-formed",
+    (language) => {
+      const wrong = EXAMPLES.filter((example) => example.language === language)
+        .filter(({ code }) => !isWellFormed(language, code))
+        .map(({ page, code }) => `${page}: ${code.slice(0, 80)}`);
+      expect(wrong).toEqual([]);
+    },
+  );
 
   const pages = PAGES.filter(
     ({ audience, file }) =>
@@ -280,10 +283,17 @@ function isWellFormed(language: string, code: string): boolean {
       new Bun.Transpiler({ loader: "ts" }).transformSync(code);
     if (language === "sh" || language === "console")
       return spawnSync("bash", ["-n"], { input: code }).status === 0;
+    if (language === "python") return isPython(code);
     return true;
   } catch {
     return false;
   }
+}
+
+/** Also true where python3 is not installed. */
+function isPython(code: string): boolean {
+  const check = ["-c", "import ast, sys; ast.parse(sys.stdin.read())"];
+  return [0, null].includes(spawnSync("python3", check, { input: code }).status);
 }
 
 function forGateway(code: string): string {
