@@ -179,9 +179,7 @@ export function codePage({ user, waiting, error, now }: CodePageProps): ClaimPag
         <form method="post" action="/claim/code">
           <input type="hidden" name="csrf" value={user.csrf} />
           <CodeField label="Six-digit code" error={error?.message} />
-          <p class="hint">
-            <button type="submit">Continue</button>
-          </p>
+          <button type="submit">Continue</button>
         </form>
         <WaitingClaims waiting={waiting} email={user.email} now={now} />
       </>

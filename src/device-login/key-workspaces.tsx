@@ -26,12 +26,24 @@ export function WorkspaceSelect({
       <select id="account" name="account" required>
         {workspaces.map(({ accountId, name }) => (
           <option value={accountId} selected={accountId === selected}>
-            {name === null ? accountId : `${name} (${accountId})`}
+            {workspaceLabel(name, accountId, workspaces)}
           </option>
         ))}
       </select>
     </>
   );
+}
+
+/** The id only where the name is not enough. */
+function workspaceLabel(
+  name: string | null,
+  accountId: string,
+  workspaces: readonly Membership[],
+): string {
+  if (name === null) return accountId;
+  return workspaces.filter((other) => other.name === name).length > 1
+    ? `${name} (${accountId})`
+    : name;
 }
 
 export function NoWorkspace(): Child {

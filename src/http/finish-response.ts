@@ -36,7 +36,7 @@ export interface RefusedCall {
 
 export interface ResponseDeps {
   /** Renders a fault as HTML; without it, faults of pages are plain text. */
-  readonly faultPage?: (fault: Fault, requestId: string) => Response;
+  readonly faultPage?: (fault: Fault, requestId: string, path: string) => Response;
   /** The operator's support address, for internal errors. */
   readonly contact?: string | undefined;
   readonly descriptors?: DescriptorGuard | undefined;
@@ -83,7 +83,8 @@ export function createFaultResponder(
     const refused = onRefusedCall && refusedCall(context, fault);
     if (refused !== undefined) onRefusedCall?.(refused);
     const dialect = errorDialectOf(context);
-    if (dialect === "page" && faultPage !== undefined) return faultPage(fault, requestId);
+    if (dialect === "page" && faultPage !== undefined)
+      return faultPage(fault, requestId, new URL(request.url).pathname);
     const route = matched?.route;
     const isKeySent =
       fault.status === 401 &&

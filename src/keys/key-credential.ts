@@ -115,6 +115,20 @@ export function audienceName(audience: string): string {
   return `audience:${audience}`;
 }
 
+/** What tells a key from others: the ends of its secret, or how it authenticates without one. */
+export function secretHint({
+  prefix,
+  last4,
+  credential,
+}: {
+  readonly prefix: string;
+  readonly last4: string;
+  readonly credential: KeyCredential | null;
+}): string {
+  if (credential === null) return `${prefix}…${last4}`;
+  return credential.type === "public_key" ? "signed requests" : "workload identity";
+}
+
 /** The audience that the text names. */
 export function audienceIn(name: string): string | undefined {
   const [, audience] = /^audience:(.*)$/.exec(name) ?? [];

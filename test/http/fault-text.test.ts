@@ -13,6 +13,8 @@ test.each([
 
 test("leaves out advice for API clients", () => {
   expect(faultText(new Fault("not_found", ""))).toBe("Nothing exists at this URL.");
+  const message = "There is no endpoint at /x. Did you mean GET /v1/models?";
+  expect(faultText(new Fault("not_found", "", { message }))).toBe("Nothing exists at this URL.");
   expect(faultText(invalid("id", "There is no such key. List them with GET /v1/keys."))).toBe(
     "There is no such key.",
   );

@@ -89,6 +89,18 @@ export function billingPage(props: BillingPageProps): PageLayout {
           <TopUpCard {...props} />
           <AlertCard {...props} />
         </div>
+        <p class="note">
+          <a href={workspacePath(workspace.accountId, "/budgets")}>Budgets</a> limit a day or a
+          month and alert at 50%, 80% and 100%.{" "}
+          <a href={workspacePath(workspace.accountId, "/keys")}>Keys</a> can have a limit and alerts
+          of their own.
+          {workspace.sendsEmails ? (
+            <>
+              {" "}
+              Choose which alerts you get in <a href="/emails">your emails</a>.
+            </>
+          ) : null}
+        </p>
         <DetailsCard {...props} />
         <InvoiceTable {...props} />
       </>
@@ -189,21 +201,6 @@ function AlertCard({ user, workspace, lowThreshold, rejected }: AlertCardProps):
             : "No alert is sent when the balance is low."}
         </p>
       )}
-      <ul class="links">
-        <li>
-          <a href={workspacePath(accountId, "/budgets")}>Budgets</a> limit a day or a month and
-          alert at 50%, 80% and 100%.
-        </li>
-        <li>
-          <a href={workspacePath(accountId, "/keys")}>Keys</a> can have a limit and alerts of their
-          own.
-        </li>
-        {workspace.sendsEmails ? (
-          <li>
-            <a href="/emails">Your emails</a> are where you choose which alerts you get.
-          </li>
-        ) : null}
-      </ul>
     </Card>
   );
 }

@@ -123,7 +123,8 @@ function TopUpStatus({
     return (
       <p>
         Auto top-up buys credits when the balance falls below a threshold, so that calls keep
-        working.
+        working. You set the threshold, the amount of each purchase and a monthly limit after you
+        save a payment method.
       </p>
     );
   const { thresholdCents, amountCents, ceilingCents, dueAt } = settings;
@@ -162,18 +163,14 @@ interface PaymentMethodFormProps {
 
 function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps): Child {
   return (
-    <form class="inline-form" method="post" action={workspacePath(workspace.accountId, "/billing")}>
+    <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
       <HiddenFields user={user} fields={{}} />
-      <span>
-        {method === null ? (
-          "No payment method saved."
-        ) : (
-          <>
-            Payment method: <strong>{method}</strong>
-          </>
-        )}
-      </span>
-      <span class="row-actions">
+      {method === null ? null : (
+        <p>
+          Payment method: <strong>{method}</strong>
+        </p>
+      )}
+      <div class="actions">
         <button type="submit" name="do" value="save_method" class="secondary">
           {method === null ? "Save payment method" : "Replace"}
           {method === null ? null : <span class="visually-hidden"> payment method</span>}
@@ -183,7 +180,7 @@ function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps):
             Remove<span class="visually-hidden"> payment method</span>
           </button>
         )}
-      </span>
+      </div>
     </form>
   );
 }

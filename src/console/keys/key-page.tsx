@@ -21,7 +21,7 @@ import type { SessionUser } from "../../http/route.ts";
 import { describeScopes, grantedScopes } from "../../http/scopes.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { isBoundedKey } from "../../keys/delegation.ts";
-import { thumbprintOf } from "../../keys/key-credential.ts";
+import { secretHint, thumbprintOf } from "../../keys/key-credential.ts";
 import type { Key } from "../../keys/key.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
@@ -79,8 +79,12 @@ export function keyPage(props: KeyPageProps): PageLayout {
         </Card>
         {isChangeable && key.formerSecret !== null ? <FormerSecretCard {...props} /> : null}
         {isChangeable ? <ChangeForm {...props} /> : null}
-        {isChangeable && key.credential === null ? <RotateCard {...props} /> : null}
-        {isChangeable ? <RevokeCard {...props} /> : null}
+        {isChangeable ? (
+          <div class="side-by-side">
+            {key.credential === null ? <RotateCard {...props} /> : null}
+            <RevokeCard {...props} />
+          </div>
+        ) : null}
       </>
     ),
   });
@@ -100,7 +104,7 @@ function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
     <Details
       items={[
         ["State", <KeyState apiKey={key} now={now} />],
-        ["Key", <code>{`${key.prefix}…${key.last4}`}</code>],
+        ["Key", <code>{secretHint(key)}</code>],
         ["Id", <CopyText text={key.id} />],
         ...credentialItems(key),
         ["Created", `${utcDay(key.createdAt)}${creator === undefined ? "" : ` by ${creator}`}`],
@@ -249,7 +253,9 @@ function RotateCard({ user, workspace, apiKey: key }: KeyPageProps): Child {
         <HiddenFields user={user} fields={{ do: "rotate", once: newFormToken() }} />
         <OverlapField id="overlap" secretName="current secret" />
         <div class="actions">
-          <button type="submit">Rotate key</button>
+          <button type="submit" class="secondary">
+            Rotate key
+          </button>
         </div>
       </form>
     </Card>

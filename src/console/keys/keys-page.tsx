@@ -13,7 +13,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { ActorNames } from "../../keys/actor-names.ts";
-import { audienceIn } from "../../keys/key-credential.ts";
+import { audienceIn, secretHint } from "../../keys/key-credential.ts";
 import type { Key } from "../../keys/key.ts";
 import { withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
@@ -151,15 +151,15 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
             <bdi>{keyName(key)}</bdi>
           </a>
           <span class="type">
-            <code>{`${key.prefix}…${key.last4}`}</code>
+            <code>{secretHint(key)}</code>
           </span>
         </>,
         <KeyState apiKey={key} now={now} />,
         <LimitCell apiKey={key} spend={spends[index]} />,
-        <span class="line" title={key.policy.models?.join(", ")}>
+        <span class="line short" title={key.policy.models?.join(", ")}>
           {key.policy.models?.join(", ") ?? "all"}
         </span>,
-        <span class="line">{creatorText(key, creators)}</span>,
+        <span class="line short">{creatorText(key, creators)}</span>,
         <LastUse apiKey={key} />,
         key.expiresAt === null ? "never" : utcDay(key.expiresAt - 1),
       ])}
@@ -249,7 +249,7 @@ function RevokedKeys({
             <a href={keyPath(workspace.accountId, key.id)}>
               <bdi>{keyName(key)}</bdi>
             </a>{" "}
-            <code>{`${key.prefix}…${key.last4}`}</code>, revoked on {utcDay(key.revokedAt ?? 0)}
+            <code>{secretHint(key)}</code>, revoked on {utcDay(key.revokedAt ?? 0)}
           </li>
         ))}
       </ul>

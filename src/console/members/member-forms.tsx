@@ -46,7 +46,7 @@ export function InviteForm({ user, workspace, rejected }: FormProps): Child {
       </p>
       <form method="post" action={workspacePath(workspace.accountId, "/members")}>
         <HiddenFields user={user} fields={{ do: "invite" }} />
-        <div class="fields">
+        <div class="fields short">
           <Field
             id="invite-email"
             name="email"
@@ -56,7 +56,7 @@ export function InviteForm({ user, workspace, rejected }: FormProps): Child {
             error={isAllowanceError ? undefined : form?.error.message}
             isRequired
           />
-          <div class="field">
+          <div class="field long">
             <label for="invite-role">Role</label>
             <select id="invite-role" name="role">
               {MEMBER_ROLES.filter((role) => role !== "admin" || workspace.role === "owner").map(

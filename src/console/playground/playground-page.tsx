@@ -167,14 +167,6 @@ function ModelFields({ model }: { readonly model: string }): Child {
 function RunFields(): Child {
   return (
     <>
-      <div class="row">
-        <button type="submit" title="Ctrl+Enter">
-          Run
-        </button>
-        <button type="button" class="secondary" name="stop" hidden>
-          Stop
-        </button>
-      </div>
       <div class="option">
         <input type="checkbox" id="conversation" name="conversation" />
         <label for="conversation">Continue the conversation</label>
@@ -182,6 +174,14 @@ function RunFields(): Child {
       <div class="option">
         <input type="checkbox" id="markdown" name="markdown" checked />
         <label for="markdown">Format Markdown</label>
+      </div>
+      <div class="row">
+        <button type="submit" title="Ctrl+Enter">
+          Run
+        </button>
+        <button type="button" class="secondary" name="stop" hidden>
+          Stop
+        </button>
       </div>
     </>
   );

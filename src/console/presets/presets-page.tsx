@@ -12,7 +12,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { Preset } from "../../presets/presets.ts";
-import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
+import { Confirm, CONFIRM_ID, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
@@ -114,7 +114,7 @@ function PresetTable({
         { name: "Model" },
         { name: "Version", isNumber: true },
         { name: "Saved" },
-        { name: "Actions" },
+        { name: "Actions", isNumber: true },
       ]}
       rows={presets.map(({ name, version, createdAt, settings: { model } }) => [
         canChange ? (
@@ -128,7 +128,11 @@ function PresetTable({
         formatInteger(version),
         <RelativeTime at={createdAt} />,
         canChange ? (
-          <ConfirmLink href={withQuery(path, { delete: name })} label="Delete" subject={name} />
+          <span class="row-actions">
+            <a href={`${withQuery(path, { delete: name })}#${CONFIRM_ID}`}>
+              Delete <span class="visually-hidden">{name}</span>
+            </a>
+          </span>
         ) : (
           "–"
         ),
@@ -158,47 +162,51 @@ function SaveForm({
     <Card id="save" title={isKnown ? "Save a version" : "Add a preset"}>
       <form method="post" action={path}>
         <HiddenFields user={user} fields={{ do: "save" }} />
-        <Field
-          id="preset-name"
-          name="name"
-          label="Name"
-          value={name}
-          error={errorAt("name")}
-          hint="Lowercase letters, digits, - and _. A name that exists gets a new version."
-          maxLength={64}
-          isRequired
-        />
-        <Field
-          id="preset-model"
-          name="model"
-          label="Model"
-          value={model}
-          error={errorAt("model")}
-          hint="An id of the list of models, such as openai/gpt-5-mini."
-          maxLength={256}
-        />
-        <TextField
-          id="preset-system"
-          name="system"
-          label="System text"
-          rows={6}
-          value={system}
-          error={errorAt("system")}
-          maxLength={32_768}
-        />
-        <TextField
-          id="preset-more"
-          name="more"
-          label="Further settings (JSON)"
-          rows={6}
-          value={more}
-          error={isElsewhere ? error.message : undefined}
-          hint={
-            <>
-              Such as <code>{'{"temperature": 0.2, "max_output_tokens": 1000}'}</code>.
-            </>
-          }
-        />
+        <div class="fields">
+          <Field
+            id="preset-name"
+            name="name"
+            label="Name"
+            value={name}
+            error={errorAt("name")}
+            hint="Lowercase letters, digits, - and _. A name that exists gets a new version."
+            maxLength={64}
+            isRequired
+          />
+          <Field
+            id="preset-model"
+            name="model"
+            label="Model"
+            value={model}
+            error={errorAt("model")}
+            hint="An id of the list of models, such as openai/gpt-5-mini."
+            maxLength={256}
+          />
+        </div>
+        <div class="fields">
+          <TextField
+            id="preset-system"
+            name="system"
+            label="System text"
+            rows={6}
+            value={system}
+            error={errorAt("system")}
+            maxLength={32_768}
+          />
+          <TextField
+            id="preset-more"
+            name="more"
+            label="Further settings (JSON)"
+            rows={6}
+            value={more}
+            error={isElsewhere ? error.message : undefined}
+            hint={
+              <>
+                Such as <code>{'{"temperature": 0.2, "max_output_tokens": 1000}'}</code>.
+              </>
+            }
+          />
+        </div>
         <div class="actions">
           <button type="submit">Save preset</button>
         </div>

@@ -6,14 +6,22 @@ import { faultText } from "./fault-text.ts";
 import { pageHeaders, renderPage } from "./layout.tsx";
 import { contactHref } from "./operator-links.ts";
 
-export type RenderFaultPage = (fault: Fault, requestId: string) => Response;
+/** The path is that of the request. */
+export type RenderFaultPage = (fault: Fault, requestId: string, path: string) => Response;
 
 /** With the support address, if the operator has one. */
 export function createFaultPage(contact: string | undefined): RenderFaultPage {
-  return (fault, requestId) => faultPage(fault, requestId, contact);
+  return (fault, requestId, path) =>
+    faultPage(fault, { requestId, isOperatorPage: path.startsWith("/operator"), contact });
 }
 
-function faultPage(fault: Fault, requestId: string, contact: string | undefined): Response {
+interface FaultContext {
+  readonly requestId: string;
+  readonly isOperatorPage: boolean;
+  readonly contact: string | undefined;
+}
+
+function faultPage(fault: Fault, { requestId, isOperatorPage, contact }: FaultContext): Response {
   const isNotFound = fault.status === 404;
   const title = isNotFound ? "Not found" : "Something went wrong";
   const layout = {
@@ -23,12 +31,17 @@ function faultPage(fault: Fault, requestId: string, contact: string | undefined)
       <>
         <h1>{title}</h1>
         <p class="intro">{faultText(fault)}</p>
-        {!isNotFound ? null : (
-          <p>
-            Check the URL, or go to <a href="/console">your workspaces</a> or the{" "}
-            <a href="/">home page</a>.
-          </p>
-        )}
+        <p>
+          {isNotFound ? "Check the URL, or go" : "Go"} to{" "}
+          {isOperatorPage ? (
+            <a href="/operator">the operator pages</a>
+          ) : (
+            <>
+              <a href="/console">your workspaces</a> or the <a href="/">home page</a>
+            </>
+          )}
+          .
+        </p>
         <p class="note">
           Request id: <code>{requestId}</code>
           {contact === undefined ? null : (

@@ -30,6 +30,7 @@ export function faultText({ publicMessage, options }: Fault): string {
   if (malformed === "body" || publicMessage.includes("`next_cursor`"))
     return malformedFormText(param);
   const text = publicMessage
+    .replace(/^There is no endpoint at \S+\./, "Nothing exists at this URL.")
     .replace(/^`?(\w+)`?(?=[ :])/, (match, name: string) => labelOf(name, "The") ?? match)
     .replaceAll(/`(\w+)`/g, (match, name: string) => labelOf(name, "the") ?? match)
     .replaceAll(RETRY_AFTER, retryText(retryAfterSeconds));

@@ -15,6 +15,7 @@ import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { type Operator } from "../../http/route.ts";
+import { secretHint } from "../../keys/key-credential.ts";
 import { AuditEntryTable } from "../audit/operator-audit-page.tsx";
 import { operatorPage, accountPath } from "../operator-layout.tsx";
 import { PaymentTable } from "../payments/payments-page.tsx";
@@ -184,7 +185,7 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
         rows={keys.map((key, index) => [
           <code>{key.id}</code>,
           <bdi class="name">{key.name ?? "–"}</bdi>,
-          <code>{`${key.prefix}…${key.last4}`}</code>,
+          <code>{secretHint(key)}</code>,
           key.revokedAt === null
             ? key.expiresAt === null
               ? "active"

@@ -60,7 +60,7 @@ interface UpdateFormProps {
 
 function UpdateForm({ operator, incidents, values }: UpdateFormProps): Child {
   return (
-    <form method="post" action={INCIDENTS_PATH}>
+    <form class="narrow" method="post" action={INCIDENTS_PATH}>
       <input type="hidden" name="csrf" value={operator.csrf} />
       <input type="hidden" name="form" value={newFormToken()} />
       <Select
@@ -83,18 +83,20 @@ function UpdateForm({ operator, incidents, values }: UpdateFormProps): Child {
         isRequired
         maxLength={TITLE_MAX}
       />
-      <Select
-        name="impact"
-        label="Impact"
-        value={values["impact"]}
-        options={INCIDENT_IMPACTS.map((impact) => [impact, impact])}
-      />
-      <Select
-        name="state"
-        label="State"
-        value={values["state"]}
-        options={INCIDENT_STATES.map((state) => [state, state])}
-      />
+      <div class="fields">
+        <Select
+          name="impact"
+          label="Impact"
+          value={values["impact"]}
+          options={INCIDENT_IMPACTS.map((impact) => [impact, impact])}
+        />
+        <Select
+          name="state"
+          label="State"
+          value={values["state"]}
+          options={INCIDENT_STATES.map((state) => [state, state])}
+        />
+      </div>
       <TextField
         id="message"
         name="message"
@@ -135,6 +137,7 @@ function IncidentTable({ incidents }: { readonly incidents: readonly Incident[] 
   return (
     <Table
       label="Incidents"
+      isStacked
       columns={[
         { name: "Incident" },
         { name: "Impact" },

@@ -71,11 +71,22 @@ export function controlsPage(operator: Operator, props: ControlsPageProps): Page
           title="Limits"
           aside={<span class="note">An empty field restores the setting; 0 is no limit.</span>}
         >
-          <div class="side-by-side small">
-            {LIMIT_NAMES.map((name) => (
-              <LimitForm operator={operator} name={name} limits={limits} />
-            ))}
-          </div>
+          <Table
+            label="Limits"
+            isStacked
+            columns={[
+              { name: "Limit" },
+              { name: "Setting", isWide: true },
+              { name: "Value", isWide: true },
+            ]}
+            rows={LIMIT_NAMES.map((name) => [
+              LIMITS[name].label,
+              <>
+                <code>{LIMITS[name].setting}</code> is {limitText(limits.defaults, name)}
+              </>,
+              <LimitForm operator={operator} name={name} limits={limits} />,
+            ])}
+          />
         </Card>
       </>
     ),
@@ -197,26 +208,21 @@ function LimitForm({
   readonly name: LimitName;
   readonly limits: LiveLimits;
 }): Child {
-  const { label, setting } = LIMITS[name];
-  const [now, byDefault] = [limitText(limits.current(), name), limitText(limits.defaults, name)];
+  const { label } = LIMITS[name];
   return (
-    <form class="inline" method="post" action={CONTROLS_PATH}>
+    <form class="inline-form" method="post" action={CONTROLS_PATH}>
       <FormStart operator={operator} action="limit" />
       <input type="hidden" name="name" value={name} />
-      <div>
-        <label for={name}>{label}</label>
-        <input
-          id={name}
-          name="value"
-          inputmode="decimal"
-          autocomplete="off"
-          value={now}
-          aria-describedby={`${name}-hint`}
-        />
-        <p id={`${name}-hint`} class="hint">
-          <code>{setting}</code> is {byDefault}
-        </p>
-      </div>
+      <label for={name} class="visually-hidden">
+        {label}
+      </label>
+      <input
+        id={name}
+        name="value"
+        inputmode="decimal"
+        autocomplete="off"
+        value={limitText(limits.current(), name)}
+      />
       <button type="submit" class="secondary">
         Save <span class="visually-hidden">{label}</span>
       </button>
