@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { APP_SCRIPT } from "../http/pages/assets.ts";
-import { CodeTabs } from "../http/pages/components/content.tsx";
+import { CodeTabs, LinkList } from "../http/pages/components/content.tsx";
 import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
 import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import type { DocContext } from "./doc-context.ts";
@@ -315,12 +315,7 @@ function Footer({ settings }: { readonly settings: DiscoverySettings }): Child {
     <p>
       {PRODUCT_NAME} {settings.version}. Machine-readable: <a href="/llms.txt">llms.txt</a>,{" "}
       <a href="/openapi.yaml">openapi.yaml</a>.
-      {operatorLinks.map(({ href, label }) => (
-        <>
-          {" "}
-          <a href={href}>{label}</a>
-        </>
-      ))}
+      <LinkList links={operatorLinks} />
     </p>
   );
 }

@@ -78,11 +78,8 @@ export async function createServices(
   const { db, master } = core;
   const controls = await openControls(db, config.limits);
   const jobRuns = new Map<string, JobRun>();
-  const modelCalls = createModelCalls(config, options, core, {
-    isSignInDisabled,
-    jobRuns,
-    limits: controls.limits.current,
-  });
+  const context = { isSignInDisabled, jobRuns, limits: controls.limits.current };
+  const modelCalls = createModelCalls(config, options, core, context);
   const calls = { core, modelCalls, overload };
   const { batches, batchRunner, files } = createBatchServices(config, options, calls);
   const allowLoopback = development;
@@ -110,6 +107,7 @@ export async function createServices(
   const emailWorker = createEmailWorker({ db, log, now, links: emailLinks, send });
   const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
   const ledgerVerification = createVerification(config, options, db);
+  const alerting = { core, modelCalls, ledgerVerification, controls };
   return {
     core,
     modelCalls,
@@ -120,12 +118,7 @@ export async function createServices(
     webhooks,
     deliveryWorker,
     emailWorker,
-    operatorAlerts: createAlerts(config, options, {
-      core,
-      modelCalls,
-      ledgerVerification,
-      controls,
-    }),
+    operatorAlerts: createAlerts(config, options, alerting),
     sessions,
     keptForms,
     signIn,

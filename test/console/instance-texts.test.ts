@@ -7,8 +7,9 @@ import { KeyFields } from "../../src/console/keys/key-fields.tsx";
 import { settingsPage } from "../../src/console/settings/settings-page.tsx";
 import { renderPage } from "../../src/http/pages/layout.tsx";
 import { sessionsPage } from "../../src/people/sign-in-pages.tsx";
-import { textOf, visitPage } from "../billing/console-user.ts";
-import { startGateway } from "../support/gateway.ts";
+import { createUser, makeOwner, textOf, visitPage } from "../billing/console-user.ts";
+import { buyCredits } from "../billing/fixtures.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { startWorkspaceHarness } from "./workspace-harness.ts";
 
 const USER = {
@@ -81,5 +82,38 @@ test("the first link of a production home page without sign-in is the guide, not
   const [, first] = /class="hero-links">[^]*?<a [^>]*href="([^"]+)"/.exec(home) ?? [];
   expect(first).toBe("/docs");
   expect(home).not.toContain("/console");
+  await gateway.stop();
+});
+
+test("the seller's links are in the footers, the console, the docs, errors and invoices", async () => {
+  const urls = ["terms", "privacy", "dpa", "subprocessors"].map(
+    (name) => `https://acme.test/${name}`,
+  );
+  const [terms = "", privacy = "", dpa = "", subprocessors = ""] = urls;
+  const gateway = await startGateway({
+    env: {
+      POSTERN_OPERATOR_NAME: "Acme Gateways Ltd",
+      POSTERN_OPERATOR_CONTACT: "help@acme.test",
+      POSTERN_TERMS_URL: terms,
+      POSTERN_PRIVACY_URL: privacy,
+      POSTERN_DPA_URL: dpa,
+      POSTERN_SUBPROCESSORS_URL: subprocessors,
+    },
+  });
+  const account = await registerAccount(gateway);
+  const owner = await createUser(gateway, "owner");
+  await makeOwner(gateway, account.id, owner);
+  const { pay_url: payUrl } = await buyCredits(gateway, account, "25");
+  const payPath = new URL(payUrl).pathname;
+  const missingOn = async (path: string, expected: readonly string[]): Promise<unknown> => {
+    const headers = { accept: "text/html", cookie: owner.cookie };
+    const text = await (await fetch(gateway.url + path, { headers })).text();
+    return [path, expected.filter((href) => !text.includes(`href="${href}"`))];
+  };
+  const all = ["mailto:help@acme.test", ...urls];
+  for (const path of ["/", "/docs", "/docs/quick-start", `/console/${account.id}`, payPath])
+    expect(await missingOn(path, all)).toEqual([path, []]);
+  expect(await missingOn("/nope", ["mailto:help@acme.test"])).toEqual(["/nope", []]);
+  expect((await visitPage(gateway, payPath, owner)).text).toContain("Acme Gateways Ltd");
   await gateway.stop();
 });

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/crypto/secret.ts";
+import { addBlock, removeBlock } from "../../src/controls/blocks.ts";
 import { identityFromClaims } from "../../src/people/id-token-claims.ts";
 import { checkIdentity } from "../../src/people/identity-diagnostics.ts";
 import { createSignIn, type IdentitySettings, safeReturnPath } from "../../src/people/sign-in.ts";
@@ -116,6 +117,21 @@ describe("signing in", () => {
       fakeIssuer.issuer,
     ]);
     expect(people.map((row) => row["email"])).toEqual(["new@example.com"]);
+  });
+
+  test("refuses an address of a blocked domain, and offers another account", async () => {
+    const act = { operator: "ada@operator.example", network: null, now: Date.now() };
+    const block = { kind: "email_domain", value: "spam.example" } as const;
+    await store.db.write((tx) => addBlock(tx, act, { ...block, reason: "abuse" }));
+    const claims = { sub: "blocked", email: "a@mail.spam.example", email_verified: true };
+    const refused = await signInWith({ claims });
+    expect(refused.status).toBe(403);
+    expect(refused.text).toContain("accepts no email addresses of this domain");
+    expect(refused.text).toContain("/signin");
+    const found = "select id from person where subject = 'blocked'";
+    expect(await store.db.get(found)).toBeUndefined();
+    await store.db.write((tx) => removeBlock(tx, act, block));
+    expect((await signInWith({ claims })).status).toBe(200);
   });
 
   test("lets a person choose another account", async () => {

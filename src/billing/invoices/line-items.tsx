@@ -1,7 +1,10 @@
 /** @jsxImportSource hono/jsx */
-// The line items of an invoice, for the invoice page, the receipt and the console's purchase form.
+// The line items of an invoice, for the invoice page, the receipt and the console's purchase form, and the links of the seller.
 
 import type { Child } from "hono/jsx";
+import { LinkList } from "../../http/pages/components/content.tsx";
+import { contactHref, operatorLinks } from "../../http/pages/operator-links.ts";
+import type { OperatorDetails } from "../billing-deps.ts";
 import { feeOf, formatCents, formatCredits, type Purchase } from "./cents.ts";
 import type { Invoice } from "./invoices.ts";
 
@@ -98,6 +101,22 @@ export function Buyer({
     <>
       <bdi>{name}</bdi>
       <span class="type">Workspace {id}</span>
+    </>
+  );
+}
+
+/** The support address, and the seller's other links, after a sentence. */
+export function SellerLinks({ operator }: { readonly operator: OperatorDetails }): Child {
+  const { contact } = operator;
+  return (
+    <>
+      {contact === undefined ? null : (
+        <>
+          {" "}
+          Questions: <a href={contactHref(contact)}>{contact}</a>
+        </>
+      )}
+      <LinkList links={operatorLinks({ ...operator, contact: undefined })} />
     </>
   );
 }

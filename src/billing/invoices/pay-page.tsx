@@ -11,7 +11,7 @@ import type { InFlightPayment } from "../payments/checkouts.ts";
 import type { PaymentProcessor } from "../payments/payment-processor.ts";
 import { formatCents } from "./cents.ts";
 import type { Invoice } from "./invoices.ts";
-import { Buyer, InvoiceLineItems } from "./line-items.tsx";
+import { Buyer, InvoiceLineItems, SellerLinks } from "./line-items.tsx";
 
 export interface PayPageProps {
   readonly invoice: Invoice;
@@ -81,7 +81,7 @@ export function payPage(props: PayPageProps): PageLayout {
     footer: (
       <p>
         Credits are prepaid and pay for language model calls at the providers' list prices.
-        {operator.contact === undefined ? "" : ` Questions: ${operator.contact}`}
+        <SellerLinks operator={operator} />
       </p>
     ),
   };

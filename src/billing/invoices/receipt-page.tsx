@@ -11,7 +11,7 @@ import type { OperatorDetails } from "../billing-deps.ts";
 import type { Payment } from "../payments/payment-rows.ts";
 import { formatCents } from "./cents.ts";
 import { type Invoice, invoiceNumber } from "./invoices.ts";
-import { InvoiceLineItems } from "./line-items.tsx";
+import { InvoiceLineItems, SellerLinks } from "./line-items.tsx";
 
 export interface ReceiptPageProps {
   readonly invoice: Invoice;
@@ -81,7 +81,12 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
         />
       </article>
     ),
-    footer: operator.contact === undefined ? undefined : <p>Questions: {operator.contact}</p>,
+    footer: (
+      <p>
+        {operator.name}
+        <SellerLinks operator={operator} />
+      </p>
+    ),
   };
 }
 

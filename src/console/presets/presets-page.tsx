@@ -141,18 +141,15 @@ function PresetTable({
   );
 }
 
+const EMPTY_FORM = { name: "", model: "", system: "", more: "", error: undefined };
+
 function SaveForm({
   user,
   presets,
   form,
   path,
 }: Pick<PresetsPageProps, "user" | "presets" | "form"> & { readonly path: string }): Child {
-  const { name, model, system, more, error } = form ?? {
-    name: "",
-    model: "",
-    system: "",
-    more: "",
-  };
+  const { name, model, system, more, error } = form ?? EMPTY_FORM;
   const isKnown = presets.some((preset) => preset.name === name);
   const errorAt = (field: string): string | undefined =>
     error?.field === field ? error.message : undefined;

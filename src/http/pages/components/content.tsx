@@ -2,6 +2,7 @@
 // Components of the app pages besides tables, forms and charts.
 
 import type { Child } from "hono/jsx";
+import type { NavLink } from "../layout.tsx";
 
 /** The meaning of a color. */
 export type Tone = "good" | "warn" | "danger";
@@ -240,5 +241,19 @@ export function UsageBar({
     <progress class={tone} max={100} value={Math.min(100, percent)} aria-label={label}>
       {percent}%
     </progress>
+  );
+}
+
+/** Links after a sentence. */
+export function LinkList({ links }: { readonly links: readonly NavLink[] }): Child {
+  return (
+    <>
+      {links.map(({ href, label }) => (
+        <>
+          {" "}
+          <a href={href}>{label}</a>
+        </>
+      ))}
+    </>
   );
 }
