@@ -100,6 +100,20 @@ export {
   translateRequest,
   TRANSLATION_STEPS,
 } from "./src/passes/translate-request.ts";
+/** A web search that the gateway runs: `takeGatewayTools(request, "chat")`, and its calls in the reply. */
+export {
+  type GatewaySearch,
+  type GatewayTools,
+  searchResultText,
+  takeGatewayTools,
+  toolResult,
+  writeSearchCall,
+} from "./src/passes/gateway-tools.ts";
+export type { SearchCall, SearchSource } from "./src/canonical/tools/canonical-web-search.ts";
+/** Citations in the text of a model that has none: `createLinkFinder(sources)("see [a](https://a.example)")`. */
+export { createLinkFinder } from "./src/passes/link-citations.ts";
+/** Collects the events of a stream into a reply: `createReplyCollector().push(event)`. */
+export { createReplyCollector } from "./src/canonical/collect-reply.ts";
 export { isForeignContainer } from "./src/canonical/tools/canonical-code-execution.ts";
 
 // ---- Requests in the caller's own API.
@@ -154,6 +168,13 @@ export { createStreamMeter, isStreamedWire, usageOf } from "./src/usage/provider
 export { meterWholeReply } from "./src/usage/whole-reply.ts";
 /** The text that a stream has relayed: `decodeRelayedText(meter.text)`. */
 export { decodeRelayedText } from "./src/usage/relayed-text.ts";
+/** A reply that is composed of several: `writeComposedEvent({ type: "end" })`. */
+export {
+  type ComposedEvent,
+  createComposedMeter,
+  createComposedReader,
+  writeComposedEvent,
+} from "./src/usage/canonical-usage.ts";
 /** Meters a stream without parsing every event: `scanEvent(createStreamMeter("chat", "openai"), event)`. */
 export {
   type StreamMeter,

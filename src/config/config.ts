@@ -75,6 +75,13 @@ import {
 } from "./timeout-settings.ts";
 import { unknownVariableErrors, withoutServiceLink } from "./unknown-variables.ts";
 import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agent-settings.ts";
+import {
+  WEB_SEARCH_ENVIRONMENT,
+  WEB_SEARCH_SETTINGS,
+  type WebSearchConfig,
+  webSearchConfigErrors,
+  webSearchConfigFrom,
+} from "./web-search-settings.ts";
 
 export interface Config extends processes.ProcessConfig, ModelConfig, AgentPaymentConfig {
   readonly host: string;
@@ -118,6 +125,8 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   /** Which responses of the Responses API are stored; accounts can choose a stricter setting. */
   readonly dataPolicy: OwnDataPolicy;
   readonly responseStorage: ResponseStorage;
+  /** Absent where the gateway does not search the web. */
+  readonly webSearch?: WebSearchConfig;
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error";
     readonly form: "auto" | "json" | "text";
@@ -199,6 +208,7 @@ export const SETTINGS: Readonly<
   },
   ...processes.PROCESS_SETTINGS,
   ...MODEL_SETTINGS,
+  ...WEB_SEARCH_SETTINGS,
   POSTERN_TRUSTED_PROXIES: {
     defaultValue: "",
     description:
@@ -275,6 +285,7 @@ const EnvironmentSchema = z.object({
   POSTERN_CLAIM_BONUS_USD_PER_DAY: usdAmount,
   ...processes.PROCESS_ENVIRONMENT,
   ...MODEL_ENVIRONMENT,
+  ...WEB_SEARCH_ENVIRONMENT,
   POSTERN_TRUSTED_PROXIES: z
     .string()
     .default("")
@@ -368,7 +379,7 @@ function readVariables({ env, hostName, providers }: ConfigSources): ConfigResul
     );
   if ((config.identity === undefined) !== (parsed.data.OIDC_ISSUER === undefined))
     errors.push("OIDC_ISSUER and OIDC_CLIENT_ID must be set together");
-  errors.push(...verifiedAgentErrors(config));
+  errors.push(...verifiedAgentErrors(config), ...webSearchConfigErrors(config));
   errors.push(...operator.operatorConfigErrors(parsed.data, config));
   errors.push(...billingConfigErrors(parsed.data), ...agentPaymentConfigErrors(parsed.data));
   errors.push(...email.emailConfigErrors(parsed.data));
@@ -404,6 +415,7 @@ function buildConfig(
     identityPort: env.POSTERN_IDENTITY_PORT ?? (env.POSTERN_PORT === 0 ? 0 : env.POSTERN_PORT + 1),
     ...processes.processConfigFrom(env, `${hostName}:${env.POSTERN_PORT}`),
     ...modelConfigFrom(env),
+    ...webSearchConfigFrom(env),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,
     limits: limitsFrom(env, development),
     timeouts: timeoutConfigFrom(env),

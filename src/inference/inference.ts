@@ -35,6 +35,7 @@ import { recordOutcome } from "./routing/provider-statistics.ts";
 import { createRoutingState, providerHealth } from "./routing/routing.ts";
 import type { RelayDeps, ShutdownSignals } from "./streaming/relay-options.ts";
 import { createSharedTimer } from "./streaming/shared-timer.ts";
+import type { SearchWeb } from "./web-search/search-backends.ts";
 
 export interface InferenceDeps {
   readonly catalog: LiveCatalog;
@@ -59,6 +60,8 @@ export interface InferenceDeps {
   readonly limits: () => { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
   /** `perMinute` is 0 if no files are fetched. */
   readonly files: Omit<FetchFilesDeps, "limiter" | "now">;
+  /** Undefined where the gateway does not search the web. */
+  readonly searchWeb: SearchWeb | undefined;
   readonly pseudonymOf: (accountId: string) => string;
   readonly sendsAnthropicUserId: boolean;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
@@ -134,6 +137,14 @@ export function createInference(deps: InferenceDeps): Inference {
     plan: planDepsOf(deps, shutdownSignals),
     offers: deps.offers,
     send: { ...send, recordAttempt: statistics.recordAttempt },
+    tools: {
+      searchWeb: deps.searchWeb,
+      send: { ...send, recordAttempt: statistics.recordAttempt },
+      plan: planDepsOf(deps, shutdownSignals),
+      now,
+      extendHold: relay.extendHold,
+      log: deps.log,
+    },
     respond: {
       signReceipt: deps.signReceipt,
       recordProvider: sticky.record,

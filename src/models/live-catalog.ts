@@ -9,6 +9,7 @@ import { utcDay } from "../base/time.ts";
 import { blankModel } from "./blank-model.ts";
 import { builtInModels, catalogOf, OPERATOR_SOURCE, wiresOf } from "./catalog.ts";
 import type { Catalog, CatalogCredential, Model } from "./catalog.ts";
+import { type GatewayToolFees, withGatewayTools } from "./gateway-search.ts";
 import { parsePriceTable, PRICE_TABLE } from "./list-prices.ts";
 import type { PriceTable } from "./list-prices.ts";
 import type { Wire } from "./model-facts.ts";
@@ -42,26 +43,39 @@ export interface LiveCatalog {
 export function createLiveCatalog(options: {
   readonly file?: ModelsFileSource | undefined;
   readonly prices?: PriceTable;
+  /** Undefined where the gateway runs no tools. */
+  readonly gatewayTools?: GatewayToolFees | undefined;
   readonly now: number;
 }): LiveCatalog {
   const builtIn = builtInModels(options.prices);
-  const { file } = options;
+  const { file, gatewayTools } = options;
+  const finished = (catalog: Catalog): Catalog =>
+    gatewayTools === undefined
+      ? catalog
+      : catalogOf(
+          withGatewayTools([...new Set(catalog.byName.values())], gatewayTools),
+          catalog.providers,
+          catalog.credentials,
+        );
   let stamp: string | undefined;
   const keyStamps = new Map<string, string | undefined>();
   // Each stamp is taken before the file is read, so that a change meanwhile is seen by the next refresh.
   const load = (source: ModelsFileSource, now: number): Catalog => {
     stamp = source.stamp();
     keyStamps.clear();
-    return mergeModels(builtIn, parseModelsFile(source.read()), now, (keyFile) => {
+    const merged = mergeModels(builtIn, parseModelsFile(source.read()), now, (keyFile) => {
       keyStamps.set(keyFile, source.stamp(keyFile));
       return source.read(keyFile);
     });
+    return finished(merged);
   };
   const isChanged = (source: ModelsFileSource): boolean =>
     source.stamp() !== stamp ||
     [...keyStamps].some(([keyFile, seen]) => source.stamp(keyFile) !== seen);
   let catalog =
-    file === undefined ? catalogOf(builtIn) : loadAtStart(file, () => load(file, options.now));
+    file === undefined
+      ? finished(catalogOf(builtIn))
+      : loadAtStart(file, () => load(file, options.now));
   let problem: { readonly error: string; readonly since: number } | undefined;
   const refresh = (now: number): RefreshResult => {
     if (file === undefined || !isChanged(file))

@@ -139,7 +139,12 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
   const keyServices = createKeyServices(config, db, master);
   const file = config.modelsFile === undefined ? undefined : modelsFileAt(config.modelsFile);
   const prices = readPriceTable(config.pricesFile);
-  const catalog = createLiveCatalog({ now: now(), prices, file });
+  const catalog = createLiveCatalog({
+    now: now(),
+    prices,
+    file,
+    gatewayTools: config.webSearch && { search: config.webSearch.fee },
+  });
   const process = config.processName;
   const { storeWaitMs } = options;
   const lease = createLease({ db, process, epoch, now, storeWaitMs });

@@ -15,6 +15,7 @@ import { infer } from "../inference/lifecycle/infer.ts";
 import { timeoutsFrom } from "../inference/lifecycle/timeouts.ts";
 import { createFetchFile } from "../inference/media/fetch-file.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
+import { createSearchBackend } from "../inference/web-search/search-backends.ts";
 import { findLimitRaiser } from "../keys/limit-raiser.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
@@ -95,6 +96,7 @@ export function createModelCalls(
     allowUnknownFields: new Set(config.allowUnknownFields),
     limits,
     files: filesOf(config, options, bodyQuota),
+    searchWeb: config.webSearch && createSearchBackend(config.webSearch),
     pseudonymOf: createPseudonyms(master),
     sendsAnthropicUserId: config.sendsAnthropicUserId,
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,

@@ -8,7 +8,7 @@ export type Pico = bigint;
 
 export const NANO_PER_CREDIT = 1_000n;
 export const NANO_PER_USD = 1_000_000_000n;
-const PICO_PER_NANO = 1_000n;
+export const PICO_PER_NANO = 1_000n;
 const PICO_BELOW_NANO = PICO_PER_NANO - 1n;
 const MICRO_PER_USD = 1_000_000;
 const ZERO = 0x30;

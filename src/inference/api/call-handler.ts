@@ -77,6 +77,7 @@ export const RESPONSE_HEADERS = {
   "x-postern-budget-cut": "`true` if `max_cost_usd` or a stream's credits lowered it.",
   "x-postern-max-tool-calls": "The limit of tool calls, if the gateway set it.",
   "x-postern-held-tool-calls": "The tool calls that the hold covers.",
+  "x-postern-web-search": "`gateway` if the gateway ran the web search.",
   "x-postern-dropped":
     "Fields that an API cannot express, separated by commas. With `x-postern-strict: true` they are a 400. See `/docs/translation`.",
   "x-postern-byok": "Whether your provider key was used.",

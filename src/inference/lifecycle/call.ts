@@ -163,7 +163,7 @@ export interface Hold {
 export interface HeldCall extends Omit<RoutedCall, "candidates"> {
   readonly ceiling: CostCeiling | undefined;
   readonly receipt: ReceiptRequest | undefined;
-  readonly attempts: readonly ProviderAttempt[];
+  readonly attempts: ProviderAttempt[];
   readonly untrack: () => void;
   readonly candidate: Candidate;
   readonly estimate: CostEstimate;
@@ -173,6 +173,8 @@ export interface HeldCall extends Omit<RoutedCall, "candidates"> {
   readonly plan: TransportPlan;
   /** Set for a stream whose hold does not cover all of its output. */
   roll?: RollingHold;
+  /** Set once the response of a stream has ended before its reply: a loop of tools ends with its turn. */
+  isAbandoned?: true;
 }
 
 export interface MeteredReply {

@@ -9,6 +9,7 @@ import type { Catalog, Model } from "../../models/catalog.ts";
 import { brokenRule, dataPolicyOf } from "../../models/data-policy.ts";
 import { sameModels } from "../../models/same-model.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
+import { asksForSearch } from "../request/tool-bounds.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
 import { checkDataRules } from "../routing/routing-preferences.ts";
 
@@ -23,11 +24,11 @@ type Origin = "request" | "key" | "operator";
 
 export function keepDataPolicy(
   candidates: Candidates,
-  { json }: Pick<ParsedRequest, "json">,
+  request: Pick<ParsedRequest, "json" | "fees">,
   { policy }: Caller,
   deps: DataPolicyDeps,
 ): Candidates {
-  const { provider } = json;
+  const { provider } = request.json;
   // Endpoints without other preferences have these, too.
   if (isObject(provider)) checkDataRules(provider);
   const sources: readonly (readonly [Origin, DataRules | undefined])[] = [
@@ -37,8 +38,25 @@ export function keepDataPolicy(
   ];
   let kept = candidates;
   for (const [origin, rules] of sources)
-    if (rules !== undefined) kept = keep(kept, { origin, rules }, deps);
+    if (rules !== undefined)
+      kept = withoutGatewaySearch(keep(kept, { origin, rules }, deps), request, origin);
   return kept;
+}
+
+/** The gateway sends searches to a search API of the operator's, and what that does with them is unknown. */
+function withoutGatewaySearch(
+  candidates: Candidates,
+  request: Pick<ParsedRequest, "fees">,
+  origin: Origin,
+): Candidates {
+  if (!asksForSearch(request)) return candidates;
+  const [first, ...others] = candidates.filter(
+    ({ model, credential }) => credential.byok || model.hasGatewaySearch !== true,
+  );
+  if (first !== undefined) return [first, ...others];
+  const who = { request: "The request", key: "The key", operator: "This gateway" }[origin];
+  const message = `${who} has a data policy, and the gateway would send the searches for ${candidates[0].model.id} to a search API whose policy is not known here. Remove the web search, or use a model whose provider searches.`;
+  throw new Fault("invalid_request", "data policy: web search", { message, param: "tools" });
 }
 
 interface Restriction {

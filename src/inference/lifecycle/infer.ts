@@ -43,7 +43,9 @@ import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
 import { endsBill } from "./reply/client-disconnect.ts";
 import { respond, type RespondDeps } from "./reply/respond-to-caller.ts";
 import { routeCall } from "./route-call.ts";
+import { runToolLoop } from "./run-tool-loop.ts";
 import { type SettleDeps, settleFailed } from "./settle.ts";
+import type { ToolLoopDeps } from "./tool-loop.ts";
 
 export interface InferDeps {
   readonly now: () => number;
@@ -65,6 +67,7 @@ export interface InferDeps {
   readonly plan: PlanDeps;
   readonly offers: OfferDeps;
   readonly send: AttemptDeps;
+  readonly tools: ToolLoopDeps;
   readonly respond: RespondDeps;
   readonly settle: SettleDeps;
 }
@@ -183,7 +186,10 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
     let held: HeldCall | undefined = planned;
     while (held !== undefined) {
       const request = attemptRequestFor(deps.plan, held, remaining[0]);
-      const result = await attemptCandidate(held.candidate, request, call.attempts, deps.send);
+      const first = await attemptCandidate(held.candidate, request, call.attempts, deps.send);
+      const result = first.ok
+        ? await runToolLoop(deps.tools, held, remaining[0], first.reply)
+        : first;
       if (result.ok) return { held, result };
       failed = { held, result: withHoldEnd(result, roll) };
       held = withOtherPlan(failed);
@@ -230,7 +236,8 @@ function withHoldEnd(result: FailedCandidate, roll: RollingHold | undefined): Fa
 const NO_ENDPOINT_STATUSES: ReadonlySet<number> = new Set([404, 405]);
 
 /** Without the endpoint that the provider turned out not to have, or with settings adapted to its rejection. */
-function withOtherPlan({ held, result: { fault } }: FailedCall): HeldCall | undefined {
+function withOtherPlan({ held, result: { fault, usage } }: FailedCall): HeldCall | undefined {
+  if (usage !== undefined) return undefined;
   const { withoutEndpoint, afterRejection } = held.plan;
   const isRejection = fault.status === 400 && afterRejection?.reason.test(fault.publicMessage);
   const plan = NO_ENDPOINT_STATUSES.has(fault.status)
@@ -244,10 +251,10 @@ function withOtherPlan({ held, result: { fault } }: FailedCall): HeldCall | unde
 // A fallback that starts too late would exceed the caller's patience and the lifetime of the hold.
 function canFallBack(
   { now, lastAttemptStartMs }: InferDeps,
-  { held: { input }, result: { fault, isClientGone, isShutDown, tail, isCut } }: FailedCall,
+  { held: { input }, result: { fault, isClientGone, isShutDown, tail, isCut, usage } }: FailedCall,
 ): boolean {
   // The provider bills this reply, and another one would be as long.
-  if (tail !== undefined || isCut === true) return false;
+  if (tail !== undefined || isCut === true || usage !== undefined) return false;
   if (isClientGone || isShutDown === true || input.signal.aborted) return false;
   return now() - input.now <= lastAttemptStartMs && isFallbackable(fault);
 }

@@ -23,6 +23,7 @@ import {
   chargeCut,
   chargeHold,
   chargeTail,
+  chargeUsage,
   NOTHING_BILLED,
   withinHold,
 } from "./reply/meter.ts";
@@ -70,9 +71,10 @@ function failedOutcome({ fault, isClientGone, isShutDown, tail, isCut }: FailedC
 
 async function chargeFailed(
   call: HeldCall,
-  { isClientGone, wasSent, tail, isGivenUp, isCut }: FailedCandidate,
+  { isClientGone, wasSent, tail, isGivenUp, isCut, usage }: FailedCandidate,
   now: number,
 ): Promise<BilledCharge> {
+  if (usage !== undefined) return chargeUsage(call, usage, now);
   if (isCut === true) return withinHold(call, await chargeCut(call, undefined, now));
   if (tail !== undefined) return chargeTail(call, tail, now);
   if (isClientGone && wasSent) return chargeAbandoned(call, undefined, now);

@@ -17,7 +17,15 @@ import { isPriced, type PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";
 import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import { DEFAULT_TOOL_CALLS, NO_FEES, toolBounds, toolsOf } from "../request/tool-bounds.ts";
+import {
+  asksForSearch,
+  DEFAULT_TOOL_CALLS,
+  gatewayToolBounds,
+  NO_FEES,
+  type ToolBounds,
+  toolBounds,
+  toolsOf,
+} from "../request/tool-bounds.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import { otherModelsCost } from "./other-models-cost.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
@@ -41,6 +49,8 @@ export interface CostEstimate {
   readonly bound: CostBound;
   /** Upper bound of input tokens. */
   readonly inputTokens: number;
+  /** The same of the prompt, before results of tools. */
+  readonly promptTokens: number;
   /** Whether the call may use tools or features with a fee per use. */
   readonly hasFees: boolean;
   /** Upper bound of output tokens, over all choices. */
@@ -87,17 +97,22 @@ export function estimateCost(
   provider: Provider,
   context: EstimateContext,
 ): CostEstimate {
+  const isGatewayRun = isRunByGateway(original, model, context);
   const kept = {
     max_tool_calls: LIMITS_TOOL_CALLS.has(provider.id),
     max_uses: hasToolLimit(model.wires, "max_uses"),
   };
+  const boundsFor = (calls: number): ToolBounds =>
+    isGatewayRun
+      ? gatewayToolBounds(commonForm(original), calls)
+      : toolBounds(commonForm(original), calls, kept);
   const request = hasTools(original)
-    ? Object.assign({}, original, toolBounds(commonForm(original), DEFAULT_TOOL_CALLS, kept))
+    ? Object.assign({}, original, boundsFor(DEFAULT_TOOL_CALLS))
     : original;
   const counts = context.byok ? [] : toolCallCounts(request, model);
-  const isLimited = canLimitCalls(request, model, provider);
+  const isLimited = isGatewayRun || canLimitCalls(request, model, provider);
   const [first, ...fewer] = counts.map((calls) => {
-    const limited = Object.assign({}, request, toolBounds(commonForm(request), calls, kept));
+    const limited = Object.assign({}, request, boundsFor(calls));
     const told = isLimited ? { toolCallsMax: calls } : { toolCallsHeld: calls };
     return Object.assign(told, estimateCall(limited, model, provider, context));
   });
@@ -108,6 +123,15 @@ export function estimateCost(
   return isLimited
     ? { ...first, minimum: least, fewerToolCalls: fewer }
     : { ...first, payingMinimum: least, fewerHeldCalls: fewer };
+}
+
+/** The gateway keeps every limit of the tools that it runs itself. */
+function isRunByGateway(
+  request: ParsedRequest,
+  { hasGatewaySearch }: Model,
+  { byok }: EstimateContext,
+): boolean {
+  return hasGatewaySearch === true && !byok && asksForSearch(request);
 }
 
 /** The most that the call can cost once the provider has run its tools so often. */
@@ -193,8 +217,10 @@ function estimateCall(
   const units = pricedUnits(request, cards, provider);
   const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units });
   const bound = costBound(bounds, cards);
+  // Reasoning that no limit covers may occur in each turn of a call whose tools the gateway runs.
+  const runs = isRunByGateway(original, model, context) ? reads.calls + 1 : 1;
   const { outputTokens, hiddenTokens } = outputBound(
-    { outputMax: sentOutputMax(request, model), choices: request.choices },
+    { outputMax: sentOutputMax(request, model), choices: request.choices, runs },
     outputLimitOf(request, limits.output),
     quirk?.hasUnboundedReasoning === true || !coversReasoning(provider, model),
   );
@@ -211,6 +237,7 @@ function estimateCall(
     cards,
     bound,
     inputTokens,
+    promptTokens,
     hasFees: bounds.fees !== undefined && Object.keys(bounds.fees).length > 0,
     outputTokens,
     hiddenTokens,
@@ -273,7 +300,11 @@ const DEFAULT_REASONING_TOKENS = 64_000;
 
 // Without a caller limit the model's own output limit includes reasoning; with one, reasoning comes on top of it.
 function outputBound(
-  { outputMax, choices }: Pick<ParsedRequest, "outputMax" | "choices">,
+  {
+    outputMax,
+    choices,
+    runs,
+  }: Pick<ParsedRequest, "outputMax" | "choices"> & { readonly runs: number },
   modelMax: number,
   hasUnboundedReasoning: boolean,
 ): Pick<CostEstimate, "outputTokens" | "hiddenTokens"> {
@@ -281,7 +312,7 @@ function outputBound(
     const hidden = hasUnboundedReasoning ? Math.min(DEFAULT_REASONING_TOKENS, modelMax) : 0;
     return { outputTokens: modelMax * choices, hiddenTokens: hidden * choices };
   }
-  const hidden = hasUnboundedReasoning ? modelMax : 0;
+  const hidden = hasUnboundedReasoning ? modelMax * runs : 0;
   return {
     outputTokens: (Math.min(outputMax, modelMax) + hidden) * choices,
     hiddenTokens: hidden * choices,

@@ -12,6 +12,7 @@ import {
   CONTAINER_GIGABYTES,
   DEFAULT_TOOL_CALLS,
   NO_FEES,
+  SEARCH_METERS,
   type ToolBounds,
   toolsOf,
 } from "../request/tool-bounds.ts";
@@ -43,7 +44,6 @@ export function withBilledSearches(request: ParsedRequest, card: PriceCard): Par
   return { ...request, fees: { ...fees, [billed]: count } };
 }
 
-const SEARCH_METERS = ["web_search", "web_search_preview"] as const;
 /** Google's lists also price a search, but its replies count grounding. */
 const BILLED_METERS = ["grounding", "web_search"] as const;
 

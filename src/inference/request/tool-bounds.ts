@@ -10,6 +10,8 @@ export const DEFAULT_TOOL_CALLS = 10;
 const MAX_TOOL_CALLS = 1_000;
 /** The results of one search. */
 const TOKENS_PER_SEARCH = 20_000;
+/** The same of a search that the gateway runs, which bounds its results. */
+const GATEWAY_SEARCH_TOKENS = 8_000;
 /** A generated image, when the model reads it again. */
 const TOKENS_PER_IMAGE = 4_000;
 /** The provider's own instructions for a built-in tool that the caller runs. */
@@ -98,6 +100,14 @@ export function toolBounds(
   };
 }
 
+/** The same where the gateway runs the searches. */
+export function gatewayToolBounds(request: JsonObject, callsMax = DEFAULT_TOOL_CALLS): ToolBounds {
+  const bounds = toolBounds(request, callsMax);
+  return bounds.tokensPerToolCall === TOKENS_PER_SEARCH
+    ? { ...bounds, tokensPerToolCall: GATEWAY_SEARCH_TOKENS }
+    : bounds;
+}
+
 const NO_CONTAINERS: readonly RequestedContainer[] = [];
 
 function containersOf(tools: readonly JsonObject[]): readonly RequestedContainer[] {
@@ -126,6 +136,13 @@ function maxFees(
   }
   if (hasSearch) add(fees, "web_search", callsMax);
   return fees;
+}
+
+/** The meters of web searches, by the names of the APIs that callers use. */
+export const SEARCH_METERS = ["web_search", "web_search_preview", "grounding"] as const;
+
+export function asksForSearch({ fees }: Pick<ToolBounds, "fees">): boolean {
+  return fees !== NO_FEES && SEARCH_METERS.some((meter) => fees[meter] !== undefined);
 }
 
 type ToolReads = Pick<ToolBounds, "toolCalls" | "tokensPerToolCall" | "openToolLimit">;

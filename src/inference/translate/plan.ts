@@ -17,7 +17,7 @@ import { passthroughPlan } from "./passthrough-plan.ts";
 import { rejectStoringFields } from "./provider-store.ts";
 import { relayedPlan } from "./relayed-plan.ts";
 import { isStreamingApi, type StreamingApi } from "./stream-transform.ts";
-import { translationPlan } from "./translation-plan.ts";
+import { runsGatewayTools, translationPlan } from "./translation-plan.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
 
 export function planFor(input: PlanInput): TransportPlan {
@@ -35,7 +35,8 @@ function choosePlan(input: PlanInput): TransportPlan {
   rejectStoringFields(json, credential);
   const { relayed } = API_TRAITS[api];
   const isPassthrough =
-    !isStreamingApi(api) || (wires[0] === api && !needsTranslation(api, json, model));
+    !isStreamingApi(api) ||
+    (wires[0] === api && !runsGatewayTools(input) && !needsTranslation(api, json, model));
   const plan =
     relayed !== undefined
       ? relayedPlan(input, relayed)

@@ -2,19 +2,29 @@
 
 import {
   API_TRAITS,
+  type CanonicalReply,
   type CanonicalRequest,
+  createComposedMeter,
+  createComposedReader,
+  createStreamMeter,
+  type GatewayTools,
   INBOUND_WIRES,
   type ReplyWriteContext,
+  takeGatewayTools,
   type Target,
   type TranslatedRequest,
   translateRequest,
+  type Turn,
+  type Usage,
   WIRE_TRAITS,
   withFetchedFiles,
   type WrittenRequest,
 } from "@postern/wires";
 import { errorObject } from "../../base/error-body.ts";
+import { invalid } from "../../base/fault.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
+import { asksForSearch } from "../request/tool-bounds.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
   rejectCanonicalReferences,
@@ -30,19 +40,106 @@ import { dropsTier, TIER_FIELD } from "./service-tier.ts";
 import type { StreamingApi } from "./stream-transform.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
-import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
+import {
+  type LoopTurn,
+  type PlanInput,
+  requestPath,
+  type TransportPlan,
+  type TurnLimits,
+} from "./transport-plan.ts";
 
 export function translationPlan(input: PlanInput, api: StreamingApi): TransportPlan {
   const { credential, wires } = input.candidate;
   const read = canonicalRequestFor(input, api);
   const canonical = input.files === undefined ? read : withFetchedFiles(read, input.files);
   rejectCanonicalReferences(canonical, destinationOf(credential, wires[0]));
-  const chosen = chooseTranslation(api, canonical, input.candidate);
+  const tools = runsGatewayTools(input) ? takeGatewayTools(canonical, api) : undefined;
+  return tools === undefined
+    ? planOf(input, checkedTranslation(input, api, canonical))
+    : loopPlan(input, api, tools);
+}
+
+function checkedTranslation(
+  { candidate }: PlanInput,
+  api: StreamingApi,
+  canonical: CanonicalRequest,
+): ChosenTranslation {
+  const chosen = chooseTranslation(api, canonical, candidate);
   const { body } = chosen.written;
-  const destination = destinationOf(credential, chosen.wire);
+  const destination = destinationOf(candidate.credential, chosen.wire);
   rejectStoredReferences(body, destination, "translation");
   rejectUnknownTools(body, destination);
-  return planOf(input, { ...chosen, api, canonical });
+  return { ...chosen, api, canonical };
+}
+
+/** Whether the gateway runs the searches of this call, because the provider does not. */
+export function runsGatewayTools({
+  request,
+  candidate: { model, credential },
+}: Pick<PlanInput, "request" | "candidate">): boolean {
+  return model.hasGatewaySearch === true && !credential.byok && asksForSearch(request);
+}
+
+/** The first turn's request, and the reply that is composed of the replies of all turns. */
+function loopPlan(input: PlanInput, api: StreamingApi, tools: GatewayTools): TransportPlan {
+  if (input.request.choices > 1)
+    throw invalid("n", "`n` must be 1 for a call in which the gateway searches the web.");
+  const { request: canonical, search, losses } = tools;
+  const first = checkedTranslation(input, api, canonical);
+  const { written } = first;
+  const withLosses = { ...first, written: { ...written, losses: [...losses, ...written.losses] } };
+  const plan = planOf(input, {
+    ...withLosses,
+    // Written by the composer of the reply, in this process.
+    readUsage: (json) => json["usage"] as Usage | undefined,
+    readReply: (json) => (json as { readonly reply: CanonicalReply }).reply,
+    createStreamReader: createComposedReader,
+  });
+  const { provider } = input.candidate.credential;
+  const turnOf = (translation: ChosenTranslation): LoopTurn => ({
+    wire: translation.wire,
+    path: translation.written.path ?? requestPath(translation.wire, input),
+    body: requestBody(translation.wire, input.candidate, translation.written),
+    beta: translation.written.beta,
+    readUsage: translation.readUsage,
+    readReply: translation.readReply,
+    createStreamReader: translation.createStreamReader,
+    createMeter: () => createStreamMeter(translation.wire, provider.id),
+  });
+  return {
+    ...plan,
+    createMeter: createComposedMeter,
+    loop: {
+      api,
+      search,
+      outputMax: canonical.maxOutputTokens,
+      first: turnOf(first),
+      continueWith: (turns, limits) =>
+        turnOf(checkedTranslation(input, api, laterRequest(tools, turns, limits))),
+    },
+  };
+}
+
+/** A choice that forces a call applies to the first turn alone. */
+function laterRequest(
+  { request, search }: GatewayTools,
+  added: readonly Turn[],
+  { outputMax, maySearch }: TurnLimits,
+): CanonicalRequest {
+  const { toolChoice, turns, tools = [] } = request;
+  const isForced = toolChoice?.type === "required" || toolChoice?.type === "tool";
+  const later: CanonicalRequest = {
+    ...request,
+    turns: [...turns, ...added],
+    maxOutputTokens: outputMax,
+    toolChoice: isForced ? undefined : toolChoice,
+  };
+  if (maySearch) return later;
+  // The caller's own tools stay. Without any, the function stays, because the conversation has its calls.
+  const others = tools.filter(({ name }) => name !== search.name);
+  return others.length === 0
+    ? { ...later, toolChoice: { type: "none" } }
+    : { ...later, tools: others };
 }
 
 /** Of a provider's wires, the first that can express the whole request, or else the first that loses only hints. */

@@ -2,8 +2,11 @@
 
 import {
   type FetchedFiles,
+  type GatewaySearch,
   type StreamForm,
   type StreamMeter,
+  type TranslatedRequest,
+  type Turn,
   type Usage,
   WIRE_TRAITS,
 } from "@postern/wires";
@@ -14,7 +17,7 @@ import type { UpstreamWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { RequestAdjustments } from "./rewrite-request.ts";
-import type { StreamTransform } from "./stream-transform.ts";
+import type { StreamingApi, StreamTransform } from "./stream-transform.ts";
 import type { ClientReply } from "./translate-reply.ts";
 
 export interface TransportPlan {
@@ -29,6 +32,10 @@ export interface TransportPlan {
   readonly readUsage: (json: JsonObject) => Usage | undefined;
   readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
   readonly createStreamTransform: () => StreamTransform;
+  /** Meters the stream; absent: as the wire does. */
+  readonly createMeter?: (() => StreamMeter) | undefined;
+  /** Set if the gateway runs tools of the request. `body` is the first turn's, and the reply is composed of all turns. */
+  readonly loop?: ToolLoop | undefined;
   /** Set if the reply is a stream without a conversation. */
   readonly relayedStream?: RelayedReplyStream | undefined;
   readonly isTranslated: boolean;
@@ -36,6 +43,31 @@ export interface TransportPlan {
   readonly withoutEndpoint?: TransportPlan;
   /** Sent instead if the provider rejects the request for this reason. */
   readonly afterRejection?: { readonly reason: RegExp; readonly plan: () => TransportPlan };
+}
+
+/** The turns of a call in which the gateway runs tools. */
+export interface ToolLoop {
+  readonly api: StreamingApi;
+  readonly search: GatewaySearch;
+  /** The output limit of the whole call; undefined for that of the model. */
+  readonly outputMax: number | undefined;
+  readonly first: LoopTurn;
+  /** The request with these turns after the caller's. Throws as a plan does. */
+  readonly continueWith: (turns: readonly Turn[], limits: TurnLimits) => LoopTurn;
+}
+
+export interface TurnLimits {
+  readonly outputMax: number;
+  /** Whether the model may search again. */
+  readonly maySearch: boolean;
+}
+
+/** A request to the provider within a loop, and how its reply is read. */
+export interface LoopTurn extends Pick<TransportPlan, "wire" | "path" | "body" | "beta"> {
+  readonly readUsage: TransportPlan["readUsage"];
+  readonly readReply: TranslatedRequest["readReply"];
+  readonly createStreamReader: TranslatedRequest["createStreamReader"];
+  readonly createMeter: () => StreamMeter;
 }
 
 export interface RelayedReplyStream extends StreamForm {

@@ -8,7 +8,7 @@ import {
   type Send,
   type UpstreamResponse,
 } from "@postern/http-client";
-import { WIRE_TRAITS } from "@postern/wires";
+import { type Usage, WIRE_TRAITS } from "@postern/wires";
 import { runWhen, startDeadline } from "../../base/async/deadline.ts";
 import { Fault } from "../../base/fault.ts";
 import { memoize } from "../../base/memoize.ts";
@@ -85,6 +85,8 @@ export type FailedCandidate = Pick<
 > & {
   /** The gateway ended the attempt because no more credits could be held for it. */
   readonly isCut?: boolean;
+  /** Usage of earlier turns of the call, which is charged although this one failed. */
+  readonly usage?: Usage | undefined;
 };
 
 export const ATTEMPTS_PER_CANDIDATE = 2;

@@ -81,6 +81,7 @@ function createHarness(
       bodyQuota: createBodyQuota(),
       perMinute: 0,
     },
+    searchWeb: undefined,
     pseudonymOf: () => "pseudonym",
     sendsAnthropicUserId: false,
     isClaimed: async () => false,

@@ -246,6 +246,7 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
   translate: ["providers", "request", "shared-account", "metering", "routing", "upstream"],
   streaming: ["request", "metering", "translate", "upstream"],
   media: ["request", "metering"],
+  "web-search": [],
   lifecycle: [
     "providers",
     "request",
@@ -256,6 +257,7 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
     "translate",
     "streaming",
     "media",
+    "web-search",
   ],
   api: ["request", "routing", "upstream", "lifecycle"],
 };

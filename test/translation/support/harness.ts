@@ -6,7 +6,7 @@ import path from "node:path";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import Anthropic from "@anthropic-ai/sdk";
-import { createSimulator } from "@postern/simulator";
+import { createSimulator, type Script } from "@postern/simulator";
 import OpenAI from "openai";
 import type { FetchFile } from "../../../src/inference/media/fetch-file.ts";
 import { grantCredits, USD } from "../../inference/support/harness.ts";
@@ -110,13 +110,20 @@ export interface HarnessOptions {
   /** The harness's providers get fields and tools that the gateway does not know. */
   readonly allowUnknownFields?: boolean;
   readonly env?: Readonly<Record<string, string>>;
+  /** Plays an agent in the simulator. */
+  readonly script?: Script;
   /** By default every URL is a small image or PDF. */
   readonly fetchFile?: FetchFile;
 }
 
 export async function startHarness(more: HarnessOptions = {}): Promise<Harness> {
   const folder = scratchFolder("translation");
-  const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
+  const { script } = more;
+  const simulator = createSimulator({
+    now: Date.now,
+    acceptsAnyModel: true,
+    ...(script === undefined ? {} : { script }),
+  });
   const upstreamRequests: UpstreamRequest[] = [];
   const upstream = Bun.serve({
     hostname: "127.0.0.1",

@@ -7,6 +7,7 @@ import type {
 import {
   arrayIn,
   isObject,
+  type JsonObject,
   objectIn,
   optionalInteger,
   stringIn,
@@ -91,16 +92,18 @@ export const messagesSearchReply: SearchReplyForm = {
       return { kind: "call", call: { queries: query === "" ? [] : [query], sources } };
     };
   },
-  writeCall({ queries, sources }, id) {
+  writeCall({ queries, sources, error }, id) {
     const caller = { type: "direct" };
     const use = FOREIGN_USE + id;
-    const results = sources.map(({ url, title }) => ({
+    const results = sources.map(({ url, title, content, age }) => ({
       type: "web_search_result",
       url,
       title: title ?? url,
-      encrypted_content: "",
-      page_age: null,
+      encrypted_content: content === undefined ? "" : encodeContent(content),
+      page_age: age ?? null,
     }));
+    const content =
+      error === undefined ? results : { type: "web_search_tool_result_error", error_code: error };
     return [
       nativeBlock({
         type: "server_tool_use",
@@ -109,7 +112,28 @@ export const messagesSearchReply: SearchReplyForm = {
         input: { query: queries.join("; ") },
         caller,
       }),
-      nativeBlock({ type: "web_search_tool_result", tool_use_id: use, content: results, caller }),
+      nativeBlock({ type: "web_search_tool_result", tool_use_id: use, content, caller }),
     ];
   },
 };
+
+/** Marks content that this gateway wrote. It is not secret: the model has read it to answer the caller. */
+const CONTENT_PREFIX = "pst1_";
+
+function encodeContent(content: string): string {
+  return CONTENT_PREFIX + Buffer.from(content).toString("base64url");
+}
+
+/** The results of a search that the gateway ran; undefined for those of a provider, which only that provider can read. */
+export function ownSearchSources({ content }: JsonObject): readonly SearchSource[] | undefined {
+  const results = arrayIn(content).filter(isObject);
+  const sources = results.flatMap(
+    ({ url, title, encrypted_content: encoded, page_age: age }): readonly SearchSource[] => {
+      if (typeof url !== "string" || typeof encoded !== "string") return [];
+      if (!encoded.startsWith(CONTENT_PREFIX)) return [];
+      const text = Buffer.from(encoded.slice(CONTENT_PREFIX.length), "base64url").toString();
+      return [{ url, title: stringIn(title), content: text, age: stringIn(age) }];
+    },
+  );
+  return sources.length === results.length ? sources : undefined;
+}

@@ -123,14 +123,15 @@ export const responsesSearchReply: SearchReplyForm = {
       });
       return { kind: "call", call: { queries, sources } };
     },
-  writeCall: ({ queries, sources }, id) => {
+  writeCall: ({ queries, sources, error }, id) => {
     const action: JsonObject = {
       type: "search",
       query: queries[0] ?? "",
       queries,
       sources: sources.map(({ url }) => ({ type: "url", url })),
     };
-    const value = { id: `ws_${id}`, type: "web_search_call", status: "completed", action };
+    const status = error === undefined ? "completed" : "failed";
+    const value = { id: `ws_${id}`, type: "web_search_call", status, action };
     return [{ type: "native", wire: "responses", value }];
   },
 };

@@ -75,9 +75,10 @@ export function chargeWholeReply(
     return { ...charged, ...chargeUsage(call, usage, endedAt, text.length) };
   // Without usage, or without output in it, the reply itself is read.
   const { wire } = plan;
-  const meter = isStreamedWire(wire)
-    ? meterWholeReply(wire, candidate.credential.provider.id, json)
-    : undefined;
+  const meter =
+    isStreamedWire(wire) && plan.loop === undefined
+      ? meterWholeReply(wire, candidate.credential.provider.id, json)
+      : undefined;
   if (meter !== undefined && isEmptyReply(meter))
     return { ...charged, ...NOTHING_BILLED, isEmpty: true };
   if (usage !== undefined && !isOutputUnreported(meter, usage))

@@ -97,6 +97,7 @@ export function respondStream(
     body: reply.body,
     pipeline,
     drain: () => {
+      call.isAbandoned = true;
       if (isCountedByProvider(call, meter)) count = startProviderCount(deps.count, call, meter);
       return drainOf(call, pipeline, { drainMs: deps.relay.limits.drainMs, count });
     },
@@ -138,6 +139,7 @@ function costSoFar(call: HeldCall, meter: StreamMeter, now: number): string | un
 }
 
 function meterFor({ plan, candidate, request }: HeldCall): StreamMeter {
+  if (plan.createMeter !== undefined) return plan.createMeter();
   if (plan.relayedStream !== undefined) return plan.relayedStream.createMeter();
   const { translated: wire } = WIRE_TRAITS[plan.wire];
   if (wire === undefined) throw new Error(`${plan.wire} is not streamed`);
@@ -146,7 +148,8 @@ function meterFor({ plan, candidate, request }: HeldCall): StreamMeter {
 
 function parserFor({ relay }: RespondStreamDeps, { plan }: HeldCall): SseParser {
   if (plan.relayedStream?.sent === "bytes") return createBytesParser();
-  if (WIRE_TRAITS[plan.wire].framing === "aws") return createAwsFrameParser();
+  if (WIRE_TRAITS[plan.wire].framing === "aws" && plan.loop === undefined)
+    return createAwsFrameParser();
   return createSseParser(relay.limits.eventMaxBytes, { cutsLongEvents: true });
 }
 

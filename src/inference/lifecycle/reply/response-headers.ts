@@ -31,6 +31,7 @@ export function responseHeaders(
   if (outputMax !== undefined) headers.set("x-postern-max-tokens", String(outputMax));
   if (outputMax !== undefined && (ceiling !== undefined || hold.isRolling))
     headers.set("x-postern-budget-cut", "true");
+  if (plan.loop !== undefined) headers.set("x-postern-web-search", "gateway");
   const { rateLimitHeaders } = hold;
   for (const name in rateLimitHeaders) headers.set(name, rateLimitHeaders[name] ?? "");
   if (estimate.toolCallsMax !== undefined)

@@ -21,14 +21,22 @@ export interface WebSearch extends ServerToolDefinition {
   readonly maxUses?: Setting<number> | undefined;
 }
 
-interface SearchCall {
+export interface SearchCall {
   readonly queries: readonly string[];
   readonly sources: readonly SearchSource[];
+  readonly error?: SearchError | undefined;
 }
+
+/** Why a search has no results, in Anthropic's words. */
+export type SearchError = "unavailable" | "max_uses_exceeded" | "invalid_tool_input";
 
 export interface SearchSource {
   readonly url: string;
   readonly title?: string | undefined;
+  /** What the model read of it, of a search that the gateway ran. */
+  readonly content?: string | undefined;
+  /** The date of the page. */
+  readonly age?: string | undefined;
 }
 
 export type SearchRequestForm = ServerToolRequestForm<WebSearch>;

@@ -1,0 +1,76 @@
+// Settings of the gateway's own web search, for models whose provider has none.
+
+import { z } from "zod";
+import { type Secret, secret } from "../base/crypto/secret.ts";
+import type { Nano } from "../base/money/money.ts";
+import {
+  SEARCH_BACKENDS,
+  type SearchBackendSetting,
+} from "../inference/web-search/search-backends.ts";
+import { httpUrl, usdAmount } from "./setting-schemas.ts";
+
+export interface WebSearchConfig extends SearchBackendSetting {
+  /** What a search costs the caller. */
+  readonly fee: Nano;
+}
+
+export const WEB_SEARCH_SETTINGS: Readonly<
+  Record<string, { readonly defaultValue: string; readonly description: string }>
+> = {
+  POSTERN_SEARCH: {
+    defaultValue: "",
+    description:
+      "The search API with which the gateway searches the web for models whose provider does not: `brave`, `exa`, `tavily` or `searxng`; in development also `simulator`. See `docs/site/web-search.md`.",
+  },
+  POSTERN_SEARCH_API_KEY: { defaultValue: "", description: "Your key at the search API." },
+  POSTERN_SEARCH_BASE_URL: {
+    defaultValue: "the API's own",
+    description: "The base URL of the search API; required for `searxng`.",
+  },
+  POSTERN_SEARCH_USD: {
+    defaultValue: "0.01",
+    description: "What a search costs the caller, in US dollars.",
+  },
+};
+
+export const WEB_SEARCH_ENVIRONMENT = {
+  POSTERN_SEARCH: z
+    .enum(SEARCH_BACKENDS, { error: "must be brave, exa, tavily, searxng or simulator" })
+    .optional(),
+  POSTERN_SEARCH_API_KEY: z
+    .string()
+    .regex(/^[\x21-\x7e]+$/, "contains whitespace or another character that is not valid in a key")
+    .optional(),
+  POSTERN_SEARCH_BASE_URL: httpUrl.optional(),
+  POSTERN_SEARCH_USD: usdAmount,
+};
+
+const environment = z.object(WEB_SEARCH_ENVIRONMENT);
+type Environment = z.infer<typeof environment>;
+
+/** As OpenAI and Anthropic charge, see the table of tools in docs/site/models.md. */
+const DEFAULT_FEE: Nano = 10_000_000n;
+
+export function webSearchConfigFrom(env: Environment): { readonly webSearch?: WebSearchConfig } {
+  const { POSTERN_SEARCH: backend, POSTERN_SEARCH_API_KEY: key } = env;
+  if (backend === undefined) return {};
+  const apiKey: Secret | undefined = key === undefined ? undefined : secret(key);
+  const baseUrl = env.POSTERN_SEARCH_BASE_URL;
+  return { webSearch: { backend, apiKey, baseUrl, fee: env.POSTERN_SEARCH_USD ?? DEFAULT_FEE } };
+}
+
+export function webSearchConfigErrors({
+  webSearch,
+  development,
+}: {
+  readonly webSearch?: WebSearchConfig;
+  readonly development: boolean;
+}): readonly string[] {
+  if (webSearch === undefined) return [];
+  const { backend, apiKey, baseUrl } = webSearch;
+  if (backend === "simulator")
+    return development ? [] : ["POSTERN_SEARCH must not be simulator outside development"];
+  if (backend === "searxng")
+    return baseUrl === undefined ? ["POSTERN_SEARCH_BASE_URL must be set for searxng"] : [];
+  return apiKey === undefined ? [`POSTERN_SEARCH_API_KEY must be set for ${backend}`] : [];
+}
