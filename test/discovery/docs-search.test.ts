@@ -33,6 +33,8 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["rate limits", "/docs/guides/rate-limits"],
   ["429", "/docs/guides/rate-limits"],
   ["retry", "/docs/guides/rate-limits"],
+  ["web search", "/docs/web-search"],
+  ["searxng", "/docs/web-search"],
   ["retention", "/docs/privacy"],
   ["zero data retention", "/docs/privacy"],
   ["gdpr", "/docs/privacy"],
