@@ -26,6 +26,7 @@ import type { PlanDeps } from "./lifecycle/plan-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
 import { createStoppedSessions, type StoppedSessions } from "./lifecycle/stopped-sessions.ts";
 import type { Timeouts } from "./lifecycle/timeouts.ts";
+import type { ToolLoopDeps } from "./lifecycle/tool-loop.ts";
 import { createProviderAccounts, type ProviderAccounts } from "./providers/credentials.ts";
 import type { ProviderSetting } from "./providers/provider-setting.ts";
 import { createRouteCache, type FindProviderKey } from "./routing/candidates.ts";
@@ -120,7 +121,8 @@ export function createInference(deps: InferenceDeps): Inference {
   const rates = createKeyRates(() => deps.limits().requestsPerMinute);
   const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics, heldCredit });
   const relay = relayDepsOf(deps, shutdownSignals);
-  const roll = { raise: deps.ledger.raise, now, monotonicNow: relay.now, timer: relay.timer };
+  const plan = planDepsOf(deps, shutdownSignals);
+  const measuredSend = { ...send, recordAttempt: statistics.recordAttempt };
   const infer: InferDeps = {
     now,
     findKey: deps.findKey,
@@ -132,19 +134,12 @@ export function createInference(deps: InferenceDeps): Inference {
     parse: { prepareCall: deps.prepareCall },
     route,
     hold: holdDepsOf(deps, heldCredit, rates),
-    roll,
+    roll: { raise: deps.ledger.raise, now, monotonicNow: relay.now, timer: relay.timer },
     files: fetchFilesDepsOf(deps),
-    plan: planDepsOf(deps, shutdownSignals),
+    plan,
     offers: deps.offers,
-    send: { ...send, recordAttempt: statistics.recordAttempt },
-    tools: {
-      searchWeb: deps.searchWeb,
-      send: { ...send, recordAttempt: statistics.recordAttempt },
-      plan: planDepsOf(deps, shutdownSignals),
-      now,
-      extendHold: relay.extendHold,
-      log: deps.log,
-    },
+    send: measuredSend,
+    tools: toolLoopDepsOf(deps, { send: measuredSend, plan, extendHold: relay.extendHold }),
     respond: {
       signReceipt: deps.signReceipt,
       recordProvider: sticky.record,
@@ -191,6 +186,13 @@ function providerAccountsOf(deps: InferenceDeps): ProviderAccounts {
 function planDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): PlanDeps {
   const { pseudonymOf, sendsAnthropicUserId } = deps;
   return { pseudonymOf, sendsAnthropicUserId, shutdownSignals };
+}
+
+function toolLoopDepsOf(
+  { searchWeb, now, log }: InferenceDeps,
+  { send, plan, extendHold }: Pick<ToolLoopDeps, "send" | "plan" | "extendHold">,
+): ToolLoopDeps {
+  return { searchWeb, now, log, send, plan, extendHold };
 }
 
 function settleDepsOf(

@@ -57,38 +57,31 @@ export function createModelCalls(
   core: Core,
   { isSignInDisabled, jobRuns, limits }: ModelCallContext,
 ): ModelCalls {
-  const { log, now, version } = options;
-  const { db, master, ledger, lease, catalog, idempotency, bodyQuota, connectionGuard } = core;
+  const { log, now, version, timeouts = timeoutsFrom(config.timeouts) } = options;
+  const { db, master, ledger, lease, catalog, idempotency, bodyQuota } = core;
   const httpClient = createHttpClient();
   const telemetry = createOptionalTelemetry(config, options);
-  // Inference, provider keys and responses call each other while serving; none does so while it is created.
+  // These call each other while serving; none does so while it is created.
   const providerKeys = createProviderKeys({
     db,
     master,
     providers: () => listKeyProviders(core, inference, config.development),
     check: createKeyCheck({ endpointOf: (id) => inference.accountAt(id) }),
   });
-  const metrics = createMetrics({
-    version,
-    ledgerQueueDepth: ledger.queueDepth,
-    openCircuits: () => inference.openCircuits().length,
-    requestBodyBytes: bodyQuota.totalBytes,
-    connections: connectionGuard?.counts,
-    spanCounts: telemetry?.counts,
-    process: processMetricsOf(db, jobRuns),
-  });
+  const openCircuits = (): number => inference.openCircuits().length;
+  const load = { openCircuits, spanCounts: telemetry?.counts };
+  const metrics = createCallMetrics(core, version, load, jobRuns);
   const inference = createInference({
     catalog,
     ledger,
     lease,
     log,
     now,
-    timeouts: options.timeouts ?? timeoutsFrom(config.timeouts),
+    timeouts,
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     creditWaitMs: options.creditWaitMs,
     monotonicNow: options.monotonicNow,
-    // Only the runtime's own fetch supports an outbound proxy.
-    sendHttp: config.hasOutboundProxy ? sendByFetch : httpClient.send,
+    sendHttp: senderOf(config, httpClient),
     settings: config.providers,
     readKeyVariable: config.readKeyVariable,
     simulator: simulatorOf(config, now),
@@ -125,6 +118,11 @@ export function createModelCalls(
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };
 }
 
+/** Only the runtime's own fetch supports an outbound proxy. */
+function senderOf({ hasOutboundProxy }: Config, { send }: HttpClient): HttpClient["send"] {
+  return hasOutboundProxy ? sendByFetch : send;
+}
+
 function simulatorOf(config: Config, now: () => number): InferenceDeps["simulator"] {
   return usesSimulator(config) ? createSimulator({ now, maxRecordedRequests: 0 }).fetch : undefined;
 }
@@ -149,6 +147,23 @@ function offersOf({ signingKeys }: Core, baseUrl: string): InferenceDeps["offers
     sign: (type, payload) => signJws(signingKeys.current(), type, payload),
     verify: (type, text) => signingKeys.verify(type, text),
   };
+}
+
+function createCallMetrics(
+  { db, ledger, bodyQuota, connectionGuard }: Core,
+  version: string,
+  deps: Pick<Parameters<typeof createMetrics>[0], "openCircuits" | "spanCounts">,
+  jobRuns: ModelCallContext["jobRuns"],
+): Metrics {
+  return createMetrics({
+    version,
+    ledgerQueueDepth: ledger.queueDepth,
+    openCircuits: deps.openCircuits,
+    requestBodyBytes: bodyQuota.totalBytes,
+    connections: connectionGuard?.counts,
+    spanCounts: deps.spanCounts,
+    process: processMetricsOf(db, jobRuns),
+  });
 }
 
 function processMetricsOf(db: Db, jobRuns: ModelCallContext["jobRuns"]): ProcessMetricsDeps {

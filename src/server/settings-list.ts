@@ -28,10 +28,7 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_PRICES_FILE", config.pricesFile ?? "not set"],
     ["POSTERN_ALLOW_UNKNOWN_FIELDS", orNone(config.allowUnknownFields.join(", "))],
     ["POSTERN_ANTHROPIC_USER_ID", String(config.sendsAnthropicUserId)],
-    ["POSTERN_SEARCH", config.webSearch?.backend ?? "not set"],
-    ["POSTERN_SEARCH_API_KEY", isSet(config.webSearch?.apiKey)],
-    ["POSTERN_SEARCH_BASE_URL", config.webSearch?.baseUrl ?? "default"],
-    ["POSTERN_SEARCH_USD", config.webSearch === undefined ? "-" : usdText(config.webSearch.fee)],
+    ...webSearchSettings(config),
     ["POSTERN_TRUSTED_PROXIES", orNone(config.trustedProxies.join(", "))],
     ["OIDC_ISSUER", config.identity?.issuer ?? "not set"],
     ["POSTERN_CLIENT_DOCUMENTS", config.hasClientDocuments ? "on" : "off"],
@@ -58,6 +55,17 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_LOG_LEVEL", log.level],
     ["POSTERN_DRAIN_SECONDS", String(config.drainSeconds)],
     ["POSTERN_SECURITY_CONTACT", config.securityContact ?? "not set"],
+  ];
+}
+
+function webSearchSettings({ webSearch }: Pick<Config, "webSearch">): readonly Setting[] {
+  if (webSearch === undefined) return [["POSTERN_SEARCH", "not set"]];
+  const { backend, apiKey, baseUrl = "default", fee } = webSearch;
+  return [
+    ["POSTERN_SEARCH", backend],
+    ["POSTERN_SEARCH_API_KEY", isSet(apiKey)],
+    ["POSTERN_SEARCH_BASE_URL", baseUrl],
+    ["POSTERN_SEARCH_USD", usdText(fee)],
   ];
 }
 

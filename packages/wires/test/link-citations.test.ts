@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { createLinkFinder } from "../wires.ts";
 
 const A = { url: "https://a.example/1", title: "A", content: "x".repeat(500) };

@@ -274,6 +274,12 @@ async function relayTurn(composer: Composer, turn: LoopTurn): Promise<FinishedTu
   return choice ?? { parts: [], finish: { reason: "error" } };
 }
 
+type CitationEvent = Extract<CanonicalEvent, { type: "citation" }>;
+
+function citationOf(part: number, citation: CitationEvent["citation"]): CitationEvent {
+  return { type: "citation", choice: 0, part, citation };
+}
+
 /** Renumbers the parts of a turn, hides its searches, and adds citations to its text. */
 function createTurnRelay(composer: Composer): (event: CanonicalEvent) => readonly ComposedEvent[] {
   const { state } = composer;
@@ -282,9 +288,9 @@ function createTurnRelay(composer: Composer): (event: CanonicalEvent) => readonl
   const finders = new Map<number, ReturnType<typeof createLinkFinder>>();
   return (event) => {
     if (event.type === "start") {
-      if (composer.hasStarted) return [];
+      const isFirst = !composer.hasStarted;
       composer.hasStarted = true;
-      return [event];
+      return isFirst ? [event] : [];
     }
     if (event.type === "error") return [event];
     if (!("part" in event) || event.choice !== 0) return [];
@@ -303,10 +309,10 @@ function createTurnRelay(composer: Composer): (event: CanonicalEvent) => readonl
       return event.type === "delta" ? [{ type: "hidden_text", text: event.text }] : [];
     const part = numbers.get(event.part);
     if (part === undefined) return [];
-    const citations = event.type === "delta" ? (finders.get(event.part)?.(event.text) ?? []) : [];
-    return [
-      { ...event, part },
-      ...citations.map((citation) => ({ type: "citation", choice: 0, part, citation }) as const),
-    ];
+    const find = finders.get(event.part);
+    const own = { ...event, part };
+    return event.type === "delta" && find !== undefined
+      ? [own, ...find(event.text).map((citation) => citationOf(part, citation))]
+      : [own];
   };
 }

@@ -102,10 +102,20 @@ export function toolBounds(
 
 /** The same where the gateway runs the searches. */
 export function gatewayToolBounds(request: JsonObject, callsMax = DEFAULT_TOOL_CALLS): ToolBounds {
-  const bounds = toolBounds(request, callsMax);
+  const { tools: listed } = request;
+  const tools = Array.isArray(listed) ? listed.map(withOwnLimit) : listed;
+  const bounds = toolBounds({ ...request, tools }, callsMax);
   return bounds.tokensPerToolCall === TOKENS_PER_SEARCH
     ? { ...bounds, tokensPerToolCall: GATEWAY_SEARCH_TOKENS }
     : bounds;
+}
+
+/** OpenRouter's tools have their limit among parameters. */
+function withOwnLimit(tool: unknown): unknown {
+  const parameters = isObject(tool) && tool["type"] !== "function" ? tool["parameters"] : undefined;
+  return isObject(tool) && isObject(parameters)
+    ? { ...tool, max_uses: parameters["max_uses"] ?? tool["max_uses"] }
+    : tool;
 }
 
 const NO_CONTAINERS: readonly RequestedContainer[] = [];

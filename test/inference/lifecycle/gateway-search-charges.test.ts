@@ -2,7 +2,7 @@
 // billed, and a fee for each search.
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { freePort } from "../../support/free-port.ts";
 import {
   type Gateway,
@@ -238,15 +238,9 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
   });
 
   test("stays within `max_cost_usd`", async () => {
-    const tools = [{ type: "web_search_20250305", name: "web_search", max_uses: 1 }];
-    const { web_search_options: _options, ...body } = BODY;
-    const response = await fetch(`${gateway.url}/v1/messages`, {
-      method: "POST",
-      headers: account.headers,
-      body: JSON.stringify({ ...body, tools, postern: { max_cost_usd: 0.06 } }),
-    });
+    const more = { web_search_options: undefined, tools: [limitedTool(1)] };
+    const response = await call({ ...more, postern: { max_cost_usd: 0.06 } });
     expect(response.status).toBe(200);
-    await response.text();
     await expectSettledLedger(gateway.server.db);
     // The second turn may not search any more.
     expect(await spent()).toBe(costOf(TURNS.slice(0, 2), 1));
@@ -265,6 +259,13 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
     const response = await call({ postern: { max_cost_usd: 0.000_1 } });
     expect(response.status).toBe(400);
     expect(errorOf(await response.json())["message"]).toContain("max_cost_usd");
+    expect(provider.requests.length).toBe(0);
+  });
+
+  test("refuses a call with a data policy, because the search API has none that is known", async () => {
+    const response = await call({ provider: { zdr: true } });
+    expect(response.status).toBe(400);
+    expect(errorOf(await response.json())["message"]).toContain("whose policy is not known here");
     expect(provider.requests.length).toBe(0);
   });
 
@@ -371,7 +372,7 @@ test.each(STORE_KINDS)(
     await first.kill();
     await pending;
     const second = await startGatewayProcess(port, settings);
-    const db = await openStoreAt(location);
+    const db = openStoreAt(location);
     await waitUntil(
       () => countOpenHolds(db),
       (count) => count === 0,

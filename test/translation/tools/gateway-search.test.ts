@@ -248,16 +248,3 @@ test("searches for a model with the suffix :online", async () => {
   const reply = await callApi(harness, "chat", { ...body, model: `${modelOn("chat")}:online` });
   expect(reply.text).toContain("url_citation");
 });
-
-test("does not search for a call with a data policy", async () => {
-  const before = harness.upstreamRequests.length;
-  const provider = { zdr: true };
-  const reply = await callApi(harness, "chat", {
-    ...bodyFor("chat", "chat"),
-    model: "sim/echo",
-    provider,
-  });
-  expect(reply.status).toBe(400);
-  expect(errorOf(reply.json)["message"]).toContain("search API whose policy is not known");
-  expect(harness.upstreamRequests.length).toBe(before);
-});

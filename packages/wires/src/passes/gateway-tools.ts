@@ -12,7 +12,7 @@ import type {
 } from "../canonical/tools/canonical-web-search.ts";
 import { chatSearch, chatSearchReply } from "../chat/chat-web-search.ts";
 import { geminiSearch, geminiSearchReply } from "../gemini/gemini-web-search.ts";
-import { objectIn, stringIn } from "../json-fields.ts";
+import { type JsonObject, objectIn, stringIn } from "../json-fields.ts";
 import { isForeignCallBlock } from "../messages/messages-server-calls.ts";
 import {
   messagesSearch,
@@ -114,12 +114,8 @@ function withOwnCalls(turn: Turn, name: string): readonly Turn[] {
   let parts: Part[] = [];
   for (const part of turn.parts) {
     const block = part.type === "native" && part.wire === "messages" ? part.value : {};
-    const isOwn = isForeignCallBlock(block);
-    if (isOwn && block["type"] === "server_tool_use" && block["name"] === "web_search") {
-      const id = stringIn(block["id"]) ?? "";
-      const query = stringIn(objectIn(block["input"])?.["query"]) ?? "";
-      calls.set(id, { type: "tool_call", id, name, arguments: JSON.stringify({ query }) });
-    }
+    const own = ownCallOf(block, name);
+    if (own !== undefined) calls.set(own.id, own);
     const call = calls.get(stringIn(block["tool_use_id"]) ?? "");
     const sources = call === undefined ? undefined : ownSearchSources(block);
     if (call === undefined || sources === undefined) {
@@ -132,6 +128,14 @@ function withOwnCalls(turn: Turn, name: string): readonly Turn[] {
     parts = [];
   }
   return parts.length === 0 ? turns : [...turns, { ...turn, parts }];
+}
+
+function ownCallOf(block: JsonObject, name: string): ToolCallPart | undefined {
+  if (block["type"] !== "server_tool_use" || block["name"] !== "web_search") return undefined;
+  if (!isForeignCallBlock(block)) return undefined;
+  const query = stringIn(objectIn(block["input"])?.["query"]) ?? "";
+  const id = stringIn(block["id"]) ?? "";
+  return { type: "tool_call", id, name, arguments: JSON.stringify({ query }) };
 }
 
 function isCallBlock(part: Part, id: string): boolean {

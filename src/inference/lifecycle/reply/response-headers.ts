@@ -31,14 +31,22 @@ export function responseHeaders(
   if (outputMax !== undefined) headers.set("x-postern-max-tokens", String(outputMax));
   if (outputMax !== undefined && (ceiling !== undefined || hold.isRolling))
     headers.set("x-postern-budget-cut", "true");
-  if (plan.loop !== undefined) headers.set("x-postern-web-search", "gateway");
   const { rateLimitHeaders } = hold;
   for (const name in rateLimitHeaders) headers.set(name, rateLimitHeaders[name] ?? "");
+  setToolHeaders(headers, plan, estimate);
+  return headers;
+}
+
+function setToolHeaders(
+  headers: Headers,
+  { loop }: HeldCall["plan"],
+  estimate: HeldCall["estimate"],
+): void {
+  if (loop !== undefined) headers.set("x-postern-web-search", "gateway");
   if (estimate.toolCallsMax !== undefined)
     headers.set("x-postern-max-tool-calls", String(estimate.toolCallsMax));
   if (estimate.toolCallsHeld !== undefined)
     headers.set("x-postern-held-tool-calls", String(estimate.toolCallsHeld));
-  return headers;
 }
 
 const sharedHeaders = memoizeHeaders("false");
