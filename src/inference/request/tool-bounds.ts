@@ -110,12 +110,14 @@ export function gatewayToolBounds(request: JsonObject, callsMax = DEFAULT_TOOL_C
     : bounds;
 }
 
-/** OpenRouter's tools have their limit among parameters. */
+/** OpenRouter's tool has its limit among its parameters. */
 function withOwnLimit(tool: unknown): unknown {
-  const parameters = isObject(tool) && tool["type"] !== "function" ? tool["parameters"] : undefined;
-  return isObject(tool) && isObject(parameters)
-    ? { ...tool, max_uses: parameters["max_uses"] ?? tool["max_uses"] }
-    : tool;
+  if (!isObject(tool) || tool["type"] !== "openrouter:web_search") return tool;
+  const { parameters } = tool;
+  return {
+    type: "web_search",
+    max_uses: isObject(parameters) ? parameters["max_uses"] : undefined,
+  };
 }
 
 const NO_CONTAINERS: readonly RequestedContainer[] = [];
