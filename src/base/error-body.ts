@@ -14,8 +14,8 @@ export interface PublicError {
   readonly next?: readonly NextStep[] | undefined;
 }
 
-/** OpenAI's envelope, Anthropic's, RFC 6749's flat one, JSON-RPC's, Google's, or AWS's. */
-export type ErrorFormat = "openai" | "messages" | "oauth" | "jsonrpc" | "google" | "aws";
+/** OpenAI's envelope, Anthropic's, RFC 6749's flat one, JSON-RPC's, Google's, AWS's, or SCIM's. */
+export type ErrorFormat = "openai" | "messages" | "oauth" | "jsonrpc" | "google" | "aws" | "scim";
 
 const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   invalid_request: "invalid_request_error",
@@ -80,6 +80,12 @@ const AWS_EXCEPTIONS: Readonly<Record<number, string>> = {
   503: "ServiceUnavailableException",
 };
 
+/** RFC 7644's detail error keywords. */
+const SCIM_TYPES: Readonly<Partial<Record<FaultCode, string>>> = {
+  invalid_request: "invalidSyntax",
+  conflict: "uniqueness",
+};
+
 export function publicError(fault: Fault, docsPath?: string): PublicError {
   const { param, isUnknownField, next = nextStepsOf(fault.code, docsPath) } = fault.options;
   const { retryAfterSeconds: wait } = fault.options;
@@ -117,6 +123,13 @@ export function errorBody(format: ErrorFormat, error: PublicError, requestId: st
       };
     case "google":
       return { error: googleError(error, requestId) };
+    case "scim":
+      return {
+        schemas: ["urn:ietf:params:scim:api:messages:2.0:Error"],
+        status: String(FAULTS[code][0]),
+        scimType: fields?.["scimType"] ?? SCIM_TYPES[code],
+        detail: message,
+      };
     case "aws":
       return { message, next, request_id: requestId };
     case "openai":

@@ -33,6 +33,8 @@ export const ID_PREFIXES = [
   "batch",
   "file",
   "sso",
+  "scu",
+  "scg",
 ] as const;
 export type IdPrefix = (typeof ID_PREFIXES)[number];
 

@@ -38,6 +38,7 @@ const PAGE_GROUPS = [
       { path: "/responses", label: "Stored responses", permission: "responses.read" },
       { path: "/members", label: "Members" },
       { path: "/sso", label: "Single sign-on", permission: "sso.read" },
+      { path: "/directory-sync", label: "Directory sync", permission: "sso.read" },
       { path: "/webhooks", label: "Webhooks", permission: "webhooks.read" },
       { path: "/audit", label: "Audit log", permission: "audit.read" },
       { path: "/settings", label: "Settings" },

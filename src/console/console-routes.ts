@@ -17,6 +17,10 @@ import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
 import { connectedAppRoutes } from "./connected-apps/connected-app-routes.ts";
 import { workspacePath } from "./console-layout.tsx";
 import { type SearchDeps, searchRoute } from "./console-search.tsx";
+import {
+  type DirectorySyncPageDeps,
+  directorySyncPageRoutes,
+} from "./directory-sync/directory-sync-page-routes.ts";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-page-routes.ts";
 import { logPageRoutes } from "./logs/log-page-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-page-routes.ts";
@@ -41,6 +45,7 @@ export interface ConsoleRouteDeps
   extends
     AgentSessionPageDeps,
     BillingPageDeps,
+    DirectorySyncPageDeps,
     KeyPageDeps,
     MemberPageDeps,
     ProviderKeyPageDeps,
@@ -70,6 +75,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),
     ...ssoPageRoutes(deps),
+    ...directorySyncPageRoutes(deps),
     ...budgetPageRoutes(deps),
     ...billingPageRoutes(deps),
     ...responsePageRoutes(deps),

@@ -249,12 +249,25 @@ const JsonRpcError = z
   })
   .meta({ id: "JsonRpcError", description: "An error in the format of JSON-RPC 2.0." });
 
+const ScimError = z
+  .object({
+    schemas: z.array(z.string()),
+    status: z.string().meta({ description: "The HTTP status." }),
+    scimType: z
+      .string()
+      .optional()
+      .meta({ description: "RFC 7644's keyword, such as `uniqueness`." }),
+    detail: z.string(),
+  })
+  .meta({ id: "ScimError" });
+
 export const ERROR_ENVELOPES: Readonly<Record<Dialect, z.ZodType | undefined>> = {
   openai: OpenAiError,
   messages: MessagesError,
   google: GoogleError,
   oauth: OauthError,
   jsonrpc: JsonRpcError,
+  scim: ScimError,
   page: undefined,
 };
 

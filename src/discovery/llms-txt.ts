@@ -77,6 +77,7 @@ const OMITTED_PATHS: ReadonlySet<string> = new Set([
 const NOT_FOR_AGENTS: ReadonlySet<string> = new Set([
   "App sign-in",
   "Device sign-in",
+  "Directory sync",
   "MCP sign-in",
 ]);
 

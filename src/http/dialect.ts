@@ -3,7 +3,7 @@
 import type { ErrorDialect } from "./route.ts";
 
 /** Paths without pages: errors are JSON whatever `accept` says. */
-const API_PATHS = /^\/(?:v[12]|agent|oauth2?|managed|\.well-known)(?:\/|$)/;
+const API_PATHS = /^\/(?:v[12]|agent|oauth2?|scim|managed|\.well-known)(?:\/|$)/;
 
 /** Google's paths, most of which have no route: `/v1beta/models/<model>:embedText`. */
 const GOOGLE_PATHS = /^\/v1\/(?:models\/.+:\w+$|projects\/)|^\/v1(?:alpha|beta1?)\//;
@@ -24,5 +24,6 @@ export function dialectOf(path: string, headers: Headers): ErrorDialect {
   if (/^\/oauth2?\/|^\/mcp\/(?:register|token)$/.test(path) || path.startsWith("/agent/"))
     return "oauth";
   if (path === "/mcp") return "jsonrpc";
+  if (path.startsWith("/scim/")) return "scim";
   return "openai";
 }

@@ -89,6 +89,7 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
     all.set("x-amzn-errortype", awsErrorType(fault.status));
     all.set("x-amzn-requestid", context.requestId);
   }
+  if (context.dialect === "scim") all.set("content-type", "application/scim+json");
   if (context.dialect === "page") all.set("content-type", "text/plain; charset=utf-8");
   const body =
     context.dialect === "page"

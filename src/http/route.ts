@@ -10,10 +10,10 @@ import type { FormEntry } from "./request/multipart-body.ts";
 import type { Scope } from "./scopes.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
 
-export type Method = "GET" | "POST" | "PATCH" | "DELETE";
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** The error envelope: OpenAI's, Anthropic's, Google's, RFC 6749's flat object, JSON-RPC's, or an HTML page. */
-export type Dialect = "openai" | "messages" | "google" | "oauth" | "jsonrpc" | "page";
+/** The error envelope: OpenAI's, Anthropic's, Google's, RFC 6749's flat object, JSON-RPC's, SCIM's, or an HTML page. */
+export type Dialect = "openai" | "messages" | "google" | "oauth" | "jsonrpc" | "scim" | "page";
 /** Amazon's error format is only for its paths, none of which has a route. */
 export type ErrorDialect = Dialect | "aws";
 

@@ -188,6 +188,19 @@ export async function endOtherSessions(tx: Tx, act: SessionAct, sessionId: strin
   if (ended > 0) await recordEnd(tx, act, sessionId, true);
 }
 
+/** Ends the sessions of one person of a workspace's identity provider. */
+export async function endSsoSessionsOf(
+  tx: Tx,
+  { accountId, personId }: { readonly accountId: string; readonly personId: string },
+  now: number,
+): Promise<void> {
+  await tx.run(
+    `update session set ended_at = ? where person_id = ? and ended_at is null
+     and person_id in (select id from person where sso_account_id = ?)`,
+    [now, personId, accountId],
+  );
+}
+
 /** Ends the sessions that the identity provider of a workspace began. */
 export async function endSsoSessions(tx: Tx, accountId: string, now: number): Promise<void> {
   await tx.run(

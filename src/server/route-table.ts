@@ -48,6 +48,7 @@ import {
 } from "../provider-keys/provider-keys-routes.ts";
 import { type ReceiptRouteDeps, receiptRoutes } from "../receipts/receipts-routes.ts";
 import { type ResponsesRouteDeps, responsesRoutes } from "../responses/responses-routes.ts";
+import { scimRoutes } from "../scim/scim-routes.ts";
 import type { SigningKeys } from "../signing/signing-keys.ts";
 import { signingRoutes } from "../signing/signing-routes.ts";
 import { type SsoRouteDeps, ssoRoutes } from "../sso/sso-routes.ts";
@@ -125,6 +126,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...(deps.mcpSignIn === undefined ? [] : mcpSignInRoutes(deps.mcpSignIn)),
     ...peopleRoutes(deps.people),
     ...ssoRoutes(deps.sso),
+    ...scimRoutes({ db, baseUrl: deps.discovery.baseUrl }),
     ...emailRoutes(deps.emails),
     ...consoleRoutes(deps.console),
     ...operatorRoutes(deps.operator),

@@ -9,6 +9,7 @@ import { Fault } from "../base/fault.ts";
 import { foldEmail } from "../base/text/email.ts";
 import { reassignKeys } from "../keys/keys.ts";
 import type { Person } from "../people/people.ts";
+import { directoryRoleOf, syncRole } from "../scim/apply-directory.ts";
 import type { Tx } from "../store/db.ts";
 import type { SsoConnection } from "./connections.ts";
 
@@ -26,14 +27,16 @@ export async function admitPerson(tx: Tx, admission: Admission): Promise<void> {
   await lockWorkspace(tx, accountId);
   const act = personAct(accountId, person.id, { clientIp, now });
   const { network } = act;
+  const directoryRole = await directoryRoleOf(tx, accountId, person);
   const isMember = (await findMembership(tx, accountId, person.id)) !== undefined;
   if (!isMember && !(await takeOverMembership(tx, admission))) {
     const { email, id: personId } = person;
+    const role = directoryRole ?? defaultRole;
     const invitation = await findOpenInvitation(tx, { accountId, email, now });
     if (invitation !== undefined) {
       const response = { id: invitation.id, accept: true, personId, email, network, now };
       await respondToInvitation(tx, response);
-    } else if (defaultRole === null)
+    } else if (role === null)
       throw new Fault("forbidden", "not a member of the workspace", {
         message: `${email} is not a member of this workspace. Ask its owner to invite you.`,
       });
@@ -41,12 +44,13 @@ export async function admitPerson(tx: Tx, admission: Admission): Promise<void> {
       await addMember(tx, {
         accountId,
         personId,
-        role: defaultRole,
+        role,
         via: connection.id,
         network,
         now,
       });
   }
+  await syncRole(tx, act, person);
   const detail = { email: person.email, issuer: connection.issuer };
   await recordAuditEntry(tx, { ...act, action: "sso.signed_in", target: person.id, detail });
 }

@@ -305,6 +305,47 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     post(world, "/members", { do: "invite", email: "kim@example.com" }),
   changeWorkspaceSso: (world) => () =>
     post(world, "/sso", { do: "add_domain", domain: "acme.example" }),
+  changeDirectorySync: (world) => () => post(world, "/directory-sync", { do: "create_token" }),
+  createScimUser: async (world) => {
+    const call = await scimCaller(world);
+    return () => call("POST", "/Users", { userName: "ada@acme.example" });
+  },
+  replaceScimUser: async (world) => {
+    const call = await scimCaller(world);
+    const { id } = await call("POST", "/Users", { userName: "bea@acme.example" });
+    return () => call("PUT", `/Users/${id}`, { userName: "bea@acme.example", displayName: "Bea" });
+  },
+  changeScimUser: async (world) => {
+    const call = await scimCaller(world);
+    const { id } = await call("POST", "/Users", { userName: "cid@acme.example" });
+    const body = { Operations: [{ op: "replace", path: "active", value: false }] };
+    return () => call("PATCH", `/Users/${id}`, body);
+  },
+  deleteScimUser: async (world) => {
+    const call = await scimCaller(world);
+    const { id } = await call("POST", "/Users", { userName: "dan@acme.example" });
+    return () => call("DELETE", `/Users/${id}`);
+  },
+  createScimGroup: async (world) => {
+    const call = await scimCaller(world);
+    return () => call("POST", "/Groups", { displayName: "One" });
+  },
+  replaceScimGroup: async (world) => {
+    const call = await scimCaller(world);
+    const { id } = await call("POST", "/Groups", { displayName: "Two" });
+    return () => call("PUT", `/Groups/${id}`, { displayName: "Two again" });
+  },
+  changeScimGroup: async (world) => {
+    const call = await scimCaller(world);
+    const { id } = await call("POST", "/Groups", { displayName: "Three" });
+    const body = { Operations: [{ op: "replace", path: "displayName", value: "3" }] };
+    return () => call("PATCH", `/Groups/${id}`, body);
+  },
+  deleteScimGroup: async (world) => {
+    const call = await scimCaller(world);
+    const { id } = await call("POST", "/Groups", { displayName: "Four" });
+    return () => call("DELETE", `/Groups/${id}`);
+  },
   changeWorkspaceBudgets: (world) => () =>
     post(world, "/budgets", { daily_usd: "5", monthly_usd: "" }),
   changeWorkspaceBilling: (world) => () => post(world, "/billing", { do: "alert", low_usd: "3" }),
@@ -368,6 +409,23 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     return () => submit(world, path, { ...fields, payment: id, reason: "not found" });
   },
 };
+
+/** Calls the SCIM endpoints with a new token of the workspace. */
+async function scimCaller(world: World) {
+  const { gateway } = world;
+  const { text } = await post(world, "/directory-sync", { do: "create_token" });
+  const [token = ""] = /scim_[0-9A-Za-z]{43}/.exec(text) ?? [];
+  return async (method: string, path: string, body?: Json) => {
+    const response = await fetch(`${gateway.url}/scim/v2${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/scim+json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const sent = await response.text();
+    const { id = "" } = sent === "" ? {} : (JSON.parse(sent) as { readonly id?: string });
+    return { status: response.status, id };
+  };
+}
 
 const PROVIDER_KEY = { provider: "openai", api_key: "sk-test-0000000000000000000000" };
 const WEBHOOK = { url: "https://hooks.example.com/postern" };

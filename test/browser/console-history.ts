@@ -5,6 +5,9 @@ import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { markSessionStopped, writeSessions } from "../../src/ledger/session-rows.ts";
+import { createDirectoryToken } from "../../src/scim/directory.ts";
+import { createGroup, parseGroup, setGroupRole } from "../../src/scim/scim-groups.ts";
+import { createUser, parseUser } from "../../src/scim/scim-users.ts";
 import { saveConnection } from "../../src/sso/connections.ts";
 import { addDomain, recordDomainCheck } from "../../src/sso/domains.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
@@ -81,6 +84,15 @@ async function setUpSso({ gateway, account }: ConsoleFixture): Promise<void> {
     await addDomain(tx, act, long);
     await recordDomainCheck(tx, act, { domain: "acme.example", state: "found" });
     await saveConnection(tx, act, settings, { master, allowLoopback: false });
+    await createDirectoryToken(tx, act);
+    const users = ["ada@acme.example", `${"a-long-name-".repeat(5)}@acme.example`].map((email) =>
+      parseUser({ userName: email, displayName: "Ada Lovelace" }),
+    );
+    for (const user of users) await createUser(tx, act, user);
+    for (const displayName of ["Engineering", `${"Subsidiary ".repeat(8)}administrators`]) {
+      const group = await createGroup(tx, act, parseGroup({ displayName }));
+      await setGroupRole(tx, act, { id: group.id, role: "developer" });
+    }
   });
 }
 

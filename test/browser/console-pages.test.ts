@@ -65,6 +65,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "/budgets",
     "/members",
     "/sso",
+    "/directory-sync",
     "/webhooks",
     "/audit",
     "/billing",

@@ -43,6 +43,8 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["refunds", "/docs/credits"],
   ["sso", "/docs/guides/single-sign-on"],
   ["single sign-on", "/docs/guides/single-sign-on"],
+  ["okta provisioning", "/docs/guides/single-sign-on"],
+  ["directory sync", "/docs/guides/single-sign-on"],
   ["okta", "/docs/guides/single-sign-on"],
   ["structured output", "/docs/guides/structured-output"],
   ["json schema", "/docs/guides/structured-output"],

@@ -120,6 +120,11 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
     tests: ["test/activity", "test/billing", "test/console"],
   },
   {
+    reason: "SCIM",
+    matches: ({ tag }) => tag === "Directory sync",
+    tests: ["test/scim/scim.test.ts"],
+  },
+  {
     reason: "batches and files",
     matches: ({ tag }) => tag === "Batches" || tag === "Files",
     tests: ["test/batches/batches.test.ts", "test/batches/files.test.ts"],

@@ -281,7 +281,10 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
     });
 
     test("of an unsupported method is a 405 with the supported ones in allow", async () => {
-      const paths = [...new Set(gateway.server.routes.map(({ path }) => path))];
+      const { routes } = gateway.server;
+      // Only SCIM has PUT.
+      const others = routes.filter(({ path }) => !path.startsWith("/scim/"));
+      const paths = [...new Set(others.map(({ path }) => path))];
       for (const path of paths) {
         const target = path.replaceAll(/\{\w+\+?\}/g, "some-id");
         const response = await call(gateway, `PUT ${target}`, { body: {} });

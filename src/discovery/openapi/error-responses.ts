@@ -18,6 +18,7 @@ const DIALECT_PREFIXES: Readonly<Record<Dialect, string>> = {
   google: "Google",
   oauth: "OAuth",
   jsonrpc: "JsonRpc",
+  scim: "Scim",
   page: "Page",
 };
 const RELAYED_PREFIX = "ModelCall";

@@ -159,6 +159,63 @@ create table sso_connection (
   signed_in_at bigint
 );
 
+-- scim
+
+create table scim_directory (
+  account_id text primary key,
+  token_hash text not null unique,
+  last4 text not null,
+  former_hash text unique,
+  former_until bigint not null,
+  fallback_role text not null,
+  hands_over_keys bigint not null,
+  created_at bigint not null,
+  used_at bigint
+);
+
+create table scim_user (
+  account_id text not null,
+  id text not null,
+  user_name text not null,
+  user_name_folded text not null,
+  email text not null,
+  email_folded text not null,
+  external_id text,
+  active bigint not null,
+  display_name text,
+  given_name text,
+  family_name text,
+  person_id text,
+  created_at bigint not null,
+  changed_at bigint not null,
+  primary key (account_id, id),
+  unique (account_id, user_name_folded)
+);
+
+create index scim_user_by_email on scim_user (account_id, email_folded);
+
+create table scim_group (
+  account_id text not null,
+  id text not null,
+  display_name text not null,
+  display_name_folded text not null,
+  external_id text,
+  role text,
+  created_at bigint not null,
+  changed_at bigint not null,
+  primary key (account_id, id),
+  unique (account_id, display_name_folded)
+);
+
+create table scim_group_member (
+  account_id text not null,
+  group_id text not null,
+  user_id text not null,
+  primary key (account_id, group_id, user_id)
+);
+
+create index scim_group_member_by_user on scim_group_member (account_id, user_id);
+
 -- claims
 
 create table claim_attempt (

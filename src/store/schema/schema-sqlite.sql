@@ -177,6 +177,67 @@ create table sso_connection (
   signed_in_at bigint -- last sign-in
 ) without rowid;
 
+-- scim
+
+-- Workspaces whose members a directory manages with SCIM.
+create table scim_directory (
+  account_id text primary key,
+  token_hash text not null unique, -- SHA-256 of the bearer token
+  last4 text not null, -- last characters of the token
+  former_hash text unique, -- of the token before the rotation
+  former_until bigint not null, -- until when the former token is accepted too
+  fallback_role text not null, -- role of people in no group with a role
+  hands_over_keys bigint not null, -- 1 if the owner gets the keys of people who leave, 0 if they are revoked
+  created_at bigint not null,
+  used_at bigint -- last request of the directory
+) without rowid;
+
+-- Users of a directory, with and without a sign-in.
+create table scim_user (
+  account_id text not null,
+  id text not null,
+  user_name text not null, -- as the directory writes it
+  user_name_folded text not null, -- in lower case
+  email text not null, -- as the directory writes it
+  email_folded text not null, -- in its comparable form
+  external_id text, -- id in the directory
+  active bigint not null, -- 0 if the person has left
+  display_name text, -- name as the directory shows it
+  given_name text, -- first name
+  family_name text, -- last name
+  person_id text, -- the member that the user is; null until a sign-in
+  created_at bigint not null,
+  changed_at bigint not null, -- last change by the directory
+  primary key (account_id, id),
+  unique (account_id, user_name_folded)
+) without rowid;
+
+create index scim_user_by_email on scim_user (account_id, email_folded);
+
+-- Groups of a directory, which can have a role.
+create table scim_group (
+  account_id text not null,
+  id text not null,
+  display_name text not null, -- name as the directory writes it
+  display_name_folded text not null, -- in lower case
+  external_id text, -- id in the directory
+  role text, -- role of its members; null for none
+  created_at bigint not null,
+  changed_at bigint not null, -- last change by the directory
+  primary key (account_id, id),
+  unique (account_id, display_name_folded)
+) without rowid;
+
+-- Which users are in which groups.
+create table scim_group_member (
+  account_id text not null,
+  group_id text not null, -- of scim_group
+  user_id text not null, -- of scim_user
+  primary key (account_id, group_id, user_id)
+) without rowid;
+
+create index scim_group_member_by_user on scim_group_member (account_id, user_id);
+
 -- claims
 
 -- Claims that an agent started: a link and a code for a person.

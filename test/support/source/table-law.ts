@@ -34,6 +34,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "billing_details",
   ],
   keys: ["api_key"],
+  scim: ["scim_directory", "scim_user", "scim_group", "scim_group_member"],
   sso: ["workspace_domain", "sso_connection"],
   presets: ["preset"],
   "provider-keys": ["provider_key"],
