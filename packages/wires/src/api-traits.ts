@@ -3,6 +3,7 @@
 
 import { codexWebSearchHint } from "./canonical/canonical-losses.ts";
 import { IMAGE_TOOL } from "./canonical/tools/server-tool.ts";
+import { searchToolOf } from "./chat/chat-web-search.ts";
 import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat/request/chat-fields.ts";
 import { responsesErrorFields } from "./error-object.ts";
 import { geminiCommonForm } from "./gemini/gemini-common-form.ts";
@@ -79,6 +80,8 @@ export interface ApiTraits {
   readonly siblingTool?: string;
   /** The members that ask for a web search, as OpenRouter's suffix `:online` of a model does. */
   readonly withSearch?: (json: JsonObject) => JsonObject;
+  /** The members that ask for a web search as OpenRouter's plugin `web` does; absent: `withSearch`. */
+  readonly withWebPlugin?: (json: JsonObject, plugin: JsonObject) => JsonObject;
   /** The body with the fields of a preset that it lacks. */
   readonly withPreset?: WithPreset;
   /** It has custom tools, but not every provider of it takes them. */
@@ -176,6 +179,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     siblingTool: IMAGE_TOOL,
     withPreset: chatWithPreset,
     withSearch: ({ web_search_options }) => ({ web_search_options: web_search_options ?? {} }),
+    withWebPlugin: ({ tools }, plugin) => withTool(tools, searchToolOf(plugin)),
     hasOptionalCustomTools: true,
     schemaPath: ["response_format"],
     hasProviderFields: true,
@@ -254,12 +258,13 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
   },
 };
 
+const SEARCH_TYPE = /^(openrouter:)?web_search/;
+
 /** The tools with one more, unless one of its kind is there. */
 function withTool(tools: unknown, tool: JsonObject): JsonObject {
   const listed: readonly unknown[] = Array.isArray(tools) ? tools : [];
   const hasSearch = listed.some(
-    (one) =>
-      isObject(one) && typeof one["type"] === "string" && one["type"].startsWith("web_search"),
+    (one) => isObject(one) && typeof one["type"] === "string" && SEARCH_TYPE.test(one["type"]),
   );
   return { tools: hasSearch ? listed : [...listed, tool] };
 }

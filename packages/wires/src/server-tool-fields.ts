@@ -15,6 +15,7 @@ const HINTS: ReadonlySet<string> = new Set([
   "strict",
   "cache_control",
   "engine",
+  "search_prompt",
   "max_results",
   "max_total_results",
   "max_characters",

@@ -146,7 +146,7 @@ function readBody(
   const normalized = asInvalidFault(() => traits.normalize?.(json) ?? json);
   if (normalized !== json) return readRewritten(JSON.stringify(normalized));
   const zeros = zeroLimits(json, traits);
-  const searching = onlineMembers(json, traits);
+  const searching = searchMembers(json, traits);
   if (zeros.length > 0 || searching !== undefined)
     return readRewritten(
       JSON.stringify({
@@ -177,6 +177,23 @@ function onlineMembers(json: JsonObject, { withSearch }: ApiTraits): JsonObject 
   if (withSearch === undefined || typeof model !== "string" || !model.endsWith(ONLINE))
     return undefined;
   return { model: model.slice(0, -ONLINE.length), ...withSearch(json) };
+}
+
+/** OpenRouter's two ways to ask for a search beside its tool: the suffix, and the plugin `web`. */
+function searchMembers(json: JsonObject, traits: ApiTraits): JsonObject | undefined {
+  const online = onlineMembers(json, traits);
+  return online ?? pluginMembers(json, traits);
+}
+
+function pluginMembers(
+  json: JsonObject,
+  { withSearch, withWebPlugin }: ApiTraits,
+): JsonObject | undefined {
+  const { plugins } = json;
+  const [plugin] = Array.isArray(plugins) && plugins.length === 1 ? plugins.filter(isObject) : [];
+  if (withSearch === undefined || plugin?.["id"] !== "web") return undefined;
+  if (plugin["enabled"] === false) return { plugins: undefined };
+  return { plugins: undefined, ...(withWebPlugin?.(json, plugin) ?? withSearch(json)) };
 }
 
 /** Some clients send 0 for no limit. */

@@ -248,3 +248,47 @@ test("searches for a model with the suffix :online", async () => {
   const reply = await callApi(harness, "chat", { ...body, model: `${modelOn("chat")}:online` });
   expect(reply.text).toContain("url_citation");
 });
+
+test("searches with OpenRouter's plugin", async () => {
+  const plugins = [
+    { id: "web", max_results: 3, exclude_domains: ["example.com", "example.org"], engine: "exa" },
+  ];
+  const reply = await callApi(harness, "chat", minimalBody("chat", "chat", PROMPT, { plugins }));
+  expect(reply.status).toBe(200);
+  expect(reply.headers.get("x-postern-dropped")).toContain("tools[0].parameters.engine");
+  expect(lastRequests(1).map((body) => JSON.stringify(body))[0]).not.toContain("docs.example.com");
+  const off = [{ id: "web", enabled: false }];
+  const before = harness.upstreamRequests.length;
+  await callApi(harness, "chat", minimalBody("chat", "chat", PROMPT, { plugins: off }));
+  expect(harness.upstreamRequests.length - before).toBe(1);
+  expect(lastRequests(1)[0]?.["tools"]).toBeUndefined();
+});
+
+test.each(["generateContent", "streamGenerateContent?alt=sse"])(
+  "grounds Google's %s",
+  async (operation) => {
+    const { gateway, account } = harness;
+    const response = await fetch(`${gateway.url}/v1beta/models/on-chat/echo:${operation}`, {
+      method: "POST",
+      headers: { "x-goog-api-key": account.key, "content-type": "application/json" },
+      body: JSON.stringify({
+        contents: [{ role: "user", parts: [{ text: PROMPT }] }],
+        tools: [{ google_search: {} }],
+      }),
+    });
+    expect(response.status).toBe(200);
+    const last = (await response.text()).split("data: ").at(-1) ?? "";
+    const { candidates } = JSON.parse(last) as { candidates: Json[] };
+    const bytes = Buffer.byteLength(TEXT.slice(0, START));
+    expect(candidates[0]?.["groundingMetadata"]).toMatchObject({
+      webSearchQueries: [QUERY],
+      groundingChunks: [{ web: { uri: PAGE, title: "Simulated page 1" } }, {}, {}],
+      groundingSupports: [
+        {
+          segment: { startIndex: bytes, endIndex: bytes + LINK.length, text: LINK },
+          groundingChunkIndices: [0],
+        },
+      ],
+    });
+  },
+);

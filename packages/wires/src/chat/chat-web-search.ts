@@ -59,6 +59,17 @@ export const chatSearch: SearchRequestForm = {
   },
 };
 
+/** OpenRouter's plugin `web` as its newer tool. */
+export function searchToolOf(plugin: JsonObject): JsonObject {
+  const { id: _id, enabled: _enabled, include_domains, exclude_domains, ...settings } = plugin;
+  const parameters = {
+    ...settings,
+    allowed_domains: include_domains,
+    excluded_domains: exclude_domains,
+  };
+  return { type: OPENROUTER_TOOL, parameters };
+}
+
 function readOptions(options: JsonObject): WebSearch {
   return {
     path: OPTIONS,

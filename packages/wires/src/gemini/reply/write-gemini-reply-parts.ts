@@ -130,17 +130,18 @@ export function addCitation(
   { startBytes, text }: CitedText,
   metadata: CandidateMetadata,
 ): boolean {
-  const { url, title, citedText, start, end } = citation;
+  const { url, title, start, end } = citation;
   if (url === undefined) return false;
   const index = chunkIndex(metadata, { web: { uri: url, title } });
   if (start === undefined || end === undefined) return true;
   const startIndex = startBytes + Buffer.byteLength(text.slice(0, start));
   const segmentText = text.slice(start, end);
+  // The segment is the model's text. The cited text is the page's, at some providers.
   metadata.supports.push({
     segment: {
       startIndex,
       endIndex: startIndex + Buffer.byteLength(segmentText),
-      text: citedText ?? segmentText,
+      text: segmentText,
     },
     groundingChunkIndices: [index],
   });
