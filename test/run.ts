@@ -26,6 +26,8 @@ const LONG_FILES: readonly string[] = [
   "browser/console-pages",
   "clients/coding-agents",
   "commands/serve",
+  "service-levels/service-levels",
+  "service-levels/credit-bounds",
   "chaos/chaos",
   "inference/lifecycle/multiple-processes",
   "inference/lifecycle/rolling-bursts",

@@ -150,6 +150,8 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   operator_limit: "no data of accounts",
   operator_session: "no data of accounts",
   secret_check: "no data of accounts",
+  service_credit: "ledger",
+  service_level: "no data of accounts",
   signing_key: "no data of accounts",
   solved_challenge: "no data of accounts; deleted after minutes",
 };

@@ -28,6 +28,7 @@ export const EVENT_TYPES = [
   "key.expiring",
   "webhook.disabled",
   "batch.ended",
+  "service_credit.posted",
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
@@ -136,6 +137,17 @@ interface EventData {
     readonly canceled: number;
     readonly expired: number;
     readonly cost_usd: number;
+  };
+  readonly "service_credit.posted": {
+    readonly service_credit_id: string;
+    readonly service_level_id: string;
+    readonly model: string;
+    readonly window_start: string;
+    readonly window_end: string;
+    readonly usd: number;
+    readonly credits: number;
+    /** What was measured. */
+    readonly reason: string;
   };
 }
 

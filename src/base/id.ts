@@ -35,6 +35,8 @@ export const ID_PREFIXES = [
   "sso",
   "scu",
   "scg",
+  "slv",
+  "scr",
 ] as const;
 export type IdPrefix = (typeof ID_PREFIXES)[number];
 

@@ -16,6 +16,7 @@ const NAV_GROUPS: readonly NavGroup[] = [
       { href: `${OPERATOR_PATH}/payments`, label: "Payments" },
       { href: `${OPERATOR_PATH}/providers`, label: "Providers" },
       { href: `${OPERATOR_PATH}/incidents`, label: "Incidents" },
+      { href: `${OPERATOR_PATH}/service-levels`, label: "Service levels" },
       { href: `${OPERATOR_PATH}/grants`, label: "Grants and abuse" },
       { href: `${OPERATOR_PATH}/controls`, label: "Blocks and limits" },
       { href: `${OPERATOR_PATH}/system`, label: "System" },

@@ -23,6 +23,7 @@ import { type OperatorContext, emptyAsUndefined } from "./page-context.ts";
 import { paymentRoutes } from "./payments/payment-page-routes.ts";
 import { dailyCsv } from "./report/report-output.ts";
 import { reportPage } from "./report/report-page.tsx";
+import { serviceLevelPageRoutes } from "./service-levels/service-levels-page-routes.ts";
 import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
 import { signInRoutes } from "./sign-in/sign-in-page-routes.ts";
 import { controlsRoutes } from "./system/controls-routes.ts";
@@ -52,6 +53,7 @@ export function operatorRoutes({ operatorContext }: OperatorRouteDeps): readonly
     ...systemRoutes(operatorContext),
     ...incidentRoutes(operatorContext),
     ...controlsRoutes(operatorContext),
+    ...serviceLevelPageRoutes(operatorContext),
     auditRoute(operatorContext),
   ];
 }

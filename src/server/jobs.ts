@@ -29,6 +29,7 @@ import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
 import { createCircuitWriter } from "../operator/system/open-circuits.ts";
 import { sweepSessions } from "../people/sessions.ts";
+import { evaluateServiceLevels } from "../service-levels/evaluate-levels.ts";
 import { recheckDomains } from "../sso/domains.ts";
 import type { Db } from "../store/db.ts";
 import { findSchemaProblem } from "../store/migrate.ts";
@@ -85,6 +86,7 @@ export function createJobs(
     ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
     ["complete usage segments", MINUTE_MS, () => completeSegments(db)],
     ["roll up usage", 2 * SECOND_MS, () => rollUpUsage(db)],
+    ["evaluate service levels", 5 * MINUTE_MS, () => evaluateServiceLevels({ db, log }, now())],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
     ["delete old sessions of agents", 10 * MINUTE_MS, () => sweepAgentSessions(db, now())],
     ...(db.kind === "postgres" ? [stoppedSessionsJob(db, modelCalls, now)] : []),

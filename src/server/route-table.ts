@@ -30,6 +30,7 @@ import { type DevicePageDeps, devicePageRoutes } from "../device-login/device-pa
 import { discoveryRoutes } from "../discovery/discovery-routes.tsx";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 import { modelPageRoutes } from "../discovery/model-pages/model-pages-routes.ts";
+import { serviceLevelRoutes } from "../discovery/service-levels-page/service-level-routes.ts";
 import { statusPageRoutes } from "../discovery/status-page/status-routes.ts";
 import { type EmailRouteDeps, emailRoutes } from "../email/email-routes.ts";
 import type { Route } from "../http/route.ts";
@@ -49,6 +50,8 @@ import {
 import { type ReceiptRouteDeps, receiptRoutes } from "../receipts/receipts-routes.ts";
 import { type ResponsesRouteDeps, responsesRoutes } from "../responses/responses-routes.ts";
 import { scimRoutes } from "../scim/scim-routes.ts";
+import { serviceCreditRoutes } from "../service-levels/service-credits-routes.ts";
+import { listServiceLevels } from "../service-levels/service-levels.ts";
 import type { SigningKeys } from "../signing/signing-keys.ts";
 import { signingRoutes } from "../signing/signing-routes.ts";
 import { type SsoRouteDeps, ssoRoutes } from "../sso/sso-routes.ts";
@@ -114,6 +117,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...balanceAlertRoutes({ db }),
     ...presetRoutes({ db }),
     ...billingDetailsRoutes({ db }),
+    ...serviceCreditRoutes({ db }),
     ...billingRoutes(deps.billing),
     ...x402Routes(deps.billing),
     ...mppRoutes(deps.billing),
@@ -133,6 +137,10 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...operationsRoutes(deps.operations),
     ...modelPageRoutes(deps.models, deps.discovery.baseUrl),
     ...statusPageRoutes({ readStatus: deps.readStatus, baseUrl: deps.discovery.baseUrl }),
+    ...serviceLevelRoutes({
+      readStatus: deps.readStatus,
+      readLevels: () => listServiceLevels(db),
+    }),
     ...mcpRoutes(deps.mcp, () => all),
   ];
   const all: readonly Route[] = [

@@ -45,8 +45,18 @@ export interface ProviderStatus extends ModelStatus {
   readonly models: readonly ModelStatus[];
 }
 
+/** A model over all its providers. */
+export interface ModelFigures {
+  readonly id: string;
+  readonly uptime: number | undefined;
+  readonly firstTokenP95Ms: number | undefined;
+  readonly firstTokenP99Ms: number | undefined;
+}
+
 export interface StatusSnapshot {
   readonly at: number;
+  /** Those with enough calls. */
+  readonly models: readonly ModelFigures[];
   readonly providers: readonly ProviderStatus[];
   readonly incidents: readonly Incident[];
 }
@@ -79,7 +89,8 @@ export function createStatus({
     }
     for (const start of past.keys()) if (start < first) past.delete(start);
     const incidents = await listIncidents(db, first);
-    return { at: now, providers: providersOf(days, providerName), incidents };
+    const models = modelFigures(days.flatMap(({ rows }) => rows));
+    return { at: now, models, providers: providersOf(days, providerName), incidents };
   };
   return (now) => {
     if (current === undefined || now < current.at || now - current.at >= REFRESH_MS) {
@@ -131,6 +142,22 @@ function statusOf(id: string, days: readonly Day[]): ModelStatus {
 
 function dayFigures({ start, rows }: Day): DayFigures {
   return { day: utcDay(start), ...figuresOf(rows) };
+}
+
+function modelFigures(rows: readonly ProviderPerformance[]): readonly ModelFigures[] {
+  const byModel = [...Map.groupBy(rows, ({ model }) => model)];
+  return byModel
+    .map(([id, ofModel]) => {
+      const firstToken = sumHistograms(ofModel.map((row) => row.firstToken));
+      return {
+        id,
+        uptime: figuresOf(ofModel).uptime,
+        firstTokenP95Ms: percentileMs(firstToken, 0.95),
+        firstTokenP99Ms: percentileMs(firstToken, 0.99),
+      };
+    })
+    .filter(({ uptime }) => uptime !== undefined)
+    .sort((one, other) => (one.id < other.id ? -1 : 1));
 }
 
 function figuresOf(rows: readonly ProviderPerformance[]): Figures {

@@ -14,7 +14,7 @@ export interface CheckScope {
 }
 
 const TABLE =
-  /\b(from|join) (transfer|usage_record|usage_archive|wallet|hold|swept_hold|spender|payment|invoice|top_up|account)\b/g;
+  /\b(from|join) (transfer|usage_record|usage_archive|wallet|hold|swept_hold|spender|payment|invoice|top_up|account|service_credit)\b/g;
 const TRANSFER_COLUMNS = "account_id, id, from_account, to_account, amount, kind, ref, at";
 const RECORD_COLUMNS =
   "account_id, id, key_id, cost_nano, byok, promo_nano, paid_nano, overrun_nano, charged_at";

@@ -300,6 +300,19 @@ export const CHECKS: readonly Check[] = [
         or (top_up.open_for is not null) <> (top_up.state in ('charging', 'processing'))`,
   },
   {
+    problem: "a service credit does not match its transfer",
+    sql: `select service_credit.account_id, service_credit.id, cast(service_credit.amount as text) as amount,
+        cast(transfer.amount as text) as transferred
+      from service_credit left join transfer on transfer.account_id = service_credit.account_id and transfer.id = service_credit.id
+      where transfer.id is null or transfer.kind <> 'service_credit' or transfer.amount <> service_credit.amount`,
+  },
+  {
+    problem: "a transfer of a service credit has no service credit",
+    sql: `select transfer.account_id, transfer.id, cast(transfer.amount as text) as amount
+      from transfer left join service_credit on service_credit.account_id = transfer.account_id and service_credit.id = transfer.id
+      where transfer.kind = 'service_credit' and service_credit.id is null`,
+  },
+  {
     problem: "an account has no wallet",
     sql: `select account.id from account left join wallet on wallet.account_id = account.id where wallet.account_id is null`,
   },

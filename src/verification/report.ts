@@ -30,7 +30,13 @@ export interface ProcessorTotals {
 
 export interface Report {
   readonly period: Period;
-  readonly grants: { readonly starting: Nano; readonly claim: Nano; readonly operator: Nano };
+  readonly grants: {
+    readonly starting: Nano;
+    readonly claim: Nano;
+    readonly operator: Nano;
+    /** Credits for breaches of service levels. */
+    readonly serviceCredits: Nano;
+  };
   readonly adjustments: { readonly up: Nano; readonly down: Nano };
   readonly usage: { readonly promo: Nano; readonly paid: Nano; readonly owed: Nano };
   readonly processors: readonly ProcessorTotals[];
@@ -55,7 +61,7 @@ export interface Report {
 /** What the gateway earned: usage is sold at the providers' list prices, so only fees are income. */
 export interface Profit {
   readonly fees: Nano;
-  /** Promotional credit that calls spent; the gateway pays the provider. Negative, as all that follow. */
+  /** Promotional credit that calls spent, also service credits; the gateway pays the provider. Negative, as all that follow. */
   readonly promotionalUsage: Nano;
   readonly refundLosses: Nano;
   readonly writtenOff: Nano;
@@ -120,6 +126,7 @@ function computeFigures(
       starting: granted(STARTING_GRANT),
       claim: granted(CLAIM_GRANT),
       operator: granted(OPERATOR_GRANT),
+      serviceCredits: totalOf(({ kind }) => kind === "service_credit"),
     },
     adjustments: {
       up: totalOf(({ from }) => from === SYSTEM_ACCOUNTS.adjustment),

@@ -391,6 +391,13 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     const decision = { request: requested?.id ?? "", decision: "reject", form: newFormToken() };
     return () => submit(world, "/operator/approvals", { ...decision, csrf });
   },
+  changeServiceLevels: (world) => {
+    const terms = { model: "*", metric: "availability", target: "99.9", period: "day" };
+    const fields = { ...terms, do: "add", credit_percent: "10", cap_usd: "10" };
+    const { csrf } = world.operator;
+    const path = "/operator/service-levels";
+    return () => submit(world, path, { ...fields, csrf, form: newFormToken() });
+  },
   postIncidentUpdate: (world) => {
     const path = "/operator/incidents";
     const fields = { title: "Slow", impact: "degraded", state: "investigating", message: "Slow." };

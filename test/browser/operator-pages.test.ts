@@ -12,6 +12,7 @@ import {
   freezeAccount,
   grantCredit,
 } from "../../src/operator/accounts/account-actions.ts";
+import { addServiceLevel, endServiceLevel } from "../../src/service-levels/service-levels.ts";
 import {
   type OperatorHarness,
   insertUnclearPayment,
@@ -84,6 +85,20 @@ async function createHistory(): Promise<void> {
         messages: [{ role: "user", content: "Describe the weather today. ".repeat(40) }],
       }),
     });
+  const terms = {
+    model: "openai/gpt-5-mini",
+    metric: "availability",
+    target: 999_500,
+    period: "day",
+    creditPercent: 10,
+    cap: 25_000_000_000n,
+  } as const;
+  const operator = { operator: session.email, network: null, now: clock.now };
+  await db.write(async (tx) => {
+    await addServiceLevel(tx, operator, terms);
+    const slow = { ...terms, model: "*", metric: "first_token_p95", target: 2_000 } as const;
+    await endServiceLevel(tx, operator, await addServiceLevel(tx, operator, slow));
+  });
   await insertUnclearPayment(db, account.id, clock.now);
   for (const [index, amountCents] of [1_000, 25_000, 500].entries()) {
     const act = actIn(account.id, clock.now + index);
@@ -135,6 +150,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["controls", () => "/operator/controls"],
   ["providers", () => "/operator/providers"],
   ["incidents", () => "/operator/incidents"],
+  ["service-levels", () => "/operator/service-levels"],
   ["grants", () => "/operator/grants"],
   ["system", () => "/operator/system"],
   ["payments", () => "/operator/payments"],

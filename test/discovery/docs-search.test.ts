@@ -50,6 +50,8 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["json schema", "/docs/guides/structured-output"],
   ["json mode", "/docs/guides/structured-output"],
   ["vat", "/docs/billing"],
+  ["sla", "/docs/service-levels"],
+  ["uptime guarantee", "/docs/service-levels"],
   ["rotate key", "/docs/keys"],
   ["github actions oidc", "/docs/keys-without-secrets"],
   ["http message signatures", "/docs/keys-without-secrets"],

@@ -141,6 +141,7 @@ describe.each(KINDS)("report on %s", (kind) => {
         starting: grants(/^start\./),
         operator: grants(/^grant\./),
         claim: grants(/^tr_/),
+        serviceCredits: sum(list, ({ kind }) => kind === "service_credit"),
       });
       expect(report.adjustments).toEqual({
         up: sum(list, (one) => one.from === "system:adjustment"),

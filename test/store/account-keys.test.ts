@@ -55,6 +55,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   credential_hour: "sums over all accounts",
   signing_key: "public keys of the gateway",
   secret_check: "of the gateway",
+  service_level: "what operators promise about models",
   session: "of a person",
   solved_challenge: "of an account that is about to be created",
   stored_file_part: "belongs to a file",

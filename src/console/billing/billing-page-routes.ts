@@ -39,6 +39,7 @@ import { cursorSchema } from "../../http/schemas.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
 import { getWallet } from "../../ledger/ledger.ts";
+import { listServiceCredits } from "../../service-levels/service-credits.ts";
 import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery } from "../done-notice.tsx";
@@ -57,6 +58,7 @@ export interface BillingPageDeps extends ConsoleReadDeps {
 
 const PATH = "/console/{account}/billing";
 const INVOICES_PER_PAGE = 50;
+const SERVICE_CREDITS_SHOWN = 10;
 const REFRESH_TIMEOUT_MS = 4_000;
 
 export function billingPageRoutes(deps: BillingPageDeps): readonly Route[] {
@@ -256,11 +258,12 @@ async function readBilling(
   { user, workspace, now, cursor }: BillingPageRequest,
 ): Promise<BillingPageProps> {
   const { accountId } = workspace;
-  const [balance, lowThreshold, topUp, details, invoices] = await Promise.all([
+  const [balance, lowThreshold, topUp, details, serviceCredits, invoices] = await Promise.all([
     getWallet(db, accountId),
     getLowBalanceThreshold(db, accountId),
     readAutoTopUpSummary(db, accountId, now),
     readBillingDetails(db, accountId),
+    listServiceCredits(db, accountId, { limit: SERVICE_CREDITS_SHOWN }),
     listInvoices(db, accountId, {
       limit: INVOICES_PER_PAGE,
       ...(cursor === undefined ? {} : { cursor }),
@@ -276,6 +279,7 @@ async function readBilling(
     lowThreshold,
     topUp,
     details,
+    serviceCredits: serviceCredits.data,
     canSaveMethods: paymentMethodsOf(billing.processor) !== undefined,
     invoices: invoices.data.map((invoice) => {
       const automatic = topUps.find(({ invoiceId }) => invoiceId === invoice.id);

@@ -11,9 +11,12 @@ import type { Invoice } from "../../billing/invoices/invoices.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { Figures, Notice, Card, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { RelativeTime } from "../../http/pages/components/local-time.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { Wallet } from "../../ledger/decide.ts";
+import type { ServiceCredit } from "../../service-levels/service-credits.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
@@ -33,6 +36,8 @@ export interface BillingPageProps {
   readonly canSaveMethods: boolean;
   readonly topUp: AutoTopUpSummary;
   readonly details: BillingDetails;
+  /** The newest. */
+  readonly serviceCredits: readonly ServiceCredit[];
   readonly invoices: readonly InvoiceItem[];
   /** The cursor of the older invoices. */
   readonly olderCursor?: string;
@@ -102,10 +107,38 @@ export function billingPage(props: BillingPageProps): PageLayout {
           ) : null}
         </p>
         <DetailsCard {...props} />
+        <ServiceCreditCard {...props} />
         <InvoiceTable {...props} />
       </>
     ),
   });
+}
+
+/** Nothing without credits: most gateways have no service levels. */
+function ServiceCreditCard({ serviceCredits }: Pick<BillingPageProps, "serviceCredits">): Child {
+  if (serviceCredits.length === 0) return null;
+  return (
+    <Card
+      id="service-credits"
+      title="Service credits"
+      aside={<a href="/docs/sla">Service levels</a>}
+    >
+      <Table
+        label="Service credits"
+        isStacked
+        columns={[
+          { name: "Date", isDate: true },
+          { name: "Reason" },
+          { name: "Credit", isNumber: true },
+        ]}
+        rows={serviceCredits.map(({ createdAt, reason, amount }) => [
+          <RelativeTime at={createdAt} />,
+          reason,
+          formatUsd(amount),
+        ])}
+      />
+    </Card>
+  );
 }
 
 const NANO_PER_CREDIT = 1_000n;

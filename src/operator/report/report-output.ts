@@ -24,7 +24,13 @@ export function reportFigures(report: Report): Readonly<Record<string, NamedAmou
       total: profit.total,
     },
     income: { fees: report.feeIncome, usage_paid: paid },
-    grants: { ...grants, total: grants.starting + grants.claim + grants.operator },
+    grants: {
+      starting: grants.starting,
+      claim: grants.claim,
+      operator: grants.operator,
+      service_credits: grants.serviceCredits,
+      total: grants.starting + grants.claim + grants.operator + grants.serviceCredits,
+    },
     usage: { promo, paid, owed, total: promo + paid + owed },
     adjustments: { ...adjustments },
     losses: {

@@ -1087,6 +1087,37 @@ create table incident_update (
 create index incident_update_incident on incident_update (incident_id, id);
 create index incident_update_at on incident_update (at);
 
+-- service-levels
+
+create table service_level (
+  id text primary key,
+  model text not null,
+  metric text not null,
+  target bigint not null,
+  period text not null,
+  credit_percent bigint not null,
+  cap_nano bigint not null,
+  starts_at bigint not null,
+  ended_at bigint,
+  evaluated_to bigint not null
+);
+
+create table service_credit (
+  account_id text not null,
+  id text not null,
+  level_id text not null,
+  model text not null,
+  window_start bigint not null,
+  window_end bigint not null,
+  amount bigint not null check (amount > 0),
+  reason text not null,
+  created_at bigint not null,
+  primary key (account_id, id),
+  unique (account_id, level_id, model, window_start)
+);
+
+create index service_credit_by_level on service_credit (level_id, created_at);
+
 -- operator
 
 create table operator_request (

@@ -1204,6 +1204,41 @@ create table incident_update (
 create index incident_update_incident on incident_update (incident_id, id);
 create index incident_update_at on incident_update (at);
 
+-- service-levels
+
+-- What the operator promises about models. Never changed, except that it ends: another promise is another row.
+-- Deleted: never
+create table service_level (
+  id text primary key,
+  model text not null, -- id of a model, or `*` for each of them
+  metric text not null, -- `availability`, `first_token_p95`, `first_token_p99`, `slow_first_token` or `broken_reply`
+  target bigint not null, -- millionths for availability, else milliseconds; 0 for broken replies
+  period text not null, -- `hour`, `day` or `month`, in UTC
+  credit_percent bigint not null, -- share of what the calls cost
+  cap_nano bigint not null, -- most per account and UTC month, in nano-dollars
+  starts_at bigint not null, -- start of its first window
+  ended_at bigint, -- when it was turned off; null while it is on
+  evaluated_to bigint not null -- end of the last window that was evaluated
+) without rowid;
+
+-- Credits for windows in which a service level was not met, each posted with its transfer.
+-- Deleted: never
+create table service_credit (
+  account_id text not null,
+  id text not null,
+  level_id text not null, -- service level
+  model text not null,
+  window_start bigint not null,
+  window_end bigint not null, -- exclusive
+  amount bigint not null check (amount > 0), -- nano-dollars
+  reason text not null, -- what was measured
+  created_at bigint not null,
+  primary key (account_id, id),
+  unique (account_id, level_id, model, window_start)
+) without rowid;
+
+create index service_credit_by_level on service_credit (level_id, created_at);
+
 -- operator
 
 -- Changes of accounts that wait for a second operator, or were decided by one.

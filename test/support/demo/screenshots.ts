@@ -122,6 +122,7 @@ const PAGES: readonly PageTarget[] = [
   ["operator-approvals", () => "/operator/approvals"],
   ["operator-controls", () => "/operator/controls"],
   ["operator-incidents", () => "/operator/incidents"],
+  ["operator-service-levels", () => "/operator/service-levels"],
   ["operator-report", () => "/operator/report"],
   ["operator-grants", () => "/operator/grants?days=30"],
   ["operator-providers", () => "/operator/providers"],

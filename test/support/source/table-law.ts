@@ -23,6 +23,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   idempotency: ["idempotent_answer"],
   activity: ["event", "audit", "webhook", "webhook_delivery"],
   controls: ["operator_block", "operator_limit"],
+  "service-levels": ["service_level", "service_credit"],
   people: ["person", "session"],
   accounts: [
     "account",

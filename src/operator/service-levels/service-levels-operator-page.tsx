@@ -1,0 +1,272 @@
+/** @jsxImportSource hono/jsx */
+// The service levels, what each has cost, and the form that adds one after a preview of its cost.
+
+import type { Child } from "hono/jsx";
+import { usdText } from "../../base/money/money.ts";
+import { formatInteger, formatUsd, pluralize } from "../../base/text/format.ts";
+import { Card, EmptyState, Notice, Tag } from "../../http/pages/components/content.tsx";
+import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { DateTime } from "../../http/pages/components/local-time.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { Operator } from "../../http/route.ts";
+import { newFormToken } from "../../idempotency/form-submission.ts";
+import { type LevelCost, PREVIEW_DAYS } from "../../service-levels/evaluate-levels.ts";
+import type { GivenCredits } from "../../service-levels/service-credits.ts";
+import {
+  creditText,
+  levelText,
+  type LevelTerms,
+  type Metric,
+  METRICS,
+  PERIODS,
+  type ServiceLevel,
+} from "../../service-levels/service-levels.ts";
+import { operatorPage } from "../operator-layout.tsx";
+import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+
+export const SERVICE_LEVELS_PATH = `${OPERATOR_PATH}/service-levels`;
+
+export const LEVEL_RESULTS = {
+  added: "The service level is on. It applies from its next window.",
+  ended: "The service level is off. The window that has begun is still covered.",
+} as const;
+
+export interface LevelPreview {
+  readonly terms: LevelTerms;
+  readonly cost: LevelCost;
+}
+
+interface ServiceLevelsPageProps {
+  readonly levels: readonly ServiceLevel[];
+  /** Of all time, by the id of the level. */
+  readonly given: ReadonlyMap<string, GivenCredits>;
+  readonly done?: keyof typeof LEVEL_RESULTS | undefined;
+  readonly preview?: LevelPreview;
+  readonly errorMessage?: string;
+  readonly formValues?: Readonly<Record<string, string>>;
+}
+
+export function serviceLevelsOperatorPage(
+  operator: Operator,
+  { levels, given, done, preview, errorMessage, formValues = {} }: ServiceLevelsPageProps,
+): PageLayout {
+  return operatorPage({
+    title: "Service levels",
+    operator,
+    path: SERVICE_LEVELS_PATH,
+    actions: <a href="/docs/sla">Show the public page</a>,
+    main: (
+      <>
+        {done === undefined ? null : <Notice>{LEVEL_RESULTS[done]}</Notice>}
+        <ErrorMessage message={errorMessage} />
+        {preview === undefined ? null : <PreviewNotice preview={preview} />}
+        <Card id="levels" title="Service levels and their credits">
+          {levels.length === 0 ? (
+            <EmptyState title="No service levels">
+              A breach of a level credits the accounts whose calls were affected.
+            </EmptyState>
+          ) : (
+            <LevelTable operator={operator} levels={levels} given={given} />
+          )}
+        </Card>
+        <Card
+          id="add"
+          title="Add a service level"
+          aside={<a href="/docs/operator#service-levels">How breaches are measured</a>}
+        >
+          <AddForm operator={operator} values={formValues} />
+        </Card>
+      </>
+    ),
+  });
+}
+
+function PreviewNotice({ preview: { terms, cost } }: { readonly preview: LevelPreview }): Child {
+  return (
+    <Notice tone={cost.amount > 0n ? "warn" : undefined}>
+      {levelText(terms)} In the windows that ended in the last {PREVIEW_DAYS} days it would have
+      cost {formatUsd(cost.amount)}: {formatInteger(cost.breaches)}{" "}
+      {cost.breaches === 1 ? "breach" : "breaches"} in {pluralize(cost.accounts, "account")}.
+      Nothing was saved.
+    </Notice>
+  );
+}
+
+const NO_CREDITS: GivenCredits = { credits: 0, accounts: 0, amount: 0n };
+
+function LevelTable({
+  operator,
+  levels,
+  given,
+}: Pick<ServiceLevelsPageProps, "levels" | "given"> & { readonly operator: Operator }): Child {
+  return (
+    <Table
+      label="Service levels"
+      isStacked
+      columns={[
+        { name: "Level" },
+        { name: "Credit" },
+        { name: "State" },
+        { name: "Credits given", isNumber: true },
+        { name: "Amount", isNumber: true },
+        { name: "Change" },
+      ]}
+      rows={levels.map((level) => {
+        const { credits, accounts, amount } = given.get(level.id) ?? NO_CREDITS;
+        return [
+          <span title={level.id}>{levelText(level)}</span>,
+          creditText(level),
+          <LevelState level={level} />,
+          credits === 0 ? "0" : `${formatInteger(credits)} to ${pluralize(accounts, "account")}`,
+          formatUsd(amount),
+          <SwitchForm operator={operator} level={level} />,
+        ];
+      })}
+    />
+  );
+}
+
+function LevelState({ level: { endedAt, startsAt } }: { readonly level: ServiceLevel }): Child {
+  return endedAt === null ? (
+    <>
+      <Tag tone="good">on</Tag> from <DateTime at={startsAt} />
+    </>
+  ) : (
+    <>
+      <Tag>off</Tag> since <DateTime at={endedAt} />
+    </>
+  );
+}
+
+function FormStart({ operator, action }: { readonly operator: Operator; readonly action: string }) {
+  return (
+    <>
+      <input type="hidden" name="csrf" value={operator.csrf} />
+      <input type="hidden" name="form" value={newFormToken()} />
+      {action === "" ? null : <input type="hidden" name="do" value={action} />}
+    </>
+  );
+}
+
+function SwitchForm({
+  operator,
+  level,
+}: {
+  readonly operator: Operator;
+  readonly level: ServiceLevel;
+}): Child {
+  const isOn = level.endedAt === null;
+  return (
+    <form method="post" action={SERVICE_LEVELS_PATH}>
+      <FormStart operator={operator} action={isOn ? "end" : "repeat"} />
+      <input type="hidden" name="id" value={level.id} />
+      <button type="submit" class="secondary">
+        {isOn ? "Turn off" : "Turn on again"}
+        <span class="visually-hidden"> {levelText(level)}</span>
+      </button>
+    </form>
+  );
+}
+
+const METRIC_LABELS: Readonly<Record<Metric, string>> = {
+  availability: "Availability (percent)",
+  first_token_p95: "First token, p95 (ms)",
+  first_token_p99: "First token, p99 (ms)",
+  slow_first_token: "First token of each stream (ms)",
+  broken_reply: "Replies that break off",
+};
+
+function AddForm({
+  operator,
+  values,
+}: {
+  readonly operator: Operator;
+  readonly values: Readonly<Record<string, string>>;
+}): Child {
+  const usd = values["cap_usd"] ?? usdText(10_000_000_000n);
+  return (
+    <form method="post" action={SERVICE_LEVELS_PATH}>
+      <FormStart operator={operator} action="" />
+      <Field
+        id="model"
+        name="model"
+        label="Model"
+        hint="The id of a model, or * for each."
+        placeholder="openai/gpt-5-mini"
+        value={values["model"]}
+        isRequired
+      />
+      <Select
+        name="metric"
+        label="Measure"
+        options={METRICS.map((metric) => [metric, METRIC_LABELS[metric]])}
+        value={values["metric"]}
+      />
+      <Field
+        id="target"
+        name="target"
+        label="Target"
+        hint="A percentage such as 99.9 for availability, milliseconds for a first token; empty for replies that break off."
+        inputMode="decimal"
+        value={values["target"]}
+      />
+      <Select
+        name="period"
+        label="Window (UTC)"
+        options={PERIODS.map((period) => [period, period])}
+        value={values["period"] ?? "day"}
+      />
+      <Field
+        id="credit_percent"
+        name="credit_percent"
+        label="Credit (percent)"
+        hint="Of what the account paid for the calls, from its paid credit."
+        inputMode="numeric"
+        value={values["credit_percent"] ?? "10"}
+        isRequired
+      />
+      <Field
+        id="cap_usd"
+        name="cap_usd"
+        label="Most per account and month (USD)"
+        inputMode="decimal"
+        value={usd}
+        isRequired
+      />
+      <div class="actions">
+        <button type="submit" name="do" value="preview" class="secondary">
+          Preview cost
+        </button>
+        <button type="submit" name="do" value="add">
+          Add service level
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function Select({
+  name,
+  label,
+  options,
+  value,
+}: {
+  readonly name: string;
+  readonly label: string;
+  readonly options: readonly (readonly [value: string, label: string])[];
+  readonly value: string | undefined;
+}): Child {
+  return (
+    <div class="field">
+      <label for={name}>{label}</label>
+      <select id={name} name={name}>
+        {options.map(([each, text]) => (
+          <option value={each} selected={each === value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
